@@ -1,0 +1,30 @@
+"""Writing files and folders so that a final name never holds half a result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_path(final: str | Path) -> Iterator[Path]:
+    """Yield a scratch path beside `final`; it takes the final name only when the block ends without an error.
+
+    The block may create a file or a folder at the scratch path. An existing file is replaced; an existing folder is
+    replaced only after the new one is complete. On an error nothing under the final name changes.
+    """
+    final = Path(final)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    scratch_dir = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
+    scratch = scratch_dir / final.name
+    try:
+        yield scratch
+        if scratch.is_dir() and final.is_dir():
+            final.rename(scratch_dir / "replaced")
+        os.replace(scratch, final)
+    finally:
+        shutil.rmtree(scratch_dir, ignore_errors=True)
