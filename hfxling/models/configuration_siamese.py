@@ -1,0 +1,80 @@
+"""Configuration of the siamese linear head (Huang et al. 2023)."""
+
+from transformers import AutoConfig, PreTrainedConfig
+
+HEADS = ("linear", "tanh", "relu", "tanh2")
+CENTERINGS = ("none", "train")
+_SIAMESE_FIELDS = (
+    *("hidden_size", "layer", "pooling", "languages", "per_language", "head", "bias", "dropout"),
+    *("normalize_input", "centering"),
+)
+
+
+class SiameseConfig(PreTrainedConfig):
+    """What a siamese model is: a frozen encoder cut after one layer, pooling, and a head.
+
+    Args:
+        encoder_config: config of the (cut) encoder; None for a head that works on vectors alone.
+        hidden_size: H, the width of the vectors in and out; taken from `encoder_config` where there is one.
+        layer: which `hidden_states` entry is pooled; 7 in the paper for mBERT. "all" is the mean over the layers, None
+            the last layer.
+        pooling: "mean" (paper), "cls" or "last".
+        languages: codes, source language first; needed for `per_language` and `centering="train"`.
+        per_language: one affine map a language (closed forms such as CCA) instead of one shared map (the paper).
+        head: "linear" (paper's best), "tanh", "relu" or "tanh2" (two layers): Table 6 of the paper.
+        bias: whether the head's linear layers have one; not stated in the paper.
+        dropout: on the head's output while training; 0.2 in the paper.
+        normalize_input: length-normalise the pooled vectors before the head.
+        centering: "train": subtract the mean of the language, learnt from training data, from the normalised output.
+
+    Raises:
+        ValueError: for a value that is not allowed, naming those that are.
+    """
+
+    model_type = "hfxling-siamese"
+    sub_configs = {"encoder_config": AutoConfig}  # noqa: RUF012 - transformers reads it from the class
+
+    encoder_config: dict | PreTrainedConfig | None = None
+    hidden_size: int = 768
+    layer: int | str | None = 7
+    pooling: str = "mean"
+    languages: list[str] | None = None
+    per_language: bool = False
+    head: str = "linear"
+    bias: bool = False
+    dropout: float = 0.2
+    normalize_input: bool = True
+    centering: str = "none"
+
+    def __post_init__(self, **kwargs):
+        if isinstance(self.encoder_config, dict):
+            model_type = self.encoder_config["model_type"]
+            self.encoder_config = AutoConfig.for_model(model_type, **self.encoder_config)
+        if self.encoder_config is not None:
+            self.hidden_size = self.encoder_config.hidden_size
+            self.max_position_embeddings = getattr(self.encoder_config, "max_position_embeddings", None)
+        self.languages = list(self.languages or [])
+        if self.head not in HEADS:
+            raise ValueError(f"head={self.head!r} is not one of {', '.join(HEADS)}.")
+        if self.centering not in CENTERINGS:
+            raise ValueError(
+                f"centering={self.centering!r} is not one of {', '.join(CENTERINGS)} "
+                '("corpus" belongs to evaluation: a model cannot carry the mean of text it has not seen).'
+            )
+        if self.needs_language and len(self.languages) < 2:
+            raise ValueError(
+                f"languages={self.languages}: per_language=True and centering='train' need at least two codes, "
+                'for example ["zh", "vi"].'
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout={self.dropout} is outside [0, 1).")
+        super().__post_init__(**kwargs)
+
+    @property
+    def needs_language(self) -> bool:
+        """Whether a vector can only be computed when its language is known."""
+        return self.per_language or self.centering != "none"
+
+    def head_dict(self) -> dict:
+        """The fields that describe the head: stored under "siamese" in the encoder's config.json."""
+        return {name: getattr(self, name) for name in _SIAMESE_FIELDS}

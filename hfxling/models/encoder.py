@@ -1,0 +1,78 @@
+"""Encoders of the Hub, cut after the layer that is needed."""
+
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding, PreTrainedConfig, PreTrainedModel
+from transformers.utils import logging
+
+# Encoder-decoders whose encoder stands alone; its stack ends in a norm that every cut repeats.
+ENCODER_OF_SEQ2SEQ = ("t5", "mt5", "umt5")
+
+
+def load_encoder(
+    name: str, layer: int | str | None = None, *, config: PreTrainedConfig | None = None, **kwargs
+) -> PreTrainedModel:
+    """Load an encoder so that its `last_hidden_state` is the wanted layer; the layers above are not even built.
+
+    Args:
+        name: Hub id or folder of a Bert, XLM-R, XLM, DistilBert, (m)T5 or similar encoder.
+        layer: index into `hidden_states`: 0 is the embedding output, k the output of block k. None and "all" keep every
+            layer. For the T5 family the stack's final norm follows the chosen layer too: without it the raw residual
+            stream is dominated by a few huge components.
+        config: an already loaded encoder config.
+        **kwargs: passed on to `from_pretrained` (`revision`, `token`, `cache_dir`, `dtype`, ...).
+
+    Raises:
+        ValueError: when the layer does not exist or the checkpoint lacks weights of the layers that are kept.
+    """
+    hub_kwargs = {k: kwargs[k] for k in ("revision", "token", "cache_dir", "local_files_only") if k in kwargs}
+    config = config or AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+    depth = config.num_hidden_layers
+    if layer not in (None, "all"):
+        if not (isinstance(layer, int) and 0 <= layer <= depth):
+            raise ValueError(
+                f"layer={layer!r} is outside hidden_states 0..{depth} of {name!r} (0 = embedding output, "
+                '"all" = mean over the layers): choose one of these or a deeper encoder.'
+            )
+        config.num_hidden_layers = layer
+    auto_class = AutoModelForTextEncoding if config.model_type in ENCODER_OF_SEQ2SEQ else AutoModel
+    with _quiet_loading():  # the weights of the layers above are unexpected by design
+        model, info = auto_class.from_pretrained(
+            name, config=config, trust_remote_code=False, output_loading_info=True, **kwargs
+        )
+    missing = [key for key in info["missing_keys"] if not key.startswith("pooler.")]
+    if missing:
+        raise ValueError(
+            f"{name!r} lacks {len(missing)} weights of its {config.model_type} encoder (first: {missing[0]}): "
+            "give the checkpoint of a complete encoder."
+        )
+    for key in info["missing_keys"]:  # an unused pooler: zeros, so that two loads give the same folder
+        torch.nn.init.zeros_(model.get_parameter(key))
+    return model.eval()
+
+
+def hidden_states(encoder: PreTrainedModel, inputs: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    """All layers' token states, (B, S, H) each: entry k equals the output of the encoder cut after layer k."""
+    states = encoder(**inputs, output_hidden_states=True).hidden_states
+    if encoder.config.model_type in ENCODER_OF_SEQ2SEQ:
+        norm = encoder.encoder.final_layer_norm
+        states = (*(norm(state) for state in states[:-1]), states[-1])
+    return states
+
+
+def layer_states(encoder: PreTrainedModel, inputs: dict[str, Tensor], layer: int | str | None = None) -> Tensor:
+    """Token states (B, S, H) of an encoder that `load_encoder` cut: its last layer, or the mean of all for "all"."""
+    if layer == "all":
+        return torch.stack(hidden_states(encoder, inputs)[1:]).mean(0)
+    return encoder(**inputs).last_hidden_state
+
+
+class _quiet_loading:
+    """Silence the load report while a checkpoint is cut; what is missing is checked by `load_encoder` itself."""
+
+    def __enter__(self):
+        self.verbosity = logging.get_verbosity()
+        logging.set_verbosity_error()
+
+    def __exit__(self, *exc):
+        logging.set_verbosity(self.verbosity)

@@ -1,0 +1,252 @@
+"""Siamese linear head on a frozen middle layer ("mBERT-SF"; Huang et al. 2023, ACM TALLIP)."""
+
+import copy
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import initialization as init
+from transformers.dynamic_module_utils import custom_object_save
+from transformers.utils import ModelOutput, cached_file
+
+from .configuration_siamese import SiameseConfig
+from .encoder import layer_states, load_encoder
+from .pooling import pool
+from .stock import load_stock_weights, write_stock_modules
+
+_HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
+_SHARED = "shared"
+
+
+@dataclass
+class SiameseOutput(ModelOutput):
+    """Output of `SiameseModel`.
+
+    Args:
+        last_hidden_state: (B, S, H) token states of the chosen layer, those of the encoder itself.
+        pooled: (B, H) frozen sentence vectors before the head.
+        sentence_embedding: (B, H) unit vectors after head and centring; None where the model needs a language to
+            compute them and none was given.
+    """
+
+    last_hidden_state: Tensor | None = None
+    pooled: Tensor | None = None
+    sentence_embedding: Tensor | None = None
+
+
+class SiameseHead(nn.Module):
+    """The trained part: frozen sentence vectors in, cross-lingual sentence vectors out (paper, eq. 1)."""
+
+    def __init__(self, config: SiameseConfig):
+        super().__init__()
+        self.config = config
+        size, layers = config.hidden_size, 2 if config.head == "tanh2" else 1
+        keys = config.languages if config.per_language else [_SHARED]
+        self.maps = nn.ModuleDict(
+            {key: nn.ModuleList(nn.Linear(size, size, bias=config.bias) for _ in range(layers)) for key in keys}
+        )
+        # Centring is an affine map like the others: identity weight, minus the language's mean as bias.
+        centred = config.languages if config.centering == "train" else []
+        self.centers = nn.ModuleDict({key: nn.Linear(size, size) for key in centred})
+        for center in self.centers.values():
+            center.requires_grad_(False)
+            nn.init.eye_(center.weight)
+            nn.init.zeros_(center.bias)
+        self.activation = "linear" if config.head == "linear" else config.head.removesuffix("2")
+
+    def init_identity(self) -> None:
+        """Start every linear layer as the identity, so that an untrained linear head changes nothing."""
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.eye_(layer.weight)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
+
+    def set_means(self, means: dict[str, Tensor]) -> None:
+        """Store the (H,) mean of the unit output vectors of every language."""
+        for language, center in self.centers.items():
+            with torch.no_grad():
+                center.bias.copy_(-torch.as_tensor(means[language]))
+
+    def check_language(self, language: str | None) -> None:
+        """Raise the ValueError that names the languages when one is needed and `language` is none of them."""
+        if self.config.needs_language and language not in self.config.languages:
+            raise ValueError(
+                f"language={language!r}: this model treats its languages differently; "
+                f"pass one of {', '.join(self.config.languages)}."
+            )
+
+    def project(self, features: Tensor, language: str | None = None) -> Tensor:
+        """The raw head output `dropout(W x)`: what the losses see. `features` is (..., H), so is the result."""
+        vectors = F.normalize(features, dim=-1) if self.config.normalize_input else features
+        for layer in self.maps[language if self.config.per_language else _SHARED]:
+            vectors = layer(vectors)
+            if self.activation != "linear":
+                vectors = getattr(torch, self.activation)(vectors)
+        return F.dropout(vectors, self.config.dropout, self.training)
+
+    def forward(self, features: Tensor, language: str | None = None) -> Tensor:
+        """(..., H) frozen vectors to (..., H) unit vectors; `language` is needed where the maps or means differ.
+
+        Raises:
+            ValueError: when the language is needed and missing or unknown.
+        """
+        self.check_language(language)
+        vectors = F.normalize(self.project(features, language), dim=-1)
+        if self.centers:
+            vectors = F.normalize(self.centers[language](vectors), dim=-1)
+        return vectors
+
+    def stock_steps(self) -> list[tuple]:
+        """The same computation as stock sentence-transformers modules (see `stock.py`)."""
+        routes = {
+            key: [("Dense", layer, self.activation) for layer in layers] for key, layers in self.maps.items()
+        }
+        steps: list[tuple] = [("Normalize", None)] if self.config.normalize_input else []
+        steps += [("Router", routes)] if self.config.per_language else routes[_SHARED]
+        steps.append(("Normalize", None))
+        if self.centers:
+            steps += [("Router", {key: [("Dense", center, "linear")] for key, center in self.centers.items()})]
+            steps.append(("Normalize", None))
+        return steps
+
+
+class SiameseModel(PreTrainedModel):
+    """A frozen encoder and a siamese head; on disk a stock sentence-transformers folder.
+
+    `save_pretrained` writes the stock encoder with the head beside it as stock modules, so the folder loads with
+    `SentenceTransformer(folder)`, `AutoModel.from_pretrained(folder)` (the encoder), the same with
+    `trust_remote_code=True` (this class) and `SiameseModel.from_pretrained(folder)`. A model without an encoder, for
+    vectors that come from elsewhere, is saved as config.json and model.safetensors.
+    """
+
+    config_class = SiameseConfig
+    base_model_prefix = "siamese"
+    main_input_name = "input_ids"
+
+    def __init__(self, config: SiameseConfig, encoder: PreTrainedModel | None = None):
+        super().__init__(config)
+        self.encoder = encoder
+        self.head = SiameseHead(config)
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, SiameseHead):
+            for center in module.centers.values():
+                init.eye_(center.weight)
+                init.zeros_(center.bias)
+
+    @classmethod
+    def from_encoder(
+        cls, name: str, *, layer: int | str | None = 7, identity: bool = True, hub_kwargs: dict | None = None, **head
+    ) -> "SiameseModel":
+        """A new head on an encoder of the Hub or a folder.
+
+        Args:
+            name: Hub id or folder of the encoder.
+            layer: the layer to pool; 7 is the paper's for mBERT. See `load_encoder`.
+            identity: start the head as the identity; False is torch's default initialisation.
+            hub_kwargs: `revision`, `token`, `cache_dir`, ... for the download.
+            **head: further fields of `SiameseConfig`.
+        """
+        encoder = load_encoder(name, layer, **(hub_kwargs or {}))
+        model = cls(SiameseConfig(encoder_config=copy.deepcopy(encoder.config), layer=layer, **head), encoder)
+        if identity:
+            model.head.init_identity()
+        return model.eval()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        features: Tensor | None = None,
+        language: str | None = None,
+        return_dict: bool = True,
+        **kwargs,
+    ) -> SiameseOutput | tuple:
+        """Embed token ids, or vectors that were computed before.
+
+        Args:
+            input_ids: (B, S) token ids; or leave them out and give `features`.
+            attention_mask: (B, S); all ones when left out.
+            features: (B, H) frozen sentence vectors.
+            language: language of the whole batch, for models that treat their languages differently.
+            return_dict: False returns a plain tuple.
+            **kwargs: further encoder inputs, such as `token_type_ids`.
+        """
+        states = None
+        if features is None:
+            if self.encoder is None or input_ids is None:
+                raise ValueError("give features=(B, H) vectors, or input_ids to a model that has an encoder.")
+            attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+            inputs = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
+            states = layer_states(self.encoder, inputs, self.config.layer)
+            features = pool(states, attention_mask, self.config.pooling)
+        known = not self.config.needs_language or language is not None
+        embedding = self.head(features, language) if known else None
+        output = SiameseOutput(last_hidden_state=states, pooled=features, sentence_embedding=embedding)
+        return output if return_dict else output.to_tuple()
+
+    @classmethod
+    def from_pretrained(cls, name, *args, config: PreTrainedConfig | None = None, **kwargs):
+        """Load a published folder or Hub repository: encoder from the root, head from the stock module folders.
+
+        Raises:
+            ValueError: when the folder holds no siamese model, or a broken one.
+        """
+        hub_kwargs = {key: kwargs[key] for key in _HUB_KWARGS if key in kwargs}
+        stored, _ = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)
+        if stored.get("model_type") == SiameseConfig.model_type:
+            return super().from_pretrained(name, *args, config=config, **kwargs)
+        if "siamese" not in stored:
+            raise ValueError(
+                f"{name!r} is no siamese model: config.json has no 'siamese' entry. "
+                "Use SiameseModel.from_encoder(...) to put a new head on an encoder."
+            )
+        kwargs.pop("trust_remote_code", None)
+        with_info = kwargs.pop("output_loading_info", False)
+        encoder = load_encoder(str(name), **kwargs)
+        model = cls(SiameseConfig(encoder_config=copy.deepcopy(encoder.config), **stored["siamese"]), encoder)
+        model.name_or_path = str(name)
+
+        def locate(path: str) -> str:
+            return cached_file(str(name), path, **hub_kwargs)
+
+        modules = json.loads(Path(locate("modules.json")).read_text(encoding="utf-8"))
+        load_stock_weights(model.head.stock_steps(), modules, locate)
+        model.head.to(device=encoder.device, dtype=encoder.dtype)
+        model.eval()
+        return (model, {"missing_keys": set(), "unexpected_keys": set()}) if with_info else model
+
+    def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
+        """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""
+        if self.encoder is None:
+            super().save_pretrained(save_directory, push_to_hub=push_to_hub, **kwargs)
+            return
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        config = self.encoder.config
+        config.siamese = self.config.head_dict()
+        config.auto_map = {"AutoModel": f"{Path(__file__).stem}.{type(self).__name__}"}
+        if self.config.layer == "all":
+            config.output_hidden_states = True  # sentence-transformers reads the layers from here
+        custom_object_save(self, folder)
+        write_stock_modules(
+            folder,
+            self.head.stock_steps(),
+            hidden_size=self.config.hidden_size,
+            pooling=self.config.pooling,
+            average_layers=config.num_hidden_layers if self.config.layer == "all" else None,
+        )
+        self.encoder.save_pretrained(folder, **kwargs)
+        if push_to_hub:
+            self.push_to_hub(**kwargs)
+
+    def load_head(self, path: str | Path) -> None:
+        """Take over the head's weights from a safetensors file of `SiameseHead` tensors."""
+        self.head.load_state_dict(load_file(path))

@@ -1,0 +1,34 @@
+"""From token states to one vector a sentence: the only pooling code."""
+
+import torch
+from torch import Tensor
+
+POOLING_MODES = ("mean", "cls", "last")
+
+
+def pool(hidden: Tensor, attention_mask: Tensor, mode: str = "mean") -> Tensor:
+    """Pool token states over real positions.
+
+    Args:
+        hidden: (B, S, H) token states.
+        attention_mask: (B, S), 1 at real positions; padding may stand on either side. Special tokens count as real,
+            as they do in sentence-transformers.
+        mode: "mean" of the real positions, "cls" the first real position, "last" the last one.
+
+    Returns:
+        (B, H) sentence vectors in the dtype of `hidden`.
+
+    Raises:
+        ValueError: for an unknown mode.
+    """
+    if mode == "mean":
+        mask = attention_mask.unsqueeze(-1).to(hidden.dtype)
+        return (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
+    if mode not in POOLING_MODES:
+        raise ValueError(f"pooling={mode!r} is not one of {', '.join(POOLING_MODES)}.")
+    positions = torch.arange(hidden.shape[1], device=hidden.device)
+    if mode == "cls":
+        index = attention_mask.to(torch.int64).argmax(1)
+    else:
+        index = (attention_mask.to(torch.int64) * (positions + 1)).argmax(1)
+    return hidden[torch.arange(len(hidden), device=hidden.device), index]

@@ -1,0 +1,141 @@
+"""Stock sentence-transformers module folders, written and read beside an encoder's own files.
+
+A model that consists of an encoder, pooling, normalisation and linear maps needs no module class of its own: these
+folders make it load with sentence-transformers alone. A *step* is ("Normalize", None), ("Dense", nn.Linear,
+activation name) or ("Router", {language: [Dense steps]}).
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+_TYPES = {
+    "Transformer": "sentence_transformers.base.modules.transformer.Transformer",
+    "WeightedLayerPooling": "sentence_transformers.sentence_transformer.modules.weighted_layer_pooling"
+    ".WeightedLayerPooling",
+    "Pooling": "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+    "Normalize": "sentence_transformers.base.modules.normalize.Normalize",
+    "Dense": "sentence_transformers.base.modules.dense.Dense",
+    "Router": "sentence_transformers.base.modules.router.Router",
+}
+_ACTIVATIONS = {
+    "linear": "torch.nn.modules.linear.Identity",
+    "tanh": "torch.nn.modules.activation.Tanh",
+    "relu": "torch.nn.modules.activation.ReLU",
+}
+_POOLING = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
+
+
+def write_stock_modules(
+    folder: str | Path, steps: list[tuple], *, hidden_size: int, pooling: str, average_layers: int | None = None
+) -> None:
+    """Write modules.json and one folder a module; the Transformer module's own files are the encoder in the root.
+
+    Args:
+        folder: an existing folder that holds the encoder.
+        steps: what follows pooling, in order.
+        hidden_size: width of the token states.
+        pooling: "mean", "cls" or "last".
+        average_layers: number of encoder layers when their mean is pooled instead of the last one.
+    """
+    folder = Path(folder)
+    first = [("Transformer",)] + ([("WeightedLayerPooling", average_layers)] if average_layers else [])
+    modules = []
+    for index, step in enumerate([*first, ("Pooling", pooling), *steps]):
+        path = "" if index == 0 else f"{index}_{step[0]}"
+        modules.append({"idx": index, "name": str(index), "path": path, "type": _TYPES[step[0]]})
+        if index:
+            _write_step(folder / path, step, hidden_size)
+    _write_json(folder / "modules.json", modules)
+    similarity = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
+    _write_json(folder / "config_sentence_transformers.json", similarity)
+
+
+def load_stock_weights(steps: list[tuple], modules: list[dict], locate: Callable[[str], str]) -> None:
+    """Fill the linear layers of `steps` from the folders that `modules` (the content of modules.json) names.
+
+    Args:
+        steps: as for `write_stock_modules`; their layers are changed in place.
+        modules: parsed modules.json.
+        locate: maps a path inside the repository to a local file.
+
+    Raises:
+        ValueError: when the folders' kinds are not those of the steps.
+    """
+    present = [module for module in modules if module["type"].rsplit(".", 1)[-1] in ("Normalize", "Dense", "Router")]
+    kinds = [module["type"].rsplit(".", 1)[-1] for module in present]
+    wanted = [step[0] for step in steps]
+    if kinds != wanted:
+        raise ValueError(f"modules.json lists {kinds} after pooling, the model's configuration asks for {wanted}.")
+    for module, step in zip(present, steps):
+        for suffix, linear in _linear_files(step):
+            weights = load_file(locate(f"{module['path']}/{suffix}model.safetensors"))
+            linear.load_state_dict({key.removeprefix("linear."): value for key, value in weights.items()})
+
+
+def _write_step(folder: Path, step: tuple, hidden_size: int) -> None:
+    kind = step[0]
+    folder.mkdir(parents=True, exist_ok=True)
+    if kind == "Pooling":
+        _write_json(folder / "config.json", {"embedding_dimension": hidden_size, "pooling_mode": _POOLING[step[1]]})
+    elif kind == "Normalize":
+        _write_json(folder / "config.json", {})
+    elif kind == "WeightedLayerPooling":
+        settings = {"embedding_dimension": hidden_size, "layer_start": 1, "num_hidden_layers": step[1]}
+        _write_json(folder / "config.json", settings)
+        save_file({"layer_weights": torch.ones(step[1])}, folder / "model.safetensors")
+    elif kind == "Dense":
+        _write_dense(folder, *step[1:])
+    elif kind == "Router":
+        _write_router(folder, step[1])
+
+
+def _write_dense(folder: Path, linear: nn.Linear, activation: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "in_features": linear.in_features,
+        "out_features": linear.out_features,
+        "bias": linear.bias is not None,
+        "activation_function": _ACTIVATIONS[activation],
+    }
+    _write_json(folder / "config.json", settings)
+    save_file(
+        {f"linear.{key}": value.detach().cpu().contiguous() for key, value in linear.state_dict().items()},
+        folder / "model.safetensors",
+    )
+
+
+def _write_router(folder: Path, routes: dict[str, list[tuple]]) -> None:
+    """One route a language and none by default: a text without `task` is an error, not the wrong language's map."""
+    structure = {language: [f"{language}_{i}_Dense" for i in range(len(route))] for language, route in routes.items()}
+    source, target = list(routes)[:2]
+    settings = {
+        "types": {name: _TYPES["Dense"] for names in structure.values() for name in names},
+        "structure": structure,
+        "parameters": {
+            "default_route": None,
+            "allow_empty_key": False,
+            "route_mappings": {"('query', 'text')": source, "('document', 'text')": target},
+        },
+    }
+    _write_json(folder / "router_config.json", settings)
+    for language, route in routes.items():
+        for name, step in zip(structure[language], route):
+            _write_dense(folder / name, *step[1:])
+
+
+def _linear_files(step: tuple) -> Iterator[tuple[str, nn.Linear]]:
+    if step[0] == "Dense":
+        yield "", step[1]
+    elif step[0] == "Router":
+        for language, route in step[1].items():
+            for index, dense in enumerate(route):
+                yield f"{language}_{index}_Dense/", dense[1]
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
