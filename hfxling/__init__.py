@@ -1,0 +1,34 @@
+"""hfxling: cross-lingual sentence embeddings and word alignment for language pairs that large models serve badly.
+
+Public names are loaded when they are first used, so that importing the package is cheap; the methods' classes register
+themselves with transformers at that moment.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "SiameseConfig": "hfxling.models",
+    "SiameseModel": "hfxling.models",
+    "export": "hfxling.export",
+    "load_parallel": "hfxling.data.parallel",
+    "filter_parallel": "hfxling.data.filters",
+    "drop_leaks": "hfxling.data.leakage",
+    "check_coverage": "hfxling.data.coverage",
+    "load_vectors": "hfxling.data.features",
+    "FrozenEncoder": "hfxling.training.frozen",
+    "EvalResult": "hfxling.evaluation.results",
+    "retrieval_results": "hfxling.evaluation.retrieval",
+}
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str):
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

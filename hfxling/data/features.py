@@ -1,0 +1,210 @@
+"""Frozen vectors: computed once, memory-mapped, keyed by everything that changes them; or brought by the user."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.files import atomic_path
+
+CHUNK = 1024  # texts between two points at which a killed run continues
+
+
+def cached_features(
+    texts: Sequence[str],
+    encode: Callable[[list[str]], np.ndarray],
+    *,
+    key: dict,
+    shape: tuple[int, ...],
+    cache_dir: str | Path,
+    description: str = "encode",
+) -> np.ndarray:
+    """Vectors of texts, each distinct text encoded once.
+
+    Several processes may call this at the same time: they share the chunks. A killed run leaves the finished chunks,
+    the next one goes on from there.
+
+    Args:
+        texts: N texts; repetitions cost nothing.
+        encode: maps a list of n texts to an (n, *shape) float array; it sees texts of similar length together.
+        key: everything besides the texts that changes the vectors (model, revision, layers, pooling, dtype, ...).
+        shape: shape of one text's entry, such as (H,) or (views, H).
+        cache_dir: folder of the cache; one sub-folder a key.
+        description: shown by the progress bar.
+
+    Returns:
+        (N, *shape) float32 array: memory-mapped when all texts are distinct and in the cache's order, else gathered.
+
+    Raises:
+        ValueError: when `encode` returns another shape, NaN or infinite values; the text is named.
+    """
+    unique = list(dict.fromkeys(texts))
+    digest = hashlib.sha256(json.dumps([key, list(shape)], sort_keys=True, default=str).encode())
+    for text in unique:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    folder = Path(cache_dir) / digest.hexdigest()[:32]
+    final = folder / "features.npy"
+    if not final.exists():
+        _fill(folder, unique, encode, key, (len(unique), *shape), description)
+    vectors = np.load(final, mmap_mode="r")
+    if len(unique) == len(texts):
+        return vectors
+    row = {text: i for i, text in enumerate(unique)}
+    return vectors[[row[text] for text in texts]]
+
+
+def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tuple[int, ...], description: str) -> None:
+    """Encode what is missing, chunk by chunk, then give the file its final name."""
+    from tqdm.auto import tqdm
+
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / "features.partial.npy"
+    with _lock(folder / "lock"):
+        if not partial.exists() and not (folder / "features.npy").exists():
+            with atomic_path(partial) as scratch:
+                np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=shape)
+            (folder / "key.json").write_text(json.dumps(key, indent=2, default=str, ensure_ascii=False))
+    if not partial.exists():
+        return
+    vectors = np.load(partial, mmap_mode="r+")
+    order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))  # longest first: memory trouble shows at once
+    chunks = {start: order[start : start + CHUNK] for start in range(0, len(order), CHUNK)}
+    with tqdm(total=len(texts), desc=description, unit="text") as bar:
+        while chunks:
+            waiting = {}
+            for start, rows in chunks.items():
+                done = folder / f"{start}.done"
+                if not done.exists():
+                    with _lock(folder / f"{start}.lock", wait=False) as mine:
+                        if not mine:
+                            waiting[start] = rows
+                            continue
+                        if not done.exists() and partial.exists():
+                            vectors[rows] = _checked(encode([texts[i] for i in rows]), rows, texts, shape[1:])
+                            vectors.flush()
+                            done.touch()
+                bar.update(len(rows))
+            chunks = waiting
+            if chunks:  # another process holds these; should it die, its locks open
+                time.sleep(0.2)
+                chunks = {} if not partial.exists() else chunks
+    with _lock(folder / "lock"):
+        if partial.exists():
+            os.replace(partial, folder / "features.npy")
+            for left in (*folder.glob("*.done"), *folder.glob("*.lock")):
+                left.unlink()
+
+
+def _checked(vectors: np.ndarray, rows: list[int], texts: list[str], shape: tuple[int, ...]) -> np.ndarray:
+    vectors = np.asarray(vectors, dtype=np.float32)
+    if vectors.shape != (len(rows), *shape):
+        raise ValueError(f"the encoder returned an array of shape {vectors.shape}, not {(len(rows), *shape)}.")
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=tuple(range(1, vectors.ndim))))
+    if len(bad):
+        text = texts[rows[bad[0]]]
+        raise ValueError(f"the encoder returned NaN or infinite values for {len(bad)} texts, first {text[:60]!r}.")
+    return vectors
+
+
+@contextmanager
+def _lock(path: Path, wait: bool = True) -> Iterator[bool]:
+    """Hold a file lock that the system opens when its process dies; yields whether it was obtained."""
+    with open(path, "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def load_vectors(path: str | Path, *, rows: int | None = None, column: str | None = None) -> np.ndarray:
+    """Vectors that the user already has.
+
+    Args:
+        path: `.npy` (memory-mapped), `.parquet` (a column of equally long lists) or `.jsonl` (one object a line, as
+            embedding APIs return them: `{"embedding": [...]}`, or a bare list).
+        rows: how many there must be, one for every text.
+        column: column or JSON key; by default "embedding", "embeddings", "vector" or the only one there is.
+
+    Returns:
+        (N, D) float32 array.
+
+    Raises:
+        FileNotFoundError: when there is no such file.
+        ValueError: for an unknown suffix, a wrong count or shape, NaN, infinite or zero vectors; rows are named.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file; give a .npy, .parquet or .jsonl file of vectors.")
+    readers = {".npy": _read_npy, ".parquet": _read_parquet, ".jsonl": _read_jsonl}
+    if path.suffix not in readers:
+        raise ValueError(f"{path}: vectors are read from .npy, .parquet or .jsonl, not {path.suffix or 'no suffix'!r}.")
+    vectors = readers[path.suffix](path, column)
+    if vectors.ndim != 2 or not np.issubdtype(vectors.dtype, np.floating):
+        raise ValueError(f"{path}: need a two-dimensional float array, got {vectors.dtype} of shape {vectors.shape}.")
+    if rows is not None and len(vectors) != rows:
+        raise ValueError(f"{path}: {len(vectors)} vectors for {rows} texts; give one vector a text, in their order.")
+    for start in range(0, len(vectors), 65536):
+        block = np.asarray(vectors[start : start + 65536], dtype=np.float32)
+        bad = start + np.flatnonzero(~np.isfinite(block).all(1) | ~block.any(1))
+        if len(bad):
+            listed = ", ".join(map(str, bad[:5] + 1))
+            raise ValueError(f"{path}: NaN, infinite or all-zero vectors in rows {listed}; compute them again.")
+    return vectors if vectors.dtype == np.float32 else vectors.astype(np.float32)
+
+
+def _read_npy(path: Path, _column: str | None) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{path}: not a readable .npy array ({error}); save it again with numpy.save.") from None
+
+
+def _pick(names: Sequence[str], column: str | None, path: Path) -> str:
+    candidates = [column] if column else [*("embedding", "embeddings", "vector"), *(names if len(names) == 1 else ())]
+    found = [name for name in candidates if name in names]
+    if not found:
+        raise ValueError(f"{path}: no column {column or 'embedding'!r}; there are {', '.join(names)}: name one of them.")
+    return found[0]
+
+
+def _read_parquet(path: Path, column: str | None) -> np.ndarray:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+        table = file.read(columns=[_pick(file.schema_arrow.names, column, path)])
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path}: not a readable Parquet file ({error}).") from None
+    lists = table.column(0).combine_chunks()
+    lengths = np.unique(np.asarray(lists.value_lengths().fill_null(0)))
+    if len(lengths) != 1:
+        raise ValueError(f"{path}: the vectors have different widths ({', '.join(map(str, lengths[:5]))}).")
+    return np.asarray(lists.flatten(), dtype=np.float32).reshape(len(lists), -1)
+
+
+def _read_jsonl(path: Path, column: str | None) -> np.ndarray:
+    rows = []
+    with open(path, encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                entry = json.loads(line)
+                entry = entry[_pick(list(entry), column, path)] if isinstance(entry, dict) else entry
+                rows.append(np.asarray(entry, dtype=np.float32))
+            except (json.JSONDecodeError, TypeError):
+                raise ValueError(f"{path}, line {number}: not a JSON vector; give a list of numbers.") from None
+            if rows[-1].shape != rows[0].shape or rows[-1].ndim != 1:
+                raise ValueError(f"{path}, line {number}: width {rows[-1].shape}, line 1 has {rows[0].shape}.")
+    if not rows:
+        raise ValueError(f"{path}: empty file; give one vector a line.")
+    return np.stack(rows)

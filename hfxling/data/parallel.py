@@ -1,0 +1,309 @@
+"""Parallel text from the embedded corpus, local files or the Hub, as one kind of dataset.
+
+Whatever the origin, the columns are `source`, `target`, `source_lang`, `target_lang` and, on request, `score`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hfxling.data.readers import TABLE_SUFFIXES, Request, find_keys, flat, kind_of, read_rows, suffix_of
+
+if TYPE_CHECKING:
+    from datasets import Dataset, Features, IterableDataset
+
+# ISO 639-1. Codes of three letters (ISO 639-3 has some 8,000) are taken on trust.
+_ISO_639_1 = """
+aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo es
+et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj
+kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv
+ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv sw ta te tg th
+ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
+"""
+TWO_LETTER_CODES = frozenset(_ISO_639_1.split())
+COUNTRY_FOR_LANGUAGE = {"cn": "zh", "jp": "ja", "vn": "vi", "kh": "km", "mm": "my", "cz": "cs", "gr": "el", "ua": "uk"}
+# A side made only of these (zero-width and filler characters) and white space holds no text.
+_INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
+    "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\u2800\u3164\ufeff\uffa0"
+)
+_BLANK = _INVISIBLE + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
+_BLOCK = 10_000  # pairs turned into Arrow at a time, as Python strings take several times the memory
+
+
+def load_parallel(
+    data: str | Path | Sequence[str | Path],
+    source_lang: str,
+    target_lang: str,
+    *,
+    split: str = "train",
+    config: str | None = None,
+    revision: str | None = None,
+    source_column: str | None = None,
+    target_column: str | None = None,
+    score_column: str | None = None,
+    lines: str | None = None,
+    streaming: bool = False,
+) -> Dataset | IterableDataset:
+    r"""Load sentence pairs as a dataset with the columns source, target, source_lang, target_lang[, score].
+
+    Outer white space is stripped from both sides; the text is otherwise left as it is. Local text is UTF-8 (a byte
+    order mark is dropped) and its lines end with `\n` only. Files are checked to their end before anything is
+    returned; with `streaming` the same errors come when the line is reached. A Hub row without text on a side, or
+    without the score asked for, is left out, as its user cannot mend it; a warning counts them unless streamed.
+
+    Args:
+        data: "sample", the corpus embedded in hfxling; or one .tsv (never quoted), .csv (RFC 4180),
+            .jsonl/.ndjson/.json (one object per line) or .parquet file; or two line-aligned text files, source first,
+            with any suffix; or the id of a dataset on the Hub. All but Parquet may be gzipped (.gz). A TSV or CSV has
+            a header if its first row names known columns; otherwise its first two columns are the sentences.
+        source_lang: language code of the source: 2 or 3 letters, region or script if need be (zh, zh-tw).
+        target_lang: language code of the target, different from `source_lang`.
+        split: split of a Hub set or of the sample. A local file is one split: it is read whatever is given here.
+        config: configuration name of a Hub set.
+        revision: branch, tag or commit of a Hub set.
+        source_column: name of the source column. Default: `translation[source_lang]`, then a column named after the
+            language, then `readers.COLUMN_PAIRS`. In a TSV or CSV also a 0-based position ("0").
+        target_column: the same for the target; both are given or neither.
+        score_column: name (or position) of a column of numbers to keep as `score`.
+        lines: "first-last", from 1 and inclusive: the records of a local file to keep, not counting a header.
+        streaming: return an `IterableDataset`.
+
+    Raises:
+        FileNotFoundError: no such file, or no such dataset on the Hub.
+        ValueError: anything wrong with the arguments or the text: one line with file, line and remedy.
+    """
+    check_languages(source_lang, target_lang)
+    if (source_column is None) != (target_column is None):
+        raise ValueError(f"source_column={source_column!r}, target_column={target_column!r}: give both or neither")
+    columns = None if source_column is None else (str(source_column), str(target_column))
+    score = None if score_column is None else str(score_column)
+    is_sample = isinstance(data, str) and data == "sample"
+    paths = () if is_sample else _local_paths(data, (source_lang, target_lang))
+    record_range = None if lines is None else _parse_range(lines)
+    request = Request(paths, source_lang, target_lang, columns, score, record_range, streaming)
+    if is_sample:
+        _refuse("the sample", config=config, revision=revision, lines=lines, source_column=columns, score_column=score)
+        return _load_sample(request, split)
+    if not paths:
+        _refuse("a Hub dataset", lines=lines)
+        return _load_hub(str(data), request, split=split, config=config, revision=revision)
+    _refuse("a local file", config=config, revision=revision)
+    if len(paths) == 2:
+        _refuse("a pair of text files", source_column=columns, score_column=score)
+    return _load_local(request)
+
+
+def check_languages(source_lang: str, target_lang: str) -> None:
+    """Raise ValueError unless both are language codes (zh, lo, fil, zh-tw) and they differ."""
+    for code in (source_lang, target_lang):
+        if not isinstance(code, str) or not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*", code):
+            raise ValueError(
+                f"language {code!r}: a code is 2-3 small letters and an optional region, as zh, lo or zh-tw"
+            )
+        base = code.partition("-")[0]
+        if len(base) == 2 and base not in TWO_LETTER_CODES:
+            near = COUNTRY_FOR_LANGUAGE.get(base) or " or ".join(difflib.get_close_matches(base, TWO_LETTER_CODES, n=2))
+            raise ValueError(f"language {code!r} is not in ISO 639-1; did you mean {near or 'zh, vi or th'}?")
+    if source_lang.lower() == target_lang.lower():
+        raise ValueError(f"source_lang and target_lang are both {source_lang!r}; parallel text needs two languages")
+
+
+def _refuse(origin: str, **arguments: object) -> None:
+    for name, value in arguments.items():
+        if value is not None:
+            raise ValueError(f"{name}={value!r} does not apply to {origin}; leave it out")
+
+
+def _parse_range(lines: str) -> tuple[int, int]:
+    match = re.fullmatch(r"\s*([0-9]+)\s*-\s*([0-9]+)\s*", str(lines))
+    first, last = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= first <= last:
+        raise ValueError(f"lines={lines!r} is not a range first-last with 1 <= first <= last, such as 1-1543")
+    return first, last
+
+
+def _local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
+    """The file or the two files that `data` names; () where it is the id of a Hub dataset."""
+    items = [data] if isinstance(data, (str, os.PathLike)) else data
+    if not isinstance(items, Sequence) or not all(isinstance(item, (str, os.PathLike)) for item in items):
+        raise ValueError(f"data={data!r} is neither a path, a pair of paths, a Hub dataset id nor 'sample'")
+    paths = tuple(os.path.expanduser(os.fspath(item)) for item in items)
+    if len(paths) not in (1, 2):
+        raise ValueError(f"data={data!r}: give one file or two line-aligned files, not {len(paths)}")
+    if isinstance(data, str):
+        known = {*TABLE_SUFFIXES, ".txt", *(f".{language}" for language in languages)}
+        is_local = suffix_of(data) in known or data.endswith(".gz") or os.path.exists(paths[0])
+        if not is_local and re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", data):
+            return ()
+    for path in paths:
+        if os.path.isdir(path):
+            raise ValueError(f"{path} is a folder; name a file in it, or two line-aligned files")
+        if not os.path.exists(path):
+            raise FileNotFoundError(f"{path} does not exist; check the path (the id of a Hub dataset is owner/name)")
+    tables = [path for path in paths if suffix_of(path) in TABLE_SUFFIXES and not path.endswith(".parquet.gz")]
+    if len(paths) == 1 and not tables:
+        allowed = ", ".join(TABLE_SUFFIXES)
+        raise ValueError(f"{paths[0]}: one file alone must be {allowed}; plain text takes two line-aligned files")
+    if len(paths) == 2 and (tables or paths[0] == paths[1]):
+        raise ValueError(f"{paths[0]} and {paths[1]}: a pair is two plain text files, one per language")
+    return paths
+
+
+def _features(request: Request) -> Features:
+    from datasets import Features, Value
+
+    text = {name: Value("string") for name in ("source", "target", "source_lang", "target_lang")}
+    return Features(text if request.score_column is None else {**text, "score": Value("float64")})
+
+
+def _load_sample(request: Request, split: str) -> Dataset | IterableDataset:
+    from hfxling.data.sample import load_sample
+
+    dataset = load_sample(request.source_lang, request.target_lang, split)
+    return dataset.to_iterable_dataset() if request.streaming else dataset
+
+
+def _load_local(request: Request) -> Dataset | IterableDataset:
+    import pyarrow as pa
+    from datasets import Dataset, IterableDataset
+    from datasets.fingerprint import Hasher
+
+    features = _features(request)
+    if request.streaming:
+        return IterableDataset.from_generator(_examples, features=features, gen_kwargs={"request": request})
+    pairs, tables, kinds = _checked_pairs(request), [], (pa.string(), pa.string(), pa.float64())
+    while block := list(islice(pairs, _BLOCK)):
+        source, target, *score = (pa.array(column, kind) for column, kind in zip(zip(*block), kinds))
+        languages = (pa.repeat(request.source_lang, len(block)), pa.repeat(request.target_lang, len(block)))
+        tables.append(pa.table([source, target, *languages, *score], names=list(features)))
+    files = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in request.paths]
+    # Without a fingerprint of its own a dataset pickles its whole text to make one.
+    return Dataset(pa.concat_tables(tables), fingerprint=Hasher.hash((request, files)))
+
+
+def _examples(request: Request) -> Iterator[dict[str, Any]]:
+    languages = {"source_lang": request.source_lang, "target_lang": request.target_lang}
+    for source, target, *score in _checked_pairs(request):
+        yield {"source": source, "target": target, **languages, **({"score": score[0]} if score else {})}
+
+
+def _checked_pairs(request: Request) -> Iterator[tuple]:
+    """Yield (source, target[, score]) of the wanted records, stripped and checked."""
+    where, unit = " and ".join(request.paths), request.unit
+    first, last = request.lines or (1, math.inf)
+    count = lost = first_lost = 0
+    for count, (number, source, target, score) in enumerate(read_rows(request), 1):
+        if count > last and request.streaming:
+            return
+        if not first <= count <= last:  # read on even so: encoding and line counts are checked to the end
+            continue
+        try:
+            source, target = source.strip(), target.strip()
+            sound = source.strip(_BLANK) and target.strip(_BLANK)
+        except (AttributeError, TypeError):
+            sound = False
+        if not sound:
+            raise _side_error(request, f"{unit} {number}", source, target)
+        if "\ufffd" in source or "\ufffd" in target:
+            lost, first_lost = lost + 1, first_lost or number
+        if request.score_column is None:
+            yield source, target
+        else:
+            yield source, target, _finite(score, f"{where}, {unit} {number}")
+    if count == 0:
+        raise ValueError(f"{where}: no sentence pair (empty, or a header alone); give at least one")
+    if request.lines and count < last:
+        raise ValueError(f"{where}: {count} records, but lines='{first}-{last}' asks for more; lower the range")
+    if lost:
+        what = "hold U+FFFD, so characters were lost in a conversion; fetch the text anew or check these lines"
+        warnings.warn(f"{where}: {lost} pair(s), first at {unit} {first_lost}, {what}", stacklevel=2)
+
+
+def _side_error(request: Request, place: str, source: Any, target: Any) -> ValueError:
+    """What is wrong with the first unsound side of a pair."""
+    if isinstance(source, str) and source.strip(_BLANK):
+        path, side, language, value = request.paths[-1], "target", request.target_lang, target
+    else:
+        path, side, language, value = request.paths[0], "source", request.source_lang, source
+    if not isinstance(value, str):
+        problem = f"is {kind_of(value)}, not text"
+    else:
+        problem = "holds only zero-width characters" if value.strip() else "is empty"
+    return ValueError(f"{path}, {place}: the {side} side ({language}) {problem}; fill it in or remove the pair")
+
+
+def _finite(value: Any, place: str) -> float:
+    try:
+        score = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        score = math.nan
+    if not math.isfinite(score):
+        raise ValueError(
+            f"{place}: score {value!r} is not a finite number; correct it (decimal point) or remove the pair"
+        )
+    return score
+
+
+def _load_hub(data: str, request: Request, **where: str | None) -> Dataset | IterableDataset:
+    import datasets
+
+    place = ", ".join([data, *(f"{name} {value}" for name, value in where.items() if value)])
+    try:
+        dataset = datasets.load_dataset(
+            data, where["config"], split=where["split"], revision=where["revision"], streaming=request.streaming
+        )
+    except FileNotFoundError as error:  # DatasetNotFoundError is one
+        cause = " ".join(str(error).split())
+        raise FileNotFoundError(f"{place}: no such file, and no dataset of the Hub ({cause}); check the name") from None
+    except (ValueError, OSError) as error:
+        cause = " ".join(str(error).split())
+        raise ValueError(
+            f"{place}: the Hub dataset could not be loaded ({cause}); check split, config and access"
+        ) from None
+    example = next(iter(dataset.take(1)), None)
+    if example is None:
+        raise ValueError(f"{place}: the dataset has no rows; choose another split or configuration")
+    keys = find_keys(flat(example), request, place)
+    loaded = dataset.map(
+        _hub_batch,
+        batched=True,
+        remove_columns=list(example),
+        features=_features(request),
+        fn_kwargs={"keys": keys, "languages": (request.source_lang, request.target_lang), "place": place},
+    )
+    if not request.streaming and (dropped := len(dataset) - len(loaded)):
+        what = "without text on a side or without a score"
+        warnings.warn(f"{place}: left out {dropped} of {len(dataset)} rows, {what}", stacklevel=3)
+    return loaded
+
+
+def _hub_batch(batch: dict[str, list], keys: tuple, languages: tuple[str, str], place: str) -> dict[str, list]:
+    """Rows of a Hub set in our columns, less those with an empty side or no score."""
+    kept = []
+    for values in zip(*batch.values()):
+        row = flat(dict(zip(batch, values)))
+        fields = [row[key] for key in keys if key is not None]
+        for key, value, kind in zip(keys, fields, (str, str, (int, float))):
+            if value is not None and not isinstance(value, kind):
+                wanted = "text" if kind is str else "numbers"
+                raise ValueError(f"{place}: column {key!r} holds {kind_of(value)}, not {wanted}; name another column")
+        source, target, *score = fields
+        if (
+            source
+            and target
+            and source.strip(_BLANK)
+            and target.strip(_BLANK)
+            and all(s is not None and s == s for s in score)
+        ):
+            kept.append((source.strip(), target.strip(), *languages, *score))
+    names = ["source", "target", "source_lang", "target_lang", "score"][: len(keys) + 2 - (keys[2] is None)]
+    return {name: [row[i] for row in kept] for i, name in enumerate(names)}

@@ -1,0 +1,278 @@
+"""Rows of local parallel text: TSV, CSV, JSON lines, Parquet and pairs of line-aligned text files.
+
+Whatever is wrong with the structure of a file ends here in a ValueError of one line with file, line and remedy. What
+the sides hold is checked in `hfxling.data.parallel`.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+Row = tuple[int, Any, Any, Any]  # line (in Parquet: row) number from 1, source, target, score or None
+
+TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
+# Column pairs of common Hub sets, source first; columns named after the two languages come before these.
+COLUMN_PAIRS = (("source", "target"), ("sentence1", "sentence2"), ("english", "non_english"), ("anchor", "positive"))
+# Control characters that Unicode does not count as white space: not text, but a binary or broken file.
+_CONTROL = bytes(code for code in (*range(32), 127) if not chr(code).isspace())
+_ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00(0[0-8ef]|1[0-9ab]|7f)", re.IGNORECASE)
+_SIGNATURES = {
+    b"\xff\xfe": "UTF-16 (little-endian byte order mark)",
+    b"\xfe\xff": "UTF-16 (big-endian byte order mark)",
+    b"\x1f\x8b": "gzip; name it .gz",
+    b"PK\x03\x04": "a zip archive or spreadsheet",
+    b"PAR1": "Parquet; name it .parquet",
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a caller of `load_parallel` asked for.
+
+    `paths` are one table or two text files; `columns` the names (or, in a TSV or CSV, 0-based positions) of source and
+    target, None to find them; `lines` the first and last record wanted, from 1.
+    """
+
+    paths: tuple[str, ...]
+    source_lang: str
+    target_lang: str
+    columns: tuple[str, str] | None
+    score_column: str | None
+    lines: tuple[int, int] | None
+    streaming: bool
+
+    @property
+    def unit(self) -> str:
+        """What the rows of the file are counted in."""
+        return "row" if suffix_of(self.paths[0]) == ".parquet" else "line"
+
+
+def read_rows(request: Request) -> Iterator[Row]:
+    """Yield every row of the file or files of a request, sides and score as they stand there."""
+    path, suffix = request.paths[0], suffix_of(request.paths[0])
+    if len(request.paths) == 2:
+        return _pair_rows(request.paths)
+    if suffix == ".tsv":
+        return _table_rows(path, ((number, text.split("\t")) for number, text in _lines(path)), request)
+    if suffix == ".csv":
+        return _table_rows(path, _csv_records(path), request)
+    records = _parquet_records(path, request) if suffix == ".parquet" else _json_records(path)
+    return _record_rows(path, records, request)
+
+
+def suffix_of(path: str) -> str:
+    """The suffix in small letters, `.gz` put aside."""
+    return Path(path.lower().removesuffix(".gz")).suffix
+
+
+def kind_of(value: Any) -> str:
+    """A value that is not text, in words for an error."""
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a string",
+        bool: "a truth value",
+        bytes: "bytes",
+        type(None): "null",
+    }
+    return names.get(type(value), f"a number ({value})" if isinstance(value, (int, float)) else type(value).__name__)
+
+
+# Which column is which -----------------------------------------------------------------------------
+
+
+def flat(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the languages of its `translation` dictionary as keys of its own; these win over others."""
+    inner = record.get("translation")
+    return {**record, **inner} if isinstance(inner, dict) else record
+
+
+def find_keys(record: dict[str, Any], request: Request, place: str) -> tuple[str, str, str | None]:
+    """The keys of source, target and score (None where not asked for) in flat records like this one."""
+    pair = request.columns or _known_pair(record, request)
+    if pair is None or not {*pair, request.score_column} - {None} <= record.keys():
+        raise _column_error(place, record, request)
+    return *pair, request.score_column
+
+
+def _positions(cells: list[str], request: Request, place: str) -> tuple[int, int, int | None, bool]:
+    """Positions of source, target and score in a TSV or CSV with this first row, and whether the row is a header."""
+    cells = [cell.strip() for cell in cells]
+    known = _known_pair(cells, request)
+    wanted = (*(request.columns or known or ("0", "1")), request.score_column)
+    named = {name for name in wanted if name is not None and not name.isdecimal()}
+    if not named <= set(cells):
+        raise _column_error(place, cells, request)
+    source, target, score = (cells.index(name) if name in named else name and int(name) for name in wanted)
+    if (need := 1 + max(source, target, score or 0)) > len(cells):
+        raise ValueError(f"{place}: {len(cells)} column(s) where {need} are needed; check the separator (tab or comma)")
+    return source, target, score, bool(named or known)
+
+
+def _known_pair(names: Iterable[str], request: Request) -> tuple[str, str] | None:
+    """The two of `names` that usually hold source and target, or None."""
+    by_plain_name = {_plain(name): name for name in names}
+    for pair in ((request.source_lang, request.target_lang), *COLUMN_PAIRS):
+        if pair[0] == "english" and request.source_lang != "en":
+            if request.target_lang != "en":
+                continue
+            pair = pair[::-1]
+        source, target = (by_plain_name.get(_plain(name)) for name in pair)
+        if source is not None and target is not None:
+            return source, target
+    return None
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "_")
+
+
+def _column_error(place: str, names: Iterable[str], request: Request) -> ValueError:
+    """A column is missing: the one that was named, or any known pair."""
+    names = [name[:30] for name in names]
+    for name in (*(request.columns or ()), request.score_column):
+        if name is not None and name not in names:
+            near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+            remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "name one of these"
+            return ValueError(f"{place}: no column {name!r} among {names[:20]}; {remedy}")
+    what = f"{place}: none of the columns {names[:20]} is known to hold {request.source_lang} or {request.target_lang}"
+    return ValueError(f"{what}; name them with source_column and target_column")
+
+
+# Text files -----------------------------------------------------------------------------
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    r"""Yield (line number, text without its end) of a UTF-8 file, split on \n only."""
+    number = offset = 0
+    try:
+        with io.BufferedReader(gzip.open(path)) if path.lower().endswith(".gz") else open(path, "rb") as file:
+            for number, raw in enumerate(file, 1):
+                try:
+                    text = raw.decode()
+                except UnicodeDecodeError as error:
+                    what = f"line {number}: byte {offset + error.start} of the file is not UTF-8{_looks_like(raw)}"
+                    raise ValueError(f"{path}, {what}; convert the file to UTF-8") from None
+                if len(raw.translate(None, _CONTROL)) != len(raw):
+                    code = next(code for code in raw if code in _CONTROL)
+                    what = f"line {number}: control character U+{code:04X} is not text{_looks_like(raw)}"
+                    raise ValueError(f"{path}, {what}; remove it or give a text file")
+                offset += len(raw)
+                yield number, (text.removeprefix("\ufeff") if number == 1 else text).rstrip("\r\n")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path}, after line {number}: damaged gzip ({error}); fetch or compress it again") from None
+
+
+def _looks_like(raw: bytes) -> str:
+    for signature, kind in _SIGNATURES.items():
+        if raw.startswith(signature):
+            return f" (it looks like {kind})"
+    return " (it looks like UTF-16)" if raw.count(0) > len(raw) // 4 else ""
+
+
+def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
+    sides = [_lines(path) for path in paths]
+    for count, lines in enumerate(zip_longest(*sides), 1):
+        if None in lines:
+            lengths = [count - (line is None) + sum(1 for _ in side) for line, side in zip(lines, sides)]
+            both = " and ".join(f"{path} has {length} lines" for path, length in zip(paths, lengths))
+            ended = paths[lines.index(None)]
+            raise ValueError(f"{both}: {ended} ends first, after line {count - 1}; give files aligned line by line")
+        (_, source), (_, target) = lines
+        yield count, source, target, None
+
+
+def _csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((text + "\n" for _, text in _lines(path)), strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            what = f"line {start}: the CSV record that starts here is malformed ({error})"
+            raise ValueError(f"{path}, {what}; close its quotes and double those inside the text") from None
+        yield start, cells
+
+
+def _table_rows(path: str, records: Iterator[tuple[int, list[str]]], request: Request) -> Iterator[Row]:
+    width = 0
+    for number, cells in records:
+        if not width:
+            source, target, score, is_header = _positions(cells, request, f"{path}, line {number}")
+            width = len(cells)
+            if is_header:
+                continue
+        if len(cells) != width:
+            what = f"too {'many' if len(cells) > width else 'few'} columns: {len(cells)} where line 1 has {width}"
+            raise ValueError(f"{path}, line {number}: {what}; remove stray separators or fill in what is missing")
+        yield number, cells[source], cells[target], None if score is None else cells[score]
+
+
+# Records with names -----------------------------------------------------------------------------
+
+
+def _record_rows(path: str, records: Iterator[tuple[int, dict[str, Any]]], request: Request) -> Iterator[Row]:
+    keys = None
+    for number, record in records:
+        source, target, score = keys = keys or find_keys(record, request, f"{path}, {request.unit} {number}")
+        try:
+            yield number, record[source], record[target], None if score is None else record[score]
+        except KeyError as error:
+            place = f"{path}, line {number}"
+            raise ValueError(f"{place}: no key {error} among {list(record)[:20]}; add it or remove the line") from None
+
+
+def _json_records(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, text in _lines(path):
+        try:
+            record = json.loads(text)
+            if "\\u" in text:  # an escape can spell what UTF-8 cannot: half a surrogate pair, or a control character
+                json.dumps(record, ensure_ascii=False).encode()
+                if bad := _ESCAPED_CONTROL.search(text):
+                    raise ValueError(f"control character {bad.group()}")
+        except (ValueError, RecursionError) as error:
+            what = f"line {number}: not valid JSON text ({error})"
+            raise ValueError(f"{path}, {what}; write one JSON object per line") from None
+        if not isinstance(record, dict):
+            what = f"line {number}: {kind_of(record)} in place of a JSON object"
+            raise ValueError(f"{path}, {what}; write one object per line")
+        yield number, flat(record)
+
+
+def _parquet_records(path: str, request: Request) -> Iterator[tuple[int, dict[str, Any]]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+        types = {field.name: field.type for field in file.schema_arrow}
+        blank = {
+            name: {f.name: None for f in kind} if pa.types.is_struct(kind) else None for name, kind in types.items()
+        }
+        columns = {"translation", *find_keys(flat(blank), request, path)} & types.keys()
+        rows = (row for batch in file.iter_batches(columns=sorted(columns)) for row in _batch_rows(batch))
+        yield from enumerate(rows, 1)
+    except (pa.ArrowException, OSError) as error:
+        cause = str(error).partition("\n")[0]
+        raise ValueError(f"{path} is not a sound Parquet file ({cause}); fetch or write it again") from None
+
+
+def _batch_rows(batch: Any) -> Iterator[dict[str, Any]]:
+    names = batch.schema.names
+    columns = [
+        column.to_numpy(zero_copy_only=False).tolist() for column in batch.columns
+    ]  # to_pylist takes thrice as long
+    return (flat(dict(zip(names, values))) for values in zip(*columns))

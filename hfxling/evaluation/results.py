@@ -1,0 +1,211 @@
+"""Result rows, the results.json they live in, and tables of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hfxling.files import atomic_path
+
+PACKAGES = ("hfxling", "torch", "transformers", "sentence-transformers", "datasets", "tokenizers", "numpy")
+
+
+@dataclass(frozen=True)
+class EvalResult:
+    """One measured number and all that is needed to say what it is.
+
+    Attributes:
+        metric: e.g. "P@1", "AER".
+        value: in `unit`.
+        n: items it was measured on: queries, sentence pairs, dictionary words.
+        dataset: name or Hub id.
+        split: e.g. "test", or what part of the data was used.
+        direction: e.g. "zh->vi"; None where there is none.
+        unit: "%" or whatever the value is in; "" for plain numbers such as correlations.
+        low: lower end of the 95% interval, in `unit`.
+        high: its upper end.
+        revision: the dataset's commit, or `content_hash` of its texts.
+        model: name or Hub id of what was measured.
+        model_revision: its commit or content hash.
+        seed: of the training run.
+        settings: what else changes the number: centring, method, stage ("before" or "after" training) and the like.
+    """
+
+    metric: str
+    value: float
+    n: int
+    dataset: str
+    split: str
+    direction: str | None = None
+    unit: str = "%"
+    low: float | None = None
+    high: float | None = None
+    revision: str | None = None
+    model: str | None = None
+    model_revision: str | None = None
+    seed: int | None = None
+    settings: dict = field(default_factory=dict)
+
+
+def content_hash(*columns: Iterable[str]) -> str:
+    """16 hex digits of SHA-256 that change with any text, the order of texts, or the order of columns."""
+    digest = hashlib.sha256()
+    for column in columns:
+        if isinstance(column, str):
+            raise TypeError("content_hash takes columns of texts, not a single text.")
+        for text in column:
+            data = text.encode("utf-8", "surrogatepass")
+            digest.update(b"%d:" % len(data) + data)  # the length keeps ("ab", "c") and ("a", "bc") apart
+        digest.update(b";")
+    return digest.hexdigest()[:16]
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results depend on; a package that is not installed is left out."""
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def write_results(
+    path: str | Path,
+    rows: Sequence[EvalResult],
+    *,
+    recipe: str | None = None,
+    settings: Mapping | None = None,
+    extra: Mapping | None = None,
+) -> None:
+    """Write rows and package versions as JSON, whole or not at all.
+
+    Args:
+        path: of the file; its folder is created.
+        rows: any number of results.
+        recipe: name of the program that measured them.
+        settings: its resolved configuration.
+        extra: further top-level entries; they may not rename the ones above.
+
+    Raises:
+        ValueError: a NaN or infinite number, named by its metric; an `extra` key that is taken; what JSON cannot hold.
+    """
+    for row in rows:
+        for name, number in (("value", row.value), ("low", row.low), ("high", row.high)):
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"{_label(row)}: {name} is {number}. Only finite numbers are written to {path}.")
+    content = {"results": [asdict(row) for row in rows], "versions": package_versions()}
+    content |= {"recipe": recipe} if recipe is not None else {}
+    content |= {"settings": dict(settings)} if settings is not None else {}
+    taken = {"results", "versions", "recipe", "settings"} & set(extra or {})
+    if taken:
+        raise ValueError(f"extra may not use the key {', '.join(sorted(taken))} of a results file; rename it.")
+    try:
+        text = json.dumps(content | dict(extra or {}), ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: settings or extra hold what JSON cannot: {error}.") from None
+    with atomic_path(path) as scratch:
+        scratch.write_text(text + "\n", encoding="utf-8")
+
+
+def read_results(path: str | Path) -> list[EvalResult]:
+    """Read the rows of a file written by `write_results`.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not JSON, no list of results, or a row with missing, unknown or mistyped fields.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such results file. Run the evaluation that writes it.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: not a results file ({error}). Write it again with the evaluation.") from None
+    rows = content.get("results") if isinstance(content, dict) else None
+    if not isinstance(rows, list):
+        raise ValueError(f"{path}: no list 'results' in it, so not a results file of hfxling.")
+    return [_read_row(row, f"{path}: results[{i}]") for i, row in enumerate(rows)]
+
+
+def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """An aligned Markdown table that also reads well as plain text.
+
+    Floats show two decimals, None an empty cell. Columns of numbers are flushed right. Wide East Asian characters count
+    two columns, combining marks (Thai and Lao vowels, tones) none.
+    """
+    wrong = next((i for i, row in enumerate(rows) if len(row) != len(headers)), None)
+    if wrong is not None:
+        raise ValueError(f"Table row {wrong} has {len(rows[wrong])} cells, the header {len(headers)}.")
+    right = [any(map(_is_number, column)) and all(map(_is_number_or_none, column)) for column in zip(*rows)]
+    right = right or [False] * len(headers)
+    cells = [[_cell(value) for value in row] for row in (headers, *rows)]
+    widths = [max(3, *map(_display_width, column)) for column in zip(*cells)]
+    rule = "|".join("-" * (width + 1) + (":" if flush else "-") for width, flush in zip(widths, right))
+    lines = ["| " + " | ".join(map(_pad, row, widths, right)) + " |" for row in cells]
+    return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
+
+
+def _label(row: EvalResult) -> str:
+    return " ".join(filter(None, (row.metric, row.direction, f"on {row.dataset} {row.split}")))
+
+
+def _plain(value):
+    """What json.dumps cannot write by itself: numpy and torch scalars, paths."""
+    if hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} {value!r}")
+
+
+def _read_row(row, where: str) -> EvalResult:
+    if not isinstance(row, dict):
+        raise ValueError(f"{where} is not an object with the fields of a result.")
+    unknown = sorted(set(row) - {f.name for f in fields(EvalResult)})
+    missing = [name for name in ("metric", "value", "n", "dataset", "split") if name not in row]
+    if unknown or missing:
+        what = f"unknown field {unknown[0]!r}" if unknown else f"no {missing[0]!r}"
+        raise ValueError(f"{where} has {what}; it was not written by this version of hfxling.")
+    numbers = [row["value"], row["n"], *(row[end] for end in ("low", "high") if row.get(end) is not None)]
+    if not all(_is_number(number) and math.isfinite(number) for number in numbers):
+        raise ValueError(f"{where}: value, n, low and high must be finite numbers, got {numbers}.")
+    texts = [row[name] for name in ("metric", "dataset", "split")]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{where}: metric, dataset and split must be texts, got {texts}.")
+    if not isinstance(row.get("settings", {}), dict):
+        raise ValueError(f"{where}: settings must be an object, got {row['settings']!r}.")
+    return EvalResult(**row)
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_number_or_none(value) -> bool:
+    return value is None or _is_number(value)
+
+
+def _cell(value) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.2f}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _display_width(text: str) -> int:
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me", "Cf") for c in text)
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    gap = " " * (width - _display_width(text))
+    return gap + text if right else text + gap

@@ -1,0 +1,339 @@
+"""Cross-lingual sentence retrieval: does a sentence find its own translation among all the others?
+
+Takes arrays of sentence vectors and never a model, so that any encoder runs through the same code. Row i of the source
+translates row i of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from .results import EvalResult
+from .significance import bootstrap_interval, paired_test
+
+# Candidates this close below the gold similarity count as tied with it. The float32 product of the very same two
+# vectors moves by up to 8e-7 with the processor's kernel and the shape of the product (64 to 4,096 dimensions).
+TIE = 2e-6
+
+METHODS = ("cosine", "csls")
+CENTERINGS = ("none", "train", "corpus")
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """How every query of one direction ranked its own translation.
+
+    Attributes:
+        direction: e.g. "zh->vi".
+        ranks: (N,) 1-based ranks, query by query.
+        settings: method and centring, `csls_k` for CSLS, `candidates` where there are more of them than queries.
+    """
+
+    direction: str
+    ranks: np.ndarray
+    settings: dict
+
+
+def unit(x) -> np.ndarray:
+    """Length-normalise the rows of (N, D) vectors; always a new float32 array.
+
+    Raises:
+        ValueError: not a non-empty matrix, or rows without a direction (zero, NaN, infinite), named by number.
+    """
+    x = np.ascontiguousarray(x, dtype=np.float32)
+    if x.ndim != 2 or x.size == 0:
+        raise ValueError(f"Sentence vectors must be a non-empty (sentences, dimensions) array, got shape {x.shape}.")
+    norms = np.sqrt(np.einsum("ij,ij->i", x, x, dtype=np.float64))
+    bad = np.flatnonzero(~((norms > 0) & (norms < np.inf)))
+    if bad.size:
+        rows = ", ".join(map(str, bad[:5])) + (", ..." if bad.size > 5 else "")
+        raise ValueError(
+            f"{bad.size} of {len(x)} vectors are zero, NaN or infinite and have no direction: row {rows} "
+            "(counted from 0). Drop these sentences or look for empty text and overflow in the encoder."
+        )
+    return x / norms[:, None].astype(np.float32)
+
+
+def language_mean(x) -> np.ndarray:
+    """(D,) mean of the unit vectors of one language: what `postprocess` subtracts."""
+    return unit(x).mean(axis=0, dtype=np.float64).astype(np.float32)
+
+
+def postprocess(x, mean=None) -> np.ndarray:
+    """The steps ["unit", "center", "unit"]: length-normalise, subtract the language's mean, length-normalise.
+
+    Args:
+        x: (N, D) sentence vectors of one language.
+        mean: (D,) from `language_mean`; None leaves it at length-normalising.
+
+    Raises:
+        ValueError: a mean of another width; rows without a direction before or after centring.
+    """
+    x = unit(x)
+    if mean is None:
+        return x
+    mean = np.asarray(mean, dtype=np.float32)
+    if mean.shape != x.shape[1:]:
+        raise ValueError(f"The language mean has shape {mean.shape}, the vectors need {x.shape[1:]}.")
+    x -= mean
+    return unit(x)
+
+
+def gold_ranks(
+    source, target, *, method: str = "cosine", csls_k: int = 10, block_size: int = 1000
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rank every sentence's own translation among all candidates, in both directions at once.
+
+    The similarity matrix is computed once, block by block, and never held as a whole. Ties count against the model: a
+    rank is the number of candidates at least as similar as the translation, itself included, where differences up to
+    `TIE` are rounding noise and therefore ties.
+
+    Args:
+        source: (N, D) sentence vectors, of any length.
+        target: (M, D), M >= N; row i < N translates source row i, later rows are further candidates for the sources.
+        method: "cosine", or "csls": 2 cos(x, y) minus the mean cosines of x's and of y's `csls_k` nearest neighbours on
+            the other side (all N and M rows), which takes one more pass.
+        csls_k: neighbours for CSLS; 10 is the value of its authors.
+        block_size: rows and columns of a block.
+
+    Returns:
+        Source-to-target ranks among M targets and target-to-source ranks among N sources, both (N,) int64 and 1-based.
+
+    Raises:
+        ValueError: shapes that do not fit, vectors without a direction, an unknown method, `csls_k` beyond the data.
+    """
+    source, target = unit(source), unit(target)
+    n = len(source)
+    if source.shape[1] != target.shape[1]:
+        raise ValueError(f"Source vectors have {source.shape[1]} dimensions, target vectors {target.shape[1]}.")
+    if len(target) < n:
+        raise ValueError(
+            f"{n} source rows need as many target rows or more, got {len(target)}: row i translates row i."
+        )
+    if method not in METHODS:
+        raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
+    # CSLS is ranked as cos(x, y) - penalty(x) - penalty(y): the same order, on the cosine's scale.
+    penalties = _csls_penalties(source, target, csls_k, block_size) if method == "csls" else None
+    gold = np.einsum("ij,ij->i", source, target[:n], dtype=np.float64)
+    if penalties:
+        gold -= penalties[0] + penalties[1][:n]
+    threshold = (gold - TIE).astype(np.float32)
+    forward, backward = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for rows, columns, block in _similarity_blocks(source, target, block_size):
+        if penalties:
+            block -= penalties[0][rows, None]
+            block -= penalties[1][columns]
+        if rows.start == columns.start:
+            np.fill_diagonal(block, np.inf)  # the translation itself counts once, whatever the rounding
+        forward[rows] += _count_per_row(block >= threshold[rows, None])
+        columns = slice(columns.start, min(columns.stop, n))
+        if columns.start < n:
+            block = block[:, : columns.stop - columns.start]
+            backward[columns] += _count_per_column(block >= threshold[columns])
+    return forward, backward
+
+
+def precision_at(ranks, k: int) -> float:
+    """P@k in percent: the share of queries whose translation is among the first `k` candidates."""
+    if k < 1:
+        raise ValueError(f"P@{k} does not exist; k starts at 1.")
+    return 100 * float(np.mean(np.asarray(ranks) <= k))
+
+
+def rank_translations(
+    source,
+    target,
+    *,
+    source_lang: str,
+    target_lang: str,
+    methods: Sequence[str] = ("cosine",),
+    centering: str = "none",
+    means: Mapping[str, np.ndarray] | tuple[np.ndarray, np.ndarray] | None = None,
+    csls_k: int = 10,
+) -> list[Ranking]:
+    """Post-process the vectors and rank both directions under every method.
+
+    Args:
+        source: (N, D) sentence vectors.
+        target: (M, D), M >= N, as for `gold_ranks`.
+        source_lang: language code of the source, for the rankings' names.
+        target_lang: that of the target.
+        methods: any of "cosine", "csls".
+        centering: "none"; "train" subtracts `means`, learned from training text; "corpus" subtracts the means of the
+            very vectors given, which uses the test text and cannot be had for a single sentence.
+        means: `language_mean` of both languages' training text, as (source, target) or keyed by language code; used and
+            required by "train" only.
+        csls_k: neighbours for CSLS.
+
+    Raises:
+        ValueError: an unknown centring, "train" without both means, and all that `gold_ranks` raises.
+    """
+    if centering not in CENTERINGS:
+        raise ValueError(f"centering={centering!r} is not one of {', '.join(CENTERINGS)}.")
+    pair = (None, None)
+    if centering == "train":
+        pair = _training_means(means, source_lang, target_lang)
+    elif centering == "corpus":
+        pair = (language_mean(source), language_mean(target))
+    source, target = postprocess(source, pair[0]), postprocess(target, pair[1])
+    rankings = []
+    for method in methods:
+        settings = {"method": method, "centering": centering} | ({"csls_k": csls_k} if method == "csls" else {})
+        forward, backward = gold_ranks(source, target, method=method, csls_k=csls_k)
+        extra = {"candidates": len(target)} if len(target) > len(source) else {}
+        rankings.append(Ranking(f"{source_lang}->{target_lang}", forward, settings | extra))
+        rankings.append(Ranking(f"{target_lang}->{source_lang}", backward, settings))
+    return rankings
+
+
+def ranking_results(
+    rankings: Sequence[Ranking],
+    *,
+    ks: Sequence[int] = (1, 5),
+    baseline: Sequence[Ranking] | None = None,
+    settings: Mapping | None = None,
+    **fields,
+) -> list[EvalResult]:
+    """Rankings as result rows: P@k in percent with its bootstrap 95% interval.
+
+    Args:
+        rankings: from `rank_translations`.
+        ks: a row for each k.
+        baseline: another model's rankings of the same queries under the same methods; each row's settings then carry
+            the paired test against it, in percentage points, as "paired".
+        settings: joined to every row's settings, e.g. {"stage": "after"}.
+        **fields: further `EvalResult` fields: dataset, split, revision, model, model_revision, seed.
+
+    Raises:
+        ValueError: a baseline of other directions, methods or length.
+    """
+    if baseline is not None:
+        ours, theirs = ([r.direction for r in rankings], [r.direction for r in baseline])
+        if ours != theirs or any(a.settings != b.settings for a, b in zip(rankings, baseline)):
+            raise ValueError(
+                "The baseline's rankings have other directions, methods or centering; rank both models alike."
+            )
+    rows = []
+    for i, ranking in enumerate(rankings):
+        for k in ks:
+            value, hits = precision_at(ranking.ranks, k), 100.0 * (ranking.ranks <= k)
+            low, high = bootstrap_interval(hits)
+            about = {**ranking.settings, **(settings or {})}
+            if baseline is not None:
+                about["paired"] = asdict(paired_test(hits, 100.0 * (baseline[i].ranks <= k)))
+            row = EvalResult(
+                f"P@{k}", value, len(hits), direction=ranking.direction, low=low, high=high, settings=about, **fields
+            )
+            rows.append(row)
+    return rows
+
+
+def retrieval_results(
+    source,
+    target,
+    *,
+    source_lang: str,
+    target_lang: str,
+    methods: Sequence[str] = ("cosine",),
+    centering: str = "none",
+    means: Mapping[str, np.ndarray] | tuple[np.ndarray, np.ndarray] | None = None,
+    csls_k: int = 10,
+    **fields,
+) -> list[EvalResult]:
+    """P@k of both directions as result rows: `rank_translations`, then `ranking_results`, which takes `fields`."""
+    rankings = rank_translations(
+        source,
+        target,
+        source_lang=source_lang,
+        target_lang=target_lang,
+        methods=methods,
+        centering=centering,
+        means=means,
+        csls_k=csls_k,
+    )
+    return ranking_results(rankings, **fields)
+
+
+def _training_means(means, source_lang: str, target_lang: str) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(means, Mapping):
+        means = (means.get(source_lang), means.get(target_lang))
+    if means is None or len(means) != 2 or any(mean is None for mean in means):
+        raise ValueError(
+            f"centering='train' needs means of both {source_lang} and {target_lang}, learned from training text "
+            "(language_mean); give them, or choose centering='none' or 'corpus'."
+        )
+    return tuple(means)
+
+
+def _similarity_blocks(
+    source: np.ndarray, target: np.ndarray, block_size: int
+) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    """Blocks of source @ target.T with their rows and columns. The next block overwrites the one before."""
+    space = np.empty(min(block_size, len(source)) * min(block_size, len(target)), np.float32)
+    for i in range(0, len(source), block_size):
+        rows = slice(i, min(i + block_size, len(source)))
+        for j in range(0, len(target), block_size):
+            columns = slice(j, min(j + block_size, len(target)))
+            shape = (rows.stop - i, columns.stop - j)
+            block = space[: shape[0] * shape[1]].reshape(shape)
+            yield rows, columns, np.matmul(source[rows], target[columns].T, out=block)
+
+
+def _count_per_row(mask: np.ndarray) -> np.ndarray:
+    return np.bitwise_count(np.packbits(mask, axis=1)).sum(axis=1, dtype=np.int64)  # 3 x faster than mask.sum
+
+
+def _count_per_column(mask: np.ndarray) -> np.ndarray:
+    # A byte holds 255: summing so many rows at a time in bytes is 8 x faster than mask.sum.
+    bytes_ = mask.view(np.uint8)
+    starts = range(0, len(mask), 255)
+    return sum(bytes_[i : i + 255].sum(axis=0, dtype=np.uint8).astype(np.int64) for i in starts)
+
+
+def _csls_penalties(source: np.ndarray, target: np.ndarray, k: int, block_size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Half the mean cosine of every row's k nearest neighbours on the other side, for both sides from one pass."""
+    if not 1 <= k <= min(len(source), len(target)):
+        limit = min(len(source), len(target))
+        raise ValueError(f"csls_k={k} must lie between 1 and the number of sentences on the smaller side, {limit}.")
+    of_source = np.full((len(source), k), -np.inf, np.float32)
+    of_target = np.full((len(target), k), -np.inf, np.float32)
+    for rows, columns, block in _similarity_blocks(source, target, block_size):
+        of_source[rows] = _merge_largest(of_source[rows], block, axis=1)
+        of_target[columns] = _merge_largest(of_target[columns], block, axis=0)
+    return of_source.mean(axis=1) / 2, of_target.mean(axis=1) / 2
+
+
+def _merge_largest(largest: np.ndarray, block: np.ndarray, axis: int) -> np.ndarray:
+    """The k largest of what is known and of a new block, per row (axis=1) or per column (axis=0) of the block.
+
+    Few values of a block get in, so a threshold that the k-th largest surely reaches filters them first.
+    """
+    n, k = largest.shape
+    threshold = largest.min(axis=1)
+    if np.isneginf(threshold).any():  # the first block
+        threshold = _kth_lower_bound(block, k, axis)
+    places = np.flatnonzero(block >= np.expand_dims(threshold, axis))
+    owner = places // block.shape[1] if axis == 1 else places % block.shape[1]
+    values = block.ravel()[places]
+    if axis == 0:
+        order = np.argsort(owner, kind="stable")
+        owner, values = owner[order], values[order]
+    counts = np.bincount(owner, minlength=n)
+    starts = np.cumsum(counts) - counts
+    candidates = np.full((n, k + counts.max()), -np.inf, np.float32)
+    candidates[:, :k] = largest
+    candidates[owner, k + np.arange(len(owner)) - starts[owner]] = values
+    return np.partition(candidates, -k, axis=1)[:, -k:]
+
+
+def _kth_lower_bound(block: np.ndarray, k: int, axis: int) -> np.ndarray:
+    """Of k disjoint groups the smallest maximum: k values reach it, so the k-th largest does."""
+    size = block.shape[axis] // k
+    if not size:
+        return np.full(block.shape[1 - axis], -np.inf, np.float32)
+    if axis == 1:
+        return block[:, : k * size].reshape(-1, k, size).max(axis=2).min(axis=1)
+    return block[: k * size].reshape(k, size, -1).max(axis=1).min(axis=0)

@@ -1,0 +1,345 @@
+"""The model card: rendered from result rows, so that no score stands in it that was not measured."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.files import atomic_path
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelCardData
+
+SUMMARIES = {
+    "siamese": "A shared linear head on a frozen multilingual encoder, trained with a contrastive loss.",
+    "dap": "A dual encoder trained with translation ranking and representation translation learning.",
+    "disentangler": "Sentence embeddings split into a meaning and a language part; the meaning part is the embedding.",
+    "aligner": "A BiLSTM encoder-decoder with a contrastive loss, for word alignment and word translation.",
+}
+CITATIONS = {
+    "siamese": """@article{huang2023crosslingual,
+  title = {Cross-lingual Sentence Embedding for Low-resource {Chinese-Vietnamese} Based on Contrastive Learning},
+  author = {Huang, Yuxin and Liang, Yin and Wu, Zhaoyuan and Zhu, Enchang and Yu, Zhengtao},
+  journal = {ACM Transactions on Asian and Low-Resource Language Information Processing},
+  volume = {22},
+  number = {6},
+  articleno = {176},
+  year = {2023},
+  doi = {10.1145/3589341},
+}""",
+}
+LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss"})
+TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
+DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
+_SECRETS = ("token", "hub_token", "api_key")
+_EXAMPLES = {
+    "en": "It is raining today.",
+    "zh": "今天下雨。",
+    "vi": "Hôm nay trời mưa.",
+    "th": "วันนี้ฝนตก",
+    "id": "Hari ini hujan.",
+    "lo": "ມື້ນີ້ຝົນຕົກ",
+}
+
+
+@dataclass(frozen=True)
+class CardInfo:
+    """All that a card says beside its result rows.
+
+    Attributes:
+        repo_id: of the repository the model is, or would be, published in.
+        method: "siamese", "dap", "disentangler" or "aligner".
+        base_model: Hub id of the encoder; a local folder is shown by its name only.
+        languages: language codes.
+        licence: the Hub's identifier, e.g. "apache-2.0", "cc-by-sa-4.0".
+        train_data: one mapping for each data set with `name` and `pairs`, and where known `revision` (commit or content
+            hash), `licence`, `dropped` (pairs removed, by reason), `leaks` (pairs removed because the test text has
+            them) and `hub_id`.
+        intended_use: a sentence or two.
+        limits: what a user must know before trusting the model; never empty.
+        loading: Python snippets by title, in place of the two standard ones.
+        training_command: as it was run.
+        configuration: resolved configuration of the run; printed as YAML without tokens.
+        citation: BibTeX of the method's paper, where `CITATIONS` has none.
+        published: figures of the paper as (name, metric, value), shown in a column of their own.
+        coverage: one line about how the vocabulary covers the languages.
+        warnings: raised while training, for the reader of the card.
+
+    Raises:
+        ValueError: a missing or malformed licence, an unknown method, nothing said of languages, data, use or limits.
+    """
+
+    repo_id: str
+    method: str
+    base_model: str
+    languages: Sequence[str]
+    licence: str
+    train_data: Sequence[Mapping]
+    intended_use: str
+    limits: Sequence[str]
+    loading: Mapping[str, str] = field(default_factory=dict)
+    training_command: str | None = None
+    configuration: Mapping = field(default_factory=dict)
+    citation: str = ""
+    published: Sequence[tuple[str, str, float]] = ()
+    coverage: str | None = None
+    warnings: Sequence[str] = ()
+
+    def __post_init__(self):
+        if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.licence or ""):
+            raise ValueError(f"licence={self.licence!r}: give the Hub's identifier, e.g. apache-2.0 or cc-by-sa-4.0.")
+        if self.method not in SUMMARIES:
+            raise ValueError(f"method={self.method!r} is not one of {', '.join(SUMMARIES)}.")
+        if not (self.citation or self.method in CITATIONS):
+            raise ValueError(f"method={self.method!r} needs citation=, the BibTeX entry of its paper.")
+        for name in ("repo_id", "base_model", "languages", "train_data", "intended_use", "limits"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} is empty: a card must say it.")
+        for data in self.train_data:
+            if set(data) - DATA_FIELDS or not {"name", "pairs"} <= set(data):
+                optional = ", ".join(sorted(DATA_FIELDS - {"name", "pairs"}))
+                raise ValueError(f"train_data entry {dict(data)} needs name and pairs; it may also have {optional}.")
+
+
+def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
+    """The card's Markdown with its YAML front matter.
+
+    Rows of the stages "before" and "after" (settings["stage"]; rows without one count as "after") that agree in
+    everything else share a line of the table, and the card says whether the trained model is better: by
+    settings["paired"] of the "after" row (a `PairedTest` of after against before as a dict, in the row's unit), or else
+    by whether the two intervals overlap. The model-index holds the "after" rows.
+
+    Raises:
+        ValueError: two rows for one place in the table; a score in `intended_use` or `limits` that stands in no row, no
+            published figure, no training data count and not in the configuration.
+    """
+    lines = _pair_stages(results)
+    outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
+    values = {
+        "name": info.repo_id.rsplit("/", 1)[-1],
+        "info": info,
+        "summary": SUMMARIES[info.method],
+        "base_model": info.base_model if _is_hub_id(info.base_model) else Path(info.base_model).name,
+        "verdict": _verdict(outcomes, bool(results)),
+        "results_table": _results_table(lines, info.published) if results or info.published else "",
+        "snippets": info.loading or _snippets(info.repo_id, info.languages),
+        "data_table": _data_table(info.train_data),
+        "configuration": _yaml(info.configuration) if info.configuration else "",
+        "citation": info.citation or CITATIONS[info.method],
+    }
+    known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
+    _check_prose([info.intended_use, *info.limits], known)
+    return f"---\n{_metadata(results, info).to_yaml()}\n---\n\n{_template().render(values)}"
+
+
+def write_card(path: str | Path, results: Sequence[EvalResult], info: CardInfo) -> None:
+    """Render the card and write it to `path` (a README.md), whole or not at all."""
+    text = render_card(results, info)
+    with atomic_path(path) as scratch:
+        scratch.write_text(text, encoding="utf-8")
+
+
+@cache
+def _template():
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("hfxling.hub"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown, not HTML
+    )
+    return environment.get_template("model_card.md.jinja")
+
+
+def _metadata(results: Sequence[EvalResult], info: CardInfo) -> ModelCardData:
+    from huggingface_hub import ModelCardData
+
+    return ModelCardData(
+        language=list(info.languages),
+        license=info.licence,
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=[*TAGS, f"hfxling-{info.method}"],
+        base_model=info.base_model if _is_hub_id(info.base_model) else None,
+        datasets=[data["hub_id"] for data in info.train_data if data.get("hub_id")] or None,
+        model_name=info.repo_id.rsplit("/", 1)[-1],
+        eval_results=[_index_entry(row) for row in results if _stage(row) == "after"] or None,
+    )
+
+
+def _index_entry(row: EvalResult):
+    """The row as an entry of the card's model-index."""
+    from huggingface_hub import EvalResult as IndexEntry
+
+    return IndexEntry(
+        task_type="sentence-similarity",
+        task_name="Sentence Similarity",
+        dataset_type=row.dataset,
+        dataset_name=row.dataset,
+        dataset_config=row.direction,
+        dataset_split=row.split,
+        dataset_revision=row.revision,
+        metric_type=row.metric,
+        metric_value=row.value,
+        metric_name=", ".join(filter(None, (_metric(row), _setting(row)))),
+        metric_args=_plain({"n": row.n, "low": row.low, "high": row.high, **_conditions(row)}),
+    )
+
+
+def _is_hub_id(name: str) -> bool:
+    return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None and not Path(name).exists()
+
+
+def _stage(row: EvalResult) -> str:
+    return row.settings.get("stage", "after")
+
+
+def _conditions(row: EvalResult) -> dict:
+    return {key: value for key, value in row.settings.items() if key not in ("stage", "paired")}
+
+
+def _setting(row: EvalResult) -> str:
+    """E.g. "cosine, centering none"."""
+    return ", ".join(str(v) if k == "method" else f"{k} {v}" for k, v in _conditions(row).items())
+
+
+def _metric(row: EvalResult) -> str:
+    return f"{row.metric} ({row.unit})" if row.unit else row.metric
+
+
+def _number(value: float, unit: str, sign: str = "") -> str:
+    return format(value, f"{sign}.{1 if unit == '%' else 3}f")
+
+
+def _interval(low: float | None, high: float | None, unit: str) -> str:
+    return "" if low is None or high is None else f" [{_number(low, unit)}, {_number(high, unit)}]"
+
+
+def _measured(row: EvalResult | None) -> str:
+    return "" if row is None else _number(row.value, row.unit) + _interval(row.low, row.high, row.unit)
+
+
+def _pair_stages(results: Sequence[EvalResult]) -> list[dict[str, EvalResult]]:
+    """One {stage: row} for every line of the results table, in the order of the rows."""
+    lines: dict[tuple, dict[str, EvalResult]] = {}
+    for row in results:
+        place = (row.dataset, row.split, row.revision, row.direction, row.n, _metric(row), _setting(row))
+        line, stage = lines.setdefault(place, {}), _stage(row)
+        if stage not in ("before", "after"):
+            raise ValueError(f'{row.metric} on {row.dataset}: stage {stage!r} is not "before" or "after".')
+        if stage in line:
+            what = " ".join(filter(None, (row.metric, row.direction, "on", row.dataset, row.split, _setting(row))))
+            raise ValueError(f'Two rows "{stage}" for {what}: say in settings what tells them apart, or average them.')
+        line[stage] = row
+    return list(lines.values())
+
+
+def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
+    """("better" | "worse" | "unclear", what that rests on) for a line with both stages."""
+    before, after = line["before"], line["after"]
+    paired = after.settings.get("paired")
+    if paired:
+        low, high = paired["low"], paired["high"]
+        p_value = "p < 0.001" if paired["p_value"] < 0.001 else f"p = {paired['p_value']:.3f}"
+        basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}, {p_value}"
+    elif None in (before.low, before.high, after.low, after.high):
+        return "unclear", "no interval"
+    else:
+        low, high = after.low - before.high, after.high - before.low
+        basis = "intervals overlap" if low <= 0 <= high else "intervals apart"
+    if low <= 0 <= high:
+        return "unclear", basis
+    return ("better" if (low > 0) != (after.metric in LOWER_IS_BETTER) else "worse"), basis
+
+
+def _verdict(outcomes: Sequence[str], measured: bool) -> str:
+    if not measured:
+        return "**This model has not been evaluated.**"
+    if not outcomes:
+        return "Before and after training were not both measured, so this card claims no improvement."
+    if all(outcome == "better" for outcome in outcomes):
+        return "Training made the model better in every comparison below."
+    if "better" in outcomes:
+        return '**Training did not make the model better in every comparison**; the column "Change" says where.'
+    if "worse" in outcomes:
+        return '**The trained model is not better than the encoder it starts from, and worse where "Change" says so.**'
+    return "**The trained model is not shown to be better than the encoder it starts from.**"
+
+
+def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequence[tuple[str, str, float]]) -> str:
+    headers = ["Dataset", "Split", "Direction", "Setting", "Metric", "n", "Before", "After", "Change"]
+    claims = {"better": "better", "worse": "**worse**", "unclear": "**not shown to be better**"}
+    rows = []
+    for line in lines:
+        row = next(iter(line.values()))
+        change = ""
+        if len(line) == 2:
+            outcome, basis = _compare(line)
+            change = f"{basis}: {claims[outcome]}"
+        about = [row.dataset, row.split, row.direction, _setting(row), _metric(row), row.n]
+        rows.append([*about, _measured(line.get("before")), _measured(line.get("after")), change])
+    if published:
+        headers.append("Paper")
+        rows = [[*row, None] for row in rows]
+        rows += [
+            [f"{name} (paper)", *[None] * 3, metric, *[None] * 4, f"{value:g}"] for name, metric, value in published
+        ]
+    return format_table(headers, rows)
+
+
+def _data_table(train_data: Sequence[Mapping]) -> str:
+    rows = []
+    for data in train_data:
+        dropped = ", ".join(f"{reason} {count}" for reason, count in data.get("dropped", {}).items())
+        about = [data["name"], data.get("revision"), data.get("licence")]
+        rows.append([*about, data["pairs"], dropped, data.get("leaks")])
+    return format_table(["Name", "Revision", "Licence", "Pairs", "Filtered out", "Test leaks removed"], rows)
+
+
+def _snippets(repo_id: str, languages: Sequence[str]) -> dict[str, str]:
+    sentences = [_EXAMPLES[code] for code in languages if code in _EXAMPLES][:2] or [_EXAMPLES["en"]]
+    sentences = json.dumps(sentences, ensure_ascii=False)
+    return {
+        "With sentence-transformers alone": f"""from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{repo_id}")
+embeddings = model.encode({sentences})
+print(model.similarity(embeddings, embeddings))""",
+        "With transformers, as the method's own model": f"""import torch
+from transformers import AutoModel, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{repo_id}", trust_remote_code=True)
+model = AutoModel.from_pretrained("{repo_id}", trust_remote_code=True).eval()
+batch = tokenizer({sentences}, padding=True, truncation=True, return_tensors="pt")
+with torch.no_grad():
+    embeddings = model(**batch).sentence_embedding""",
+    }
+
+
+def _yaml(configuration: Mapping) -> str:
+    import yaml
+
+    public = {k: v for k, v in configuration.items() if k not in _SECRETS and not str(v).startswith("hf_")}
+    return yaml.safe_dump(_plain(public), sort_keys=False, allow_unicode=True).rstrip()
+
+
+def _plain(mapping: Mapping) -> dict:
+    """Only what YAML and JSON both know; paths and the like as their text."""
+    return json.loads(json.dumps(mapping, default=str))
+
+
+def _check_prose(texts: Sequence[str], known: str) -> None:
+    """Scores (decimals and percentages) in free text must stand somewhere in the card's tables or configuration."""
+    numbers = set(re.findall(r"\d+(?:\.\d+)?", known))
+    for text in texts:
+        for score in re.findall(r"\d+\.\d+|\d+(?=\s*%)", text):
+            if score not in numbers:
+                raise ValueError(f"The number {score} in {text!r} stands in no result row; measure it or leave it out.")

@@ -1,0 +1,124 @@
+"""A frozen encoder as a function from texts to vectors of any of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer
+
+from hfxling.data.features import cached_features
+from hfxling.models.encoder import hidden_states, load_encoder
+from hfxling.models.pooling import pool
+
+View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
+
+
+class FrozenEncoder:
+    """Texts to vectors, length-sorted, without padding work, stopped at the deepest layer that is asked for.
+
+    Args:
+        name: Hub id or folder.
+        views: (layer, pooling) pairs; all are read off in the same pass. Layer None is the last one, "all" the mean
+            over the layers.
+        dtype: of the computation, "float32" or "bfloat16"; the vectors come out as float32.
+        max_length: tokens kept of a text; by default what the tokenizer says, at most the encoder's positions.
+        tokens_per_batch: padded tokens in one forward pass.
+        device: by default a GPU when there is one.
+        hub_kwargs: `revision`, `token`, `cache_dir` of the download.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        views: Sequence[View] = ((7, "mean"),),
+        *,
+        dtype: str = "float32",
+        max_length: int | None = None,
+        tokens_per_batch: int = 4096,
+        device: str | None = None,
+        hub_kwargs: dict | None = None,
+    ):
+        hub_kwargs = hub_kwargs or {}
+        self.views = [tuple(view) for view in views]
+        numbered = [layer for layer, _ in self.views if isinstance(layer, int)]
+        cut = max(numbered) if len(numbered) == len(self.views) else None
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs).to(self.device)
+        for layer in numbered:
+            depth = self.model.config.num_hidden_layers
+            if not 0 <= layer <= depth:
+                raise ValueError(f"layer={layer} is outside hidden_states 0..{depth} of {name!r}.")
+        self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+        limits = (max_length, self.tokenizer.model_max_length, position_limit(self.model.config))
+        self.max_length = min(limit for limit in limits if limit)
+        self.tokens_per_batch = tokens_per_batch
+        self.name, self.dtype = str(name), dtype
+        self.revision = getattr(self.model.config, "_commit_hash", None) or _folder_fingerprint(name)
+
+    @property
+    def hidden_size(self) -> int:
+        """H, the width of a vector."""
+        return self.model.config.hidden_size
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, views, H) float32 vectors, in the texts' order."""
+        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, return_attention_mask=False)
+        ids = encoded["input_ids"]
+        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+        vectors = np.empty((len(ids), len(self.views), self.hidden_size), np.float32)
+        for rows in _batches(order, ids, self.tokens_per_batch):
+            batch = self.tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt").to(self.device)
+            inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+            vectors[rows] = self._read(inputs).cpu().numpy()
+        return vectors
+
+    def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        states = hidden_states(self.model, inputs)
+        read = []
+        for layer, pooling in self.views:
+            tokens = torch.stack(states[1:]).mean(0) if layer == "all" else states[-1 if layer is None else layer]
+            read.append(pool(tokens.float(), inputs["attention_mask"], pooling))
+        return torch.stack(read, dim=1)
+
+    def features(self, texts: Sequence[str], cache_dir: str | Path, description: str = "encode") -> np.ndarray:
+        """The same as calling it, through the cache of `hfxling.data.features`."""
+        key = {
+            "model": self.name,
+            "revision": self.revision,
+            "views": self.views,
+            "dtype": self.dtype,
+            "max_length": self.max_length,
+        }
+        shape = (len(self.views), self.hidden_size)
+        return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
+
+
+def position_limit(config) -> int | None:
+    """How many tokens the encoder's position embeddings admit; None where positions are relative (T5)."""
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit and config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        limit -= config.pad_token_id + 1  # their positions start after the padding id
+    return limit
+
+
+def _batches(order: list[int], ids: list[list[int]], tokens: int) -> list[list[int]]:
+    """Runs of `order` (sorted by length) whose padded size stays within `tokens`."""
+    batches: list[list[int]] = [[]]
+    for row in order:
+        if batches[-1] and (len(batches[-1]) + 1) * len(ids[row]) > tokens:
+            batches.append([])
+        batches[-1].append(row)
+    return [batch for batch in batches if batch]
+
+
+def _folder_fingerprint(name: str) -> str:
+    """Stands in for a commit where the model is a folder: names, sizes and times of its files."""
+    import hashlib
+
+    files = sorted(path for path in Path(name).glob("*") if path.is_file())
+    stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(repr(stats).encode()).hexdigest()[:16]

@@ -1,0 +1,59 @@
+"""The Trainer of transformers with two additions: loss parts in the log, evaluators at evaluation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import torch
+from transformers import Trainer
+
+from hfxling.evaluation.results import EvalResult
+
+Evaluator = Callable[[torch.nn.Module], list[EvalResult]]
+
+
+class XlingTrainer(Trainer):
+    """Trains any module whose forward returns {"loss": ..., "loss_<part>": ...}.
+
+    Args:
+        evaluators: called with the model at every evaluation; their rows are logged as `eval_<dataset>_<metric>` (with
+            the direction where there is one) and kept in `last_results`.
+        *args: as for `transformers.Trainer`.
+        **kwargs: as for `transformers.Trainer`.
+    """
+
+    def __init__(self, *args, evaluators: Sequence[Evaluator] = (), **kwargs):
+        super().__init__(*args, **kwargs)
+        self.evaluators = evaluators
+        self.last_results: list[EvalResult] = []
+        self._parts: dict[str, list[torch.Tensor]] = defaultdict(list)
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        """The module's own loss; its parts are remembered until the next log line."""
+        outputs = model(**inputs)
+        if model.training:
+            for name, value in outputs.items():
+                if name.startswith("loss_"):
+                    self._parts[name].append(value.detach())
+        return (outputs["loss"], outputs) if return_outputs else outputs["loss"]
+
+    def log(self, logs: dict[str, float], *args, **kwargs) -> None:
+        """Add the mean of every loss part since the last line."""
+        if "loss" in logs:
+            logs |= {name: round(torch.stack(values).mean().item(), 6) for name, values in self._parts.items()}
+            self._parts.clear()
+        super().log(logs, *args, **kwargs)
+
+    def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
+        """Loss on the evaluation set where there is one, then every evaluator."""
+        has_data = eval_dataset is not None or self.eval_dataset is not None
+        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix) if has_data else {}
+        model = self.accelerator.unwrap_model(self.model).eval()
+        self.last_results = [row for evaluator in self.evaluators for row in evaluator(model)]
+        for row in self.last_results:
+            name = "_".join(filter(None, (metric_key_prefix, row.dataset, row.direction, row.metric)))
+            metrics[name] = row.value
+        if self.last_results:
+            self.log({key: value for key, value in metrics.items() if not has_data or key not in metrics})
+        return metrics

@@ -1,0 +1,415 @@
+"""Parallel text from files and the Hub, and what is said about files that are wrong."""
+
+import gzip
+import json
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hfxling.data.parallel import load_parallel
+
+PAIRS = [("你好。", "Xin chào."), ('他说"好"。', 'Anh ấy nói "được".'), ("再见。", "Tạm biệt.")]
+
+
+def write(path, content):
+    content = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def tsv(rows=PAIRS):
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def parquet(path, **columns):
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def pairs_of(dataset):
+    return [(row["source"], row["target"]) for row in dataset]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", tsv()),
+        ("a.tsv.gz", tsv()),
+        ("crlf.tsv", tsv().replace("\n", "\r\n")),
+        ("bom.tsv", "\ufeff" + tsv()),
+        ("no-final-newline.tsv", tsv().rstrip("\n")),
+        ("header.tsv", "vi\tzh\n" + tsv([row[::-1] for row in PAIRS])),
+        ("bom-header.tsv", "\ufeffsource\ttarget\n" + tsv()),
+        ("extra-column.tsv", tsv([(*row, "0-0 1-1") for row in PAIRS])),
+        ("a.csv", '你好。,Xin chào.\n"他说""好""。","Anh ấy nói ""được""."\n再见。,Tạm biệt.\n'),
+        (
+            "header.csv.gz",
+            'id,zh,vi\r\n1,你好。,Xin chào.\r\n2,"他说""好""。","Anh ấy nói ""được""."\r\n3,再见。,Tạm biệt.\r\n',
+        ),
+        ("a.jsonl", "".join(json.dumps({"zh": s, "vi": t, "n": 1}) + "\n" for s, t in PAIRS)),
+        (
+            "translation.json.gz",
+            "".join(json.dumps({"zh": "x", "translation": {"vi": t, "zh": s}}) + "\n" for s, t in PAIRS),
+        ),
+    ],
+)
+def test_every_text_format_gives_the_same_pairs(tmp_path, name, content, streaming):
+    dataset = load_parallel(write(tmp_path / name, content), "zh", "vi", streaming=streaming)
+    assert dataset.column_names == ["source", "target", "source_lang", "target_lang"]
+    assert pairs_of(dataset) == PAIRS
+    assert {(row["source_lang"], row["target_lang"]) for row in dataset} == {("zh", "vi")}
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_parquet_with_columns_or_a_translation_struct(tmp_path, streaming):
+    source, target = zip(*PAIRS)
+    flat = parquet(tmp_path / "flat.parquet", vi=target, zh=source, other=[1, 2, 3])
+    nested = parquet(tmp_path / "nested.parquet", translation=[{"vi": t, "zh": s} for s, t in PAIRS])
+    for path in (flat, nested):
+        assert pairs_of(load_parallel(str(path), "zh", "vi", streaming=streaming)) == PAIRS
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("names", [("a.zh", "a.vi"), ("zh.txt.gz", "vi.txt")])
+def test_two_line_aligned_files(tmp_path, names, streaming):
+    paths = [write(tmp_path / name, "\n".join(side)) for name, side in zip(names, zip(*PAIRS))]
+    assert pairs_of(load_parallel(paths, "zh", "vi", streaming=streaming)) == PAIRS
+
+
+def test_only_newline_ends_a_line_and_only_outer_white_space_goes(tmp_path):
+    inner = "a\u2028b\x85c\x0bd\x0ce\x1cf\rg\u200bh\u00a0i  \u00e9 e\u0301"
+    paths = [write(tmp_path / side, f"\u3000 {inner}\u00a0\r\n") for side in ("x.en", "x.vi")]
+    assert pairs_of(load_parallel(paths, "en", "vi")) == [(inner, inner)]
+    assert pairs_of(load_parallel(write(tmp_path / "x.tsv", f" {inner} \t{inner}\n"), "en", "vi")) == [(inner, inner)]
+
+
+def test_quotes_are_text_in_tsv_and_hold_newlines_in_csv(tmp_path):
+    assert pairs_of(load_parallel(write(tmp_path / "a.tsv", '"a\t"b" c\n'), "en", "vi")) == [('"a', '"b" c')]
+    assert pairs_of(load_parallel(write(tmp_path / "a.csv", '"a,\nb",c\n'), "en", "vi")) == [("a,\nb", "c")]
+
+
+@pytest.mark.parametrize(
+    ("header", "source_lang", "target_lang", "expected"),
+    [
+        ("en\tth", "th", "en", ("1", "0")),
+        ("zh_TW\tLO", "lo", "zh-tw", ("1", "0")),
+        ("sentence1\tsentence2", "th", "en", ("0", "1")),
+        ("english\tnon_english", "en", "th", ("0", "1")),
+        ("english\tnon_english", "th", "en", ("1", "0")),
+        ("anchor\tpositive", "th", "en", ("0", "1")),
+    ],
+)
+def test_known_header_names_decide_the_side(tmp_path, header, source_lang, target_lang, expected):
+    path = write(tmp_path / "a.tsv", f"{header}\n0\t1\n")
+    assert pairs_of(load_parallel(path, source_lang, target_lang)) == [expected]
+
+
+def test_columns_by_name_and_position_and_the_score(tmp_path):
+    named = write(tmp_path / "named.tsv", "n\thyp\tref\tz mean\n1\ta\tb\t-0.5\n")
+    bare = write(tmp_path / "bare.csv", "3e1,a,b\n")
+    for dataset in (
+        load_parallel(named, "en", "vi", source_column="ref", target_column="hyp", score_column="z mean"),
+        load_parallel(bare, "en", "vi", source_column="2", target_column="1", score_column="0", streaming=True),
+    ):
+        row = next(iter(dataset))
+        assert list(row.values())[:4] == ["b", "a", "en", "vi"]
+        assert row["score"] in (-0.5, 30.0)
+    assert load_parallel(named, "en", "vi", score_column="z mean", lines="1-1")["source"] == ["1"]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_lines_count_records_not_the_header(tmp_path, streaming):
+    path = write(tmp_path / "a.csv", 'zh,vi\n"1\n1",a\n2,b\n3,c\n4,d\n')
+    dataset = load_parallel(path, "zh", "vi", lines="2-3", streaming=streaming)
+    assert pairs_of(dataset) == [("2", "b"), ("3", "c")]
+
+
+def test_lost_characters_are_a_warning_with_count_and_line(tmp_path):
+    path = write(tmp_path / "a.tsv", "a\tb\nc\ufffd\td\ne\tf\ufffd\n")
+    with pytest.warns(UserWarning, match=r"a\.tsv: 2 pair\(s\), first at line 2, hold U\+FFFD"):
+        assert len(load_parallel(path, "en", "vi")) == 3
+
+
+def test_loading_leaves_no_file_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    path = write(tmp_path / "a.tsv", tsv())
+    assert load_parallel(path, "zh", "vi").map(lambda row: {"n": len(row["source"])}).cache_files == []
+    assert [file.name for file in tmp_path.iterdir()] == ["a.tsv"]
+
+
+def test_blocks_join_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr("hfxling.data.parallel._BLOCK", 7)
+    rows = [(f"s{i}", f"t{i}", str(i)) for i in range(50)]
+    dataset = load_parallel(write(tmp_path / "a.tsv", tsv(rows)), "en", "vi", score_column="2")
+    assert (pairs_of(dataset), dataset["score"][:]) == ([row[:2] for row in rows], list(range(50)))
+
+
+# Malformed files. What is written, and what the error must say.
+GZIPPED = gzip.compress(tsv(PAIRS * 99).encode())
+MALFORMED = {
+    "empty": ("a.tsv", "", ["no sentence pair"]),
+    "header only": ("a.tsv", "zh\tvi\n", ["a header alone"]),
+    "empty gzip": ("a.csv.gz", "", ["no sentence pair"]),
+    "empty side": ("a.tsv", "一\tmột\n二\t\n", ["line 2", "target side (vi) is empty", "remove the pair"]),
+    "white space side": ("a.tsv", "\u3000 \u00a0\tmột\n", ["line 1", "source side (zh) is empty"]),
+    "zero-width side": ("a.tsv", "一\tmột\n\u200b\ufeff\thai\n", ["line 2", "only zero-width characters"]),
+    "blank line": ("a.tsv", "一\tmột\n\n二\thai\n", ["line 2", "too few columns: 1 where line 1 has 2"]),
+    "too few columns": ("a.tsv", "一 một\n", ["line 1", "1 column(s) where 2 are needed", "separator"]),
+    "stray tab": ("a.tsv", "一\tmột\n二\tha\ti\n", ["line 2", "too many columns: 3 where line 1 has 2", "stray"]),
+    "ragged csv": ("a.csv", "zh,vi\n一,một\n二\n", ["line 3", "too few columns"]),
+    "not UTF-8": ("a.tsv", "é\tà\n".encode() + "caf\xe9\tb\n".encode("latin-1"), ["line 2: byte 9 ", "not UTF-8"]),
+    "UTF-16": ("a.csv", "一,một\n".encode("utf-16"), ["line 1: byte 0 ", "UTF-16 (little-endian", "convert"]),
+    "UTF-16 big-endian": ("a.tsv", "\ufeff一\tmột\n".encode("utf-16-be"), ["line 1", "UTF-16 (big-endian"]),
+    "UTF-16 without mark": ("a.tsv", "mot\tone\n".encode("utf-16-le"), ["line 1", "U+0000", "looks like UTF-16"]),
+    "NUL": ("a.tsv", "一\tmột\n二\tha\0i\n", ["line 2", "control character U+0000", "remove it"]),
+    "control character": ("a.jsonl", '{"zh": "\x08", "vi": "b"}\n', ["line 1", "control character U+0008"]),
+    "gzip without .gz": ("a.tsv", GZIPPED, ["line 1", "looks like gzip; name it .gz"]),
+    "Parquet as TSV": ("a.tsv", b"PAR1\0\0", ["line 1", "looks like Parquet"]),
+    "unterminated quote": ("a.csv", '一,một\n二,"hai\n三,ba\n', ["line 2", "starts here is malformed", "quotes"]),
+    "text after a quote": ("a.csv", '一,một\n二,"ha"i\n', ["line 2", "malformed"]),
+    "broken JSON": ("a.jsonl", '{"zh": "一", "vi": "một"}\n{"zh": "二", \n', ["line 2", "not valid JSON"]),
+    "JSON array": ("a.json", '[{"zh": "一", "vi": "một"}]\n', ["line 1", "a list in place of a JSON object"]),
+    "JSON string": ("a.jsonl", '"一"\n', ["line 1", "a string in place of a JSON object"]),
+    "JSON deep": ("a.jsonl", "[" * 200_000 + "\n", ["line 1", "not valid JSON"]),
+    "JSON number": ("a.jsonl", '{"zh": 1, "vi": "một"}\n', ["line 1", "the source side (zh) is a number (1)"]),
+    "JSON null": ("a.jsonl", '{"zh": "一", "vi": null}\n', ["line 1", "target side (vi) is null, not text"]),
+    "JSON key": ("a.jsonl", '{"zh": "一", "vi": "một"}\n{"zh": "二"}\n', ["line 2", "no key 'vi' among ['zh']"]),
+    "JSON half surrogate": ("a.jsonl", '{"zh": "\\ud800", "vi": "một"}\n', ["line 1", "not valid JSON", "surrogates"]),
+    "JSON escaped NUL": ("a.jsonl", '{"zh": "\\u0000", "vi": "một"}\n', ["line 1", "control character \\u0000"]),
+    "unknown JSON keys": ("a.jsonl", '{"cn": "一", "vn": "một"}\n', ["line 1", "['cn', 'vn']", "source_column"]),
+    "corrupt Parquet": ("a.parquet", b"PAR1 and so on", ["not a sound Parquet file", "write it again"]),
+    "unknown suffix": ("a.xlsx", "x", [".tsv", "two line-aligned files"]),
+    "text file alone": ("a.txt", "x", [".tsv", "two line-aligned files"]),
+    "gzipped Parquet": ("a.parquet.gz", "x", ["one file alone must be"]),
+    "not gzip": ("a.tsv.gz", None, ["after line 0", "damaged gzip", "Not a gzipped file"]),
+}  # fmt: skip
+
+
+def one_line(caught, *parts):
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_file_is_one_line_with_place_and_remedy(tmp_path, case, streaming):
+    name, content, parts = MALFORMED[case]
+    path = tmp_path / name
+    path.write_bytes(tsv().encode()) if content is None else write(path, content)
+    with pytest.raises(ValueError) as caught:
+        list(load_parallel(path, "zh", "vi", streaming=streaming))
+    one_line(caught, str(path), *parts, "; ")  # a remedy follows
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_truncated_gzip_names_the_last_sound_line(tmp_path, streaming):
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(GZIPPED[: len(GZIPPED) - 9])
+    with pytest.raises(ValueError) as caught:
+        list(load_parallel(path, "zh", "vi", streaming=streaming))
+    one_line(caught, f"{path}, after line ", "damaged gzip", "fetch or compress it again")
+
+
+@pytest.mark.parametrize(("zh_lines", "vi_lines", "ended"), [(2, 5, "a.zh"), (4, 3, "a.vi"), (0, 1, "a.zh")])
+@pytest.mark.parametrize("lines", [None, "1-2"])
+def test_unequal_line_counts_give_both(tmp_path, zh_lines, vi_lines, ended, lines):
+    paths = [write(tmp_path / f"a.{lang}", "x\n" * count) for lang, count in (("zh", zh_lines), ("vi", vi_lines))]
+    with pytest.raises(ValueError) as caught:
+        load_parallel(paths, "zh", "vi", lines=lines)
+    shorter = min(zh_lines, vi_lines)
+    one_line(caught, f"a.zh has {zh_lines} lines", f"a.vi has {vi_lines}", f"{ended} ends first, after line {shorter}")
+
+
+def test_empty_line_of_a_pair_names_its_own_file(tmp_path):
+    paths = [write(tmp_path / "a.zh", "一\n二\n"), write(tmp_path / "a.vi", "một\n \n")]
+    with pytest.raises(ValueError) as caught:
+        load_parallel(paths, "zh", "vi")
+    one_line(caught, f"{paths[1]}, line 2: the target side (vi) is empty")
+
+
+@pytest.mark.parametrize(
+    ("columns", "part"),
+    [
+        ({"zh": ["一"], "vi": [1]}, "row 1: the target side (vi) is a number (1), not text"),
+        ({"zh": ["一", None], "vi": ["một", "hai"]}, "row 2: the source side (zh) is null, not text"),
+        ({"zh": ["一"], "vi": [b"m"]}, "row 1: the target side (vi) is bytes, not text"),
+        ({"zh": ["一"], "english": ["one"]}, "['zh', 'english']"),
+    ],
+)
+def test_parquet_columns_of_the_wrong_kind(tmp_path, columns, part):
+    with pytest.raises(ValueError) as caught:
+        load_parallel(parquet(tmp_path / "a.parquet", **columns), "zh", "vi")
+    one_line(caught, str(tmp_path / "a.parquet"), part)
+
+
+def test_parquet_with_a_damaged_page(tmp_path):
+    path = parquet(tmp_path / "a.parquet", zh=[f"一{i}" for i in range(999)], vi=[f"m{i}" for i in range(999)])
+    content = bytearray(path.read_bytes())
+    content[4:40] = b"\xff" * 36
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        load_parallel(path, "zh", "vi")
+    one_line(caught, f"{path} is not a sound Parquet file")
+
+
+@pytest.mark.parametrize("score", ["high", "nan", "inf", "", "3,5"])
+def test_score_must_be_a_finite_number(tmp_path, score):
+    path = write(tmp_path / "a.tsv", f"source\ttarget\tscore\na\tb\t1\nc\td\t{score}\n")
+    with pytest.raises(ValueError) as caught:
+        load_parallel(path, "en", "vi", score_column="score")
+    one_line(caught, f"{path}, line 3: score {score!r} is not a finite number")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ({"lines": "3"}, ["lines='3'", "first-last"]),
+        ({"lines": "0-2"}, ["lines='0-2'"]),
+        ({"lines": "3-2"}, ["lines='3-2'"]),
+        ({"lines": "2-9"}, ["a.tsv: 3 records", "lower the range"]),
+        ({"source_column": "zh"}, ["give both or neither"]),
+        ({"source_column": "soruce", "target_column": "target"}, ["no column 'soruce'", "did you mean 'source'"]),
+        ({"source_column": "0", "target_column": "7"}, ["line 1: 3 column(s) where 8 are needed"]),
+        ({"score_column": "zmean"}, ["no column 'zmean'", "did you mean 'z_mean'"]),
+        ({"config": "default"}, ["config='default' does not apply to a local file", "leave it out"]),
+        ({"revision": "main"}, ["revision='main' does not apply"]),
+    ],
+)
+def test_wrong_arguments(tmp_path, arguments, parts):
+    path = write(tmp_path / "a.tsv", "source\ttarget\tz_mean\n" + "a\tb\t1\n" * 3)
+    with pytest.raises(ValueError) as caught:
+        load_parallel(path, "zh", "vi", **arguments)
+    one_line(caught, *parts)
+
+
+@pytest.mark.parametrize(
+    ("languages", "part"),
+    [
+        (("zh", "zh"), "parallel text needs two languages"),
+        (("Chinese", "vi"), "'Chinese': a code is 2-3 small letters"),
+        (("zh_TW", "vi"), "'zh_TW'"),
+        (("zh", ""), "''"),
+        (("zh", None), "None"),
+        (("cn", "vi"), "'cn' is not in ISO 639-1; did you mean zh?"),
+        (("zh", "vn"), "did you mean vi?"),
+    ],
+)
+def test_wrong_languages(tmp_path, languages, part):
+    with pytest.raises(ValueError) as caught:
+        load_parallel(write(tmp_path / "a.tsv", tsv()), *languages)
+    one_line(caught, part)
+
+
+@pytest.mark.parametrize("data", ["no.tsv", "no.zh", "./no", "a/b/c", "no.txt.gz", ["no.zh", "no.vi"]])
+def test_missing_file_is_not_looked_up_on_the_hub(monkeypatch, data):
+    monkeypatch.setattr(datasets, "load_dataset", lambda *args, **kwargs: pytest.fail("asked the Hub"))
+    with pytest.raises(FileNotFoundError) as caught:
+        load_parallel(data, "zh", "vi")
+    one_line(caught, "no", "does not exist")
+
+
+def test_folder_same_file_twice_tables_as_a_pair_and_other_things(tmp_path):
+    text, table = write(tmp_path / "a.zh", "x\n"), write(tmp_path / "a.tsv", tsv())
+    for data, part in [
+        (tmp_path, "is a folder"),
+        ([tmp_path, text], "is a folder"),
+        ([text, text], "one per language"),
+        ([table, text], "one per language"),
+        ([text] * 3, "not 3"),
+        ({"zh": text}, "neither a path"),
+        (7, "neither a path"),
+    ]:
+        with pytest.raises(ValueError) as caught:
+            load_parallel(data, "zh", "vi")
+        one_line(caught, part)
+
+
+# The Hub, with load_dataset replaced.
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    def serve(dataset):
+        def load_dataset(name, config, *, split, revision, streaming):
+            if isinstance(dataset, Exception):
+                raise dataset
+            asked.append((name, config, split, revision))
+            return dataset.to_iterable_dataset() if streaming else dataset
+
+        asked = []
+        monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+        return asked
+
+    return serve
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"id": [1, 2, 3], "translation": [{"vi": t, "zh": s} for s, t in PAIRS], "zh": ["no", "no", "no"]},
+        {"vi": [t for _, t in PAIRS], "zh": [f" {s} " for s, _ in PAIRS], "source": ["x", "y", "z"]},
+        {"target": [t for _, t in PAIRS], "source": [s for s, _ in PAIRS]},
+        {"anchor": [s for s, _ in PAIRS], "positive": [t for _, t in PAIRS], "negative": ["x", "y", "z"]},
+    ],
+)
+def test_hub_columns(hub, columns, streaming):
+    asked = hub(datasets.Dataset.from_dict(columns))
+    dataset = load_parallel("org/pairs", "zh", "vi", split="dev", config="zh-vi", revision="v1", streaming=streaming)
+    assert asked == [("org/pairs", "zh-vi", "dev", "v1")]
+    assert dataset.column_names == ["source", "target", "source_lang", "target_lang"]
+    assert pairs_of(dataset) == PAIRS
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_hub_rows_without_text_or_score_are_left_out(hub, streaming, recwarn):
+    columns = {"q": ["a", "", "c", "d", None, "f"], "a": ["1", "2", "\u200b", "4", "5", "6"]}
+    hub(datasets.Dataset.from_dict({**columns, "s": [0.5, 1, 1, None, 1, float("nan")]}))
+    dataset = load_parallel(
+        "pairs", "en", "vi", source_column="q", target_column="a", score_column="s", streaming=streaming
+    )
+    assert [list(row.values()) for row in dataset] == [["a", "1", "en", "vi", 0.5]]
+    messages = [str(warning.message) for warning in recwarn if "left out" in str(warning.message)]
+    assert messages == (
+        [] if streaming else ["pairs, split train: left out 5 of 6 rows, without text on a side or without a score"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("dataset", "error", "part"),
+    [
+        (datasets.Dataset.from_dict({"text": ["a"], "label": [1]}), ValueError, "columns ['text', 'label']"),
+        (datasets.Dataset.from_dict({"zh": [], "vi": []}), ValueError, "has no rows"),
+        (datasets.Dataset.from_dict({"zh": [1], "vi": ["a"]}), ValueError, "column 'zh' holds a number (1), not text"),
+        (datasets.exceptions.DatasetNotFoundError("'org/x'\ndoesn't exist"), FileNotFoundError, "check the name"),
+        (ValueError("Unknown split 'train'. Should be one of ['dev']."), ValueError, "one of ['dev']"),
+        (ConnectionError("offline"), ValueError, "(offline)"),
+    ],
+)  # fmt: skip
+def test_hub_errors(hub, dataset, error, part):
+    hub(dataset)
+    with pytest.raises(error) as caught:
+        load_parallel("org/x", "zh", "vi")
+    one_line(caught, "org/x", part)
+
+
+def test_lines_do_not_apply_to_the_hub():
+    with pytest.raises(ValueError, match="lines='1-2' does not apply to a Hub dataset"):
+        load_parallel("org/x", "zh", "vi", lines="1-2")
+
+
+@pytest.mark.shared
+def test_real_files(shared_data):
+    news = load_parallel([shared_data / "ntrex/zh.txt", shared_data / "ntrex/lo.txt"], "zh", "lo", lines="1544-1997")
+    assert len(news) == 454
+    assert len(load_parallel(shared_data / "vi-zh/train.tsv", "vi", "zh")) == 11_834
+    assert len(load_parallel(shared_data / "anki/en-zh.tsv.gz", "en", "zh")) == 21_209
+    scored = load_parallel(shared_data / "mlqe/en-zh.test20.tsv", "en", "zh", score_column="z_mean")
+    assert len(scored) == 1_000
+    assert abs(sum(scored["score"])) < 1_000

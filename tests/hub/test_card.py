@@ -1,0 +1,281 @@
+import ast
+import re
+from dataclasses import replace
+
+import pytest
+import yaml
+from huggingface_hub import ModelCard
+
+from hfxling.evaluation.results import EvalResult
+from hfxling.hub.card import SUMMARIES, CardInfo, render_card, write_card
+
+INFO = CardInfo(
+    repo_id="me/zh-vi-sf",
+    method="siamese",
+    base_model="bert-base-multilingual-cased",
+    languages=["zh", "vi"],
+    licence="apache-2.0",
+    train_data=[
+        {
+            "name": "news",
+            "pairs": 1543,
+            "revision": "0123456789abcdef",
+            "licence": "cc-by-sa-4.0",
+            "dropped": {"duplicate": 17, "too short": 29},
+            "leaks": 11,
+            "hub_id": "someone/news",
+        }
+    ],
+    intended_use="Finding translations of Chinese sentences in Vietnamese text.",
+    limits=["Trained on news only."],
+)
+
+
+def row(value, stage, *, metric="P@1", direction="zh->vi", low=None, high=None, unit="%", **settings):
+    settings = {"method": "cosine", "centering": "none", "stage": stage, **settings}
+    return EvalResult(metric, value, 454, "ntrex", "test", direction, unit, low, high, "abc123", settings=settings)
+
+
+BEFORE = row(24.4, "before", low=20.5, high=28.4)
+AFTER = row(33.3, "after", low=29.1, high=37.6)
+
+
+def paired(low, high):
+    return {"difference": (low + high) / 2, "low": low, "high": high, "p_value": 0.0123}
+
+
+def body(card):
+    return ModelCard(card).text
+
+
+def table_after(card, heading):
+    lines = body(card).split(f"## {heading}\n")[1].split("\n## ")[0].split("\n")
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+
+
+def test_the_card_parses_and_names_everything_the_hub_wants():
+    data = ModelCard(render_card([BEFORE, AFTER], INFO)).data
+    assert (data.license, data.language, data.base_model) == ("apache-2.0", ["zh", "vi"], INFO.base_model)
+    assert (data.library_name, data.pipeline_tag) == ("sentence-transformers", "sentence-similarity")
+    assert data.datasets == ["someone/news"]
+    assert {"sentence-transformers", "hfxling-siamese"} <= set(data.tags)
+
+
+def test_the_model_index_holds_the_trained_models_rows_and_no_others():
+    after = [AFTER, row(55.5, "after", direction="vi->zh"), row(0.5253, "after", metric="Pearson", unit="")]
+    data = ModelCard(render_card([BEFORE, *after], INFO)).data
+    assert data.model_name == "zh-vi-sf"
+    entries = [
+        (e.metric_type, e.metric_value, e.dataset_name, e.dataset_config, e.dataset_split, e.dataset_revision)
+        for e in data.eval_results
+    ]
+    expected = [(r.metric, r.value, r.dataset, r.direction, r.split, r.revision) for r in after]
+    assert sorted(entries) == sorted(expected)
+    first = next(e for e in data.eval_results if e.metric_value == 33.3)
+    assert first.metric_args == {"n": 454, "low": 29.1, "high": 37.6, "method": "cosine", "centering": "none"}
+
+
+def test_the_table_shows_both_stages_on_one_line():
+    header, _, line = table_after(render_card([BEFORE, AFTER], INFO), "Results")
+    assert header == ["Dataset", "Split", "Direction", "Setting", "Metric", "n", "Before", "After", "Change"]
+    assert line[:6] == ["ntrex", "test", "zh->vi", "cosine, centering none", "P@1 (%)", "454"]
+    assert line[6:8] == ["24.4 [20.5, 28.4]", "33.3 [29.1, 37.6]"]
+
+
+def test_every_number_of_the_table_comes_from_a_row():
+    rows = [BEFORE, replace(AFTER, settings={**AFTER.settings, "paired": paired(4.2, 13.8)})]
+    numbers = re.findall(r"\d+\.\d+", body(render_card(rows, INFO)).split("## How to load")[0])
+    assert set(numbers) == {"24.4", "20.5", "28.4", "33.3", "29.1", "37.6", "9.0", "4.2", "13.8", "0.012"}
+
+
+@pytest.mark.parametrize("change", [{"value": 34.9}, {"low": 30.3}, {"n": 821}, {"dataset": "other"}, {"split": "dev"}])
+def test_a_changed_row_changes_the_table(change):
+    changed = table_after(render_card([replace(AFTER, **change)], INFO), "Results")
+    assert str(next(iter(change.values()))) in " ".join(changed[2])
+    assert changed != table_after(render_card([AFTER], INFO), "Results")
+
+
+def test_rows_under_different_centering_stay_apart():
+    rows = [BEFORE, AFTER, row(27.8, "before", centering="corpus"), row(31.9, "after", centering="corpus")]
+    table = table_after(render_card(rows, INFO), "Results")
+    assert [line[3] for line in table[2:]] == ["cosine, centering none", "cosine, centering corpus"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence", "change"),
+    [
+        (BEFORE, AFTER, "Training made the model better in every comparison", "intervals apart: better"),
+        (BEFORE, replace(AFTER, low=28.0), "not shown to be better than the encoder", "**not shown to be better**"),
+        (BEFORE, replace(AFTER, low=None), "not shown to be better than the encoder", "no interval"),
+        (AFTER, BEFORE, "not better than the encoder it starts from, and worse", "**worse**"),
+        (
+            BEFORE,
+            row(33.3, "after", low=20.0, high=40.0, paired=paired(4.2, 13.8)),
+            "Training made the model better",
+            "+9.0 [4.2, 13.8], p = 0.012: better",
+        ),
+        (
+            BEFORE,
+            row(33.3, "after", low=29.1, high=37.6, paired=paired(-1.0, 3.0)),
+            "not shown to be better than the encoder",
+            "+1.0 [-1.0, 3.0], p = 0.012: **not shown",
+        ),
+        (
+            row(0.3, "before", metric="AER", unit="", low=0.28, high=0.32),
+            row(0.2, "after", metric="AER", unit="", low=0.18, high=0.22),
+            "Training made the model better",
+            "intervals apart: better",
+        ),
+    ],
+)
+def test_the_card_says_honestly_whether_training_helped(before, after, sentence, change):
+    rows = [
+        replace(before, settings={**before.settings, "stage": "before"}),
+        replace(after, settings={**after.settings, "stage": "after"}),
+    ]
+    card = render_card(rows, INFO)
+    assert sentence in body(card)
+    assert change in table_after(card, "Results")[2][-1]
+
+
+def test_one_failure_among_successes_is_not_hidden():
+    worse = [
+        row(40.0, "before", direction="vi->zh", low=39, high=41),
+        row(30.0, "after", direction="vi->zh", low=29, high=31),
+    ]
+    assert "did not make the model better in every comparison" in body(render_card([BEFORE, AFTER, *worse], INFO))
+
+
+def test_without_a_baseline_no_improvement_is_claimed():
+    assert "claims no improvement" in body(render_card([AFTER], INFO))
+
+
+def test_without_results_the_card_says_so():
+    card = render_card([], INFO)
+    assert "has not been evaluated" in body(card)
+    assert "model-index" not in card
+    assert "|" not in body(card).split("## Results")[1].split("## ")[0]
+
+
+def test_published_figures_stand_in_a_column_of_their_own():
+    card = render_card([AFTER], replace(INFO, published=[("mBERT-SF", "P@1", 63.1)]))
+    header, _, ours, theirs = table_after(card, "Results")
+    assert header[-1] == "Paper"
+    assert (ours[-1], theirs[-1], theirs[0]) == ("", "63.1", "mBERT-SF (paper)")
+    assert "63.1" not in " ".join(theirs[:-1])
+    assert all(entry.metric_value != 63.1 for entry in ModelCard(card).data.eval_results)
+
+
+def test_two_rows_for_one_place_are_refused():
+    with pytest.raises(ValueError, match='Two rows "after" for P@1 zh->vi on ntrex test'):
+        render_card([AFTER, replace(AFTER, value=1.0, seed=2)], INFO)
+
+
+def test_an_unknown_stage_is_refused():
+    with pytest.raises(ValueError, match="stage 'middle'"):
+        render_card([row(1.0, "middle")], INFO)
+
+
+def test_training_data_shows_what_was_removed():
+    line = table_after(render_card([AFTER], INFO), "Training data")[2]
+    assert line == ["news", "0123456789abcdef", "cc-by-sa-4.0", "1543", "duplicate 17, too short 29", "11"]
+
+
+@pytest.mark.parametrize("field", ["intended_use", "limits"])
+@pytest.mark.parametrize("text", ["Reaches 99 % on news.", "Scores 0.913 on news."])
+def test_a_score_without_a_row_is_refused_in_prose(field, text):
+    with pytest.raises(ValueError, match="stands in no result row"):
+        render_card([AFTER], replace(INFO, **{field: text if field == "intended_use" else [text]}))
+
+
+def test_a_score_with_a_row_may_stand_in_prose():
+    limit = "Two of three sentences are missed: P@1 is 33.3 % on news of at most 128 tokens."
+    assert limit in body(render_card([AFTER], replace(INFO, limits=[limit])))
+
+
+@pytest.mark.parametrize("languages", [["zh", "vi"], ["lo", "th", "zh"], ["de", "fr"]])
+def test_the_loading_snippets_are_python_for_this_repository(languages):
+    snippets = re.findall(r"```python\n(.*?)```", render_card([AFTER], replace(INFO, languages=languages)), re.DOTALL)
+    assert len(snippets) == 2
+    for snippet in snippets:
+        calls = [node for node in ast.walk(ast.parse(snippet)) if isinstance(node, ast.Call)]
+        assert any(getattr(call.args[0], "value", None) == "me/zh-vi-sf" for call in calls if call.args)
+    assert 'SentenceTransformer("me/zh-vi-sf")' in snippets[0]
+    assert "trust_remote_code" not in snippets[0]
+    assert "trust_remote_code=True" in snippets[1]
+
+
+def test_given_snippets_replace_the_standard_ones():
+    card = render_card([AFTER], replace(INFO, loading={"Per language": 'model.encode(texts, task="zh")'}))
+    assert re.findall(r"```python\n(.*?)\n```", card, re.DOTALL) == ['model.encode(texts, task="zh")']
+
+
+def test_the_configuration_is_yaml_without_secrets(tmp_path):
+    configuration = {
+        "learning_rate": 5e-6,
+        "layers": (6, 7),
+        "out": tmp_path,
+        "hub_token": "s3cret",
+        "key": "hf_s3cret",
+    }
+    card = render_card([AFTER], replace(INFO, configuration=configuration))
+    shown = yaml.safe_load(re.search(r"```yaml\n(.*?)```", card, re.DOTALL).group(1))
+    assert shown == {"learning_rate": 5e-6, "layers": [6, 7], "out": str(tmp_path)}
+    assert "s3cret" not in card
+
+
+def test_command_coverage_warnings_and_citation_are_shown():
+    command = "accelerate launch recipes/siamese.py --config recipes/configs/siamese_quickstart.yaml"
+    card = render_card(
+        [AFTER],
+        replace(INFO, training_command=command, coverage="All of lo is covered.", warnings=["3 texts were cut.", "x"]),
+    )
+    for text in (
+        command,
+        "All of lo is covered.",
+        "> **Warning:** 3 texts were cut.",
+        "@article{huang2023",
+        "Zhengtao",
+    ):
+        assert text in body(card)
+
+
+def test_a_local_encoder_is_named_but_not_linked(tmp_path):
+    card = render_card([AFTER], replace(INFO, base_model=str(tmp_path / "mini-xlm")))
+    assert "Built on `mini-xlm`" in card
+    assert str(tmp_path) not in card
+    assert ModelCard(card).data.base_model is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"licence": ""}, "licence=''"),
+        ({"licence": None}, "licence=None"),
+        ({"licence": "CC BY 4.0"}, "cc-by-sa-4.0"),
+        ({"method": "siamezze"}, "is not one of siamese"),
+        ({"method": "aligner"}, "needs citation="),
+        ({"limits": []}, "limits is empty"),
+        ({"languages": ()}, "languages is empty"),
+        ({"train_data": [{"name": "news"}]}, "needs name and pairs"),
+        ({"train_data": [{"name": "news", "pairs": 3, "license": "mit"}]}, "may also have"),
+    ],
+)
+def test_a_card_that_leaves_something_unsaid_is_refused(change, message):
+    with pytest.raises(ValueError, match=message) as error:
+        replace(INFO, **change)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("method", SUMMARIES)
+def test_every_method_has_a_card(method):
+    card = render_card([AFTER], replace(INFO, method=method, citation="@misc{paper}"))
+    assert SUMMARIES[method] in card
+    assert "@misc{paper}" in card
+
+
+def test_write_card_writes_a_readme_the_hub_library_loads(tmp_path):
+    path = tmp_path / "model" / "README.md"
+    write_card(path, [BEFORE, AFTER], INFO)
+    assert ModelCard.load(path).data.eval_results[0].metric_value == 33.3
+    assert list(path.parent.iterdir()) == [path]

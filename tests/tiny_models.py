@@ -1,0 +1,84 @@
+"""Small random encoders of the real classes, with tokenizers built in code."""
+
+import string
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers import (
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    MT5Config,
+    MT5EncoderModel,
+    PreTrainedTokenizerFast,
+    XLMConfig,
+    XLMModel,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
+
+HIDDEN = 16
+
+
+def tiny_tokenizer(max_length: int = 32) -> PreTrainedTokenizerFast:
+    """One piece a character (a few Han and Vietnamese letters among them), [UNK] for the rest."""
+    characters = [*string.ascii_letters, *string.digits, *" .,?!", *"我爱吃苹果你好今天下雨的是在有人不了", *"ôêđáàạảãíìọủưăâ"]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(characters)]
+    vocabulary = {word: i for i, word in enumerate(words)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=max_length,
+    )
+
+
+def tiny_encoder(kind: str, layers: int = 3):
+    """A seeded random encoder of the named family."""
+    torch.manual_seed(0)
+    size = len(tiny_tokenizer())
+    common = {"vocab_size": size, "num_hidden_layers": layers, "num_attention_heads": 2, "intermediate_size": 24}
+    if kind == "bert":
+        return BertModel(BertConfig(**common, hidden_size=HIDDEN, max_position_embeddings=40)).eval()
+    if kind == "xlm-roberta":
+        config = XLMRobertaConfig(**common, hidden_size=HIDDEN, max_position_embeddings=40, pad_token_id=0)
+        return XLMRobertaModel(config).eval()
+    if kind == "distilbert":
+        config = DistilBertConfig(
+            vocab_size=size, n_layers=layers, n_heads=2, dim=HIDDEN, hidden_dim=24, max_position_embeddings=40
+        )
+        return DistilBertModel(config).eval()
+    if kind == "xlm":
+        config = XLMConfig(
+            vocab_size=size, n_layers=layers, n_heads=2, emb_dim=HIDDEN, max_position_embeddings=40, pad_index=0
+        )
+        return XLMModel(config).eval()
+    if kind == "mt5":
+        config = MT5Config(
+            vocab_size=size, num_layers=layers, num_heads=2, d_model=HIDDEN, d_kv=8, d_ff=24, is_encoder_decoder=False
+        )
+        return MT5EncoderModel(config).eval()
+    raise ValueError(kind)
+
+
+def save_tiny(kind: str, folder: Path, layers: int = 3) -> Path:
+    """The encoder and its tokenizer as a folder."""
+    tiny_encoder(kind, layers).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def save_tiny_bert(folder: Path) -> Path:
+    """A tiny BERT folder."""
+    return save_tiny("bert", folder)
