@@ -61,7 +61,9 @@ def cached_features(
     return vectors[[row[text] for text in texts]]
 
 
-def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tuple[int, ...], description: str) -> None:
+def _fill(
+    folder: Path, texts: list[str], encode: Callable, key: dict, shape: tuple[int, ...], description: str
+) -> None:
     """Encode what is missing, chunk by chunk, then give the file its final name."""
     from tqdm.auto import tqdm
 
@@ -173,7 +175,9 @@ def _pick(names: Sequence[str], column: str | None, path: Path) -> str:
     candidates = [column] if column else [*("embedding", "embeddings", "vector"), *(names if len(names) == 1 else ())]
     found = [name for name in candidates if name in names]
     if not found:
-        raise ValueError(f"{path}: no column {column or 'embedding'!r}; there are {', '.join(names)}: name one of them.")
+        raise ValueError(
+            f"{path}: no column {column or 'embedding'!r}; name one of {', '.join(names)}."
+        )
     return found[0]
 
 

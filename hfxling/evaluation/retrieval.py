@@ -14,11 +14,11 @@ import numpy as np
 from .results import EvalResult
 from .significance import bootstrap_interval, paired_test
 
-# Candidates this close below the gold similarity count as tied with it. The float32 product of the very same two
-# vectors moves by up to 8e-7 with the processor's kernel and the shape of the product (64 to 4,096 dimensions).
-TIE = 2e-6
-
-METHODS = ("cosine", "csls")
+# The float32 product of the very same two vectors moves by up to 8e-7 with the processor's kernel and the shape of the
+# product (64 to 4,096 dimensions). Scores closer to the gold one than CLOSE are therefore computed again in float64,
+# where they tie within TIE: float32 rounding of the unit vectors, and of the neighbour means that CSLS subtracts.
+CLOSE = 2e-6
+TIE = {"cosine": 1e-7, "csls": 1e-6}
 CENTERINGS = ("none", "train", "corpus")
 
 
@@ -87,9 +87,9 @@ def gold_ranks(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rank every sentence's own translation among all candidates, in both directions at once.
 
-    The similarity matrix is computed once, block by block, and never held as a whole. Ties count against the model: a
-    rank is the number of candidates at least as similar as the translation, itself included, where differences up to
-    `TIE` are rounding noise and therefore ties.
+    The similarity matrix is computed once, block by block, and never held as a whole. A rank is the number of
+    candidates at least as similar as the translation, itself included, so ties count against the model. Close calls are
+    decided in float64, so that ranks do not hang on the block size or the machine's matrix product.
 
     Args:
         source: (N, D) sentence vectors, of any length.
@@ -113,26 +113,20 @@ def gold_ranks(
         raise ValueError(
             f"{n} source rows need as many target rows or more, got {len(target)}: row i translates row i."
         )
-    if method not in METHODS:
-        raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
-    # CSLS is ranked as cos(x, y) - penalty(x) - penalty(y): the same order, on the cosine's scale.
-    penalties = _csls_penalties(source, target, csls_k, block_size) if method == "csls" else None
-    gold = np.einsum("ij,ij->i", source, target[:n], dtype=np.float64)
-    if penalties:
-        gold -= penalties[0] + penalties[1][:n]
-    threshold = (gold - TIE).astype(np.float32)
+    if method not in TIE:
+        raise ValueError(f"method={method!r} is not one of {', '.join(TIE)}.")
+    if method == "csls":
+        source, target = _append_csls_penalties(source, target, csls_k, block_size)
+    gold = np.einsum("ij,ij->i", source, target[:n], dtype=np.float64) - TIE[method]
     forward, backward = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    for rows, columns, block in _similarity_blocks(source, target, block_size):
-        if penalties:
-            block -= penalties[0][rows, None]
-            block -= penalties[1][columns]
+    for rows, columns, block in _score_blocks(source, target, block_size):
         if rows.start == columns.start:
             np.fill_diagonal(block, np.inf)  # the translation itself counts once, whatever the rounding
-        forward[rows] += _count_per_row(block >= threshold[rows, None])
+        forward[rows] += _count_per_row(_reach(block, gold[rows, None], source[rows], target[columns]))
         columns = slice(columns.start, min(columns.stop, n))
         if columns.start < n:
             block = block[:, : columns.stop - columns.start]
-            backward[columns] += _count_per_column(block >= threshold[columns])
+            backward[columns] += _count_per_column(_reach(block, gold[columns], source[rows], target[columns]))
     return forward, backward
 
 
@@ -268,9 +262,7 @@ def _training_means(means, source_lang: str, target_lang: str) -> tuple[np.ndarr
     return tuple(means)
 
 
-def _similarity_blocks(
-    source: np.ndarray, target: np.ndarray, block_size: int
-) -> Iterator[tuple[slice, slice, np.ndarray]]:
+def _score_blocks(source: np.ndarray, target: np.ndarray, block_size: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """Blocks of source @ target.T with their rows and columns. The next block overwrites the one before."""
     space = np.empty(min(block_size, len(source)) * min(block_size, len(target)), np.float32)
     for i in range(0, len(source), block_size):
@@ -280,6 +272,25 @@ def _similarity_blocks(
             shape = (rows.stop - i, columns.stop - j)
             block = space[: shape[0] * shape[1]].reshape(shape)
             yield rows, columns, np.matmul(source[rows], target[columns].T, out=block)
+
+
+def _reach(block: np.ndarray, gold: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Mask of the scores that are at least `gold`, a float64 column or row. Close calls are decided in float64."""
+    mask = block >= (gold - CLOSE).astype(np.float32)
+    close = block <= (gold + CLOSE).astype(np.float32)
+    close &= mask
+    places = np.flatnonzero(close)
+    if places.size:
+        row, column = np.divmod(places, block.shape[1])
+        mask[row, column] = _exact_scores(source, target, row, column) >= np.broadcast_to(gold, mask.shape)[row, column]
+    return mask
+
+
+def _exact_scores(source: np.ndarray, target: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    if 8 * len(row) > len(source) * len(target):  # nearly collapsed vectors: the whole block is cheaper
+        return (source.astype(np.float64) @ target.astype(np.float64).T)[row, column]
+    chunks = (slice(i, i + 4096) for i in range(0, len(row), 4096))
+    return np.concatenate([np.einsum("ij,ij->i", source[row[c]], target[column[c]], dtype=np.float64) for c in chunks])
 
 
 def _count_per_row(mask: np.ndarray) -> np.ndarray:
@@ -293,17 +304,24 @@ def _count_per_column(mask: np.ndarray) -> np.ndarray:
     return sum(bytes_[i : i + 255].sum(axis=0, dtype=np.uint8).astype(np.int64) for i in starts)
 
 
-def _csls_penalties(source: np.ndarray, target: np.ndarray, k: int, block_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Half the mean cosine of every row's k nearest neighbours on the other side, for both sides from one pass."""
-    if not 1 <= k <= min(len(source), len(target)):
-        limit = min(len(source), len(target))
-        raise ValueError(f"csls_k={k} must lie between 1 and the number of sentences on the smaller side, {limit}.")
+def _append_csls_penalties(
+    source: np.ndarray, target: np.ndarray, k: int, block_size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two more columns that turn the dot product into cos(x, y) - r(x)/2 - r(y)/2, which ranks as CSLS does.
+
+    r is the mean cosine of a row's k nearest neighbours on the other side, found for both sides in one pass.
+    """
+    smaller = min(len(source), len(target))
+    if not 1 <= k <= smaller:
+        raise ValueError(f"csls_k={k} must lie between 1 and the number of sentences on the smaller side, {smaller}.")
     of_source = np.full((len(source), k), -np.inf, np.float32)
     of_target = np.full((len(target), k), -np.inf, np.float32)
-    for rows, columns, block in _similarity_blocks(source, target, block_size):
+    for rows, columns, block in _score_blocks(source, target, block_size):
         of_source[rows] = _merge_largest(of_source[rows], block, axis=1)
         of_target[columns] = _merge_largest(of_target[columns], block, axis=0)
-    return of_source.mean(axis=1) / 2, of_target.mean(axis=1) / 2
+    one_source, one_target = np.ones(len(source), np.float32), np.ones(len(target), np.float32)
+    source = np.column_stack([source, of_source.mean(axis=1) / -2, one_source])
+    return source, np.column_stack([target, one_target, of_target.mean(axis=1) / -2])
 
 
 def _merge_largest(largest: np.ndarray, block: np.ndarray, axis: int) -> np.ndarray:

@@ -104,9 +104,7 @@ class SiameseHead(nn.Module):
 
     def stock_steps(self) -> list[tuple]:
         """The same computation as stock sentence-transformers modules (see `stock.py`)."""
-        routes = {
-            key: [("Dense", layer, self.activation) for layer in layers] for key, layers in self.maps.items()
-        }
+        routes = {key: [("Dense", layer, self.activation) for layer in layers] for key, layers in self.maps.items()}
         steps: list[tuple] = [("Normalize", None)] if self.config.normalize_input else []
         steps += [("Router", routes)] if self.config.per_language else routes[_SHARED]
         steps.append(("Normalize", None))

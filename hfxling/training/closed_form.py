@@ -1,7 +1,7 @@
 """Linear heads in closed form: seconds instead of epochs, and the yardstick for the trained ones.
 
-Each takes N parallel sentence vectors and returns one affine map a language, or the same map for both. All but ridge and
-Procrustes are normal-equation relatives of the siamese head: they need the covariance matrices and nothing else.
+Each takes N parallel sentence vectors and yields, for every setting of its own, one affine map a language, or the same
+map for both.
 """
 
 from __future__ import annotations

@@ -73,9 +73,23 @@ def test_a_collapsed_encoder_gets_the_last_rank(method):
 
 
 def test_the_translation_itself_counts_once_whatever_the_rounding(monkeypatch):
-    monkeypatch.setattr(retrieval, "TIE", -0.5)  # rounding far worse than any real one
+    monkeypatch.setitem(retrieval.TIE, "cosine", -0.5)  # rounding far worse than any real one
     for ranks in gold_ranks(np.eye(8), np.eye(8), block_size=3):
         assert (ranks == 1).all()
+
+
+@pytest.mark.parametrize("block_size", [50, 1000])
+def test_gaps_below_float32_precision_are_ranked_as_float64_ranks_them(block_size):
+    rng = np.random.default_rng(0)
+    source = rng.standard_normal(64) + 3e-4 * rng.standard_normal((200, 64))
+    target = rng.standard_normal(64) + 3e-4 * rng.standard_normal((230, 64))
+    scores = unit(source).astype(np.float64) @ unit(target).astype(np.float64).T
+    gaps = np.diff(np.sort(scores, axis=1))
+    assert np.median(gaps) < 1e-6, "the case must hold close calls"
+    gold = np.diag(scores) - retrieval.TIE["cosine"]
+    forward, backward = gold_ranks(source, target, block_size=block_size)
+    np.testing.assert_array_equal(forward, (scores >= gold[:, None]).sum(axis=1))
+    np.testing.assert_array_equal(backward, (scores[:, :200] >= gold).sum(axis=0))
 
 
 def test_the_similarity_matrix_is_never_held_whole():

@@ -91,8 +91,8 @@ def test_drawn_flips_approach_the_exact_p(monkeypatch):
 
 def test_averages_over_seeds_stay_exact_for_many_items():
     a, b = np.random.default_rng(10).random((2, 3, 300)) < [[[0.6]], [[0.5]]]
-    p_values = {paired_test(a.mean(axis=0), b.mean(axis=0), samples=9, seed=seed).p_value for seed in range(5)}
-    assert len(p_values) == 1
+    test = paired_test(a.mean(axis=0), b.mean(axis=0), samples=9)
+    assert test.p_value < 0.01, "nine drawn flips could not say less than 1/10"
 
 
 def test_drawn_flips_never_claim_more_than_their_number_allows():

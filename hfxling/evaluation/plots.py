@@ -1,0 +1,50 @@
+"""Pictures of embedding spaces (paper, Fig. 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.files import atomic_path
+
+
+def project_2d(*groups: np.ndarray) -> list[np.ndarray]:
+    """The (N, D) groups on the two principal components of their unit vectors taken together, (N, 2) each."""
+    units = [group / np.linalg.norm(group, axis=1, keepdims=True) for group in groups]
+    together = np.concatenate(units)
+    mean = together.mean(0)
+    _, _, components = np.linalg.svd(together - mean, full_matrices=False)
+    return [(group - mean) @ components[:2].T for group in units]
+
+
+def scatter_before_after(
+    path: str | Path,
+    before: tuple[np.ndarray, np.ndarray],
+    after: tuple[np.ndarray, np.ndarray],
+    languages: Sequence[str],
+    *,
+    limit: int = 500,
+) -> None:
+    """Write a PNG: both languages' sentence vectors before and after training, a thin line joining each pair.
+
+    Args:
+        path: of the PNG.
+        before: source and target vectors, (N, D) each.
+        after: the same sentences' vectors after training.
+        languages: codes of the two sides, for the legend.
+        limit: pairs drawn at most.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    for axes, title, pair in zip(figure.subplots(1, 2), ("before", "after"), (before, after)):
+        source, target = project_2d(*(np.asarray(side[:limit]) for side in pair))
+        axes.plot(*np.stack([source, target], 1).T, color="0.8", linewidth=0.4, zorder=1)
+        axes.scatter(*source.T, s=9, label=languages[0], color="#d1495b", zorder=2)
+        axes.scatter(*target.T, s=9, label=languages[1], color="#30638e", zorder=2)
+        axes.set(title=title, xticks=[], yticks=[])
+        axes.legend(loc="upper right")
+    with atomic_path(path) as scratch:
+        figure.savefig(scratch, format="png", dpi=120)

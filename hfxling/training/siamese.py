@@ -1,0 +1,290 @@
+"""The siamese method step by step: vectors, head, evaluation. The recipe and the studies are made of these steps."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import TrainingArguments, set_seed
+
+from hfxling.data.coverage import check_coverage
+from hfxling.data.features import load_vectors
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.retrieval import CENTERINGS, Ranking, language_mean, rank_translations, ranking_results
+from hfxling.models.configuration_siamese import SiameseConfig
+from hfxling.models.modeling_siamese import SiameseHead
+
+from .closed_form import CLOSED_FORMS, PER_LANGUAGE, fit_closed_form
+from .corpus import Corpus, CorpusArguments
+from .frozen import FrozenEncoder
+from .heads import LOSSES, HeadObjective, LossSettings, PairRows, set_affine
+from .trainer import XlingTrainer
+
+FITS = (*CLOSED_FORMS, *LOSSES)
+# Settings of the Trainer that a head wants and transformers' defaults do not give (paper, section 4.2).
+TRAINING_DEFAULTS = {
+    "num_train_epochs": 70,
+    "per_device_train_batch_size": 64,
+    "lr_scheduler_type": "constant",
+    "logging_steps": 500,
+    "save_steps": 2000,
+    "save_total_limit": 1,
+    "report_to": "none",
+}
+
+
+@dataclass
+class SiameseArguments(CorpusArguments):
+    """The encoder, the head and how it is fitted."""
+
+    base_model: str | None = field(default=None, metadata={"help": "Hub id or folder of the frozen encoder"})
+    base_revision: str | None = field(default=None, metadata={"help": "revision of the encoder"})
+    layer: str = field(default="7", metadata={"help": "hidden_states index, 'last', or 'all' for their mean"})
+    pooling: str = field(default="mean", metadata={"help": "mean, cls or last"})
+    encode_dtype: str = field(default="float32", metadata={"help": "float32 or bfloat16, for the encoder's pass"})
+    max_length: int | None = field(default=None, metadata={"help": "tokens kept of a text"})
+    cache_dir: str = field(default="outputs/features", metadata={"help": "where frozen vectors are kept"})
+    train_vectors: list[str] | None = field(
+        default=None, metadata={"help": "two files of vectors (source, target) in place of the encoder's"}
+    )
+    test_vectors: list[str] | None = field(default=None, metadata={"help": "the same for the test text"})
+    fit: str = field(default="cca", metadata={"help": f"one of {', '.join(FITS)}"})
+    head: str = field(default="linear", metadata={"help": "linear, tanh, relu or tanh2"})
+    bias: bool = field(default=False, metadata={"help": "bias in the head (closed forms always have one)"})
+    init: str = field(default="identity", metadata={"help": "identity or default (torch's)"})
+    per_language: bool = field(default=False, metadata={"help": "one map a language (cca, procrustes, ridge: always)"})
+    normalize_input: bool = field(default=True, metadata={"help": "length-normalise the vectors before the head"})
+    dropout: float = field(default=0.2, metadata={"help": "on the head's output (paper: 0.2)"})
+    centering: str = field(default="none", metadata={"help": "none, or train: the model carries the languages' means"})
+    distance: str = field(default="euclidean", metadata={"help": "euclidean, cosine or manhattan"})
+    margin: float = field(default=1.0, metadata={"help": "of the contrastive loss (paper: 1.0)"})
+    negatives: str = field(default="worst", metadata={"help": "random, worst, average or easiest"})
+    pool_size: int = field(default=8, metadata={"help": "candidates a negative is chosen from"})
+    parallel_only: bool = field(default=False, metadata={"help": "contrastive loss without non-parallel pairs"})
+    normalize_output: bool = field(default=False, metadata={"help": "length-normalise before the distance"})
+    temperature: float = field(default=0.05, metadata={"help": "of the in-batch softmax"})
+
+    def __post_init__(self):
+        if self.fit not in FITS:
+            raise ValueError(f"fit={self.fit!r} is not one of {', '.join(FITS)}.")
+        if self.init not in ("identity", "default"):
+            raise ValueError(f"init={self.init!r} is not one of identity, default.")
+        if self.fit in CLOSED_FORMS and self.head != "linear":
+            raise ValueError(
+                f"head={self.head!r}: closed forms are linear; use --fit contrastive or infonce."
+            )
+        if self.base_model is None and self.train_vectors is None:
+            raise ValueError("give --base_model (Hub id or folder), or --train_vectors and --test_vectors.")
+        if (self.train_vectors is None) != (self.test_vectors is None):
+            raise ValueError("--train_vectors and --test_vectors belong together: give both or neither.")
+
+    @property
+    def languages(self) -> list[str]:
+        """Source and target language."""
+        return [self.source_lang, self.target_lang]
+
+    @property
+    def layer_index(self) -> int | str | None:
+        """The layer as `load_encoder` takes it."""
+        if self.layer in ("last", "all"):
+            return None if self.layer == "last" else "all"
+        if not self.layer.isdigit():
+            raise ValueError(f"layer={self.layer!r}: give a number (0 = embedding output), 'last' or 'all'.")
+        return int(self.layer)
+
+    def loss_settings(self) -> LossSettings:
+        """The fields that the loss needs."""
+        loss = self.fit if self.fit in LOSSES else "contrastive"
+        names = ("distance", "margin", "negatives", "pool_size", "parallel_only", "normalize_output", "temperature")
+        return LossSettings(loss=loss, **{name: getattr(self, name) for name in names})
+
+    def head_settings(self) -> dict:
+        """The fields of `SiameseConfig` that the head needs."""
+        closed = self.fit in CLOSED_FORMS
+        return {
+            "languages": self.languages,
+            "per_language": self.fit in PER_LANGUAGE or (self.per_language and not closed),
+            "head": self.head,
+            "bias": self.bias or closed,
+            "dropout": self.dropout,
+            "normalize_input": self.normalize_input,
+            "centering": self.centering,
+        }
+
+
+@dataclass
+class PairVectors:
+    """Frozen vectors of a corpus: (N, H) arrays, rows aligned."""
+
+    train: tuple[np.ndarray, np.ndarray]
+    test: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def hidden_size(self) -> int:
+        """H."""
+        return self.train[0].shape[1]
+
+
+def encode_corpus(args: SiameseArguments, corpus: Corpus, views: Sequence | None = None) -> list[PairVectors]:
+    """Frozen vectors of both splits, one `PairVectors` for each (layer, pooling) view, from one pass of the encoder.
+
+    Warns when the encoder's vocabulary does not cover a language or texts are longer than it can read.
+    """
+    if args.train_vectors:
+        read = [
+            tuple(load_vectors(path, rows=len(dataset)) for path in _two(paths))
+            for paths, dataset in ((args.train_vectors, corpus.train), (args.test_vectors, corpus.test))
+        ]
+        widths = {array.shape[1] for pair in read for array in pair}
+        if len(widths) > 1:
+            raise ValueError(f"the vector files have different widths {sorted(widths)}; all four must agree.")
+        return [PairVectors(*read)]
+    encoder = FrozenEncoder(
+        args.base_model,
+        views or [(args.layer_index, args.pooling)],
+        dtype=args.encode_dtype,
+        max_length=args.max_length,
+        hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
+    )
+    arrays = {}
+    for side, lang in (("source", args.source_lang), ("target", args.target_lang)):
+        check_coverage(encoder.tokenizer, corpus.train[side], lang, encoder.max_length)
+        for split in ("train", "test"):
+            texts = getattr(corpus, split)[side]
+            arrays[split, side] = encoder.features(texts, args.cache_dir, f"{lang} {split}")
+    return [
+        PairVectors(*(tuple(arrays[split, side][:, i] for side in ("source", "target")) for split in ("train", "test")))
+        for i in range(len(encoder.views))
+    ]
+
+
+def new_head(args: SiameseArguments, hidden_size: int) -> SiameseHead:
+    """An untrained head as the arguments describe it."""
+    head = SiameseHead(SiameseConfig(hidden_size=hidden_size, layer=None, **args.head_settings()))
+    if args.init == "identity":
+        head.init_identity()
+    return head
+
+
+def fit_head(
+    args: SiameseArguments, training_args: TrainingArguments, vectors: PairVectors, target_texts: Sequence[str]
+) -> tuple[SiameseHead, dict]:
+    """Fit a head on the training vectors, in closed form or with the Trainer.
+
+    Returns:
+        The head in evaluation mode with its languages' means, and what the fit chose (shrinkage) or reached (loss).
+    """
+    set_seed(training_args.seed)
+    head = new_head(args, vectors.hidden_size)
+    if args.fit in CLOSED_FORMS:
+        source, target = (_unit(array) if args.normalize_input else np.asarray(array) for array in vectors.train)
+        of_source, of_target, chosen = fit_closed_form(args.fit, source, target, seed=training_args.seed)
+        set_affine(head, {args.source_lang: of_source, args.target_lang: of_target})
+    else:
+        settings = args.loss_settings()
+        source, target = (torch.from_numpy(np.array(array)) for array in vectors.train)
+        rows = PairRows(source, target, target_texts, settings, seed=training_args.seed)
+        trainer = XlingTrainer(
+            HeadObjective(head, args.languages, settings),
+            trainer_arguments(training_args),
+            train_dataset=rows,
+            data_collator=rows.collate,
+        )
+        reached = trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+        chosen = {"train_loss": reached.training_loss}
+    head.eval().to("cpu")
+    if head.centers:
+        plain = {lang: plain_output(head, x, lang) for lang, x in zip(args.languages, vectors.train)}
+        head.set_means({lang: torch.from_numpy(language_mean(output)) for lang, output in plain.items()})
+    return head, chosen
+
+
+def trainer_arguments(training_args: TrainingArguments) -> TrainingArguments:
+    """The Trainer's arguments for training on cached vectors: it neither drops columns nor pushes checkpoints."""
+    changed = copy.copy(training_args)
+    changed.remove_unused_columns = False
+    changed.push_to_hub = False
+    return changed
+
+
+def rank_head(
+    args: SiameseArguments,
+    vectors: PairVectors,
+    head: SiameseHead | None,
+    *,
+    centerings: Sequence[str] = CENTERINGS,
+    methods: Sequence[str] = ("cosine",),
+) -> list[Ranking]:
+    """Test retrieval with the head's output (the frozen vectors themselves for None) under every centring."""
+
+    def apply(pair: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
+        if head is None:
+            return [np.asarray(array) for array in pair]
+        return [plain_output(head, array, lang) for array, lang in zip(pair, args.languages)]
+
+    test = apply(vectors.test)
+    means = None
+    if "train" in centerings:
+        means = tuple(language_mean(array) for array in apply(vectors.train))
+    rankings = []
+    for centering in centerings:
+        rankings += rank_translations(
+            *test,
+            source_lang=args.source_lang,
+            target_lang=args.target_lang,
+            centering=centering,
+            means=means if centering == "train" else None,
+            methods=methods,
+        )
+    return rankings
+
+
+def evaluate_head(
+    args: SiameseArguments,
+    corpus: Corpus,
+    vectors: PairVectors,
+    head: SiameseHead,
+    seed: int,
+    methods: Sequence[str] = ("cosine", "csls"),
+) -> list[EvalResult]:
+    """P@1 and P@5 before and after, both directions, every centring, each "after" row tested against its "before"."""
+    before = rank_head(args, vectors, None, methods=methods)
+    after = rank_head(args, vectors, head, methods=methods)
+    fields = corpus.result_fields()
+    name = model_name(args)
+    return ranking_results(before, settings={"stage": "before"}, model=name, **fields) + ranking_results(
+        after,
+        baseline=before,
+        settings={"stage": "after", "fit": args.fit},
+        model=name,
+        seed=seed,
+        **fields,
+    )
+
+
+def model_name(args: SiameseArguments) -> str:
+    """The encoder's name without the folders above it."""
+    if args.base_model is None:
+        return "vectors"
+    return Path(args.base_model).name if Path(args.base_model).exists() else args.base_model
+
+
+@torch.inference_mode()
+def plain_output(head: SiameseHead, vectors: np.ndarray, lang: str) -> np.ndarray:
+    """The head's raw output, before any centring."""
+    blocks = torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536)
+    return torch.cat([head.project(block, lang) for block in blocks]).numpy()
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def _two(paths: list[str]) -> list[str]:
+    if len(paths) != 2:
+        raise ValueError(f"{' '.join(paths)}: give two files of vectors, the source's and the target's.")
+    return paths

@@ -1,0 +1,57 @@
+"""An encoder cut after layer k gives hidden_states[k] of the whole one, for every family."""
+
+import pytest
+import torch
+from tiny_models import save_tiny
+
+from hfxling.models.encoder import hidden_states, layer_states, load_encoder
+
+FAMILIES = ("bert", "xlm-roberta", "distilbert", "xlm", "mt5")
+INPUTS = {
+    "input_ids": torch.tensor([[2, 7, 8, 9, 3], [2, 10, 3, 0, 0]]),
+    "attention_mask": torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]),
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def folder(request, tmp_path_factory):
+    return save_tiny(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@torch.inference_mode()
+def test_cut_encoder_equals_the_layer_of_the_whole_one(folder):
+    states = hidden_states(load_encoder(folder), INPUTS)
+    assert len(states) == 4
+    for layer in range(4):
+        cut = load_encoder(folder, layer)
+        assert torch.equal(layer_states(cut, INPUTS), states[layer])
+        assert cut.config.num_hidden_layers == layer
+
+
+@torch.inference_mode()
+def test_all_layers_is_their_mean_without_the_embeddings(folder):
+    encoder = load_encoder(folder, "all")
+    mean = torch.stack(hidden_states(encoder, INPUTS)[1:]).mean(0)
+    assert torch.equal(layer_states(encoder, INPUTS, "all"), mean)
+
+
+@pytest.mark.parametrize("layer", [-1, 4, "seven", 1.5])
+def test_a_layer_the_encoder_lacks(tiny_bert, layer):
+    with pytest.raises(ValueError, match=r"is outside hidden_states 0\.\.3"):
+        load_encoder(tiny_bert, layer)
+
+
+def test_cutting_prints_no_load_report(tiny_bert, capfd):
+    load_encoder(tiny_bert, 1)
+    assert "REPORT" not in "".join(capfd.readouterr())
+
+
+def test_a_checkpoint_without_its_encoder_is_refused(tiny_bert, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(tiny_bert / "model.safetensors")
+    (tmp_path / "config.json").write_text((tiny_bert / "config.json").read_text())
+    kept = {key: value for key, value in weights.items() if "layer.1." not in key}
+    save_file(kept, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ValueError, match="lacks 16 weights of its bert encoder"):
+        load_encoder(tmp_path)

@@ -1,0 +1,76 @@
+"""The loss equations against hand calculation, slow loops and sentence-transformers."""
+
+import math
+
+import pytest
+import torch
+from sentence_transformers.sentence_transformer.losses import (
+    ContrastiveLoss,
+    MultipleNegativesRankingLoss,
+    SiameseDistanceMetric,
+)
+
+from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
+
+
+def vectors(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_contrastive_loss_by_hand():
+    distance, label = torch.tensor([0.5, 0.5, 3.0]), torch.tensor([0, 1, 1])
+    loss = contrastive_loss(distance, label, margin=1.0)
+    assert torch.allclose(loss, torch.tensor([0.125, 0.125, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "theirs"),
+    [
+        ("euclidean", SiameseDistanceMetric.EUCLIDEAN),
+        ("manhattan", SiameseDistanceMetric.MANHATTAN),
+        ("cosine", SiameseDistanceMetric.COSINE_DISTANCE),
+    ],
+)
+def test_contrastive_loss_agrees_with_sentence_transformers(metric, theirs):
+    source, target = vectors(9, 5) * 0.3, vectors(9, 5, seed=1) * 0.3
+    label = torch.tensor([0, 1, 0, 1, 1, 0, 0, 1, 0])
+    ours = contrastive_loss(pair_distance(source, target, metric), label, margin=0.9).mean()
+    reference = ContrastiveLoss(model=None, distance_metric=theirs, margin=0.9)
+    assert ours.item() == pytest.approx(
+        reference.compute_loss_from_embeddings([source, target], 1 - label).item(), abs=1e-6
+    )
+
+
+def test_distance_of_equal_vectors_has_a_gradient():
+    x = vectors(3, 4).requires_grad_()
+    pair_distance(x, x.detach()).sum().backward()
+    assert torch.isfinite(x.grad).all()
+
+
+def test_unknown_distance_is_named():
+    with pytest.raises(ValueError, match="distance='l7' is not one of euclidean"):
+        pair_distance(vectors(2, 3), vectors(2, 3), "l7")
+
+
+def test_ranking_loss_equals_a_slow_loop():
+    source, target = vectors(4, 6), vectors(7, 6, seed=1)
+    total = 0.0
+    for i in range(4):
+        scores = [
+            torch.cosine_similarity(source[i], target[j], dim=0).item() - (0.1 if i == j else 0) for j in range(7)
+        ]
+        weights = [math.exp(score / 0.2) for score in scores]
+        total -= math.log(weights[i] / sum(weights)) / 4
+    assert translation_ranking_loss(source, target, temperature=0.2, margin=0.1).item() == pytest.approx(total, abs=1e-5)
+
+
+def test_ranking_loss_agrees_with_sentence_transformers():
+    source, target = vectors(6, 5), vectors(6, 5, seed=1)
+    reference = MultipleNegativesRankingLoss(model=None, scale=20.0)
+    theirs = reference.compute_loss_from_embeddings([source, target], None).item()
+    assert translation_ranking_loss(source, target, temperature=0.05).item() == pytest.approx(theirs, abs=1e-5)
+
+
+def test_ranking_loss_without_information_is_log_n():
+    same = torch.ones(5, 3)
+    assert translation_ranking_loss(same, same).item() == pytest.approx(math.log(5), abs=1e-6)
