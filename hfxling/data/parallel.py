@@ -263,7 +263,9 @@ def _load_hub(data: str, request: Request, **where: str | None) -> Dataset | Ite
         )
     except FileNotFoundError as error:  # DatasetNotFoundError is one
         cause = " ".join(str(error).split())
-        raise FileNotFoundError(f"{place}: no such file, and no dataset of the Hub ({cause}); check the name") from None
+        raise FileNotFoundError(
+            f"{place}: no such file, and no dataset of the Hub ({cause}); check name and revision"
+        ) from None
     except (ValueError, OSError) as error:
         cause = " ".join(str(error).split())
         raise ValueError(
@@ -291,7 +293,7 @@ def _hub_batch(batch: dict[str, list], keys: tuple, languages: tuple[str, str], 
     kept = []
     for values in zip(*batch.values()):
         row = flat(dict(zip(batch, values)))
-        fields = [row[key] for key in keys if key is not None]
+        fields = [row.get(key) for key in keys if key is not None]  # no key where `translation` is null
         for key, value, kind in zip(keys, fields, (str, str, (int, float))):
             if value is not None and not isinstance(value, kind):
                 wanted = "text" if kind is str else "numbers"

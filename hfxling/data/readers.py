@@ -231,8 +231,10 @@ def _record_rows(path: str, records: Iterator[tuple[int, dict[str, Any]]], reque
         try:
             yield number, record[source], record[target], None if score is None else record[score]
         except KeyError as error:
-            place = f"{path}, line {number}"
-            raise ValueError(f"{place}: no key {error} among {list(record)[:20]}; add it or remove the line") from None
+            place = f"{path}, {request.unit} {number}"
+            raise ValueError(
+                f"{place}: no key {error} among {list(record)[:20]}; add it or remove the record"
+            ) from None
 
 
 def _json_records(path: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -149,10 +149,10 @@ class SiameseModel(PreTrainedModel):
             name: Hub id or folder of the encoder.
             layer: the layer to pool; 7 is the paper's for mBERT. See `load_encoder`.
             identity: start the head as the identity; False is torch's default initialisation.
-            hub_kwargs: `revision`, `token`, `cache_dir`, ... for the download.
+            hub_kwargs: `revision`, `token`, `cache_dir`, ... for the download, or another `dtype` than float32.
             **head: further fields of `SiameseConfig`.
         """
-        encoder = load_encoder(name, layer, **(hub_kwargs or {}))
+        encoder = load_encoder(name, layer, **({"dtype": torch.float32} | (hub_kwargs or {})))
         model = cls(SiameseConfig(encoder_config=copy.deepcopy(encoder.config), layer=layer, **head), encoder)
         if identity:
             model.head.init_identity()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import enum
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
+
+# Where a run kept its files, and secrets: no part of how a model was made.
+_NOT_PUBLISHED = {"output_dir", "logging_dir", "cache_dir", "hub_token", "resume_from_checkpoint"}
 
 
 def parse_arguments(
@@ -38,7 +42,7 @@ def parse_arguments(
     parser = Parser(list(types), description=description, allow_abbrev=False)
     parser.add_argument("--config", help="YAML file of key: value lines; the command line wins over it")
     known = sorted(field.name for type_ in types for field in dataclasses.fields(type_) if field.init)
-    given = _tokens(defaults or {}) + _yaml_tokens(argv, known) + argv
+    given = as_tokens(defaults or {}) + _yaml_tokens(argv, known) + argv
     *parsed, namespace, unknown = parser.parse_args_into_dataclasses(given, return_remaining_strings=True)
     del namespace
     if unknown:
@@ -60,8 +64,10 @@ def resolved(*arguments: Any) -> dict[str, Any]:
     for instance in arguments:
         for field in dataclasses.fields(instance):
             value = getattr(instance, field.name)
+            value = value.value if isinstance(value, enum.Enum) else value
             default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-            if field.init and value != default and isinstance(value, str | int | float | bool | list | dict | None):
+            plain = isinstance(value, str | int | float | list | dict | None)
+            if field.init and plain and value != default and field.name not in _NOT_PUBLISHED:
                 record[field.name] = value
     return record
 
@@ -89,10 +95,11 @@ def _yaml_tokens(argv: list[str], known: list[str]) -> list[str]:
     for key in content:
         if key not in known:
             raise ValueError(_unknown_key(str(key), known, str(path)))
-    return _tokens(content)
+    return as_tokens(content)
 
 
-def _tokens(values: dict[str, Any]) -> list[str]:
+def as_tokens(values: dict[str, Any]) -> list[str]:
+    """Values in the form of command-line arguments; None is left out."""
     tokens = []
     for key, value in values.items():
         if value is None:

@@ -74,9 +74,7 @@ class SiameseArguments(CorpusArguments):
         if self.init not in ("identity", "default"):
             raise ValueError(f"init={self.init!r} is not one of identity, default.")
         if self.fit in CLOSED_FORMS and self.head != "linear":
-            raise ValueError(
-                f"head={self.head!r}: closed forms are linear; use --fit contrastive or infonce."
-            )
+            raise ValueError(f"head={self.head!r}: closed forms are linear; use --fit contrastive or infonce.")
         if self.base_model is None and self.train_vectors is None:
             raise ValueError("give --base_model (Hub id or folder), or --train_vectors and --test_vectors.")
         if (self.train_vectors is None) != (self.test_vectors is None):

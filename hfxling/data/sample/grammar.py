@@ -2,6 +2,11 @@
 
 A meaning is a tree of `Node`s over entries of `lexicon.tsv`; every node names a rule of `rules.py`, which says how each
 language writes it. Words of two languages that stem from the same place in the tree are linked.
+
+Columns of the lexicon beside key, category and the six words: `class` (a noun's kinds, what an adjective describes, who
+does an intransitive verb, the ground of a spatial relation), `object` (what a verb acts on, what stands in a relation),
+`where` (places of a verb), `en_forms` (plural, "-" uncountable, "+" always plural; third person, past, participle and
+-ing; comparative or "more"; object and possessive of a pronoun) and a classifier for each language that has them.
 """
 
 from __future__ import annotations
@@ -12,13 +17,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from hfxling.data.sample.rules import AUXILIARIES, DETERMINERS, LANGUAGES, RULES, TEMPLATES, Template
 
 # Sentences a split yields with every text distinct; the grammar has somewhat more, found ever more slowly.
-CAPACITY = {"train": 500_000, "dev": 40_000, "test": 100_000}
+CAPACITY = {"train": 200_000, "dev": 20_000, "test": 100_000}
 PATIENCE = 1000  # draws in a row without a new sentence after which a template counts as used up
 GRAMMAR_CATEGORIES = {"function", "relation", "pronoun"}  # lexicon rows that are no content words
 CLASS_GROUPS = {
@@ -27,7 +33,7 @@ CLASS_GROUPS = {
     "goods": "fruit,dish,ingredient,drink,garment,accessory,print,device,furniture,tableware,container,tool,toy,gift",
 }
 HUMAN = tuple(CLASS_GROUPS["human"].split(","))
-BARE = {"language", "subject"}  # nouns with neither article nor possessor
+BARE = {"language", "subject", "city"}  # nouns with neither article nor possessor
 UNOWNED = {"wild", "beast", "place", "aircraft"}
 VERB_FORMS = ("3sg", "past", "part", "ing")
 CLITICS = {"he": "nya", "she": "nya", "you": "mu"}  # Indonesian possessors written on to the word before
@@ -39,15 +45,12 @@ class Entry(NamedTuple):
 
     key: str
     category: str
-    classes: tuple[str, ...]  # a noun's kinds; what an adjective describes; who does an intransitive verb
-    objects: tuple[str, ...]  # what a verb acts on; what stands in a spatial relation
-    places: tuple[str, ...]  # where a verb is done
+    classes: tuple[str, ...]
+    objects: tuple[str, ...]
+    places: tuple[str, ...]
     english: str  # the column en_forms
-    words: dict[tuple[str, str], str]  # (language, form) -> word; the form "" always exists
-
-    def word(self, lang: str, form: str = "") -> str:
-        """The word in a form, or its base form where the language has no such form; "" for a missing classifier."""
-        return self.words.get((lang, form), "" if form == "cl" else self.words[lang, ""])
+    words: dict[str, dict[str, str]]  # language -> form -> word; the form "" always exists
+    identity: str  # a sentence uses no identity twice
 
 
 @cache
@@ -62,12 +65,14 @@ def _classes(names: str) -> tuple[str, ...]:
 
 
 def _entry(row: dict[str, str]) -> Entry:
-    words = {(lang, ""): row[lang] for lang in LANGUAGES} | {("en", form): word for form, word in _english_forms(row)}
-    words |= {(lang, "cl"): row[f"{lang}_cl"] for lang in LANGUAGES[1:]}
+    words = {lang: {"": row[lang], "cl": row[f"{lang}_cl"]} for lang in LANGUAGES[1:]}
+    words["en"] = {"": row["en"], **dict(_english_forms(row))}
     if row["key"] in CLITICS:
-        words["id", "gen"] = CLITICS[row["key"]]
+        words["id"]["gen"] = CLITICS[row["key"]]
     classes, objects, places = (_classes(row[column]) for column in ("class", "object", "where"))
-    return Entry(row["key"], row["category"], classes, objects, places, row["en_forms"], words)
+    # "I" and "we" exclude each other: "I helped us" is no sentence
+    identity = classes[0] if classes[:1] in (("speaker",), ("hearer",)) else row["key"]
+    return Entry(row["key"], row["category"], classes, objects, places, row["en_forms"], words, identity)
 
 
 def _english_forms(row: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -79,7 +84,7 @@ def _english_forms(row: dict[str, str]) -> Iterator[tuple[str, str]]:
         yield from zip(("obj", "gen"), listed)
     elif listed == ["more"]:
         yield "comp", f"more {row['en']}"
-    elif row["category"] in ("quality", "trait"):
+    elif row["category"] in ("quality", "trait", "feeling"):
         yield "comp", listed[0]
     else:
         yield from ((form, word + space + particle) for form, word in zip(VERB_FORMS, listed))
@@ -91,6 +96,8 @@ class Node(NamedTuple):
     rule: str
     children: dict[str, Node | Entry]
     agreement: int = 1
+
+
 class _DeadEnd(Exception):
     """The choices made so far leave nothing for the next child."""
 
@@ -131,12 +138,12 @@ class _Meaning:
                 self.children[name] = child
 
     def pick(self, *pools: tuple[Entry, ...]) -> Entry:
-        """An unused entry; "I" and "we" exclude each other, as "I helped us" is no sentence."""
-        options = [entry for pool in pools for entry in pool if self.used.isdisjoint(_identity(entry))]
+        """An entry that the sentence has not used yet."""
+        options = [entry for pool in pools for entry in pool if entry.identity not in self.used]
         if not options:
             raise _DeadEnd
         entry = self.rng.choice(options)
-        self.used.update(_identity(entry))
+        self.used.add(entry.identity)
         return entry
 
     def noun_classes(self, name: str) -> tuple[str, ...]:
@@ -162,7 +169,7 @@ class _Meaning:
             return Node("kin", {"N": noun, "P": self.owner(noun)})
         rules = [rule for rule in DETERMINERS[determiners] if _allows(noun, rule)]
         if not BARE.isdisjoint(noun.classes):
-            rules = ["bare"]
+            rules = ["bare"] * bool({"the", "bare"} & set(rules))
         if not rules:
             raise _DeadEnd
         rule = self.rng.choice(rules)
@@ -203,7 +210,7 @@ class _Meaning:
         return self.pick(*map(_entries, categories.split(",")))
 
     def adjective(self, _: str) -> Entry:
-        return self.pick(_entries("quality"), _entries("trait"))
+        return self.pick(_entries("quality"), _entries("trait"), _entries("feeling"))
 
     def feeling(self, kind: str) -> Entry:
         return self.pick(_entries("feeling", (kind,)))
@@ -214,23 +221,23 @@ class _Meaning:
     def ground(self, _: str) -> Node:
         return Node("ground", {"N": self.pick(_entries("noun", self.children["R"].classes))})
 
-    def place(self, classes: tuple[str, ...]) -> tuple[Entry, Node | Entry]:
+    def place_noun(self, classes: tuple[str, ...]) -> tuple[Entry, Node | Entry]:
         if not classes:
             raise _DeadEnd
         noun = self.pick(_entries("noun", classes))
         return noun, noun if noun.english == "-" else Node("ground", {"N": noun})
 
     def location(self, _: str) -> Node:
-        noun, place = self.place(self.children["V"].places)
+        noun, place = self.place_noun(self.children["V"].places)
         rule = "city" if "city" in noun.classes else "inside" if "inside" in noun.classes else "location"
         return Node(rule, {"N": place})
 
     def destination(self, classes: str) -> Node:
         self.used.add("home")  # "to home" is no English
-        return Node("to", {"N": self.place(_classes(classes) or self.children["V"].places)[1]})
+        return Node("to", {"N": self.place_noun(_classes(classes) or self.children["V"].places)[1]})
 
     def arrival(self, _: str) -> Node:
-        return Node("arrival", {"N": self.place(("place",))[1]})
+        return Node("arrival", {"N": self.place_noun(("place",))[1]})
 
     def time(self, kind: str) -> Node | Entry:
         if kind == "every":
@@ -242,30 +249,29 @@ class _Meaning:
         return unit if unit.category == "time" else Node("near_time", {"U": unit, "W": lexicon()[near]})
 
 
-def _identity(entry: Entry) -> tuple[str, ...]:
-    return entry.classes[:1] if {"speaker", "hearer"} & set(entry.classes) else (entry.key,)
-
-
 def _write(node: Node, lang: str, path: str, out: list[tuple[str, str]]) -> None:
     """Append (word, tag) for every word of the node; the tag names the constituent, "" for none."""
+    children = node.children
     for kind, name, form, linked in RULES[node.rule][lang]:
-        tag = f"{path}{name}" if linked else ""
-        child = node.children.get(name)
-        if kind == "child" and isinstance(child, Node):
-            _write(child, lang, f"{tag}.", out)
-        elif kind == "word" or kind == "break":
-            _append(out, lang, form, tag)
+        tag = path + name if linked else ""
+        if kind == "child" or kind == "key":
+            entry = children.get(name) if kind == "child" else lexicon()[name]
+            if isinstance(entry, Node):
+                _write(entry, lang, tag + ".", out)
+            elif entry is not None:
+                if form in children:
+                    form = "3sg" if children[form].agreement == 1 else ""
+                words = entry.words[lang]
+                _append(out, lang, words.get(form, words[""]), tag + "#" if form == "cl" else tag)
         elif kind == "auxiliary":
-            _append(out, lang, AUXILIARIES[name][node.children[form].agreement], tag)
-        elif entry := child if kind == "child" else lexicon()[name]:
-            if form in node.children:
-                form = "3sg" if node.children[form].agreement == 1 else ""
-            _append(out, lang, entry.word(lang, form), tag + "#" * (form == "cl"))
+            out.append((AUXILIARIES[name][children[form].agreement], tag))
+        else:
+            out.append((form, tag))
 
 
 def _append(out: list[tuple[str, str]], lang: str, word: str, tag: str) -> None:
     """Append a word; an Indonesian prefix or clitic fuses with its neighbour, English words never hold a space."""
-    if lang == "id" and out and (out[-1][0] == "se" or word in CLITICS.values()):
+    if lang == "id" and out and (out[-1][0] == "se" or word in ("nya", "mu")):
         out[-1] = (out[-1][0] + word, out[-1][1])
     elif lang == "en" and " " in word:  # "look for", "how many", "more expensive"
         first, second = word.split()
@@ -276,18 +282,17 @@ def _append(out: list[tuple[str, str]], lang: str, word: str, tag: str) -> None:
         out.append((word, tag))
 
 
-def _realise(template: Template, root: Node) -> ParallelSentence:
-    written: dict[str, list[tuple[str, str]]] = {lang: [] for lang in LANGUAGES}
-    for lang, out in written.items():
+def _realise(template: Template, children: dict[str, Node | Entry]) -> ParallelSentence:
+    root = Node(template.name, children)
+    words, tags, surface = {}, {}, {}
+    for lang in LANGUAGES:
+        out: list[tuple[str, str]] = []
         _write(root, lang, "", out)
-    uses = Counter(tag for out in written.values() for _, tag in out)
-    ids: dict[str, int] = {}
-    words, concepts, surface = {}, {}, {}
-    for lang, out in written.items():
         surface[lang] = _surface([word for word, _ in out], lang, template.question)
-        spoken = [(word, tag) for word, tag in out if word != ","]
-        words[lang] = tuple(word for word, _ in spoken)
-        concepts[lang] = tuple(ids.setdefault(tag, len(ids)) if tag and uses[tag] > 1 else -1 for _, tag in spoken)
+        words[lang], tags[lang] = zip(*[pair for pair in out if pair[0] != ","])
+    uses = Counter(chain.from_iterable(tags.values()))
+    shared = {tag: number for number, tag in enumerate(tag for tag, n in uses.items() if tag and n > 1)}
+    concepts = {lang: tuple(shared.get(tag, -1) for tag in tags[lang]) for lang in LANGUAGES}
     return ParallelSentence(template.name, words, concepts, surface)
 
 
@@ -346,6 +351,8 @@ def generate(split: str, count: int, seed: int = 0) -> list[ParallelSentence]:
     active = [template for template in TEMPLATES.values() if template.split == split]
     sentences: list[ParallelSentence] = []
     while len(sentences) < count:
+        if not active:
+            raise ValueError(f"split {split!r} with seed {seed} yields no more than {len(sentences)} sentences")
         for template in tuple(active):
             sentence = _draw(template, rng, seen)
             if sentence is None:
@@ -362,7 +369,7 @@ def _draw(template: Template, rng: random.Random, seen: dict[str, set[str]]) -> 
             meaning = _Meaning(template, rng)
         except _DeadEnd:
             continue
-        sentence = _realise(template, Node(template.name, meaning.children))
+        sentence = _realise(template, meaning.children)
         if all(sentence.surface[lang] not in texts for lang, texts in seen.items()):
             for lang, texts in seen.items():
                 texts.add(sentence.surface[lang])
@@ -374,7 +381,7 @@ def dictionary(source_lang: str, target_lang: str) -> list[tuple[str, str]]:
     """The gold dictionary of content words, (source word, target word) in lexicon order without repeats."""
     source, target = _known(source_lang), _known(target_lang)
     content = (entry for entry in lexicon().values() if entry.category not in GRAMMAR_CATEGORIES)
-    return list(dict.fromkeys((entry.word(source), entry.word(target)) for entry in content))
+    return list(dict.fromkeys((entry.words[source][""], entry.words[target][""]) for entry in content))
 
 
 def _known(lang: str) -> str:

@@ -29,6 +29,7 @@ DETERMINERS = {  # of a noun phrase by its place in the sentence: the phrase rul
     "definite": ("the", "demonstrative", "possessed"),
     "than": ("the", "demonstrative", "possessed"),
     "person": ("a", "demonstrative", "possessed"),
+    "known_person": ("the", "demonstrative", "possessed"),
     "friend": ("possessed",),
     "object": ("a", "count", "demonstrative", "possessed", "bare"),
     "known": ("demonstrative", "possessed", "bare"),
@@ -38,6 +39,8 @@ DETERMINERS = {  # of a noun phrase by its place in the sentence: the phrase rul
     "figure": ("a", "count"),
     "how_many": ("how_many",),
     "role": ("role",),
+    "other_role": ("other_role",),
+    "specific": ("demonstrative", "possessed"),
 }
 
 
@@ -103,6 +106,7 @@ RULES = {
     "bare": _rule(en="A N:pl", zh="A N", sea="N A"),
     "a": _rule(en="a A N", zh="a N:cl A N", sea="a N:cl N A", th_lo="N A N:cl a"),
     "role": _rule(en="a A N", zh="a N:cl A N", sea="a N:cl N A", th_lo="N A"),
+    "other_role": _rule(en="a A N", zh="A N", sea="N A"),
     "count": _rule(en="Q A N:pl", zh="Q N:cl A N", sea="Q N:cl N A", th_lo="N A Q N:cl"),
     "demonstrative": _rule(en="D A N", zh="D N:cl A N", vi="N:cl N A D", id="N A D", th_lo="N A N:cl D"),
     "possessed": _rule(en="P A N", zh="P of A N", vi="N:cl N A of P", id="N A P", th_lo="N A of P"),
@@ -131,7 +135,7 @@ _template("train", "habit", "V:verb:action,steady,social,plain S:actor:subject O
           en="S V:S O T", zh="S T V O", sea="S V O T")
 _template("train", "past_at", "V:verb:action,social,event S:human:subject O:V:object L:location T:time:past",
           en="S V:past O L T", zh="S T L V past=了 O", vi="S past=đã V O L T", sea="S V O L T")
-_template("train", "progressive", "V:verb:action,social,plain S:actor:subject O:V:object",
+_template("train", "progressive", "V:verb:action,steady,social,plain S:actor:subject O:V:object",
           en="S be:S V:ing O", zh="S prog=正在 V O", vi="S prog=đang V O", th="S prog=กำลัง V O", id="S prog=sedang V O",
           lo="S prog=ກຳລັງ V O")
 _template("train", "future", "V:verb:action,social,plain S:human:subject O:V:object T:time:future",
@@ -140,7 +144,7 @@ _template("train", "want", "V:verb:action,steady,social,plain S:human:subject O:
           en="S want:S =to V O L", zh="S want L V O", sea="S want V O L")
 _template("train", "is_noun", "S:single:subject J:job:role",
           en="S be:S J", zh="S be J", sea="S be J")
-_template("train", "is_not_noun", "S:single:subject J:job:role",
+_template("train", "is_not_noun", "S:single:subject J:job:other_role",
           en="S be:S not_be J", zh="S not_be be=是 J", vi="S not_be be=là J", sea="S not_be J")
 _template("train", "very", "A:adjective S:A:definite",
           en="S be:S very A", zh="S very A", th_lo="S A very", sea="S very A")
@@ -201,7 +205,7 @@ _template("train", "the_person_who", "V:verb:action,social X:kin,own:friend O:V:
           en="=the people which=who =be:X V:ing O be:X X", zh="prog=正在 V O which=的 people be X",
           vi="people prog=đang V O be X", th="people which=ที่ prog=กำลัง V O be=คือ X",
           id="people which=yang prog=sedang V O be X", lo="people which=ທີ່ prog=ກຳລັງ V O be=ແມ່ນ X")
-_template("train", "do_not_know", "S:human:subject X:human:person",
+_template("train", "do_not_know", "S:human:subject X:human:known_person",
           en="S do:S not know X", zh="S not know X", sea="S not know X")
 _template("train", "when_arrive", "S:human:subject D:arrival V:verb:action,social,plain X:human:subject O:V:object",
           en="while S arrive:past D , X was:X V:ing O", zh="S arrive D =的 while , X prog=正在 V O",
@@ -214,7 +218,7 @@ _template("train", "before", "V:verb:action,event S:human:subject O:V:object X:h
 _template("train", "tell", "S:human:subject X:human:person V:verb:action,plain O:V:object",
           en="S tell:past X =to V O", zh="S tell X V O", vi="S past=đã tell X V O", th="S tell =ให้ X V O",
           id="S tell X V O", lo="S tell =ໃຫ້ X V O")
-_template("train", "cause", "F:feeling:emotion S:show,text,mail,picture:definite X:human:person",
+_template("train", "cause", "F:feeling:emotion S:show,text,mail,picture:specific X:human:person",
           en="S cause:past X F", zh="S cause X =很 F", sea="S cause X F")
 
 _template("dev", "is_at", "R:relation G:ground S:R:definite",

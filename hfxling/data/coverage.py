@@ -1,0 +1,155 @@
+"""How well a tokenizer covers a language: unknown characters, fragments, missing scripts, texts that are cut off."""
+
+from __future__ import annotations
+
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SAMPLE = 2_000  # texts that rates are measured on
+_BATCH = 1_000
+# Measured on 67 texts in 50 languages with a vocabulary of 28,000 pieces trained on about 30 of them: at most 2.3 % of
+# the characters of a language it knows are unknown, and 6 to 98 % of Traditional Chinese, Kazakh, Hebrew, Georgian,
+# Malayalam, Telugu and Tamil, which it does not.
+MAX_UNKNOWN_RATE = 0.05
+# Text in letters that a vocabulary holds has one piece per character at most, and some spaces. More pieces mean bytes.
+MAX_PIECES_PER_CHARACTER = 1.5
+_BYTE_VOCABULARY = 1_000  # tokenizers with fewer pieces work on bytes or letters by design, in every language
+_TWO_WORD_SCRIPTS = {"MEETEI", "NEW", "OL", "OLD", "SORA", "TAI"}
+
+
+class CoverageWarning(UserWarning):
+    """A tokenizer covers a language badly, or cuts texts off."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What a tokenizer makes of some texts.
+
+    Attributes:
+        unknown_rate: share of the characters other than white space that lie in unknown pieces, 0 to 1; of a tokenizer
+            without offsets (a slow one), share of the pieces that are unknown.
+        pieces_per_character: pieces, special ones apart, per character other than white space.
+        missing_scripts: scripts in the texts most of whose letters the vocabulary lacks, the most frequent one first;
+            a letter is lacking if it becomes unknown or several pieces (bytes).
+        truncated: number of texts that have more than `max_length` tokens, special ones included.
+        total: number of texts.
+    """
+
+    unknown_rate: float
+    pieces_per_character: float
+    missing_scripts: tuple[str, ...]
+    truncated: int
+    total: int
+
+
+def measure_coverage(
+    tokenizer: PreTrainedTokenizerBase, texts: Iterable[str], max_length: int | None = None
+) -> Coverage:
+    """Measure what a tokenizer makes of texts, rates on at most `SAMPLE` evenly spaced ones, `truncated` on all.
+
+    Args:
+        tokenizer: of transformers, fast or slow.
+        texts: at least one, of one language.
+        max_length: tokens that the encoder takes, special ones included; None counts no text as truncated.
+
+    Raises:
+        ValueError: no texts, or a `max_length` below 1.
+    """
+    texts = list(texts)
+    if not texts:
+        raise ValueError("there are no texts to measure the tokenizer on; give at least one")
+    if max_length is not None and max_length < 1:
+        raise ValueError(f"max_length={max_length} is below 1; give the number of tokens that the encoder takes")
+    truncated = 0
+    if max_length is not None:
+        for start in range(0, len(texts), _BATCH):
+            batch = tokenizer(texts[start : start + _BATCH], verbose=False)
+            truncated += sum(len(ids) > max_length for ids in batch["input_ids"])
+    step = max(1, len(texts) / SAMPLE)
+    sample = [texts[int(i * step)] for i in range(min(SAMPLE, len(texts)))]
+    unknown_rate, pieces_per_character = _rates(tokenizer, sample)
+    return Coverage(unknown_rate, pieces_per_character, _missing_scripts(tokenizer, sample), truncated, len(texts))
+
+
+def check_coverage(
+    tokenizer: PreTrainedTokenizerBase, texts: Iterable[str], lang: str, max_length: int | None = None
+) -> Coverage:
+    """Measure as `measure_coverage` does, and issue a `CoverageWarning` each for bad coverage and for texts cut off.
+
+    Coverage is bad if more than `MAX_UNKNOWN_RATE` of the characters are unknown, or if the vocabulary, byte-level or
+    with bytes to fall back on, gives more than `MAX_PIECES_PER_CHARACTER`.
+    """
+    coverage = measure_coverage(tokenizer, texts, max_length)
+    problem = ""
+    if coverage.unknown_rate > MAX_UNKNOWN_RATE:
+        of = "characters" if tokenizer.is_fast else "pieces"
+        problem = f"{coverage.unknown_rate:.1%} of the {of} are unknown to it"
+    elif coverage.pieces_per_character > MAX_PIECES_PER_CHARACTER and len(tokenizer) >= _BYTE_VOCABULARY:
+        problem = f"it breaks each character into {coverage.pieces_per_character:.1f} pieces"
+    if problem:
+        if coverage.missing_scripts:
+            problem += f", script {', '.join(coverage.missing_scripts[:3])} missing"
+        name = tokenizer.name_or_path or type(tokenizer).__name__
+        warnings.warn(
+            f"{lang!r} is badly covered by tokenizer {name!r}: {problem}; choose an encoder trained on it",
+            CoverageWarning,
+            stacklevel=2,
+        )
+    if coverage.truncated:
+        share = f"{coverage.truncated} of {coverage.total} {lang!r} texts ({coverage.truncated / coverage.total:.1%})"
+        warnings.warn(
+            f"{share} are longer than max_length={max_length} tokens and lose their ends; raise it or split them",
+            CoverageWarning,
+            stacklevel=2,
+        )
+    return coverage
+
+
+def _rates(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tuple[float, float]:
+    """The share that is unknown, and the pieces per character."""
+    characters = pieces = unknown_pieces = unknown_characters = 0
+    for start in range(0, len(texts), _BATCH):
+        batch = texts[start : start + _BATCH]
+        encoded = tokenizer(batch, add_special_tokens=False, verbose=False, return_offsets_mapping=tokenizer.is_fast)
+        characters += sum(map(_visible, batch))
+        for row, (text, ids) in enumerate(zip(batch, encoded["input_ids"])):
+            pieces += len(ids)
+            unknown = [i for i, token in enumerate(ids) if token == tokenizer.unk_token_id]
+            unknown_pieces += len(unknown)
+            if tokenizer.is_fast:
+                spans = [encoded["offset_mapping"][row][i] for i in unknown]
+                unknown_characters += sum(_visible(text[first:last]) for first, last in spans)
+    part, whole = (unknown_characters, characters) if tokenizer.is_fast else (unknown_pieces, pieces)
+    return part / max(whole, 1), pieces / max(characters, 1)
+
+
+def _visible(text: str) -> int:
+    return sum(map(len, text.split()))
+
+
+def _missing_scripts(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tuple[str, ...]:
+    counts = Counter(unicodedata.normalize("NFKC", "".join(texts)))
+    letters = [letter for letter in counts if unicodedata.category(letter) in ("Lu", "Ll", "Lt", "Lo")]
+    # The mark of a word's beginning, where it stands alone, is no piece of the letter.
+    ignored = set(tokenizer.convert_tokens_to_ids(["▁", "Ġ"])) - {tokenizer.unk_token_id}
+    encoded = tokenizer(letters, add_special_tokens=False, verbose=False)["input_ids"] if letters else []
+    total, lacking = Counter(), Counter()
+    for letter, ids in zip(letters, encoded):
+        script = _script(letter)
+        total[script] += counts[letter]
+        if tokenizer.unk_token_id in ids or len([token for token in ids if token not in ignored]) > 1:
+            lacking[script] += counts[letter]
+    return tuple(script for script, count in total.most_common() if lacking[script] > count / 2)
+
+
+def _script(letter: str) -> str:
+    """The script of a letter, from its Unicode name: "LAO LETTER KO" is Lao."""
+    words = unicodedata.name(letter, "UNNAMED").replace("-", " ").split()
+    return "Han" if words[0] == "CJK" else " ".join(words[: 1 + (words[0] in _TWO_WORD_SCRIPTS)]).title()

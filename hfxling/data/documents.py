@@ -1,0 +1,51 @@
+"""Paragraphs out of consecutive parallel sentences, for document matching (paper, Table 12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .filters import count_words
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def join_paragraphs(dataset: Dataset, min_words: int = 30, max_words: int = 50) -> Dataset:
+    """Join consecutive pairs until the target side has `min_words` words; the paper's paragraphs have 30 to 50.
+
+    Sentences that would carry a paragraph past `max_words` start the next one; a paragraph that ends up outside the
+    range is left out.
+
+    Args:
+        dataset: pairs in document order, with columns source, target, source_lang, target_lang.
+        min_words: fewest words of a paragraph.
+        max_words: most words of a paragraph.
+
+    Raises:
+        ValueError: when no paragraph of that length can be built.
+    """
+    from datasets import Dataset
+
+    joined: list[list[dict]] = [[]]
+    words = 0
+    for row in dataset:
+        length = count_words(row["target"], row["target_lang"])
+        if joined[-1] and (words >= min_words or words + length > max_words):
+            joined.append([])
+            words = 0
+        joined[-1].append(row)
+        words += length
+    rows = []
+    for group in joined:
+        # Sentences of scripts without spaces join without one, too.
+        texts = {
+            side: ("" if group[0][f"{side}_lang"].split("-")[0] in ("zh", "ja", "th", "lo") else " ").join(
+                row[side] for row in group
+            )
+            for side in ("source", "target")
+        }
+        if min_words <= count_words(texts["target"], group[0]["target_lang"]) <= max_words:
+            rows.append({**group[0], **texts})
+    if not rows:
+        raise ValueError(f"{len(dataset)} pairs give no paragraph of {min_words} to {max_words} words.")
+    return Dataset.from_list(rows)

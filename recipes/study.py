@@ -1,0 +1,179 @@
+"""A study of the siamese method: one row a setting, the paper's figures beside ours.
+
+python recipes/study.py --config recipes/configs/siamese_study_layers.yaml --base_model ... [--key value ...]
+
+The configuration's `study` entry holds name, title, seeds and rows; a row has a label, the keys it sets, the paper's
+P@1 and P@5 where there are any, and may ask for a `fraction` of the training pairs or test on `paragraphs`. All other
+keys are those of recipes/siamese.py.
+"""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import yaml
+from transformers import AutoConfig, TrainingArguments
+
+from hfxling.data.documents import join_paragraphs
+from hfxling.evaluation.learning_curve import forecast
+from hfxling.evaluation.results import EvalResult, format_table, write_results
+from hfxling.evaluation.retrieval import Ranking, ranking_results
+from hfxling.evaluation.significance import bootstrap_interval, paired_test
+from hfxling.training.arguments import as_tokens, parse_arguments, resolved, run_recipe
+from hfxling.training.closed_form import CLOSED_FORMS
+from hfxling.training.corpus import Corpus, load_corpus
+from hfxling.training.siamese import (
+    TRAINING_DEFAULTS,
+    PairVectors,
+    SiameseArguments,
+    encode_corpus,
+    fit_head,
+    model_name,
+    rank_head,
+)
+
+
+@dataclass
+class StudyArguments:
+    name: str = field(metadata={"help": "of the results file"})
+    title: str = field(metadata={"help": "what is studied, with the paper's table"})
+    rows: str = field(metadata={"help": "JSON list of {label, set, paper, fraction, paragraphs}"})
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "runs of every row"})
+    results_dir: str = field(default="results", metadata={"help": "where NAME.json is written"})
+
+
+def main(argv: list[str] | None = None) -> list[EvalResult]:
+    study, base, command_line = read_study(list(sys.argv[1:] if argv is None else argv))
+    rows = json.loads(study.rows)
+    settings = [
+        parse_arguments(
+            (SiameseArguments, TrainingArguments), command_line + as_tokens(row.get("set", {})), defaults=base
+        )
+        for row in rows
+    ]
+    views = sorted({(args.layer_index, args.pooling) for args, _ in settings if has_layer(args)}, key=str)
+    results, table, cache = [], [], {}
+    for row, (args, training_args) in zip(rows, settings):
+        if has_layer(args):
+            corpus, vectors = encode(args, row, views, cache)
+            before, runs, pairs = run_row(args, training_args, row, study.seeds, corpus, vectors)
+            results += row_results(args, row, corpus, before, runs, pairs)
+            table.append(summarize(row, before, runs, pairs))
+            print(table[-1], file=sys.stderr, flush=True)
+    record = resolved(*settings[0])
+    write_results(Path(study.results_dir) / f"{study.name}.json", results, recipe="recipes/study.py", settings=record)
+    report(study, rows, table, results)
+    return results
+
+
+def read_study(argv: list[str]) -> tuple[StudyArguments, dict, list[str]]:
+    """The study, the other keys of its configuration, and what is left of the command line."""
+    if "--config" not in argv[:-1]:
+        raise ValueError("give --config recipes/configs/siamese_study_NAME.yaml.")
+    at = argv.index("--config")
+    path, rest = Path(argv[at + 1]), argv[:at] + argv[at + 2 :]
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such configuration; the studies are in recipes/configs/.")
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    study = content.pop("study", None)
+    if not study:
+        raise ValueError(f"{path}: has no 'study' entry; to train one model use recipes/siamese.py.")
+    own, other = [], []
+    for i, word in enumerate(rest):  # the study's own keys may be given on the command line, too
+        named = next((w for w in reversed(rest[: i + 1]) if w.startswith("--")), "")
+        (own if named[2:].split("=")[0] in StudyArguments.__dataclass_fields__ else other).append(word)
+    study["rows"] = json.dumps(study["rows"])
+    (parsed,) = parse_arguments((StudyArguments,), own, defaults=study)
+    return parsed, TRAINING_DEFAULTS | {"output_dir": "outputs/study", "save_strategy": "no"} | content, other
+
+
+def has_layer(args: SiameseArguments) -> bool:
+    """Whether the encoder is deep enough for the row."""
+    if not isinstance(args.layer_index, int) or args.base_model is None:
+        return True
+    config = AutoConfig.from_pretrained(args.base_model, revision=args.base_revision, trust_remote_code=False)
+    return args.layer_index <= config.num_hidden_layers
+
+
+def encode(args: SiameseArguments, row: dict, views: list, cache: dict) -> tuple[Corpus, PairVectors]:
+    """Text and vectors of a row; text that several rows share is read once, all layers in one pass."""
+    key = (*args.train_data, args.train_lines, args.source_lang, args.base_model, row.get("paragraphs"))
+    if key not in cache:
+        corpus = load_corpus(args)
+        if row.get("paragraphs"):
+            corpus.test = join_paragraphs(corpus.test)
+        cache[key] = corpus, encode_corpus(args, corpus, views)
+    corpus, vectors = cache[key]
+    return corpus, vectors[views.index((args.layer_index, args.pooling)) if len(vectors) > 1 else 0]
+
+
+def run_row(
+    args: SiameseArguments, training_args: TrainingArguments, row: dict, seeds: list[int], corpus, vectors: PairVectors
+) -> tuple[list[Ranking], dict[int, list[Ranking]], int]:
+    """Rankings before, rankings of every seed after, and the number of training pairs."""
+    before, runs = rank_head(args, vectors, None), {}
+    count = round(len(corpus.train) * row.get("fraction", 1))
+    whole = count == len(corpus.train)
+    for seed in seeds[:1] if args.fit in CLOSED_FORMS and whole else seeds:  # a closed form has no chance in it
+        training_args.seed = seed
+        chosen = np.arange(count) if whole else np.random.default_rng(seed).permutation(len(corpus.train))[:count]
+        part = vectors if whole else PairVectors(tuple(array[chosen] for array in vectors.train), vectors.test)
+        head, _ = fit_head(args, training_args, part, [corpus.train["target"][int(i)] for i in chosen])
+        runs[seed] = rank_head(args, part, head)
+    return before, runs, count
+
+
+def row_results(
+    args: SiameseArguments, row: dict, corpus: Corpus, before: list[Ranking], runs: dict[int, list[Ranking]], pairs: int
+) -> list[EvalResult]:
+    """Result rows of one study row."""
+    about = {"row": row["label"], "fit": args.fit, "layer": args.layer, "pooling": args.pooling, "pairs": pairs}
+    fields = corpus.result_fields() | {"model": model_name(args)}
+    results = ranking_results(before, settings=about | {"stage": "before"}, **fields)
+    for seed, rankings in runs.items():
+        after = about | {"stage": "after"}
+        results += ranking_results(rankings, baseline=before, settings=after, seed=seed, **fields)
+    return results
+
+
+def summarize(row: dict, before: list[Ranking], runs: dict[int, list[Ranking]], pairs: int) -> list:
+    """One line of the table: source to target, uncentred and centred on the test text as in the paper."""
+    cells: list = [row["label"], pairs]
+    for centering in ("none", "corpus"):
+        at = next(i for i, ranking in enumerate(before) if ranking.settings["centering"] == centering)
+        hits = np.mean([100.0 * (rankings[at].ranks <= 1) for rankings in runs.values()], axis=0)
+        base = 100.0 * (before[at].ranks <= 1)
+        low, high = bootstrap_interval(hits)
+        five = np.mean([100.0 * (rankings[at].ranks <= 5) for rankings in runs.values()])
+        p_value = paired_test(hits, base).p_value
+        cells += [f"{base.mean():.1f}", f"{hits.mean():.1f} ({low:.1f}-{high:.1f})", f"{five:.1f}", f"{p_value:.3f}"]
+    return cells + [f"{value:.1f}" for value in row.get("paper") or ()] + [""] * (0 if row.get("paper") else 2)
+
+
+def report(study: StudyArguments, rows: list[dict], table: list[list], results: list[EvalResult]) -> None:
+    """The table, the forecast of a learning curve, and the figures as JSON."""
+    columns = ["before", "P@1 (95 %)", "P@5", "p"]
+    header = ["", "pairs", *columns, *(f"{name}, centred" for name in columns), "paper P@1", "paper P@5"]
+    print(f"\n{study.title}\n\n{format_table(header, table)}\n")
+    curve = [
+        row
+        for row in results
+        if (row.metric, row.settings["stage"], row.settings["centering"]) == ("P@1", "after", "none")
+        and row.direction == results[0].direction
+    ]
+    figures: dict = {label: [row.value for row in curve if row.settings["row"] == label] for label, *_ in table}
+    figures = {label: round(float(np.mean(values)), 2) for label, values in figures.items()}
+    if any("fraction" in row for row in rows):
+        found = forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
+        figures["another_1000_pairs"] = [round(x, 2) for x in (found.gain, found.gain_low, found.gain_high)]
+        print(
+            f"another 1,000 pairs: {found.gain:+.1f} points of P@1 (90 % band {found.gain_low:+.1f} to "
+            f"{found.gain_high:+.1f}), to {found.value:.1f} ({found.low:.1f} to {found.high:.1f})\n"
+        )
+    print(json.dumps({"name": study.name, "figures": figures, "settings": {"seeds": study.seeds}}, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    run_recipe(main)

@@ -1,0 +1,213 @@
+"""Test lines in the training text: planted ones are found, on either side, and little else is."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+from datasets import Dataset
+
+from hfxling.data import leakage
+from hfxling.data.leakage import drop_leaks, find_leaks
+from hfxling.data.parallel import load_parallel
+
+# Letters, word length and separator of made-up text in each script.
+SCRIPTS = {
+    "en": ("abcdefghijklmnoprstuvwy", (2, 8), " "),
+    "vi": ("aăâbcdđeêghiklmnoôơpquưtvxyáàảạếềệốộởứự", (2, 5), " "),
+    "zh": ("".join(map(chr, range(0x4E00, 0x4F80))), (1, 2), ""),
+    "lo": ("ກຂຄງຈຊດຕຖທນບປຜພມຢຣລວສຫອຮະາິີຶືຸູັ່້ໍ", (3, 6), ""),
+}
+
+
+def made_up_lines(lang, count, rng):
+    letters, (shortest, longest), separator = SCRIPTS[lang]
+    words = ["".join(rng.choices(letters, k=rng.randint(shortest, longest))) for _ in range(600)]
+    weights = [1 / rank for rank in range(1, 601)]
+    return [separator.join(rng.choices(words, weights, k=rng.randint(8, 22))) + "." for _ in range(count)]
+
+
+def lightly_edited(line, lang, rng):
+    """One word (in zh two characters, in lo five) or a few characters changed, or case, punctuation or a number."""
+    span = {"zh": 2, "lo": 5}.get(lang)
+    words = [line[i : i + span] for i in range(0, len(line), span)] if span else line.split()
+    at = rng.randrange(len(words) - 1)
+    kind = rng.choice(["drop", "replace", "insert", "swap", "characters", "case", "punctuation", "number"])
+    if kind == "number" and re.search(r"\d", line):
+        return re.sub(r"\d+", lambda match: str(int(match[0]) + 7), line, count=1)
+    if kind == "characters":
+        spots = rng.sample(range(len(line)), 2)
+        return "".join(rng.choice(line) if i in spots else character for i, character in enumerate(line))
+    if kind in ("case", "punctuation"):
+        return line.upper() if kind == "case" else "« " + re.sub(r"[.,。，]", "", line) + " … !"
+    if kind == "swap":
+        words[at : at + 2] = words[at + 1], words[at]
+    else:
+        words[at : at + (kind != "insert")] = [] if kind == "drop" else [rng.choice(words)[::-1]]
+    return ("" if span else " ").join(words)
+
+
+def parallel(source, target):
+    return Dataset.from_dict({"source": source, "target": target})
+
+
+def plant(train, test, langs, rng):
+    """Put 50 exact and 50 edited test lines, each with a foreign other side, into the training text."""
+    train = {side: list(train[side]) for side in ("source", "target")}
+    planted = {"exact": [], "edited": []}
+    test_rows, train_rows = rng.sample(range(len(test)), 100), rng.sample(range(len(train["source"])), 100)
+    for number, (test_row, train_row) in enumerate(zip(test_rows, train_rows)):
+        side = rng.choice(["source", "target"])
+        line = test[side][test_row]
+        is_exact = number < 50
+        train[side][train_row] = line if is_exact else lightly_edited(line, langs[side], rng)
+        planted["exact" if is_exact else "edited"].append(train_row)
+    return parallel(**train), planted
+
+
+def check_planted(train, test, langs):
+    clean = set(find_leaks(train, test).rows)
+    dirty, planted = plant(train, test, langs, random.Random(1))
+    report = find_leaks(dirty, test, max_examples=200)
+    found = set(report.rows)
+    exact = {leak.train_row for leak in report.examples if leak.similarity == 1.0}
+    assert set(planted["exact"]) <= exact
+    assert report.exact == len(exact)
+    assert len(found & set(planted["edited"])) >= 45
+    assert found - set(planted["exact"]) - set(planted["edited"]) <= clean
+    return clean
+
+
+@pytest.mark.parametrize(("source_lang", "target_lang"), [("zh", "vi"), ("en", "lo")])
+def test_planted_lines_are_found_and_nothing_else(source_lang, target_lang):
+    rng = random.Random(0)
+    sides = [made_up_lines(lang, 1_600, rng) for lang in (source_lang, target_lang)]
+    train, test = (parallel(*(side[part] for side in sides)) for part in (slice(0, 1_300), slice(1_300, None)))
+    assert not check_planted(train, test, {"source": source_lang, "target": target_lang})
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("source_lang", "target_lang"), [("zh", "vi"), ("en", "lo")])
+def test_planted_lines_in_real_news(shared_data, source_lang, target_lang):
+    paths = [shared_data / f"ntrex/{lang}.txt" for lang in (source_lang, target_lang)]
+    train, test = (load_parallel(paths, source_lang, target_lang, lines=lines) for lines in ("1-1543", "1544-1997"))
+    assert len(check_planted(train, test, {"source": source_lang, "target": target_lang})) <= 8
+
+
+@pytest.mark.shared
+def test_real_leaks_and_clean_text(shared_data):
+    train = load_parallel(shared_data / "mlqe/ne-en.train.tsv.gz", "ne", "en")
+    test = load_parallel(shared_data / "mlqe/ne-en.test20.tsv", "ne", "en")
+    cleaned, report = drop_leaks(train, test)
+    assert report.exact >= 39  # as many test sources are known to recur
+    assert not set(cleaned["source"]) & {line for line in test["source"] if len(line) >= 30}
+    train, test = (load_parallel(shared_data / f"vi-zh/{split}.tsv", "vi", "zh") for split in ("train", "test"))
+    report = find_leaks(train, test)
+    assert (report.exact, report.near <= 30) == (0, True)
+
+
+LINE = "The ferry to the island leaves at 7.30 from the old pier."
+OTHER = "Ông ấy không hề nhắc đến chuyện đó trong suốt bữa tối."
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "the ferry to the island leaves at 730 from the old pier",
+        "THE\u00a0FERRY to the is\u200bland —leaves at 7.30 from the old pier?!",
+        "Ｔｈｅ ferry to the island leaves at 7.30 from the old pier",
+    ],
+)
+def test_case_punctuation_space_and_width_do_not_hide_an_exact_leak(variant):
+    report = find_leaks(parallel(["x", variant], ["y", OTHER]), parallel([LINE], ["không"]))
+    assert (report.exact, report.near, report.rows) == (1, 0, (1,))
+    assert report.examples == ((1, 0, "source", 1.0, variant, LINE),)
+
+
+@pytest.mark.parametrize(
+    ("train", "leaks"),
+    [
+        (("谢谢。", "Cảm ơn !"), True),  # both sides of one pair
+        (("谢谢。", "Cám ơn nhiều lắm nhé."), False),  # one short side
+        (("谢谢。", "Đi đâu?"), False),  # both sides, but of two pairs
+        (("Đi đâu?", "去哪儿"), True),  # the other direction
+        (("谢谢。", "Tôi đã đợi anh ở sân bay suốt cả buổi chiều."), True),  # one long side
+        (("", "..."), False),
+    ],
+)
+def test_short_lines_need_both_sides(train, leaks):
+    test = [
+        ("谢谢！", "Cảm ơn."),
+        ("去哪儿？", "Đi đâu?"),
+        ("我在机场等了你。", "Tôi đã đợi anh ở sân bay suốt buổi chiều."),
+        ("", "!"),
+    ]
+    report = find_leaks(parallel([train[0]], [train[1]]), parallel(*zip(*test)))
+    assert bool(report.rows) == leaks
+
+
+def test_repetition_is_near_not_exact():
+    report = find_leaks(
+        parallel(["no, no, no, never again, never again"], ["x"]),
+        parallel(["No, no, no, no, never again, never again!"], ["y"]),
+    )
+    assert (report.exact, report.near) == (0, 1)
+
+
+def test_drop_removes_train_rows_and_keeps_the_rest_in_order():
+    train = parallel([LINE, "a", LINE.replace("island", "valley"), "b"], ["1", "2", "3", "4"]).add_column(
+        "id", [7, 8, 9, 10]
+    )
+    test = parallel(["unrelated words in a sentence", LINE], ["?", "5"])
+    cleaned, report = drop_leaks(train, test)
+    assert cleaned["id"][:] == [8, 10]
+    assert (report.exact, report.near, report.rows, len(test)) == (1, 1, (0, 2), 2)
+    assert [leak.train_row for leak in report.examples] == [2, 0]  # the less certain one first
+
+
+def test_chunks_change_nothing(monkeypatch):
+    rng = random.Random(2)
+    lines = made_up_lines("en", 60, rng)
+    train, test = parallel(lines, lines[::-1]), parallel(lines[:20], lines[20:40])
+    whole = find_leaks(train, test)
+    monkeypatch.setattr(leakage, "_CELLS", 280)
+    assert find_leaks(train, test) == whole
+    assert set(range(40)) <= set(whole.rows)
+
+
+@pytest.mark.parametrize("threshold", [0.51, 0.65, 0.9, 1.0])
+def test_index_finds_all_matches_that_brute_force_finds(threshold):
+    rng = random.Random(3)
+    lines = ["".join(rng.choices("abc", [6, 3, 1], k=rng.randint(0, 14))) for _ in range(120)]
+    index = leakage._Index(lines[:40], threshold)
+    rows, columns, similarity, _ = index.match(lines[40:])
+
+    def trigrams(line):
+        return {f"<{line}>"[i : i + 3] for i in range(len(line))}
+
+    def dice(a, b):
+        return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
+
+    expected = np.array([[dice(trigrams(a), trigrams(b)) for b in lines[:40]] for a in lines[40:]])
+    assert set(zip(rows.tolist(), columns.tolist())) == set(
+        zip(*map(np.ndarray.tolist, np.nonzero(expected >= threshold)))
+    )
+    np.testing.assert_allclose(similarity, expected[rows, columns])
+
+
+@pytest.mark.parametrize(
+    ("train", "test"), [((["a"], ["b"]), ([], [])), (([], []), (["a"], ["b"])), (([""], ["。"]), (["?"], [""]))]
+)
+def test_empty_sets_have_no_leaks(train, test):
+    assert find_leaks(parallel(*train), parallel(*test)) == leakage.LeakReport(0, 0, (), ())
+
+
+def test_wrong_arguments():
+    data = parallel(["a"], ["b"])
+    for arguments, part in [
+        ({"threshold": 0.5}, "threshold=0.5 is outside 0.5 < threshold <= 1"),
+        ({"train": data.to_iterable_dataset()}, "train is streamed"),
+        ({"test": data.rename_column("target", "vi")}, r"test lacks the column\(s\) \['target'\] among"),
+    ]:
+        with pytest.raises(ValueError, match=part):
+            find_leaks(**{"train": data, "test": data, **arguments})

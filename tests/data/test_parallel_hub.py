@@ -1,0 +1,111 @@
+"""Parallel text from the Hub, with `datasets.load_dataset` replaced, and from the embedded corpus."""
+
+import sys
+import types
+
+import datasets
+import pytest
+
+from hfxling.data.parallel import load_parallel
+
+PAIRS = [("你好。", "Xin chào."), ('他说"好"。', 'Anh ấy nói "được".'), ("再见。", "Tạm biệt.")]
+
+
+def pairs_of(dataset):
+    return [(row["source"], row["target"]) for row in dataset]
+
+
+def one_line(caught, *parts):
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message
+
+
+@pytest.fixture
+def fake_hub(monkeypatch):
+    def serve(dataset):
+        def load_dataset(name, config, *, split, revision, streaming):
+            if isinstance(dataset, Exception):
+                raise dataset
+            asked.append((name, config, split, revision))
+            return dataset.to_iterable_dataset() if streaming else dataset
+
+        asked = []
+        monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+        return asked
+
+    return serve
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"id": [1, 2, 3], "translation": [{"vi": t, "zh": s} for s, t in PAIRS], "zh": ["no", "no", "no"]},
+        {"vi": [t for _, t in PAIRS], "zh": [f" {s} " for s, _ in PAIRS], "source": ["x", "y", "z"]},
+        {"target": [t for _, t in PAIRS], "source": [s for s, _ in PAIRS]},
+        {"anchor": [s for s, _ in PAIRS], "positive": [t for _, t in PAIRS], "negative": ["x", "y", "z"]},
+    ],
+)
+def test_hub_columns(fake_hub, columns, streaming):
+    asked = fake_hub(datasets.Dataset.from_dict(columns))
+    dataset = load_parallel("org/pairs", "zh", "vi", split="dev", config="zh-vi", revision="v1", streaming=streaming)
+    assert asked == [("org/pairs", "zh-vi", "dev", "v1")]
+    assert dataset.column_names == ["source", "target", "source_lang", "target_lang"]
+    assert pairs_of(dataset) == PAIRS
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_hub_rows_without_text_or_score_are_left_out(fake_hub, streaming, recwarn):
+    columns = {"q": ["a", "", "c", "d", None, "f"], "a": ["1", "2", "\u200b", "4", "5", "6"]}
+    fake_hub(datasets.Dataset.from_dict({**columns, "s": [0.5, 1, 1, None, 1, float("nan")]}))
+    dataset = load_parallel(
+        "pairs", "en", "vi", source_column="q", target_column="a", score_column="s", streaming=streaming
+    )
+    assert [list(row.values()) for row in dataset] == [["a", "1", "en", "vi", 0.5]]
+    messages = [str(warning.message) for warning in recwarn if "left out" in str(warning.message)]
+    assert messages == (
+        [] if streaming else ["pairs, split train: left out 5 of 6 rows, without text on a side or without a score"]
+    )
+
+
+def test_hub_row_without_translation_is_left_out(fake_hub):
+    fake_hub(datasets.Dataset.from_dict({"translation": [{"zh": "一", "vi": "một"}, None]}))
+    with pytest.warns(UserWarning, match="left out 1 of 2 rows"):
+        assert pairs_of(load_parallel("org/x", "zh", "vi")) == [("一", "một")]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "error", "part"),
+    [
+        (datasets.Dataset.from_dict({"text": ["a"], "label": [1]}), ValueError, "columns ['text', 'label']"),
+        (datasets.Dataset.from_dict({"zh": [], "vi": []}), ValueError, "has no rows"),
+        (datasets.Dataset.from_dict({"zh": [1], "vi": ["a"]}), ValueError, "column 'zh' holds a number (1), not text"),
+        (datasets.exceptions.DatasetNotFoundError("'org/x'\ndoesn't exist"), FileNotFoundError, "check name and"),
+        (ValueError("Unknown split 'train'. Should be one of ['dev']."), ValueError, "one of ['dev']"),
+        (ConnectionError("offline"), ValueError, "(offline)"),
+    ],
+)  # fmt: skip
+def test_hub_errors(fake_hub, dataset, error, part):
+    fake_hub(dataset)
+    with pytest.raises(error) as caught:
+        load_parallel("org/x", "zh", "vi")
+    one_line(caught, "org/x", part)
+
+
+@pytest.mark.parametrize(("data", "origin"), [("org/x", "a Hub dataset"), ("sample", "the sample")])
+def test_lines_are_for_local_files(data, origin):
+    with pytest.raises(ValueError, match=f"lines='1-2' does not apply to {origin}"):
+        load_parallel(data, "zh", "vi", lines="1-2")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_sample_is_loaded_by_its_own_loader(monkeypatch, streaming):
+    rows = datasets.Dataset.from_dict(
+        {"source": ["一"], "target": ["ໜຶ່ງ"], "source_lang": ["zh"], "target_lang": ["lo"]}
+    )
+    module = types.ModuleType("hfxling.data.sample")
+    module.load_sample = lambda *args: rows if args == ("zh", "lo", "test") else pytest.fail(str(args))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert pairs_of(load_parallel("sample", "zh", "lo", split="test", streaming=streaming)) == [("一", "ໜຶ່ງ")]
