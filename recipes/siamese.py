@@ -13,7 +13,7 @@ from hfxling.evaluation.plots import scatter_before_after
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.export import export
 from hfxling.hub.card import CardInfo
-from hfxling.hub.publish import publish
+from hfxling.hub.publish import check_push, publish
 from hfxling.models import SiameseConfig, SiameseModel
 from hfxling.training.arguments import parse_arguments, resolved, run_recipe
 from hfxling.training.corpus import Corpus, load_corpus
@@ -33,12 +33,23 @@ LIMITS = (
     "The encoder is frozen: what its vocabulary or its pretraining does not cover, the head cannot add.",
 )
 
+HEAD_SNIPPET = """import torch
+from hfxling import SiameseModel
+
+model = SiameseModel.from_pretrained("{}").eval()
+vectors = torch.randn(1, model.config.hidden_size)  # yours, made as the training vectors were
+with torch.no_grad():
+    embeddings = model(features=vectors, language="{}").sentence_embedding"""
+
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:
+    argv = sys.argv[1:] if argv is None else argv
     defaults = TRAINING_DEFAULTS | {"output_dir": "outputs/siamese"}
     args, training_args = parse_arguments(
         (SiameseArguments, TrainingArguments), argv, defaults=defaults, description=__doc__
     )
+    if training_args.push_to_hub:
+        check_push(training_args.hub_model_id, training_args.hub_token)
     corpus = load_corpus(args, seed=training_args.seed)
     (vectors,) = encode_corpus(args, corpus)
     head, chosen = fit_head(args, training_args, vectors, corpus.train["target"])
@@ -49,10 +60,12 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
         Path(training_args.output_dir) / "model",
         lambda scratch: write_model(args, model, scratch, vectors),
         results,
-        card_info(args, training_args, corpus, chosen),
+        card_info(args, training_args, corpus, argv),
         recipe="recipes/siamese.py",
+        extra={"fitted": chosen},
         push=training_args.push_to_hub,
         private=bool(training_args.hub_private_repo),
+        token=training_args.hub_token,
     )
     print(summary(results))
     print(f"{len(corpus.train)} training pairs, {args.fit} {chosen}\nmodel folder: {folder}")
@@ -85,12 +98,15 @@ def write_model(args: SiameseArguments, model: SiameseModel, folder: Path, vecto
     scatter_before_after(folder / "embeddings.png", vectors.test, after, args.languages)
 
 
-def card_info(args: SiameseArguments, training_args: TrainingArguments, corpus: Corpus, chosen: dict) -> CardInfo:
+def card_info(args: SiameseArguments, training_args: TrainingArguments, corpus: Corpus, argv: list[str]) -> CardInfo:
     """What the card says beside the results."""
     licence = args.data_licence or ("apache-2.0" if args.train_data == ["sample"] else None)
     languages = f"{args.source_lang} and {args.target_lang}"
+    repo_id = training_args.hub_model_id or f"{args.source_lang}-{args.target_lang}-sf"
+    token = training_args.hub_token
+    settings = {key: value for key, value in resolved(args, training_args).items() if value != []}
     return CardInfo(
-        repo_id=training_args.hub_model_id or f"{args.source_lang}-{args.target_lang}-sf",
+        repo_id=repo_id,
         method="siamese",
         base_model=args.base_model or "precomputed vectors",
         languages=args.languages,
@@ -98,8 +114,12 @@ def card_info(args: SiameseArguments, training_args: TrainingArguments, corpus: 
         train_data=[corpus.card_entry(licence)],
         intended_use=f"Finding translations between {languages}: retrieval, mining and cleaning of parallel sentences.",
         limits=LIMITS,
-        training_command=shlex.join(["python", "recipes/siamese.py", *sys.argv[1:]]),
-        configuration=resolved(args, training_args) | chosen,
+        loading={} if args.base_model else {"On vectors of your own": HEAD_SNIPPET.format(repo_id, args.source_lang)},
+        coverage=corpus.coverage,
+        training_command=shlex.join(
+            ["python", "recipes/siamese.py", *(word.replace(token, "TOKEN") if token else word for word in argv)]
+        ),
+        configuration={"fit": args.fit, "layer": args.layer, "pooling": args.pooling} | settings,
     )
 
 

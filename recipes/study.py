@@ -7,8 +7,10 @@ P@1 and P@5 where there are any, and may ask for a `fraction` of the training pa
 keys are those of recipes/siamese.py.
 """
 
+import difflib
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from hfxling.evaluation.retrieval import Ranking, ranking_results
 from hfxling.evaluation.significance import bootstrap_interval, paired_test
 from hfxling.training.arguments import as_tokens, parse_arguments, resolved, run_recipe
 from hfxling.training.closed_form import CLOSED_FORMS
-from hfxling.training.corpus import Corpus, load_corpus
+from hfxling.training.corpus import Corpus, CorpusArguments, load_corpus
 from hfxling.training.siamese import (
     TRAINING_DEFAULTS,
     PairVectors,
@@ -31,8 +33,19 @@ from hfxling.training.siamese import (
     encode_corpus,
     fit_head,
     model_name,
+    one_line_where_missing,
     rank_head,
 )
+
+ROW_KEYS = ("label", "set", "paper", "fraction", "paragraphs")
+# What decides the text and the vectors of a row, its layer and pooling apart.
+SOURCE_KEYS = (
+    *CorpusArguments.__dataclass_fields__,
+    *("base_model", "base_revision", "encode_dtype", "max_length", "train_vectors", "test_vectors"),
+)
+
+
+MODEL_KEYS = SiameseArguments.__dataclass_fields__ | TrainingArguments.__dataclass_fields__
 
 
 @dataclass
@@ -45,68 +58,101 @@ class StudyArguments:
 
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:
-    study, base, command_line = read_study(list(sys.argv[1:] if argv is None else argv))
-    rows = json.loads(study.rows)
+    study, rows, base, command_line = read_study(list(sys.argv[1:] if argv is None else argv))
     settings = [
         parse_arguments(
             (SiameseArguments, TrainingArguments), command_line + as_tokens(row.get("set", {})), defaults=base
         )
         for row in rows
     ]
-    views = sorted({(args.layer_index, args.pooling) for args, _ in settings if has_layer(args)}, key=str)
-    results, table, cache = [], [], {}
-    for row, (args, training_args) in zip(rows, settings):
-        if has_layer(args):
-            corpus, vectors = encode(args, row, views, cache)
-            before, runs, pairs = run_row(args, training_args, row, study.seeds, corpus, vectors)
-            results += row_results(args, row, corpus, before, runs, pairs)
-            table.append(summarize(row, before, runs, pairs))
-            print(table[-1], file=sys.stderr, flush=True)
-    record = resolved(*settings[0])
-    write_results(Path(study.results_dir) / f"{study.name}.json", results, recipe="recipes/study.py", settings=record)
+    kept = [(row, *arguments) for row, arguments in zip(rows, settings) if has_layer(arguments[0])]
+    if not kept:
+        raise ValueError(f"study {study.name}: the encoder has none of the layers that the rows name.")
+    views: dict[str, list] = {}
+    for row, args, _ in kept:
+        views.setdefault(source_key(args, row), []).append((args.layer_index, args.pooling))
+    results, table, cache, encoders = [], [], {}, set()
+    for row, args, training_args in kept:
+        corpus, vectors = encode(args, row, views, cache)
+        before, runs, pairs = run_row(args, training_args, row, study.seeds, corpus, vectors)
+        encoder = (args.base_model, args.layer, args.pooling, corpus.revision("test"))
+        results += row_results(args, row, corpus, before, runs, pairs, with_before=encoder not in encoders)
+        encoders.add(encoder)
+        table.append(summarize(row, before, runs, pairs))
+        print(table[-1], file=sys.stderr, flush=True)
+    path = Path(study.results_dir) / f"{study.name}.json"
+    about = {"title": study.title, "rows": rows}
+    write_results(path, results, recipe="recipes/study.py", settings=resolved(*settings[0]), extra=about)
     report(study, rows, table, results)
     return results
 
 
-def read_study(argv: list[str]) -> tuple[StudyArguments, dict, list[str]]:
-    """The study, the other keys of its configuration, and what is left of the command line."""
+def read_study(argv: list[str]) -> tuple[StudyArguments, list[dict], dict, list[str]]:
+    """The study, its rows, the other keys of its configuration, and what is left of the command line."""
+    argv = [part for word in argv for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
     if "--config" not in argv[:-1]:
         raise ValueError("give --config recipes/configs/siamese_study_NAME.yaml.")
     at = argv.index("--config")
     path, rest = Path(argv[at + 1]), argv[:at] + argv[at + 2 :]
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such configuration; the studies are in recipes/configs/.")
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    study = content.pop("study", None)
-    if not study:
-        raise ValueError(f"{path}: has no 'study' entry; to train one model use recipes/siamese.py.")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not valid YAML ({error}).") from None
+    study = content.pop("study", None) if isinstance(content, dict) else None
+    if not isinstance(study, dict) or not isinstance(study.get("rows"), list):
+        raise ValueError(f"{path}: has no 'study' entry with rows; to train one model use recipes/siamese.py.")
+    check_keys(study, StudyArguments.__dataclass_fields__, f"{path}, study")
+    check_keys(content, MODEL_KEYS, str(path))
     own, other = [], []
     for i, word in enumerate(rest):  # the study's own keys may be given on the command line, too
         named = next((w for w in reversed(rest[: i + 1]) if w.startswith("--")), "")
         (own if named[2:].split("=")[0] in StudyArguments.__dataclass_fields__ else other).append(word)
     study["rows"] = json.dumps(study["rows"])
     (parsed,) = parse_arguments((StudyArguments,), own, defaults=study)
-    return parsed, TRAINING_DEFAULTS | {"output_dir": "outputs/study", "save_strategy": "no"} | content, other
+    rows = json.loads(parsed.rows)
+    for number, row in enumerate(rows, 1):
+        check_keys(row, ROW_KEYS, f"{path}, row {number}")
+        check_keys(row.get("set") or {}, MODEL_KEYS, f"{path}, row {number}")
+    if len({row.get("label") for row in rows} - {None}) < len(rows):
+        raise ValueError(f"{path}: every row needs a label of its own.")
+    return parsed, rows, TRAINING_DEFAULTS | {"output_dir": "outputs/study", "save_strategy": "no"} | content, other
+
+
+def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse an unknown key and name the nearest known one."""
+    for key in given:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)
+            raise ValueError(f"unknown key {key!r} in {where}; the nearest known one is {near[0]!r}.")
 
 
 def has_layer(args: SiameseArguments) -> bool:
     """Whether the encoder is deep enough for the row."""
     if not isinstance(args.layer_index, int) or args.base_model is None:
         return True
-    config = AutoConfig.from_pretrained(args.base_model, revision=args.base_revision, trust_remote_code=False)
+    with one_line_where_missing(args.base_model):
+        config = AutoConfig.from_pretrained(args.base_model, revision=args.base_revision, trust_remote_code=False)
     return args.layer_index <= config.num_hidden_layers
 
 
-def encode(args: SiameseArguments, row: dict, views: list, cache: dict) -> tuple[Corpus, PairVectors]:
+def source_key(args: SiameseArguments, row: dict) -> str:
+    """The same for rows that share text and encoder."""
+    return json.dumps([*(getattr(args, name) for name in SOURCE_KEYS), row.get("paragraphs")])
+
+
+def encode(args: SiameseArguments, row: dict, views: dict[str, list], cache: dict) -> tuple[Corpus, PairVectors]:
     """Text and vectors of a row; text that several rows share is read once, all layers in one pass."""
-    key = (*args.train_data, args.train_lines, args.source_lang, args.base_model, row.get("paragraphs"))
+    key = source_key(args, row)
     if key not in cache:
         corpus = load_corpus(args)
         if row.get("paragraphs"):
             corpus.test = join_paragraphs(corpus.test)
-        cache[key] = corpus, encode_corpus(args, corpus, views)
+        wanted = list(dict.fromkeys(views[key]))
+        cache[key] = corpus, dict(zip(wanted, encode_corpus(args, corpus, wanted)))
     corpus, vectors = cache[key]
-    return corpus, vectors[views.index((args.layer_index, args.pooling)) if len(vectors) > 1 else 0]
+    return corpus, vectors[args.layer_index, args.pooling]
 
 
 def run_row(
@@ -126,14 +172,23 @@ def run_row(
 
 
 def row_results(
-    args: SiameseArguments, row: dict, corpus: Corpus, before: list[Ranking], runs: dict[int, list[Ranking]], pairs: int
+    args: SiameseArguments,
+    row: dict,
+    corpus: Corpus,
+    before: list[Ranking],
+    runs: dict[int, list[Ranking]],
+    pairs: int,
+    *,
+    with_before: bool,
 ) -> list[EvalResult]:
-    """Result rows of one study row."""
-    about = {"row": row["label"], "fit": args.fit, "layer": args.layer, "pooling": args.pooling, "pairs": pairs}
+    """Result rows of one study row; the encoder's own are listed once, however many heads it gets."""
+    encoder = {"layer": args.layer, "pooling": args.pooling}
     fields = corpus.result_fields() | {"model": model_name(args)}
-    results = ranking_results(before, settings=about | {"stage": "before"}, **fields)
+    results = []
+    if with_before:
+        results += ranking_results(before, settings=encoder | {"stage": "before"}, **fields)
     for seed, rankings in runs.items():
-        after = about | {"stage": "after"}
+        after = encoder | {"stage": "after", "row": row["label"], "fit": args.fit, "pairs": pairs}
         results += ranking_results(rankings, baseline=before, settings=after, seed=seed, **fields)
     return results
 
@@ -157,12 +212,13 @@ def report(study: StudyArguments, rows: list[dict], table: list[list], results: 
     columns = ["before", "P@1 (95 %)", "P@5", "p"]
     header = ["", "pairs", *columns, *(f"{name}, centred" for name in columns), "paper P@1", "paper P@5"]
     print(f"\n{study.title}\n\n{format_table(header, table)}\n")
-    curve = [
+    after = [
         row
         for row in results
         if (row.metric, row.settings["stage"], row.settings["centering"]) == ("P@1", "after", "none")
-        and row.direction == results[0].direction
     ]
+    forward = {row.settings["row"]: row.direction for row in reversed(after)}  # the first one is source to target
+    curve = [row for row in after if row.direction == forward[row.settings["row"]]]
     figures: dict = {label: [row.value for row in curve if row.settings["row"] == label] for label, *_ in table}
     figures = {label: round(float(np.mean(values)), 2) for label, values in figures.items()}
     if any("fraction" in row for row in rows):

@@ -24,7 +24,13 @@ HIDDEN = 16
 
 def tiny_tokenizer(max_length: int = 32) -> PreTrainedTokenizerFast:
     """One piece a character (a few Han and Vietnamese letters among them), [UNK] for the rest."""
-    characters = [*string.ascii_letters, *string.digits, *" .,?!", *"我爱吃苹果你好今天下雨的是在有人不了", *"ôêđáàạảãíìọủưăâ"]
+    characters = [
+        *string.ascii_letters,
+        *string.digits,
+        *" .,?!",
+        *"我爱吃苹果你好今天下雨的是在有人不了",
+        *"ôêđáàạảãíìọủưăâ",
+    ]
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *dict.fromkeys(characters)]
     vocabulary = {word: i for i, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))

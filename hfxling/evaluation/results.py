@@ -102,7 +102,7 @@ def write_results(
         for name, number in (("value", row.value), ("low", row.low), ("high", row.high)):
             if number is not None and not math.isfinite(number):
                 raise ValueError(f"{_label(row)}: {name} is {number}. Only finite numbers are written to {path}.")
-    content = {"results": [asdict(row) for row in rows], "versions": package_versions()}
+    content = {"versions": package_versions()}
     content |= {"recipe": recipe} if recipe is not None else {}
     content |= {"settings": dict(settings)} if settings is not None else {}
     taken = {"results", "versions", "recipe", "settings"} & set(extra or {})
@@ -110,10 +110,11 @@ def write_results(
         raise ValueError(f"extra may not use the key {', '.join(sorted(taken))} of a results file; rename it.")
     try:
         text = json.dumps(content | dict(extra or {}), ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+        lines = ",\n".join(json.dumps(_compact(row), ensure_ascii=False, default=_plain) for row in rows)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: settings or extra hold what JSON cannot: {error}.") from None
     with atomic_path(path) as scratch:
-        scratch.write_text(text + "\n", encoding="utf-8")
+        scratch.write_text(f'{{"results": [\n{lines}\n],\n{text[2:]}\n', encoding="utf-8")
 
 
 def read_results(path: str | Path) -> list[EvalResult]:
@@ -156,6 +157,12 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
 
 def _label(row: EvalResult) -> str:
     return " ".join(filter(None, (row.metric, row.direction, f"on {row.dataset} {row.split}")))
+
+
+def _compact(row: EvalResult) -> dict:
+    """A row for one line of the file: without empty fields, numbers to six decimals."""
+    rounded = {key: round(value, 6) for key, value in asdict(row).items() if isinstance(value, float)}
+    return {key: value for key, value in (asdict(row) | rounded).items() if value is not None}
 
 
 def _plain(value):

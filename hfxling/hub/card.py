@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
 
 SUMMARIES = {
-    "siamese": "A shared linear head on a frozen multilingual encoder, trained with a contrastive loss.",
+    "siamese": "A linear head on one frozen layer of a multilingual encoder, fitted on parallel sentences.",
     "dap": "A dual encoder trained with translation ranking and representation translation learning.",
     "disentangler": "Sentence embeddings split into a meaning and a language part; the meaning part is the embedding.",
     "aligner": "A BiLSTM encoder-decoder with a contrastive loss, for word alignment and word translation.",
@@ -305,22 +305,25 @@ def _data_table(train_data: Sequence[Mapping]) -> str:
 
 
 def _snippets(repo_id: str, languages: Sequence[str]) -> dict[str, str]:
-    sentences = [_EXAMPLES[code] for code in languages if code in _EXAMPLES][:2] or [_EXAMPLES["en"]]
-    sentences = json.dumps(sentences, ensure_ascii=False)
+    source, target = (*languages, *languages)[:2]
+    queries, documents = (
+        json.dumps([_EXAMPLES.get(code, _EXAMPLES["en"])], ensure_ascii=False) for code in (source, target)
+    )
     return {
         "With sentence-transformers alone": f"""from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{repo_id}")
-embeddings = model.encode({sentences})
-print(model.similarity(embeddings, embeddings))""",
+source = model.encode_query({queries})  # {source}
+target = model.encode_document({documents})  # {target}
+print(model.similarity(source, target))""",
         "With transformers, as the method's own model": f"""import torch
 from transformers import AutoModel, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{repo_id}", trust_remote_code=True)
 model = AutoModel.from_pretrained("{repo_id}", trust_remote_code=True).eval()
-batch = tokenizer({sentences}, padding=True, truncation=True, return_tensors="pt")
+batch = tokenizer({queries}, padding=True, truncation=True, return_tensors="pt")
 with torch.no_grad():
-    embeddings = model(**batch).sentence_embedding""",
+    embeddings = model(**batch, language="{source}").sentence_embedding""",
     }
 
 

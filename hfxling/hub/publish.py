@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
@@ -20,8 +21,10 @@ def publish(
     card: CardInfo,
     *,
     recipe: str,
+    extra: Mapping | None = None,
     push: bool = False,
     private: bool = False,
+    token: str | None = None,
 ) -> Path:
     """Write model, results.json, config.yaml and card; the folder takes its name only when all of it is there.
 
@@ -31,29 +34,59 @@ def publish(
         results: all that was measured; also what the card shows.
         card: everything else that the card says.
         recipe: name of the program.
+        extra: further entries of results.json, such as what the fit chose.
         push: upload the folder to `card.repo_id`; the repository is created when it does not exist.
         private: create it as a private repository.
+        token: of the Hub; by default the one that `hf auth login` stored.
 
     Raises:
-        ValueError: for results or card entries that cannot be published (see `write_results`, `render_card`), or a
-            `card.repo_id` without a namespace when pushing.
+        ValueError: for results or card entries that cannot be published (see `write_results`, `render_card`), for what
+            `check_push` refuses, or when the upload fails; the folder is complete then.
     """
     folder = Path(folder)
-    if push and "/" not in card.repo_id:
-        raise ValueError(f"hub_model_id={card.repo_id!r}: give the repository as namespace/name to push to it.")
+    if push:
+        check_push(card.repo_id, token)
     with atomic_path(folder) as scratch:
         scratch.mkdir()
         write_model(scratch)
-        write_results(scratch / "results.json", results, recipe=recipe, settings=card.configuration)
+        about = {"card": asdict(card), **(extra or {})}  # so that the card can be rendered again from this file alone
+        write_results(scratch / "results.json", results, recipe=recipe, settings=card.configuration, extra=about)
         (scratch / "config.yaml").write_text(_yaml(card.configuration), encoding="utf-8")
         write_card(scratch / "README.md", results, card)
     if push:
-        from huggingface_hub import HfApi
-
-        api = HfApi()
-        api.create_repo(card.repo_id, private=private, exist_ok=True)
-        api.upload_folder(repo_id=card.repo_id, folder_path=folder, commit_message=f"Model trained with {recipe}")
+        _upload(folder, card.repo_id, f"Model trained with {recipe}", private=private, token=token)
     return folder
+
+
+def check_push(repo_id: str | None, token: str | None = None) -> None:
+    """Refuse, before anything is trained, a push that cannot succeed.
+
+    Raises:
+        ValueError: a repository without a namespace, or no token.
+    """
+    from huggingface_hub import get_token
+    from huggingface_hub.utils import validate_repo_id
+
+    if not repo_id or repo_id.count("/") != 1:
+        raise ValueError(f"hub_model_id={repo_id!r}: give the repository as namespace/name to push to it.")
+    validate_repo_id(repo_id)
+    if not (token or get_token()):
+        raise ValueError(f"no token to push to {repo_id} with; run hf auth login, or set HF_TOKEN.")
+
+
+def _upload(folder: Path, repo_id: str, message: str, *, private: bool, token: str | None) -> None:
+    from httpx import HTTPError
+    from huggingface_hub import HfApi
+
+    api = HfApi(token=token)
+    try:
+        api.create_repo(repo_id, private=private, exist_ok=True)
+        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=message)
+    except (HTTPError, OSError, ValueError) as error:
+        raise ValueError(
+            f"the upload to {repo_id} failed ({error}); the model is complete in {folder}: "
+            f"try again with hf upload {repo_id} {folder}"
+        ) from None
 
 
 def _yaml(settings: Mapping) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hfxling.data.filters import filter_parallel
 from hfxling.data.leakage import drop_leaks
 from hfxling.data.parallel import load_parallel
@@ -45,11 +47,13 @@ class Corpus:
     """Loaded text and the account of it.
 
     Attributes:
-        train: columns source, target, source_lang, target_lang.
-        test: the same.
+        train: columns source, target, source_lang, target_lang, and row: the pair's place in the data as it was read.
+        test: the same without row.
         name: of the data.
         dropped: training pairs removed, by reason.
         leaks: training pairs removed because the test text has them.
+        read: training pairs read, those dropped later included.
+        coverage: how the encoder's vocabulary covers the text, in one line.
     """
 
     train: Dataset
@@ -57,6 +61,8 @@ class Corpus:
     name: str
     dropped: dict[str, int]
     leaks: int
+    read: int
+    coverage: str | None = None
 
     def revision(self, split: str) -> str:
         """Content hash of one split's texts."""
@@ -95,6 +101,8 @@ def load_corpus(args: CorpusArguments, seed: int = 0) -> Corpus:
     languages = (args.source_lang, args.target_lang)
     train = _load(args.train_data, *languages, split=args.train_split, lines=args.train_lines, **shared)
     test = _load(args.test_data or args.train_data, *languages, split=args.test_split, lines=args.test_lines, **shared)
+    read = len(train)
+    train = train.add_column("row", np.arange(read))
     train, dropped = filter_parallel(train, min_words=args.min_words)
     leaks = 0
     if not args.keep_leaks:
@@ -104,7 +112,7 @@ def load_corpus(args: CorpusArguments, seed: int = 0) -> Corpus:
         train = train.shuffle(seed=seed).select(range(args.max_train_pairs))
     if not len(train):
         raise ValueError(f"{' '.join(args.train_data)}: no training pair is left (dropped: {dropped}, leaks: {leaks}).")
-    return Corpus(train, test, args.data_name or _name_of(args.train_data), dropped, leaks)
+    return Corpus(train, test, args.data_name or _name_of(args.train_data), dropped, leaks, read)
 
 
 def _load(data: list[str], *languages: str, **kwargs) -> Dataset:

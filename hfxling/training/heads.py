@@ -74,19 +74,39 @@ class HeadObjective(nn.Module):
             {"loss": scalar}, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
         """
         settings = self.settings
+        if settings.negatives in ("worst", "easiest") and target.shape[1] > 1:
+            target = self.chosen(source, target, largest=settings.negatives == "easiest")
         x, y = self.head.project(source, self.source_lang), self.head.project(target, self.target_lang)
         if settings.loss == "infonce":
-            y = y[:, 0]
-            forward, backward = (translation_ranking_loss(a, b, settings.temperature) for a, b in ((x, y), (y, x)))
+            forward, backward = (
+                translation_ranking_loss(a, b, settings.temperature) for a, b in ((x, y[:, 0]), (y[:, 0], x))
+            )
             return {"loss": (forward + backward) / 2}
-        if settings.normalize_output:
+        losses = contrastive_loss(self.distance(x, y), label[:, None], settings.margin).mean(1)
+        parts = {"loss_parallel": losses[label == 0], "loss_non_parallel": losses[label == 1]}
+        return {"loss": losses.mean()} | {name: part.sum() / len(losses) for name, part in parts.items()}
+
+    def distance(self, x: Tensor, y: Tensor) -> Tensor:
+        """(B, K) distances of (B, H) source outputs to their (B, K, H) candidates."""
+        if self.settings.normalize_output:
             x, y = F.normalize(x, dim=-1), F.normalize(y, dim=-1)
-        distance = pair_distance(x[:, None], y, settings.distance)
-        losses = contrastive_loss(distance, label[:, None], settings.margin)
-        reduced = {"worst": losses.amax, "easiest": losses.amin}.get(settings.negatives, losses.mean)(1)
-        count = len(reduced)
-        parts = {"loss_parallel": reduced[label == 0].sum(), "loss_non_parallel": reduced[label == 1].sum()}
-        return {"loss": reduced.mean()} | {name: part / count for name, part in parts.items()}
+        return pair_distance(x[:, None], y, self.settings.distance)
+
+    @torch.no_grad()
+    def chosen(self, source: Tensor, target: Tensor, largest: bool) -> Tensor:
+        """Of each pool the one candidate (B, 1, H) at the largest or smallest distance, by the head without dropout.
+
+        The loss of a non-parallel pair falls with its distance, so the worst candidate is the closest one. Only the
+        chosen one is trained on, which gives the same gradient as the maximum over the pool and costs a fraction.
+        """
+        was_training = self.head.training
+        self.head.eval()
+        distance = self.distance(
+            self.head.project(source, self.source_lang), self.head.project(target, self.target_lang)
+        )
+        self.head.train(was_training)
+        best = distance.argmax(1) if largest else distance.argmin(1)
+        return target[torch.arange(len(target)), best, None]
 
 
 class PairRows(torch.utils.data.Dataset):

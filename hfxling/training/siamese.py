@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from hfxling.data.features import load_vectors
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import CENTERINGS, Ranking, language_mean, rank_translations, ranking_results
 from hfxling.models.configuration_siamese import SiameseConfig
+from hfxling.models.losses import DISTANCES
 from hfxling.models.modeling_siamese import SiameseHead
+from hfxling.models.pooling import POOLING_MODES
 
 from .closed_form import CLOSED_FORMS, PER_LANGUAGE, fit_closed_form
 from .corpus import Corpus, CorpusArguments
@@ -25,6 +28,13 @@ from .heads import LOSSES, HeadObjective, LossSettings, PairRows, set_affine
 from .trainer import XlingTrainer
 
 FITS = (*CLOSED_FORMS, *LOSSES)
+CHOICES = {
+    "fit": FITS,
+    "init": ("identity", "default"),
+    "pooling": POOLING_MODES,
+    "distance": DISTANCES,
+    "encode_dtype": ("float32", "bfloat16"),
+}
 # Settings of the Trainer that a head wants and transformers' defaults do not give (paper, section 4.2).
 TRAINING_DEFAULTS = {
     "num_train_epochs": 70,
@@ -69,16 +79,17 @@ class SiameseArguments(CorpusArguments):
     temperature: float = field(default=0.05, metadata={"help": "of the in-batch softmax"})
 
     def __post_init__(self):
-        if self.fit not in FITS:
-            raise ValueError(f"fit={self.fit!r} is not one of {', '.join(FITS)}.")
-        if self.init not in ("identity", "default"):
-            raise ValueError(f"init={self.init!r} is not one of identity, default.")
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
         if self.fit in CLOSED_FORMS and self.head != "linear":
             raise ValueError(f"head={self.head!r}: closed forms are linear; use --fit contrastive or infonce.")
         if self.base_model is None and self.train_vectors is None:
             raise ValueError("give --base_model (Hub id or folder), or --train_vectors and --test_vectors.")
         if (self.train_vectors is None) != (self.test_vectors is None):
             raise ValueError("--train_vectors and --test_vectors belong together: give both or neither.")
+        self.loss_settings()  # these two refuse bad values, here and not after an hour of encoding
+        SiameseConfig(layer=self.layer_index, **self.head_settings())
 
     @property
     def languages(self) -> list[str]:
@@ -133,31 +144,75 @@ def encode_corpus(args: SiameseArguments, corpus: Corpus, views: Sequence | None
     Warns when the encoder's vocabulary does not cover a language or texts are longer than it can read.
     """
     if args.train_vectors:
-        read = [
-            tuple(load_vectors(path, rows=len(dataset)) for path in _two(paths))
-            for paths, dataset in ((args.train_vectors, corpus.train), (args.test_vectors, corpus.test))
-        ]
-        widths = {array.shape[1] for pair in read for array in pair}
-        if len(widths) > 1:
-            raise ValueError(f"the vector files have different widths {sorted(widths)}; all four must agree.")
-        return [PairVectors(*read)]
-    encoder = FrozenEncoder(
-        args.base_model,
-        views or [(args.layer_index, args.pooling)],
-        dtype=args.encode_dtype,
-        max_length=args.max_length,
-        hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
-    )
-    arrays = {}
+        return [read_vectors(args, corpus)]
+    encoder = frozen_encoder(args, views)
+    arrays, coverage = {}, []
     for side, lang in (("source", args.source_lang), ("target", args.target_lang)):
-        check_coverage(encoder.tokenizer, corpus.train[side], lang, encoder.max_length)
+        texts = [*corpus.train[side], *corpus.test[side]]
+        found = check_coverage(encoder.tokenizer, texts, lang, encoder.max_length)
+        coverage.append(f"{lang} {found.unknown_rate:.1%} unknown, {found.truncated} of {found.total} texts cut")
         for split in ("train", "test"):
             texts = getattr(corpus, split)[side]
             arrays[split, side] = encoder.features(texts, args.cache_dir, f"{lang} {split}")
+    corpus.coverage = f"Characters the vocabulary lacks, texts past {encoder.max_length} tokens: {'; '.join(coverage)}."
     return [
         PairVectors(*(tuple(arrays[split, side][:, i] for side in ("source", "target")) for split in ("train", "test")))
         for i in range(len(encoder.views))
     ]
+
+
+def frozen_encoder(args: SiameseArguments, views: Sequence | None = None) -> FrozenEncoder:
+    """The encoder that the arguments name."""
+    with one_line_where_missing(args.base_model):
+        return FrozenEncoder(
+            args.base_model,
+            views or [(args.layer_index, args.pooling)],
+            dtype=args.encode_dtype,
+            max_length=args.max_length,
+            hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
+        )
+
+
+@contextmanager
+def one_line_where_missing(base_model: str) -> Iterator[None]:
+    """Turn what transformers says of a folder or Hub repository that is not there into one line."""
+    try:
+        yield
+    except OSError as error:
+        cause = str(error).partition("\n")[0]
+        raise FileNotFoundError(
+            f"base_model={base_model!r} is neither the folder of an encoder with its tokenizer nor to be had from "
+            f"the Hub ({cause}); check the name and the connection."
+        ) from None
+
+
+def read_vectors(args: SiameseArguments, corpus: Corpus) -> PairVectors:
+    """The vectors that were given in place of the encoder's: one for every pair as it was read, dropped ones included.
+
+    Raises:
+        ValueError: for malformed files (see `load_vectors`), different widths, or vectors that are not the encoder's
+            where one is given too: the published model would not be the one that was measured.
+    """
+    train = tuple(load_vectors(path, rows=corpus.read) for path in _two(args.train_vectors))
+    test = tuple(load_vectors(path, rows=len(corpus.test)) for path in _two(args.test_vectors))
+    widths = {array.shape[1] for array in (*train, *test)}
+    if len(widths) > 1:
+        raise ValueError(f"the vector files have different widths {sorted(widths)}; all four must agree.")
+    if len(corpus.train) < corpus.read:
+        train = tuple(array[corpus.train["row"]] for array in train)
+    if args.base_model is not None:
+        encoder = frozen_encoder(args)
+        if widths != {encoder.hidden_size}:
+            raise ValueError(f"the vectors are {widths.pop()} wide, those of {args.base_model} {encoder.hidden_size}.")
+        for path, side, given in zip(args.test_vectors, ("source", "target"), test):
+            cosine = (_unit(encoder(corpus.test[side][:8])[:, 0]) * _unit(given[:8])).sum(1)
+            if cosine.min() < 0.99:
+                raise ValueError(
+                    f"{path}: row {cosine.argmin() + 1} is not what layer {args.layer} ({args.pooling}) of "
+                    f"{args.base_model} gives for its text (cosine {cosine.min():.2f}); give the --layer and --pooling "
+                    "that the vectors were made with, or leave --base_model out to publish the head alone."
+                )
+    return PairVectors(train, test)
 
 
 def new_head(args: SiameseArguments, hidden_size: int) -> SiameseHead:
@@ -237,6 +292,7 @@ def rank_head(
             centering=centering,
             means=means if centering == "train" else None,
             methods=methods,
+            csls_k=min(10, len(test[0])),
         )
     return rankings
 
@@ -257,7 +313,7 @@ def evaluate_head(
     return ranking_results(before, settings={"stage": "before"}, model=name, **fields) + ranking_results(
         after,
         baseline=before,
-        settings={"stage": "after", "fit": args.fit},
+        settings={"stage": "after"},
         model=name,
         seed=seed,
         **fields,

@@ -124,7 +124,7 @@ def test_impossible_requests_say_what_there_is(split, count, message):
     assert time.monotonic() - start < 1
 
 
-@pytest.mark.parametrize("name", ["is_noun", "is_at", "cause"])
+@pytest.mark.parametrize("name", ["is_noun", "is_at"])
 def test_the_narrowest_templates_yield_their_share_of_the_capacity(name):
     template = TEMPLATES[name]
     share = CAPACITY[template.split] // sum(t.split == template.split for t in TEMPLATES.values())
@@ -172,7 +172,7 @@ def test_english_articles_and_agreement(sentences):
                 assert (first == "an") == (second[0] in "aeiou" and second != "university")
             if first.lower() in ("he", "she"):
                 assert second not in ("are", "have", "do", "am")
-            if first in ("we", "you", "they"):
+            if first in ("we", "you", "they") and sentence.template != "the_person_who":
                 assert second not in ("is", "has", "does", "am", "was")
 
 
@@ -188,6 +188,13 @@ def test_links_are_in_range_one_to_one_and_symmetric(sentences):
             assert len({i for i, _ in links}) == len({j for _, j in links}) == len(links)
             assert all(i < len(sentence.words[a]) and j < len(sentence.words[b]) for i, j in links)
             assert len(links) >= 2
+
+
+def test_a_word_without_counterpart_has_no_concept(sentences):
+    for sentence in sentences["train"][:500]:
+        counts = Counter(concept for ids in sentence.concepts.values() for concept in ids if concept >= 0)
+        assert min(counts.values()) > 1
+        assert {c for w, c in zip(sentence.words["en"], sentence.concepts["en"]) if w == "the"} <= {-1}
 
 
 def test_linked_content_words_are_dictionary_pairs(sentences):
@@ -336,6 +343,30 @@ CHECKED = {
             ("en", "zh"): "That-那 car-汽车 expensive-贵 than-比 doctor's-医生 boat-船",
             ("vi", "lo"): "chiếc-ຄັນ ô_tô-ລົດຍົນ đó-ນັ້ນ đắt-ແພງ hơn-ກວ່າ thuyền-ເຮືອ của-ຂອງ bác_sĩ-ທ່ານໝໍ",
             ("id", "th"): "mobil-รถยนต์ itu-นั้น mahal-แพง daripada-กว่า perahu-เรือ dokter-หมอ",
+        },
+    ),
+    "a place inside and a weekday": (
+        "past_at",
+        {
+            "S": node("the", N="doctor"),
+            "V": "plant",
+            "O": node("a", N="tree"),
+            "L": node("inside", N=node("ground", N="park")),
+            "T": node("weekday", U="Monday"),
+        },
+        {
+            "en": "The doctor planted a tree in the park on Monday.",
+            "zh": "医生 星期一 在 公园 里 种 了 一 棵 树",
+            "vi": "bác sĩ đã trồng một cái cây trong công viên vào thứ Hai",
+            "th": "หมอ ปลูก ต้นไม้ ต้น หนึ่ง ใน สวนสาธารณะ ใน วันจันทร์",
+            "id": "dokter itu menanam sebatang pohon di taman pada hari Senin",
+            "lo": "ທ່ານໝໍ ປູກ ຕົ້ນໄມ້ ຕົ້ນ ໜຶ່ງ ຢູ່ໃນ ສວນສາທາລະນະ ໃນ ວັນຈັນ",
+        },
+        {
+            ("en", "zh"): "doctor-医生 planted-种 a-一 tree-树 in-在 park-公园 Monday-星期一",
+            ("zh", "vi"): "医生-bác_sĩ 星期一-thứ_Hai 在-trong 公园-công_viên 种-trồng 了-đã 一-một 棵-cái 树-cây",
+            ("id", "lo"): "dokter-ທ່ານໝໍ menanam-ປູກ sebatang-ໜຶ່ງ pohon-ຕົ້ນໄມ້ di-ຢູ່ໃນ taman-ສວນສາທາລະນະ pada-ໃນ "
+            "hari_Senin-ວັນຈັນ",
         },
     ),
     "clauses, place and time": (

@@ -61,7 +61,9 @@ def test_ranking_loss_equals_a_slow_loop():
         ]
         weights = [math.exp(score / 0.2) for score in scores]
         total -= math.log(weights[i] / sum(weights)) / 4
-    assert translation_ranking_loss(source, target, temperature=0.2, margin=0.1).item() == pytest.approx(total, abs=1e-5)
+    assert translation_ranking_loss(source, target, temperature=0.2, margin=0.1).item() == pytest.approx(
+        total, abs=1e-5
+    )
 
 
 def test_ranking_loss_agrees_with_sentence_transformers():

@@ -46,7 +46,10 @@ def test_bad_yaml(text, message, tmp_path):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--data", "x", "--marjin", "2"], "unknown key 'marjin' in the command line; the nearest known one is 'margin'"),
+        (
+            ["--data", "x", "--marjin", "2"],
+            "unknown key 'marjin' in the command line; the nearest known one is 'margin'",
+        ),
         (["--margin", "2"], "required: --data"),
         (["--data", "x", "--margin", "wide"], "invalid float value: 'wide'"),
     ],

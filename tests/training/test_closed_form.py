@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from hfxling.evaluation.retrieval import gold_ranks
-from hfxling.training.closed_form import CLOSED_FORMS, PER_LANGUAGE, cca, discriminant, fit_closed_form, procrustes, ridge
+from hfxling.training.closed_form import (
+    CLOSED_FORMS,
+    PER_LANGUAGE,
+    cca,
+    discriminant,
+    fit_closed_form,
+    procrustes,
+    ridge,
+)
 
 
 def rotated(seed=0, count=400, size=12, noise=0.05):

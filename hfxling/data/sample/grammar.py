@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from hfxling.data.sample.rules import AUXILIARIES, DETERMINERS, LANGUAGES, RULES, TEMPLATES, Template
 
-# Sentences a split yields with every text distinct; the grammar has somewhat more, found ever more slowly.
-CAPACITY = {"train": 200_000, "dev": 20_000, "test": 100_000}
+# Sentences a split yields in equal shares of its templates; the grammar has more, found ever more slowly.
+CAPACITY = {"train": 100_000, "dev": 20_000, "test": 50_000}
 PATIENCE = 1000  # draws in a row without a new sentence after which a template counts as used up
 GRAMMAR_CATEGORIES = {"function", "relation", "pronoun"}  # lexicon rows that are no content words
 CLASS_GROUPS = {

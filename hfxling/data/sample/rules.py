@@ -142,9 +142,9 @@ _template("train", "future", "V:verb:action,social,plain S:human:subject O:V:obj
           en="S will V O T", zh="S T will V O", sea="S will V O T")
 _template("train", "want", "V:verb:action,steady,social,plain S:human:subject O:V:object L:location",
           en="S want:S =to V O L", zh="S want L V O", sea="S want V O L")
-_template("train", "is_noun", "S:single:subject J:job:role",
+_template("train", "is_noun", "S:single,adult:definite J:job:role",
           en="S be:S J", zh="S be J", sea="S be J")
-_template("train", "is_not_noun", "S:single:subject J:job:other_role",
+_template("train", "is_not_noun", "S:single,adult:definite J:job:other_role",
           en="S be:S not_be J", zh="S not_be be=是 J", vi="S not_be be=là J", sea="S not_be J")
 _template("train", "very", "A:adjective S:A:definite",
           en="S be:S very A", zh="S very A", th_lo="S A very", sea="S very A")

@@ -1,0 +1,34 @@
+# Every target sets up what it needs: a virtual environment with the pinned packages.
+PYTHON ?= python3
+BIN := .venv/bin
+export TOKENIZERS_PARALLELISM := false
+export HF_HUB_DISABLE_TELEMETRY := 1
+
+.PHONY: install quickstart test lint cards bench
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+quickstart: install
+	$(BIN)/python recipes/pretrain.py --config recipes/configs/pretrain_quickstart.yaml
+	$(BIN)/python recipes/siamese.py --config recipes/configs/siamese_quickstart.yaml
+	$(BIN)/python recipes/nearest.py --model outputs/quickstart/zh-vi-sf/model \
+		"我弟弟对花生过敏。" "谢谢您把我儿子平安送回家。" "司机不肯打表。"
+
+test: install
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+cards: install
+	$(BIN)/python recipes/cards.py
+
+bench: install
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/frozen_features.py
