@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,7 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     study, rows, base, command_line = read_study(list(sys.argv[1:] if argv is None else argv))
     settings = [
         parse_arguments(
-            (SiameseArguments, TrainingArguments), command_line + as_tokens(row.get("set", {})), defaults=base
+            (SiameseArguments, TrainingArguments), command_line + as_tokens(row.get("set") or {}), defaults=base
         )
         for row in rows
     ]
@@ -150,7 +151,8 @@ def encode(args: SiameseArguments, row: dict, views: dict[str, list], cache: dic
         if row.get("paragraphs"):
             corpus.test = join_paragraphs(corpus.test)
         wanted = list(dict.fromkeys(views[key]))
-        cache[key] = corpus, dict(zip(wanted, encode_corpus(args, corpus, wanted)))
+        encoded = encode_corpus(args, corpus, wanted)  # a single one where vectors were given: it serves every layer
+        cache[key] = corpus, dict(zip(wanted, cycle(encoded)))
     corpus, vectors = cache[key]
     return corpus, vectors[args.layer_index, args.pooling]
 
