@@ -53,6 +53,8 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     corpus = load_corpus(args, seed=training_args.seed)
     (vectors,) = encode_corpus(args, corpus)
     head, chosen = fit_head(args, training_args, vectors, corpus.train["target"])
+    if not training_args.should_save:  # one process evaluates and writes
+        return []
     results = evaluate_head(args, corpus, vectors, head, training_args.seed)
 
     model = assemble(args, vectors, head)

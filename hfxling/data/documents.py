@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from .filters import count_words
 
+UNSPACED = ("zh", "ja")  # no space between sentences; Thai and Lao have one there, though none between words
+
 if TYPE_CHECKING:
     from datasets import Dataset
 
@@ -37,13 +39,10 @@ def join_paragraphs(dataset: Dataset, min_words: int = 30, max_words: int = 50) 
         words += length
     rows = []
     for group in joined:
-        # Sentences of scripts without spaces join without one, too.
-        texts = {
-            side: ("" if group[0][f"{side}_lang"].split("-")[0] in ("zh", "ja", "th", "lo") else " ").join(
-                row[side] for row in group
-            )
-            for side in ("source", "target")
-        }
+        texts = {}
+        for side in ("source", "target"):
+            space = "" if group[0][f"{side}_lang"].partition("-")[0] in UNSPACED else " "
+            texts[side] = space.join(row[side] for row in group)
         if min_words <= count_words(texts["target"], group[0]["target_lang"]) <= max_words:
             rows.append({**group[0], **texts})
     if not rows:

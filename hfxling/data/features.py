@@ -44,12 +44,15 @@ def cached_features(
         (N, *shape) float32 array: memory-mapped when all texts are distinct and in the cache's order, else gathered.
 
     Raises:
-        ValueError: when `encode` returns another shape, NaN or infinite values; the text is named.
+        ValueError: when `encode` returns another shape, NaN or infinite values; the first text of those is named.
     """
+    if not len(texts):
+        return np.empty((0, *shape), np.float32)
     unique = list(dict.fromkeys(texts))
     digest = hashlib.sha256(json.dumps([key, list(shape)], sort_keys=True, default=str).encode())
     for text in unique:
-        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8) + data)
     folder = Path(cache_dir) / digest.hexdigest()[:32]
     final = folder / "features.npy"
     if not final.exists():
@@ -74,9 +77,9 @@ def _fill(
             with atomic_path(partial) as scratch:
                 np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=shape)
             (folder / "key.json").write_text(json.dumps(key, indent=2, default=str, ensure_ascii=False))
-    if not partial.exists():
-        return
-    vectors = np.load(partial, mmap_mode="r+")
+        if not partial.exists():
+            return
+        vectors = np.load(partial, mmap_mode="r+")  # under the lock: another process may be about to rename it
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))  # longest first: memory trouble shows at once
     chunks = {start: order[start : start + CHUNK] for start in range(0, len(order), CHUNK)}
     with tqdm(total=len(texts), desc=description, unit="text") as bar:
@@ -108,7 +111,10 @@ def _fill(
 def _checked(vectors: np.ndarray, rows: list[int], texts: list[str], shape: tuple[int, ...]) -> np.ndarray:
     vectors = np.asarray(vectors, dtype=np.float32)
     if vectors.shape != (len(rows), *shape):
-        raise ValueError(f"the encoder returned an array of shape {vectors.shape}, not {(len(rows), *shape)}.")
+        raise ValueError(
+            f"the encoder returned an array of shape {vectors.shape}, not {(len(rows), *shape)}, for {len(rows)} "
+            f"texts, first {texts[rows[0]][:60]!r}."
+        )
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=tuple(range(1, vectors.ndim))))
     if len(bad):
         text = texts[rows[bad[0]]]
@@ -145,7 +151,7 @@ def load_vectors(path: str | Path, *, rows: int | None = None, column: str | Non
         ValueError: for an unknown suffix, a wrong count or shape, NaN, infinite or zero vectors; rows are named.
     """
     path = Path(path)
-    if not path.exists():
+    if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; give a .npy, .parquet or .jsonl file of vectors.")
     readers = {".npy": _read_npy, ".parquet": _read_parquet, ".jsonl": _read_jsonl}
     if path.suffix not in readers:
@@ -153,10 +159,13 @@ def load_vectors(path: str | Path, *, rows: int | None = None, column: str | Non
     vectors = readers[path.suffix](path, column)
     if vectors.ndim != 2 or not np.issubdtype(vectors.dtype, np.floating):
         raise ValueError(f"{path}: need a two-dimensional float array, got {vectors.dtype} of shape {vectors.shape}.")
+    if not len(vectors):
+        raise ValueError(f"{path}: no vectors; give one a text.")
     if rows is not None and len(vectors) != rows:
         raise ValueError(f"{path}: {len(vectors)} vectors for {rows} texts; give one vector a text, in their order.")
     for start in range(0, len(vectors), 65536):
-        block = np.asarray(vectors[start : start + 65536], dtype=np.float32)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is reported
+            block = np.asarray(vectors[start : start + 65536], dtype=np.float32)
         bad = start + np.flatnonzero(~np.isfinite(block).all(1) | ~block.any(1))
         if len(bad):
             listed = ", ".join(map(str, bad[:5] + 1))
@@ -166,49 +175,63 @@ def load_vectors(path: str | Path, *, rows: int | None = None, column: str | Non
 
 def _read_npy(path: Path, _column: str | None) -> np.ndarray:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path}: not a readable .npy array ({error}); save it again with numpy.save.") from None
 
 
-def _pick(names: Sequence[str], column: str | None, path: Path) -> str:
+def _pick(names: Sequence[str], column: str | None, where: Path | str) -> str:
     candidates = [column] if column else [*("embedding", "embeddings", "vector"), *(names if len(names) == 1 else ())]
     found = [name for name in candidates if name in names]
     if not found:
-        raise ValueError(
-            f"{path}: no column {column or 'embedding'!r}; name one of {', '.join(names)}."
-        )
+        raise ValueError(f"{where}: no column {column or 'embedding'!r}; name one of {', '.join(names) or 'none'}.")
     return found[0]
 
 
 def _read_parquet(path: Path, column: str | None) -> np.ndarray:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     try:
         file = pq.ParquetFile(path)
-        table = file.read(columns=[_pick(file.schema_arrow.names, column, path)])
+        name = _pick(file.schema_arrow.names, column, path)
+        lists = file.read(columns=[name]).column(0)
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{path}: not a readable Parquet file ({error}).") from None
-    lists = table.column(0).combine_chunks()
-    lengths = np.unique(np.asarray(lists.value_lengths().fill_null(0)))
-    if len(lengths) != 1:
-        raise ValueError(f"{path}: the vectors have different widths ({', '.join(map(str, lengths[:5]))}).")
-    return np.asarray(lists.flatten(), dtype=np.float32).reshape(len(lists), -1)
+    kind = getattr(lists.type, "value_type", None)  # None where the column holds no lists
+    if kind is None or not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise ValueError(f"{path}: column {name!r} holds {lists.type}; give one with a list of numbers a row.")
+    widths = pc.list_value_length(lists).fill_null(0).unique().to_pylist() or [0]
+    if len(widths) > 1:
+        listed = ", ".join(map(str, widths[:5]))
+        raise ValueError(f"{path}: the vectors have different widths ({listed}); a missing one counts as 0.")
+    blocks = [np.asarray(chunk.flatten(), dtype=np.float32).reshape(len(chunk), widths[0]) for chunk in lists.chunks]
+    return np.concatenate([np.empty((0, widths[0]), np.float32), *blocks])
 
 
 def _read_jsonl(path: Path, column: str | None) -> np.ndarray:
-    rows = []
-    with open(path, encoding="utf-8", newline="\n") as file:
+    rows: list[np.ndarray] = []
+    with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
-            try:
-                entry = json.loads(line)
-                entry = entry[_pick(list(entry), column, path)] if isinstance(entry, dict) else entry
-                rows.append(np.asarray(entry, dtype=np.float32))
-            except (json.JSONDecodeError, TypeError):
-                raise ValueError(f"{path}, line {number}: not a JSON vector; give a list of numbers.") from None
-            if rows[-1].shape != rows[0].shape or rows[-1].ndim != 1:
-                raise ValueError(f"{path}, line {number}: width {rows[-1].shape}, line 1 has {rows[0].shape}.")
-    if not rows:
-        raise ValueError(f"{path}: empty file; give one vector a line.")
-    return np.stack(rows)
+            where = f"{path}, line {number}"
+            rows.append(_json_vector(line, where, column))
+            if len(rows[-1]) != len(rows[0]):
+                raise ValueError(f"{where}: {len(rows[-1])} numbers, line 1 has {len(rows[0])}; all need the same.")
+    return np.stack(rows) if rows else np.empty((0, 0), np.float32)
+
+
+def _json_vector(line: bytes, where: str, column: str | None) -> np.ndarray:
+    try:
+        entry = json.loads(line)
+    except ValueError:  # UnicodeDecodeError among them
+        raise ValueError(f"{where}: not JSON in UTF-8; give a list of numbers, or an object that has one.") from None
+    if isinstance(entry, dict):
+        entry = entry[_pick(list(entry), column, where)]
+    try:
+        vector = np.array(entry, dtype=np.float32)
+    except (TypeError, ValueError):
+        vector = None
+    if vector is None or vector.ndim != 1:
+        raise ValueError(f"{where}: {str(entry)[:40]!r} is no vector; give a list of numbers.")
+    return vector

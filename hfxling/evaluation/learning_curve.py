@@ -36,21 +36,24 @@ def forecast(
     """Fit `score = a + b log2(size)` to the runs and read it off at the largest size plus `extra`.
 
     A straight line in the logarithm is the simplest curve that learning curves of this kind follow over a few
-    doublings; the band comes from refitting resampled runs, whole seeds and sizes at a time, plus their residual noise.
+    doublings; the band comes from refitting resampled runs, plus one of the residuals.
 
     Args:
-        sizes: (R,) training pairs of each run, at least two different ones.
+        sizes: (R,) training pairs of each run, at least three runs of at least two different sizes.
         scores: (R,) its score.
         extra: further pairs.
         samples: bootstrap refits.
         seed: of the resampling.
 
     Raises:
-        ValueError: when all runs have the same size.
+        ValueError: when all runs have the same size, or there are two only: a line through two points has no band.
     """
     sizes, scores = np.asarray(sizes, np.float64), np.asarray(scores, np.float64)
-    if len(np.unique(sizes)) < 2:
-        raise ValueError(f"a learning curve needs runs of at least two sizes, got only {sizes[0]:.0f}.")
+    if len(np.unique(sizes)) < 2 or len(sizes) < 3:
+        listed = ", ".join(f"{size:.0f}" for size in np.unique(sizes)) or "none"
+        raise ValueError(
+            f"a learning curve needs three runs of at least two sizes, got {len(sizes)} (sizes: {listed})."
+        )
     x, at, here = np.log2(sizes), np.log2(sizes.max() + extra), np.log2(sizes.max())
     slope, offset = np.polyfit(x, scores, 1)
     residuals = scores - (offset + slope * x)

@@ -13,6 +13,12 @@ from hfxling.data.features import cached_features
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.pooling import pool
 
+DTYPES = ("float32", "bfloat16")
+# Padded tokens in one pass. On a CPU a token costs the same in a pass of 256 as in one of 8,192, so small batches win:
+# they hold less padding. A GPU wants work.
+TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
+UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
+
 View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
 
 
@@ -24,10 +30,13 @@ class FrozenEncoder:
         views: (layer, pooling) pairs; all are read off in the same pass. Layer None is the last one, "all" the mean
             over the layers.
         dtype: of the computation, "float32" or "bfloat16"; the vectors come out as float32.
-        max_length: tokens kept of a text; by default what the tokenizer says, at most the encoder's positions.
-        tokens_per_batch: padded tokens in one forward pass.
+        max_length: tokens kept of a text, see `token_limit`.
+        tokens_per_batch: padded tokens in one forward pass; by default what suits the device.
         device: by default a GPU when there is one.
         hub_kwargs: `revision`, `token`, `cache_dir` of the download.
+
+    Raises:
+        ValueError: for a layer that the encoder lacks, another dtype or an impossible max_length.
     """
 
     def __init__(
@@ -37,24 +46,25 @@ class FrozenEncoder:
         *,
         dtype: str = "float32",
         max_length: int | None = None,
-        tokens_per_batch: int = 4096,
+        tokens_per_batch: int | None = None,
         device: str | None = None,
         hub_kwargs: dict | None = None,
     ):
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
         hub_kwargs = hub_kwargs or {}
         self.views = [tuple(view) for view in views]
         numbered = [layer for layer, _ in self.views if isinstance(layer, int)]
         cut = max(numbered) if len(numbered) == len(self.views) else None
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs).to(self.device)
-        for layer in numbered:
-            depth = self.model.config.num_hidden_layers
-            if not 0 <= layer <= depth:
-                raise ValueError(f"layer={layer} is outside hidden_states 0..{depth} of {name!r}.")
+        depth = self.model.config.num_hidden_layers
+        for layer, _ in self.views:
+            if layer not in (None, "all", *range(depth + 1)):
+                raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
         self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
-        limits = (max_length, self.tokenizer.model_max_length, position_limit(self.model.config))
-        self.max_length = min(limit for limit in limits if limit)
-        self.tokens_per_batch = tokens_per_batch
+        self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
+        self.tokens_per_batch = tokens_per_batch or (TOKENS_ON_CPU if self.device == "cpu" else TOKENS_ON_GPU)
         self.name, self.dtype = str(name), dtype
         self.revision = getattr(self.model.config, "_commit_hash", None) or _folder_fingerprint(name)
 
@@ -66,6 +76,8 @@ class FrozenEncoder:
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, views, H) float32 vectors, in the texts' order."""
+        if not len(texts):
+            return np.empty((0, len(self.views), self.hidden_size), np.float32)
         encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, return_attention_mask=False)
         ids = encoded["input_ids"]
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
@@ -95,6 +107,20 @@ class FrozenEncoder:
         }
         shape = (len(self.views), self.hidden_size)
         return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
+
+
+def token_limit(tokenizer, config, max_length: int | None = None) -> int:
+    """Tokens kept of a text: the least of what is asked for, what the tokenizer says and the positions there are.
+
+    Raises:
+        ValueError: when `max_length` leaves no room for a token beside the special ones.
+    """
+    special = tokenizer.num_special_tokens_to_add()
+    if max_length is not None and max_length <= special:
+        raise ValueError(f"max_length={max_length}: {special} of them are special tokens; give more.")
+    limits = (max_length, tokenizer.model_max_length, position_limit(config))
+    # A tokenizer that sets no limit says 1e30.
+    return min((limit for limit in limits if limit and limit <= 1_000_000), default=UNLIMITED)
 
 
 def position_limit(config) -> int | None:
