@@ -40,6 +40,7 @@ class CorpusArguments:
     keep_leaks: bool = field(default=False, metadata={"help": "keep training pairs that the test text contains"})
     data_name: str | None = field(default=None, metadata={"help": "name of the data in results and card"})
     data_licence: str | None = field(default=None, metadata={"help": "licence of the training data, for the card"})
+    limits: list[str] = field(default_factory=list, metadata={"help": "sentences for the card's list of limits"})
 
 
 @dataclass
