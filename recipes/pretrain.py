@@ -1,18 +1,21 @@
-"""Pretrain a tokenizer and a small BERT from scratch by (translation) masked language modelling, on any text.
+"""Pretrain a tokenizer and a small BERT from scratch on any text, by masked and translation language modelling.
 
 python recipes/pretrain.py --config recipes/configs/pretrain_quickstart.yaml [--texts FILE.txt.gz ...] [--key value ...]
 
-The encoder goes to OUTPUT_DIR/model, for `AutoModel` and `SentenceTransformer`; the same with its language modelling
-head to OUTPUT_DIR/masked_lm, for `AutoModelForMaskedLM`.
+Translation language modelling (TLM; Lample and Conneau 2019) joins a sentence and its translations, each with positions
+counted from its own start, so that a masked word can be read off the other language. Two folders are written:
+OUTPUT_DIR/model, the encoder for `AutoModel`, `SentenceTransformer` and the other recipes' --base_model, and
+OUTPUT_DIR/masked_lm, the same encoder with its prediction head for `AutoModelForMaskedLM`.
 """
 
+import json
 import math
 import os
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import accumulate, chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +28,7 @@ from transformers import (
     BertForMaskedLM,
     BertModel,
     DataCollatorForLanguageModeling,
+    PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
     TrainingArguments,
     set_seed,
@@ -34,203 +38,365 @@ from transformers.trainer_utils import get_last_checkpoint
 from hfxling.data.parallel import load_parallel
 from hfxling.data.readers import _lines as read_lines
 from hfxling.data.sample import LANGUAGES, sample_texts
-from hfxling.evaluation.results import EvalResult, content_hash, format_table, read_results, write_results
+from hfxling.evaluation.results import EvalResult, content_hash, format_table, write_results
 from hfxling.files import atomic_path
 from hfxling.training.arguments import parse_arguments, resolved, run_recipe
 from hfxling.training.trainer import XlingTrainer
 
+RECIPE = "recipes/pretrain.py"
 TRAINING_DEFAULTS = {
     "output_dir": "outputs/pretrain",
-    "learning_rate": 1e-3,
     "per_device_train_batch_size": 64,
-    "train_sampling_strategy": "group_by_length",
+    "per_device_eval_batch_size": 64,
+    "learning_rate": 1e-3,
     "warmup_steps": 0.1,
+    "adam_beta2": 0.98,  # RoBERTa, table 9
+    "train_sampling_strategy": "group_by_length",
+    "remove_unused_columns": False,
+    "dataloader_pin_memory": torch.cuda.is_available(),
     "report_to": "none",
 }
-SPECIAL_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}  # ids 0 to 4
-ZERO_WIDTH = Regex("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-# Before a letter of these scripts a space does not begin a word, and most words begin without one.
+TOKENIZERS = ("unigram", "bpe")
+TOKENIZER_TEXTS = 1_000_000  # sentences the tokenizer is trained on at most
+SPECIAL_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+ZERO_WIDTH = Regex("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")  # joiners stay: they spell
+# No word boundary is marked before letters of these scripts: their words mostly stand without one.
 UNSPACED = Regex(r"▁(?=[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])")
 
-Row = tuple[str, ...]  # one sentence, or the same sentence in several languages
+Row = tuple[str, ...]  # a sentence alone, or with its translations
 
 
 @dataclass
 class PretrainArguments:
-    """Which text is read, the tokenizer and the size of the encoder; the defaults suit some million sentences."""
+    """Which text is read, the tokenizer, and the encoder's size."""
 
-    texts: list[str] = field(
-        default_factory=list, metadata={"help": "text files, one sentence a line, plain or .gz; or sample"}
-    )
-    parallel: list[str] = field(
-        default_factory=list, metadata={"help": "parallel files; zh-vi:FILE where columns are named after languages"}
-    )
-    languages: list[str] = field(
-        default_factory=lambda: list(LANGUAGES), metadata={"help": "languages of the sample corpus to read"}
-    )
-    generated: int | None = field(default=None, metadata={"help": "generated sentences of the sample corpus"})
-    tlm_share: float | None = field(
-        default=None, metadata={"help": "share of the examples that are translation pairs; by default 0.5 or none"}
-    )
-    heldout: float = field(default=0.01, metadata={"help": "share of the text kept out of training, to measure on"})
-    vocab_size: int = field(default=32_000, metadata={"help": "pieces of the tokenizer, special tokens included"})
-    max_piece_length: int = field(default=16, metadata={"help": "longest piece of the tokenizer, in characters"})
+    texts: list[str] = field(default_factory=list, metadata={"help": "files of one sentence a line, or sample"})
+    parallel: list[str] = field(default_factory=list, metadata={"help": "tables of pairs: FILE, or zh-vi:FILE"})
+    languages: list[str] = field(default_factory=lambda: list(LANGUAGES), metadata={"help": "of the sample"})
+    generated: int | None = field(default=None, metadata={"help": "generated sentences of the sample"})
+    heldout: float = field(default=0.01, metadata={"help": "share of the text that is kept out, for the loss"})
+    tlm_share: float | None = field(default=None, metadata={"help": "share of TLM examples; 0.5 if there are pairs"})
+    tlm_languages: int = field(default=2, metadata={"help": "languages joined in one example (XLM: 2)"})
+    mask_probability: float = field(default=0.15, metadata={"help": "share of the tokens to predict (BERT: 0.15)"})
+    tokenizer: str = field(default="unigram", metadata={"help": " or ".join(TOKENIZERS)})
+    vocab_size: int = field(default=16_000, metadata={"help": "pieces, special tokens included"})
     lowercase: bool = field(default=False, metadata={"help": "lower-case all text"})
     hidden_size: int = field(default=256, metadata={"help": "width of the encoder"})
-    num_hidden_layers: int = field(default=6, metadata={"help": "its depth"})
-    num_attention_heads: int = field(default=4, metadata={"help": "attention heads; they divide hidden_size"})
+    layers: int = field(default=6, metadata={"help": "depth of the encoder"})
+    heads: int = field(default=4, metadata={"help": "attention heads; they divide hidden_size"})
     intermediate_size: int = field(default=1024, metadata={"help": "width of the feed-forward blocks"})
-    dropout: float = field(default=0.1, metadata={"help": "dropout in the encoder"})
-    max_length: int = field(default=128, metadata={"help": "tokens of a text or a pair, special tokens included"})
-    mask_probability: float = field(default=0.15, metadata={"help": "share of the tokens to predict (BERT: 0.15)"})
+    dropout: float = field(default=0.1, metadata={"help": "of hidden states and attention (BERT: 0.1)"})
+    max_length: int = field(default=128, metadata={"help": "tokens of an example, special tokens included"})
+
+    def __post_init__(self):
+        if not self.texts and not self.parallel:
+            raise ValueError("give --texts FILES (one sentence a line) or sample, or --parallel FILES.")
+        if self.tokenizer not in TOKENIZERS:
+            raise ValueError(f"tokenizer={self.tokenizer!r} is not one of {', '.join(TOKENIZERS)}.")
+        if self.tlm_share is not None and not 0 <= self.tlm_share <= 1:
+            raise ValueError(f"tlm_share={self.tlm_share}: give 0 (no translations) to 1 (nothing else).")
+        for name, upper in (("mask_probability", 1), ("heldout", 0.5)):
+            if not 0 < getattr(self, name) < upper:
+                raise ValueError(f"{name}={getattr(self, name)}: give a share above 0 and below {upper}.")
+        for name in ("layers", "heads", "intermediate_size", "hidden_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: give 1 or more.")
+        if self.hidden_size % self.heads:
+            raise ValueError(f"hidden_size={self.hidden_size}: give a multiple of heads={self.heads}.")
+        if not 2 <= self.tlm_languages <= self.max_length // 4:
+            raise ValueError(f"tlm_languages={self.tlm_languages}: give 2 to {self.max_length // 4}, max_length / 4.")
+
+    def bert_config(self, vocab_size: int) -> BertConfig:
+        """The encoder."""
+        return BertConfig(
+            vocab_size=vocab_size,
+            hidden_size=self.hidden_size,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            intermediate_size=self.intermediate_size,
+            max_position_embeddings=self.max_length,
+            type_vocab_size=1,
+            hidden_dropout_prob=self.dropout,
+            attention_probs_dropout_prob=self.dropout,
+            # BERT's 0.02 belongs to width 768; a narrow encoder that starts so small is slow to attend to anything.
+            initializer_range=0.02 * math.sqrt(768 / self.hidden_size),
+        )
 
 
-# ---------------------------------------------------------------- text
+def main(argv: list[str] | None = None) -> list[EvalResult]:
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(min(2, os.cpu_count() or 1))  # more threads only slow an encoder this small
+    args, training_args = parse_arguments(
+        (PretrainArguments, TrainingArguments), argv, defaults=TRAINING_DEFAULTS, description=__doc__
+    )
+    checkpoint = check_output(training_args)
+    rows, heldout = split_rows(read_rows(args), args.heldout, training_args.seed)
+    share = tlm_share(args, rows)
+    tokenizer = make_tokenizer(rows, args, checkpoint, main_process=training_args.process_index == 0)
+    set_seed(training_args.seed)
+    model = SparseMaskedLM(args.bert_config(len(tokenizer)))
+    check_same_encoder(model.config, checkpoint)
+    trainer = XlingTrainer(
+        model,
+        training_args,
+        train_dataset=Examples(rows, tokenizer, args, share, training_args.seed),
+        eval_dataset=Examples(heldout, tokenizer, args, 0.0, training_args.seed),
+        data_collator=MaskingCollator(tokenizer, mlm_probability=args.mask_probability),
+        processing_class=tokenizer,
+    )
+    losses = {"before": heldout_loss(trainer)}
+    set_seed(training_args.seed)
+    trainer.train(resume_from_checkpoint=checkpoint)
+    losses["after"] = heldout_loss(trainer)
+
+    results = loss_results(losses, heldout, training_args.seed)
+    state = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+    if trainer.is_world_process_zero():
+        folder = Path(training_args.output_dir)
+        write_models(folder, model.config, state, tokenizer, results, resolved(args, training_args))
+        print(summary(model, tokenizer, results))
+        print(f"{len(rows)} training rows, {share:.0%} of the examples join translations")
+        print(f"model folder: {folder / 'model'}")
+    return results
+
+
+def check_output(training_args: TrainingArguments) -> str | None:
+    """The checkpoint to resume from; refuses a folder whose content another program wrote, or that would be lost."""
+    folder, resume = Path(training_args.output_dir), training_args.resume_from_checkpoint
+    if training_args.push_to_hub:
+        raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"output_dir={folder} is a file; name a folder.")
+    names = sorted(path.name for path in folder.glob("*"))
+    checkpoints = [name for name in names if re.fullmatch(r"checkpoint-\d+", name)]
+    ours = {*checkpoints, "runs", *(name for name in ("model", "masked_lm") if _wrote(folder / name))}
+    if strange := [name for name in names if name not in ours and not name.startswith(".")]:
+        raise ValueError(f"output_dir={folder} holds {strange[0]!r}, not this recipe's; name a new or empty folder.")
+    if resume in (None, "", "false", "False"):
+        if checkpoints:
+            raise ValueError(f"output_dir={folder} has checkpoints: give --resume_from_checkpoint true or remove them.")
+        return None
+    found = get_last_checkpoint(folder) if resume in ("true", "True") and names else resume
+    if not found or not (Path(found) / "trainer_state.json").is_file():
+        raise ValueError(f"resume_from_checkpoint={resume}: no checkpoint there; leave it out to start anew.")
+    return str(found)
+
+
+def _wrote(folder: Path) -> bool:
+    """Whether the folder is an earlier result of this recipe."""
+    try:
+        return json.loads((folder / "results.json").read_text(encoding="utf-8"))["recipe"] == RECIPE
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def check_same_encoder(config: BertConfig, checkpoint: str | None) -> None:
+    """Refuse to resume with other sizes than the run was started with."""
+    earlier = BertConfig.from_pretrained(checkpoint).to_dict() if checkpoint else config.to_dict()
+    for name, now in config.to_dict().items():
+        if isinstance(now, int) and earlier[name] != now:
+            raise ValueError(f"{checkpoint} has {name}={earlier[name]}, not {now}; resume with the same arguments.")
 
 
 def read_rows(args: PretrainArguments) -> list[Row]:
+    """All text, each distinct row once."""
     rows: list[Row] = []
     for name in args.texts:
         if name == "sample":
             rows += zip(*(sample_texts(lang, "train", generated=args.generated) for lang in args.languages))
-        else:
-            rows += read_text(name)
+            continue
+        if not Path(name).is_file():
+            raise FileNotFoundError(f"{name}: no such text file; give files of one sentence a line, or sample.")
+        lines = [(text,) for _, line in read_lines(name) if (text := line.strip())]
+        if not lines:
+            raise ValueError(f"{name}: no text in it; give files of one sentence a line.")
+        rows += lines
     for name in args.parallel:
-        rows += read_parallel(name)
-    return rows
+        named = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3}):(.+)", name)
+        source_lang, target_lang, path = named.groups() if named else ("und", "mul", name)  # ISO 639-2: undetermined
+        pairs = load_parallel(path, source_lang, target_lang)
+        rows += zip(pairs["source"], pairs["target"])
+    return list(dict.fromkeys(rows))
 
 
-def read_text(path: str) -> list[Row]:
-    return [(text,) for _, line in read_lines(path) if (text := line.strip())]
+def split_rows(rows: list[Row], share: float, seed: int) -> tuple[list[Row], list[Row]]:
+    """Training and held-out rows, both shuffled."""
+    if len(rows) < 2:
+        raise ValueError(f"{len(rows)} different sentence in all: too little text to train on and to measure.")
+    random.Random(seed).shuffle(rows)
+    count = max(1, round(share * len(rows)))
+    return rows[count:], rows[:count]
 
 
-def read_parallel(name: str) -> list[Row]:
-    match = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3}):(.+)", name)
-    source_lang, target_lang, path = match.groups() if match else ("und", "mul", name)
-    pairs = load_parallel(path, source_lang, target_lang)
-    return list(zip(pairs["source"], pairs["target"]))
+def tlm_share(args: PretrainArguments, rows: Sequence[Row]) -> float:
+    """The share of examples that join translations, where there are any."""
+    parallel = any(len(row) > 1 for row in rows)
+    if args.tlm_share and not parallel:
+        raise ValueError(f"tlm_share={args.tlm_share} needs translations: give --parallel FILES, or --texts sample.")
+    return (0.5 if parallel else 0.0) if args.tlm_share is None else args.tlm_share
+
+
+def draw_examples(rows: Sequence[Row], share: float, size: int, seed: int) -> list[tuple[int, ...]]:
+    """One epoch: examples as indices into all sentences in a line.
+
+    `share` of the examples join up to `size` translations in random order, the others are sentences alone. Every
+    sentence and every row occurs at least once; whichever kind is too scarce for its share is drawn again.
+    """
+    rng = random.Random(seed)
+    starts = list(accumulate(map(len, rows), initial=0))
+
+    def alone() -> list[tuple[int, ...]]:
+        return list(zip(rng.sample(range(starts[-1]), starts[-1])))
+
+    def joined() -> list[tuple[int, ...]]:
+        orders = (rng.sample(range(start, start + len(row)), len(row)) for start, row in zip(starts, rows))
+        groups = (tuple(order[i : i + size]) for order in orders for i in range(0, len(order), size))
+        return [group for group in groups if len(group) > 1]
+
+    total = max(starts[-1] / (1 - share) if share < 1 else 0, len(joined()) / share if share else 0)
+    wanted = ((joined, round(total * share)), (alone, round(total * (1 - share))))
+    return [one for kind, number in wanted for one in islice(chain.from_iterable(iter(kind, None)), number)]
 
 
 class Examples(torch.utils.data.Dataset):
-    def __init__(self, rows, tokenizer, *, max_length, tlm_share, seed):
+    """Token ids of `draw_examples`: [CLS] sentence [SEP] translation [SEP] ..., each cut to its share of max_length."""
+
+    def __init__(self, rows: Sequence[Row], tokenizer, args: PretrainArguments, share: float, seed: int):
         texts = [text for row in rows for text in row]
-        self.ids = [np.array(ids, np.int32) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
-        self.max_length = max_length
-        self.cls, self.sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-        rng = random.Random(seed)
-        pairs, start = [], 0
-        for row in rows:
-            count = len(row)
-            if count > 1:
-                pairs += [(start + i, start + (i + rng.randrange(1, count)) % count) for i in range(count)]
-            start += count
-        singles = [(i,) for i in range(len(texts))]
-        share = tlm_share
-        length = max(len(singles) / (1 - share) if share < 1 else 0, len(pairs) / share if share else 0)
-        n = round(length * share)
-        self.index = [*_draw(pairs, n, rng), *_draw(singles, round(length) - n, rng)]
+        self.ids: list[np.ndarray] = []
+        for start in range(0, len(texts), 10_000):
+            encoded = tokenizer(texts[start : start + 10_000], add_special_tokens=False)["input_ids"]
+            self.ids += [np.array(ids, np.int32) for ids in encoded]
+        self.examples = draw_examples(rows, share, args.tlm_languages, seed)
+        self.max_length, self.cls, self.sep = args.max_length, tokenizer.cls_token_id, tokenizer.sep_token_id
 
-    def __len__(self):
-        return len(self.index)
+    def __len__(self) -> int:
+        return len(self.examples)
 
-    def __getitem__(self, i):
-        parts = self.index[i]
-        room = (self.max_length - 1 - len(parts)) // len(parts)
+    def __getitem__(self, index: int) -> dict[str, list[int]]:
+        sentences = self.examples[index]
+        room = (self.max_length - 1) // len(sentences) - 1
         ids, special = [self.cls], [1]
-        for part in parts:
-            piece = self.ids[part][:room].tolist()
-            ids += [*piece, self.sep]
-            special += [0] * len(piece) + [1]
+        for sentence in sentences:
+            pieces = self.ids[sentence][:room].tolist()
+            ids += [*pieces, self.sep]
+            special += [0] * len(pieces) + [1]
         return {"input_ids": ids, "special_tokens_mask": special}
 
 
-def _draw(items, count, rng):
-    drawn = []
-    while len(drawn) < count:
-        drawn += rng.sample(items, min(len(items), count - len(drawn)))
-    return drawn
-
-
 class MaskingCollator(DataCollatorForLanguageModeling):
+    """Pads and masks; counts the positions of every sentence from its own start, as when it is encoded alone."""
+
     def torch_call(self, examples):
-        batch = super().torch_call(examples)
-        ids, labels = batch["input_ids"], batch["labels"]
-        # position: distance to the latest [SEP] before the token, so that both sides of a pair are numbered alike
-        at = torch.arange(ids.shape[1])
-        true = torch.where(labels == -100, ids, labels)
-        ends = torch.where(true == self.tokenizer.sep_token_id, at, 0).cummax(dim=1).values
-        before = torch.nn.functional.pad(ends, (1, 0))[:, :-1]
-        batch["position_ids"] = at - before
-        return dict(batch)
+        """(B, S) tensors input_ids, attention_mask, position_ids and labels (-100 where nothing is predicted)."""
+        batch = dict(super().torch_call(examples))
+        unmasked = torch.where(batch["labels"] == -100, batch["input_ids"], batch["labels"])
+        index = torch.arange(unmasked.shape[1])
+        ends = torch.where(unmasked == self.tokenizer.sep_token_id, index, 0).cummax(dim=1).values
+        batch["position_ids"] = index - torch.nn.functional.pad(ends, (1, -1))
+        return batch
 
 
-class SparseMaskedLM(BertForMaskedLM):
-    def forward(self, input_ids, attention_mask, position_ids, labels):
-        states = self.bert(input_ids, attention_mask, position_ids=position_ids).last_hidden_state
-        masked = labels != -100
-        scores = self.cls(states[masked])
-        loss = torch.nn.functional.cross_entropy(scores, labels[masked], reduction="sum") / masked.sum().clamp(min=1)
-        return {"loss": loss}
-
-
-def train_tokenizer(texts, args):
-    tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))
-    steps = [normalizers.NFKC(), normalizers.Replace(ZERO_WIDTH, ""), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    tokenizer.normalizer = normalizers.Sequence(steps + [normalizers.Lowercase()] * args.lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Metaspace(), pre_tokenizers.Split(UNSPACED, "removed"), pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
-    )
-    tokenizer.decoder = decoders.Metaspace()
-    special = list(SPECIAL_TOKENS.values())
-    trainer = trainers.BpeTrainer(
-        vocab_size=args.vocab_size, special_tokens=special, show_progress=False, max_token_length=args.max_piece_length, min_frequency=2
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    ids = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:0 [SEP]:0", special_tokens=ids)
+def make_tokenizer(
+    rows: Sequence[Row], args: PretrainArguments, checkpoint: str | None, *, main_process: bool
+) -> PreTrainedTokenizerBase:
+    """The tokenizer of the run that is resumed, or a new one that every process shares."""
+    if checkpoint:
+        return AutoTokenizer.from_pretrained(checkpoint)
+    trained = None
+    if main_process:
+        try:
+            trained = train_tokenizer([text for row in rows for text in row], args).to_str()
+        except ValueError as error:  # for every process, or the others would wait
+            trained = error
+    (trained,) = broadcast_object_list([trained])
+    if isinstance(trained, ValueError):
+        raise trained
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
+        tokenizer_object=Tokenizer.from_str(trained),
         model_max_length=args.max_length,
         model_input_names=["input_ids", "attention_mask"],
         **{f"{kind}_token": token for kind, token in SPECIAL_TOKENS.items()},
     )
 
 
-def main(argv=None):
-    import time
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(2)
-    args, training_args = parse_arguments((PretrainArguments, TrainingArguments), argv, defaults=TRAINING_DEFAULTS, description=__doc__)
-    clock = lambda: f"{time.process_time():.1f}"
-    print("start", clock())
-    training_args.remove_unused_columns = False
-    rows = read_rows(args)
-    print("rows", len(rows), clock())
-    rng = random.Random(training_args.seed)
-    rng.shuffle(rows)
-    n = max(1, round(len(rows) * args.heldout))
-    heldout, rows = rows[:n], rows[n:]
-    tokenizer = train_tokenizer([t for row in rows for t in row], args)
-    print("tokenizer", len(tokenizer), clock())
-    train = Examples(rows, tokenizer, max_length=args.max_length, tlm_share=args.tlm_share, seed=training_args.seed)
-    held = Examples(heldout, tokenizer, max_length=args.max_length, tlm_share=0.0, seed=0)
-    print("encoded", len(train), sum(map(len, train.ids)) / len(train.ids), clock())
-    set_seed(training_args.seed)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_hidden_layers, num_attention_heads=args.num_attention_heads,
-        intermediate_size=args.intermediate_size, max_position_embeddings=args.max_length, type_vocab_size=1, hidden_dropout_prob=args.dropout, attention_probs_dropout_prob=args.dropout,
+def train_tokenizer(texts: list[str], args: PretrainArguments) -> Tokenizer:
+    """NFKC, no zero-width characters, single spaces; words, punctuation marks and digits apart."""
+    texts = random.Random(0).sample(texts, min(len(texts), TOKENIZER_TEXTS))
+    settings = {"vocab_size": args.vocab_size, "special_tokens": [*SPECIAL_TOKENS.values()], "show_progress": False}
+    settings["initial_alphabet"] = list("0123456789")  # they are split, so ten pieces cover every number
+    if args.tokenizer == "bpe":
+        tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL_TOKENS["unk"]))
+        trainer = trainers.BpeTrainer(min_frequency=2, max_token_length=16, **settings)
+    else:
+        tokenizer = Tokenizer(models.Unigram())
+        trainer = trainers.UnigramTrainer(unk_token=SPECIAL_TOKENS["unk"], **settings)
+    steps = [normalizers.NFKC(), normalizers.Replace(ZERO_WIDTH, ""), normalizers.Replace(Regex(r"\s+"), " ")]
+    steps += [normalizers.Strip()] + [normalizers.Lowercase()] * args.lowercase
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    cuts = [pre_tokenizers.Metaspace(), pre_tokenizers.Split(UNSPACED, "removed")]
+    cuts += [pre_tokenizers.Punctuation(), pre_tokenizers.Digits(individual_digits=True)]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(cuts)
+    tokenizer.decoder = decoders.Metaspace()
+    try:
+        tokenizer.train_from_iterator(texts, trainer)
+    except Exception as error:  # tokenizers raises no narrower class
+        raise ValueError(f"vocab_size={args.vocab_size}: {error}; raise it.") from None
+    if (size := tokenizer.get_vocab_size()) != args.vocab_size:
+        reason = "large: the text yields only" if size < args.vocab_size else "small: the characters alone are"
+        raise ValueError(f"vocab_size={args.vocab_size} is too {reason} {size} pieces; change it or the text.")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:0 [SEP]:0",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
     )
-    model = SparseMaskedLM(config)
-    trainer = XlingTrainer(model, training_args, train_dataset=train, eval_dataset=held, data_collator=MaskingCollator(tokenizer, mlm_probability=args.mask_probability), processing_class=tokenizer)
-    set_seed(0); print(trainer.evaluate(), clock())
-    set_seed(training_args.seed)
-    trainer.train()
-    set_seed(0); print(trainer.evaluate(), clock())
-    out = Path(training_args.output_dir) / "model"
-    root = BertModel(config)
-    root.load_state_dict(model.bert.state_dict(), strict=False)
-    root.save_pretrained(out); tokenizer.save_pretrained(out)
-    print("done", clock())
+    return tokenizer
+
+
+class SparseMaskedLM(BertForMaskedLM):
+    """Scores the vocabulary only where something is predicted: the same loss for a fraction of the work."""
+
+    def forward(self, input_ids, attention_mask, position_ids, labels):
+        """Token ids, mask, positions and labels, all (B, S), to the mean loss in nats."""
+        states = self.bert(input_ids, attention_mask, position_ids=position_ids).last_hidden_state
+        chosen = labels != -100
+        losses = torch.nn.functional.cross_entropy(self.cls(states[chosen]), labels[chosen], reduction="sum")
+        return {"loss": losses / chosen.sum().clamp(min=1)}
+
+
+def heldout_loss(trainer: XlingTrainer) -> float:
+    """Mean loss of a masked token of the held-out sentences, in nats, under masks that are the same every time."""
+    set_seed(0)
+    return trainer.evaluate()["eval_loss"]
+
+
+def loss_results(losses: dict[str, float], heldout: Sequence[Row], seed: int) -> list[EvalResult]:
+    """One row before training, one after."""
+    texts = [text for row in heldout for text in row]
+    fields = {"n": len(texts), "dataset": "pretraining text", "split": "held out", "unit": "nats", "seed": seed}
+    fields["revision"] = content_hash(texts)
+    return [EvalResult("masked-token loss", loss, settings={"stage": at}, **fields) for at, loss in losses.items()]
+
+
+def write_models(folder: Path, config: BertConfig, state: dict, tokenizer, results: list, settings: dict) -> None:
+    """Two folders, because no one set of weights loads into both classes without a load report."""
+    encoder, masked_lm = BertModel(config), BertForMaskedLM(config)
+    masked_lm.load_state_dict(state)
+    encoder.load_state_dict(masked_lm.bert.state_dict(), strict=False)  # all but the pooler, which stays untrained
+    for name, network in (("masked_lm", masked_lm), ("model", encoder)):
+        with atomic_path(folder / name) as scratch:
+            network.save_pretrained(scratch)
+            tokenizer.save_pretrained(scratch)
+            write_results(scratch / "results.json", results, recipe=RECIPE, settings=settings)
+
+
+def summary(model: SparseMaskedLM, tokenizer: PreTrainedTokenizerBase, results: Sequence[EvalResult]) -> str:
+    """Size, loss and perplexity at a glance."""
+    headers, cells = ["vocabulary", "parameters"], [len(tokenizer), model.num_parameters()]
+    for row in results:
+        headers += [f"loss {row.settings['stage']}", f"perplexity {row.settings['stage']}"]
+        cells += [row.value, math.exp(row.value)]
+    return format_table(headers, [cells])
 
 
 if __name__ == "__main__":

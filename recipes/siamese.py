@@ -115,7 +115,7 @@ def card_info(args: SiameseArguments, training_args: TrainingArguments, corpus: 
         licence=licence or "other",
         train_data=[corpus.card_entry(licence)],
         intended_use=f"Finding translations between {languages}: retrieval, mining and cleaning of parallel sentences.",
-        limits=LIMITS,
+        limits=[*args.limits, *LIMITS],
         loading={} if args.base_model else {"On vectors of your own": HEAD_SNIPPET.format(repo_id, args.source_lang)},
         coverage=corpus.coverage,
         training_command=shlex.join(

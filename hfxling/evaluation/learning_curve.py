@@ -30,42 +30,35 @@ class Forecast:
     gain_high: float
 
 
-def forecast(
-    sizes: np.ndarray, scores: np.ndarray, extra: int = 1000, *, samples: int = 2000, seed: int = 0
-) -> Forecast:
+def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Forecast:
     """Fit `score = a + b log2(size)` to the runs and read it off at the largest size plus `extra`.
 
     A straight line in the logarithm is the simplest curve that learning curves of this kind follow over a few
-    doublings; the band comes from refitting resampled runs, plus one of the residuals.
+    doublings. The bands are those of least squares (Student's t); that of the score is for a single further run and so
+    has a run's own scatter in it.
 
     Args:
         sizes: (R,) training pairs of each run, at least three runs of at least two different sizes.
         scores: (R,) its score.
         extra: further pairs.
-        samples: bootstrap refits.
-        seed: of the resampling.
 
     Raises:
         ValueError: when all runs have the same size, or there are two only: a line through two points has no band.
     """
+    from scipy import stats
+
     sizes, scores = np.asarray(sizes, np.float64), np.asarray(scores, np.float64)
-    if len(np.unique(sizes)) < 2 or len(sizes) < 3:
+    runs = len(sizes)
+    if len(np.unique(sizes)) < 2 or runs < 3:
         listed = ", ".join(f"{size:.0f}" for size in np.unique(sizes)) or "none"
-        raise ValueError(
-            f"a learning curve needs three runs of at least two sizes, got {len(sizes)} (sizes: {listed})."
-        )
-    x, at, here = np.log2(sizes), np.log2(sizes.max() + extra), np.log2(sizes.max())
-    slope, offset = np.polyfit(x, scores, 1)
-    residuals = scores - (offset + slope * x)
-    rng = np.random.default_rng(seed)
-    values, gains = np.empty(samples), np.empty(samples)
-    for i in range(samples):
-        rows = rng.integers(len(x), size=len(x))
-        while np.ptp(x[rows]) == 0:
-            rows = rng.integers(len(x), size=len(x))
-        b, a = np.polyfit(x[rows], scores[rows], 1)
-        values[i] = a + b * at + rng.choice(residuals)
-        gains[i] = b * (at - here)
-    band, gain_band = np.percentile(values, [5, 95]), np.percentile(gains, [5, 95])
+        raise ValueError(f"a learning curve needs three runs of at least two sizes, got {runs} (sizes: {listed}).")
+    x, here, at = np.log2(sizes), np.log2(sizes.max()), np.log2(sizes.max() + extra)
+    line = stats.linregress(x, scores)
+    residuals = scores - (line.intercept + line.slope * x)
+    scatter = np.sqrt(residuals @ residuals / (runs - 2))
+    wide = stats.t.ppf(0.95, runs - 2)
+    value, gain = line.intercept + line.slope * at, line.slope * (at - here)
+    margin = wide * np.sqrt(scatter**2 * (1 + 1 / runs) + (line.stderr * (at - x.mean())) ** 2)
+    gain_margin = wide * line.stderr * (at - here)
     size = int(sizes.max() + extra)
-    return Forecast(size, offset + slope * at, *band, slope * (at - here), *gain_band)
+    return Forecast(size, value, value - margin, value + margin, gain, gain - gain_margin, gain + gain_margin)

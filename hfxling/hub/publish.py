@@ -75,16 +75,17 @@ def check_push(repo_id: str | None, token: str | None = None) -> None:
 
 
 def _upload(folder: Path, repo_id: str, message: str, *, private: bool, token: str | None) -> None:
-    from httpx import HTTPError
     from huggingface_hub import HfApi
+    from huggingface_hub.errors import HTTPError  # what its HTTP client raises, dropped connections included
 
     api = HfApi(token=token)
     try:
         api.create_repo(repo_id, private=private, exist_ok=True)
         api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=message)
     except (HTTPError, OSError, ValueError) as error:
+        cause = " ".join(str(error).split())
         raise ValueError(
-            f"the upload to {repo_id} failed ({error}); the model is complete in {folder}: "
+            f"the upload to {repo_id} failed ({cause}); the model is complete in {folder}: "
             f"try again with hf upload {repo_id} {folder}"
         ) from None
 

@@ -9,4 +9,5 @@ __all__ = ["SiameseConfig", "SiameseHead", "SiameseModel", "SiameseOutput"]
 
 AutoConfig.register(SiameseConfig.model_type, SiameseConfig)
 AutoModel.register(SiameseConfig, SiameseModel)
+SiameseConfig.register_for_auto_class()
 SiameseModel.register_for_auto_class("AutoModel")  # so that saving copies the code next to the weights

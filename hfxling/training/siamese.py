@@ -248,7 +248,9 @@ def fit_head(
             data_collator=rows.collate,
         )
         reached = trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
-        chosen = {"train_loss": reached.training_loss}
+        chosen = {"steps": reached.global_step}
+        if not training_args.resume_from_checkpoint:  # the Trainer forgets the losses from before a checkpoint
+            chosen["train_loss"] = reached.training_loss
     head.eval().to("cpu")
     if head.centers:
         plain = {lang: plain_output(head, x, lang) for lang, x in zip(args.languages, vectors.train)}

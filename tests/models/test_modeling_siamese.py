@@ -179,6 +179,8 @@ def test_a_head_without_encoder_is_saved_and_loaded(tmp_path):
     loaded = SiameseModel.from_pretrained(tmp_path)
     expected = model(features=features, language="vi").sentence_embedding
     assert torch.equal(loaded(features=features, language="vi").sentence_embedding, expected)
+    remote = AutoModel.from_pretrained(tmp_path, trust_remote_code=True)
+    assert torch.equal(remote(features=features, language="vi").sentence_embedding, expected)
     with pytest.raises(ValueError, match="give features="):
         loaded(input_ids=torch.tensor([[1, 2]]))
 

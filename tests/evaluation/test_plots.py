@@ -1,0 +1,81 @@
+"""Projections are principal components of unit vectors; the picture is written whole or not at all."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from hfxling.evaluation.plots import project_2d, scatter_before_after
+
+pytest.importorskip("matplotlib")
+
+
+def groups(*counts, size=8, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((count, size)).astype(np.float32) + i for i, count in enumerate(counts)]
+
+
+def test_projection_is_the_pca_of_all_unit_vectors_together():
+    source, target = groups(20, 30)
+    together = np.concatenate([x / np.linalg.norm(x, axis=1, keepdims=True) for x in (source, target)])
+    expected = PCA(2).fit_transform(together)
+    found = np.concatenate(project_2d(source, target))
+    for axis in range(2):
+        sign = np.sign(found[0, axis] * expected[0, axis])
+        np.testing.assert_allclose(found[:, axis], sign * expected[:, axis], atol=1e-5)
+
+
+def test_projection_keeps_groups_apart_and_ignores_lengths():
+    source, target = groups(20, 30)
+    found, scaled = project_2d(source, target), project_2d(source * 5, target * 0.1)
+    assert [x.shape for x in found] == [(20, 2), (30, 2)]
+    for before, after in zip(found, scaled):
+        np.testing.assert_allclose(np.abs(before), np.abs(after), atol=1e-5)
+
+
+def test_a_png_of_both_stages_with_a_line_for_each_pair(tmp_path, monkeypatch):
+    from matplotlib.axes import Axes
+    from matplotlib.image import imread
+
+    lines, labels = [], []
+    plot, scatter = Axes.plot, Axes.scatter
+
+    def seen_plot(axes, x, y, **settings):
+        lines.append(np.stack([x, y]))
+        return plot(axes, x, y, **settings)
+
+    def seen_scatter(axes, x, y, *, label, **settings):
+        labels.append((axes.get_title(), label, np.stack([x, y])))
+        return scatter(axes, x, y, label=label, **settings)
+
+    monkeypatch.setattr(Axes, "plot", seen_plot)
+    monkeypatch.setattr(Axes, "scatter", seen_scatter)
+    path = tmp_path / "new" / "embeddings.png"
+    before, after = groups(12, 12), groups(12, 12, seed=1)
+    for array in (*before, *after):
+        array[10:] = np.nan  # past the limit: drawing them would fail
+    scatter_before_after(path, before, after, ["zh", "vi"], limit=10)
+    assert imread(path).shape[:2] == (552, 1200)
+    assert [label for _, label, _ in labels] == ["zh", "vi", "zh", "vi"]
+    for stage, pair in enumerate((before, after)):
+        source, target = project_2d(*(side[:10] for side in pair))
+        ends = lines[stage]  # (x and y, source and target, pairs)
+        np.testing.assert_array_equal(ends[:, 0], source.T)
+        np.testing.assert_array_equal(ends[:, 1], target.T)
+        np.testing.assert_array_equal(labels[2 * stage][2], source.T)
+
+
+def test_a_failing_write_leaves_the_old_picture(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    path = tmp_path / "embeddings.png"
+    path.write_bytes(b"old")
+
+    def fail(self, scratch, **settings):
+        scratch.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Figure, "savefig", fail)
+    with pytest.raises(OSError, match="disk full"):
+        scatter_before_after(path, groups(5, 5), groups(5, 5), ["zh", "vi"])
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]

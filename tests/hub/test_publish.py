@@ -1,0 +1,193 @@
+"""From training to the Hub and back, against the stand-in server, every client in a process of its own."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "recipes"))
+import siamese
+
+from hfxling.evaluation.results import EvalResult
+from hfxling.hub.card import CardInfo
+from hfxling.hub.publish import check_push, publish
+
+ROOT = Path(__file__).resolve().parents[2]
+REPO = "org/zh-vi-sf"
+SECRET = "hf_aSecretThatNobodyMaySee"
+SOURCE = [f"{a}{b}{c}" for a in "我你人" for b in "爱吃苹果" for c in "今天下雨"]
+TARGET = [text.translate(str.maketrans("我你人爱吃苹果今天下雨", "abcdefghijk")) for text in SOURCE]
+
+# Loads the repository through every door, the last one with hfxling; prints vectors of argv[2], argv[3] as JSON.
+DOORS = """
+import json, re, sys
+repo, source, target, root = sys.argv[1], *map(json.loads, sys.argv[2:4]), sys.argv[4]
+sys.modules["hfxling"] = None
+import torch
+from huggingface_hub import ModelCard
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
+
+plain = AutoModel.from_pretrained(repo)
+first = SentenceTransformer(repo, device="cpu")
+found = {"first": [first.encode_query(source).tolist(), first.encode_document(target).tolist()]}
+tokenizer = AutoTokenizer.from_pretrained(repo)
+
+def embed(model):
+    batches = (tokenizer(texts, padding=True, return_tensors="pt") for texts in (source, target))
+    with torch.inference_mode():
+        return [model(**b, language=lang).sentence_embedding.tolist() for b, lang in zip(batches, ("zh", "vi"))]
+
+second = AutoModel.from_pretrained(repo, trust_remote_code=True)
+found["second"] = embed(second)
+card = ModelCard.load(repo)
+card.validate()
+snippets = re.findall(r"```python\\n(.*?)```", card.text, re.DOTALL)
+for snippet in snippets:
+    exec(snippet, {})
+
+del sys.modules["hfxling"]
+sys.path.insert(0, root)
+from hfxling import SiameseModel
+found["third"] = embed(SiameseModel.from_pretrained(repo).eval())
+types = [type(plain).__name__, type(second).__module__.split(".")[0]]
+print(json.dumps(found | {"types": types, "card": card.data.to_dict(), "snippets": len(snippets)}))
+"""
+
+# Publishes a folder of one file three times, without a model; prints how each ended.
+PUBLISH = """
+import sys
+from pathlib import Path
+from hfxling.hub.card import CardInfo
+from hfxling.hub.publish import publish
+
+info = CardInfo("org/x", "siamese", "org/base", ["zh"], "mit", [{"name": "d", "pairs": 1}], "Search.", ["Small."])
+for name in ("first", "second", "third"):
+    try:
+        publish(name, lambda f: (f / "model.safetensors").write_bytes(b"weights"), [], info, recipe="r", push=True)
+    except ValueError as error:
+        print(str(error))
+"""
+
+
+def python(*words, env, cwd):
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def files_of(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def write_corpus(folder):
+    """Every fourth pair is a test pair."""
+    lines = [f"{source}\t{target}\n" for source, target in zip(SOURCE, TARGET)]
+    folder.joinpath("test.tsv").write_text("".join(lines[::4]), encoding="utf-8")
+    folder.joinpath("train.tsv").write_text("".join(line for i, line in enumerate(lines) if i % 4), encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, tiny_bert, tmp_path):
+    for name in ("here", "there"):
+        tmp_path.joinpath(name).mkdir()
+    write_corpus(tmp_path / "here")
+    options = f"--train_data train.tsv --test_data test.tsv --source_lang zh --target_lang vi --base_model {tiny_bert}"
+    options += f" --layer 2 --fit procrustes --centering train --output_dir out --use_cpu true --hub_token {SECRET}"
+    words = [ROOT / "recipes" / "siamese.py", *options.split(), "--push_to_hub", "--hub_model_id", REPO]
+    done = python(*words, env=hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path / "here")
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "here" / "out" / "model"
+    pushed = hub.files(REPO)
+    assert pushed.keys() - {".gitattributes"} == files_of(folder).keys()
+    assert all(pushed[path] == content for path, content in files_of(folder).items())
+    assert not any(SECRET.encode() in content for content in pushed.values())
+
+    env = hub.env(tmp_path / "empty")
+    done = python("-c", DOORS, REPO, json.dumps(SOURCE), json.dumps(TARGET), ROOT, env=env, cwd=tmp_path / "there")
+    assert done.returncode == 0, done.stderr
+    assert "arning" not in done.stderr
+    found = json.loads(done.stdout.rstrip("\n").split("\n")[-1])
+    local = SentenceTransformer(str(folder), device="cpu")
+    expected = local.encode_query(SOURCE), local.encode_document(TARGET)
+    for door in ("first", "second", "third"):
+        for vectors, wanted in zip(found[door], expected):
+            assert np.allclose(vectors, wanted, atol=1e-5), door
+    assert found["types"] == ["BertModel", "transformers_modules"]
+    assert found["snippets"] == 2
+    assert (found["card"]["language"], found["card"]["library_name"]) == (["zh", "vi"], "sentence-transformers")
+    assert "base_model" not in found["card"]  # a local folder is no id of the Hub
+
+
+def test_a_failed_upload_leaves_the_folder_and_says_what_to_do(hub, tmp_path):
+    faults = {"/api/repos/create": [403, None, None], "/api/models/org/x/commit/main": [500, "drop"]}
+    hub.fault = lambda method, path: faults[path].pop(0) if path in faults else None
+    done = python("-c", PUBLISH, env=hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.strip().split("\n")
+    assert len(lines) == 3
+    for line, cause, name in zip(lines, ("403", "500", "disconnected"), ("first", "second", "third")):
+        says = rf"the upload to org/x failed \(.*{cause}.*\); the model is complete in {name}: try again with hf upload"
+        assert re.match(says, line), line
+        assert files_of(tmp_path / name).keys() == {"model.safetensors", "results.json", "config.yaml", "README.md"}
+    assert hub.files("org/x").keys() == {".gitattributes"}
+
+
+def card(**changes):
+    about = {
+        "repo_id": REPO,
+        "method": "siamese",
+        "base_model": "org/base",
+        "languages": ["zh", "vi"],
+        "licence": "mit",
+    }
+    about |= {"train_data": [{"name": "d", "pairs": 9}], "intended_use": "Search.", "limits": ["Small."]}
+    return CardInfo(**about | changes)
+
+
+def write_model(content):
+    return lambda folder: (folder / "model.safetensors").write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("value", "changes", "message"),
+    [
+        (float("nan"), {}, r"P@1 on d test: value is nan"),
+        (50.0, {"limits": ["Finds 97.3 % of all."]}, "97.3 .* stands in no result row"),
+    ],
+)
+def test_what_cannot_be_published_leaves_the_earlier_folder(value, changes, message, tmp_path):
+    folder = tmp_path / "model"
+    publish(folder, write_model(b"old"), [EvalResult("P@1", 50.0, 9, "d", "test")], card(), recipe="r")
+    before = files_of(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        publish(folder, write_model(b"new"), [EvalResult("P@1", value, 9, "d", "test")], card(**changes), recipe="r")
+    assert files_of(tmp_path) == before
+
+
+def test_a_new_folder_replaces_the_earlier_one_whole(tmp_path):
+    publish(tmp_path / "model", lambda folder: (folder / "old.bin").touch(), [], card(), recipe="r")
+    publish(tmp_path / "model", write_model(b"new"), [], card(), recipe="r", extra={"fitted": {"shrinkage": 0.1}})
+    assert not (tmp_path / "model" / "old.bin").exists()
+    assert json.loads((tmp_path / "model" / "results.json").read_text())["fitted"] == {"shrinkage": 0.1}
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("repo_id", [None, "zh-vi-sf", "a/b/c", "org/zh vi"])
+def test_a_wrong_repository_is_refused_before_anything_is_read(repo_id, tmp_path):
+    words = ["--train_data", "no.tsv", "--base_model", "none", "--source_lang", "zh", "--target_lang", "vi"]
+    words += ["--push_to_hub", "--hub_token", "any", "--output_dir", str(tmp_path / "out")]
+    with pytest.raises(ValueError, match=r"hub_model_id=|Repo id must"):
+        siamese.main(words + (["--hub_model_id", repo_id] if repo_id else []))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_push_without_a_token_is_refused(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    with pytest.raises(ValueError, match="no token to push to org/x with; run hf auth login"):
+        check_push("org/x")
+    check_push("org/x", "any")

@@ -1,0 +1,207 @@
+"""Studies of the siamese method, and that every configuration that is shipped can be read."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from transformers import TrainingArguments
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "recipes"))
+import study
+from test_siamese import TEST, TRAIN, command_line, sentence_pairs
+
+from hfxling.evaluation.results import read_results
+from hfxling.training.arguments import as_tokens, parse_arguments, run_recipe
+from hfxling.training.siamese import TRAINING_DEFAULTS, SiameseArguments
+
+CONFIGS = Path(__file__).resolve().parents[2] / "recipes" / "configs"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """pairs.tsv, and back.tsv with the same pairs the other way round."""
+    folder, pairs = tmp_path_factory.mktemp("data"), sentence_pairs(TRAIN + TEST)
+    folder.joinpath("pairs.tsv").write_text("".join(f"{zh}\t{vi}\n" for zh, vi in pairs), encoding="utf-8")
+    folder.joinpath("back.tsv").write_text("".join(f"{vi}\t{zh}\n" for zh, vi in pairs), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def configuration(data, tiny_bert, tmp_path):
+    """Write the YAML of a study with these rows and options; returns its path."""
+
+    def write(rows, study=(), **options):
+        content = {"study": {"name": "tiny", "title": "Tiny", "rows": rows, "seeds": [0, 1], **dict(study)}}
+        content |= {"base_model": str(tiny_bert), "train_data": str(data / "pairs.tsv"), "layer": "2", "fit": "cca"}
+        content |= {"train_lines": f"1-{TRAIN}", "test_lines": f"{TRAIN + 1}-{TRAIN + TEST}"}
+        content |= {"source_lang": "zh", "target_lang": "vi", "cache_dir": str(data / "cache"), "use_cpu": True}
+        path = tmp_path / "study.yaml"
+        path.write_text(yaml.safe_dump(content | options), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Run a study; returns its result rows, what it printed, and the JSON of the last line."""
+
+    def call(path, *words):
+        study.main(["--config", str(path), "--results_dir", str(tmp_path / "results"), *words])
+        lines = capsys.readouterr().out.rstrip("\n").split("\n")
+        return read_results(tmp_path / "results" / "tiny.json"), lines, json.loads(lines[-1])
+
+    return call
+
+
+def test_rows_of_layers_that_the_encoder_lacks_are_left_out(configuration, run, tmp_path):
+    rows = [
+        {"label": "two", "paper": [63.1, 81.7]},
+        {"label": "nine", "set": {"layer": "9"}, "paper": [60.9, 79.1]},
+        {"label": "last, ridge", "set": {"layer": "last", "fit": "ridge"}},
+    ]
+    results, lines, summary = run(configuration(rows))
+    assert summary["name"] == "tiny"
+    assert summary["settings"] == {"seeds": [0, 1]}
+    assert list(summary["figures"]) == ["two", "last, ridge"]
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    assert [line[0] for line in table] == ["", "two", "last, ridge"]
+    assert [line[-2:] for line in table] == [["paper P@1", "paper P@5"], ["63.1", "81.7"], ["", ""]]
+    for label, fit, layer in (("two", "cca", "2"), ("last, ridge", "ridge", "last")):
+        found = [row for row in results if row.settings.get("row") == label]
+        assert {(row.settings["fit"], row.settings["layer"], row.n) for row in found} == {(fit, layer, TEST)}
+        first = next(row for row in found if row.settings["centering"] == "none" and row.metric == "P@1")
+        assert summary["figures"][label] == pytest.approx(first.value)
+    content = json.loads((tmp_path / "results" / "tiny.json").read_text(encoding="utf-8"))
+    assert (content["title"], content["rows"]) == ("Tiny", rows)
+
+
+def test_a_study_without_any_row_left_is_an_error(configuration, run):
+    with pytest.raises(ValueError, match="study tiny: the encoder has none of the layers"):
+        run(configuration([{"label": "nine", "set": {"layer": "9"}}]))
+
+
+def test_fractions_end_in_a_forecast(configuration, run):
+    rows = [{"label": "half", "fraction": 0.5}, {"label": "all"}]
+    results, lines, summary = run(configuration(rows, fit="procrustes"))
+    runs = {
+        (row.settings["row"], row.settings["pairs"], row.seed) for row in results if row.settings["stage"] == "after"
+    }
+    assert runs == {("half", TRAIN // 2, 0), ("half", TRAIN // 2, 1), ("all", TRAIN, 0)}
+    gain, low, high = summary["figures"]["another_1000_pairs"]
+    assert low <= gain <= high
+    assert any(line.startswith(f"another 1,000 pairs: {gain:+.1f} points of P@1") for line in lines)
+
+
+def test_rows_on_other_text_do_not_share_vectors(configuration, run, data):
+    back = {"source_lang": "vi", "target_lang": "zh", "train_data": str(data / "back.tsv")}
+    rows = [
+        {"label": "there"},
+        {"label": "back", "set": back},
+        {"label": "first half of the test", "set": {"test_lines": f"{TRAIN + 1}-{TRAIN + TEST // 2}"}},
+    ]
+    results, _, summary = run(configuration(rows, fit="procrustes"))
+    about = {row.settings["row"]: (row.direction, row.n) for row in reversed(results) if "row" in row.settings}
+    assert about == {
+        "there": ("zh->vi", TEST),
+        "back": ("vi->zh", TEST),
+        "first half of the test": ("zh->vi", TEST // 2),
+    }
+    after = {
+        (row.settings["row"], row.direction): row.value
+        for row in results
+        if row.settings["stage"] == "after" and (row.metric, row.settings["centering"]) == ("P@1", "none")
+    }
+    assert after["there", "vi->zh"] == after["back", "vi->zh"]
+    assert summary["figures"]["back"] == after["back", "vi->zh"]
+
+
+def test_the_command_line_sets_keys_of_study_and_model(configuration, run):
+    path = configuration([{"label": "one"}], study={"name": "other"})
+    results, _, _ = run(path, "--name", "tiny", "--layer", "1", "--seeds", "3")
+    after = next(row for row in results if row.settings["stage"] == "after")
+    assert (after.settings["layer"], after.seed) == ("1", 3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([{"label": "a"}], {"study": {"seed": 1}}, "unknown key 'seed' in .*study.yaml, study; .* is 'seeds'"),
+        ([{"label": "a"}], {"learning_rat": 1}, "unknown key 'learning_rat' in .*yaml; .* is 'learning_rate'"),
+        ([{"label": "a"}, {"lable": "b"}], {}, "unknown key 'lable' in .*yaml, row 2; .* is 'label'"),
+        ([{"label": "a", "set": {"layr": 2}}], {}, "unknown key 'layr' in .*yaml, row 1; .* is 'layer'"),
+        ([{"label": "a"}, {"label": "a"}], {}, "every row needs a label of its own"),
+        ([{"label": "a", "set": {"fit": "lda"}}], {}, "fit='lda' is not one of cca"),
+        ([{"label": "a"}], {"base_model": "no/such/encoder"}, "base_model='no/such/encoder' is neither"),
+    ],
+)
+def test_mistakes_in_a_study_are_one_line(rows, options, message, configuration, tmp_path, capfd):
+    words = ["--config", str(configuration(rows, **options)), "--results_dir", str(tmp_path / "results")]
+    with pytest.raises(SystemExit):
+        run_recipe(lambda: study.main(words))
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert re.match(f"error: .*{message}", captured.err.rstrip("\n").split("\n")[-1])
+    assert "Traceback" not in captured.err
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("study: [", "not valid YAML"),
+        ("layer: 2", "has no 'study' entry with rows; to train one model use recipes/siamese.py"),
+        ("- 1", "has no 'study' entry with rows"),
+        (None, "no such configuration"),
+    ],
+)
+def test_files_that_are_no_study(text, message, tmp_path):
+    path = tmp_path / "study.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        study.read_study([f"--config={path}"])
+
+
+def configurations(pattern):
+    return [pytest.param(path, id=path.name) for path in sorted(CONFIGS.glob(pattern))]
+
+
+@pytest.mark.parametrize("path", configurations("siamese_*.yaml"))
+def test_shipped_siamese_configurations(path):
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    given = {"train_data": "x.tsv", "base_model": "x"}  # what a configuration may leave to the command line
+    types = (SiameseArguments, TrainingArguments)
+    if "study" not in content:
+        missing = command_line({key: value for key, value in given.items() if key not in content})
+        args, training_args = parse_arguments(types, ["--config", str(path), *missing], defaults=TRAINING_DEFAULTS)
+        assert training_args.output_dir.startswith("outputs/")
+        assert content["source_lang"] == args.source_lang
+        return
+    parsed, rows, base, _ = study.read_study(["--config", str(path)])
+    assert parsed.name == path.stem.replace("_heads", "")
+    seen = set()
+    for row in rows:
+        own = {(key, str(value)) for key, value in (row.get("set") or {}).items()}
+        if own and own <= seen:
+            continue
+        seen |= own
+        args, _ = parse_arguments(types, as_tokens(row.get("set") or {}), defaults=given | base)
+        assert {(key, str(getattr(args, key))) for key, _ in own if hasattr(args, key)} <= own, row["label"]
+
+
+@pytest.mark.parametrize("path", configurations("pretrain_*.yaml"))
+def test_shipped_pretraining_configurations(path):
+    import pretrain
+
+    types = (pretrain.PretrainArguments, TrainingArguments)
+    parse_arguments(types, ["--config", str(path)], defaults=pretrain.TRAINING_DEFAULTS)
+
+
+def test_every_shipped_configuration_is_of_a_known_recipe():
+    recipes = {path.stem for path in CONFIGS.parent.glob("*.py")}
+    assert {path.name.split("_")[0] for path in CONFIGS.iterdir()} <= recipes
+    assert {"siamese_quickstart.yaml", "siamese_mbert_zh_vi.yaml"} <= {path.name for path in CONFIGS.iterdir()}
