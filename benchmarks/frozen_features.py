@@ -171,7 +171,7 @@ def report(rates: dict[str, np.ndarray], head: np.ndarray, settings: dict) -> No
     }
     figures = {name: value and float(f"{value:.4g}") for name, value in figures.items()}
     for name, goal in GOALS.items():
-        print(f"{name:<18} {figures[name] or 'not measured: this CPU is no faster in bfloat16'}, goal {goal}")
+        print(f"{name:<18} {figures[name] or 'not measured, see --bfloat16'}, goal {goal}")
     print(json.dumps({"name": "frozen_features", "figures": figures, "settings": settings}))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hfxling.evaluation.learning_curve import forecast
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, render_card
@@ -93,7 +94,17 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
             line + [f"{value:g}" for value in paper.get(line[2], ())] + [""] * (2 * (line[2] not in paper))
             for line in table
         ]
-    return format_table(header, table)
+    return format_table(header, table) + curve_line(rows, content)
+
+
+def curve_line(rows: list[EvalResult], content: dict) -> str:
+    """What more training pairs would buy, where sizes were studied."""
+    if not any("fraction" in row for row in content.get("rows", [])):
+        return ""
+    after = [row for row in rows if row.settings["stage"] == "after" and row.metric == "P@1"]
+    curve = [row for row in after if row.settings["centering"] == "none" and row.direction == rows[0].direction]
+    found = forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
+    return f"\n\nAnother 1,000 pairs, points of P@1 ({rows[0].direction}, no centring): {found}."
 
 
 def shown(rows: list[EvalResult]) -> str:

@@ -17,7 +17,7 @@ from hfxling.hub.publish import check_push, publish
 from hfxling.models import SiameseConfig, SiameseModel
 from hfxling.training.arguments import parse_arguments, resolved, run_recipe
 from hfxling.training.corpus import Corpus, load_corpus
-from hfxling.training.frozen import position_limit
+from hfxling.training.frozen import token_limit
 from hfxling.training.siamese import (
     TRAINING_DEFAULTS,
     PairVectors,
@@ -91,11 +91,11 @@ def assemble(args: SiameseArguments, vectors: PairVectors, head) -> SiameseModel
 
 def write_model(args: SiameseArguments, model: SiameseModel, folder: Path, vectors: PairVectors) -> None:
     """Weights, tokenizer and the before/after picture."""
-    tokenizer = None
+    tokenizer = limit = None
     if args.base_model is not None:
         tokenizer = AutoTokenizer.from_pretrained(args.base_model, revision=args.base_revision, trust_remote_code=False)
-        limits = (args.max_length, tokenizer.model_max_length, position_limit(model.encoder.config))
-    export(model, tokenizer, folder, max_length=min(filter(None, limits)) if tokenizer else None)
+        limit = token_limit(tokenizer, model.encoder.config, args.max_length)
+    export(model, tokenizer, folder, max_length=limit)
     after = [plain_output(model.head, array, lang) for array, lang in zip(vectors.test, args.languages)]
     scatter_before_after(folder / "embeddings.png", vectors.test, after, args.languages)
 

@@ -226,10 +226,7 @@ def report(study: StudyArguments, rows: list[dict], table: list[list], results: 
     if any("fraction" in row for row in rows):
         found = forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
         figures["another_1000_pairs"] = [round(x, 2) for x in (found.gain, found.gain_low, found.gain_high)]
-        print(
-            f"another 1,000 pairs: {found.gain:+.1f} points of P@1 (90 % band {found.gain_low:+.1f} to "
-            f"{found.gain_high:+.1f}), to {found.value:.1f} ({found.low:.1f} to {found.high:.1f})\n"
-        )
+        print(f"another 1,000 pairs, points of P@1: {found}\n")
     print(json.dumps({"name": study.name, "figures": figures, "settings": {"seeds": study.seeds}}, ensure_ascii=False))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Letters to a word in scripts that put no space between words, without vowel signs and tone marks (so Unicode's Lo and
 # Lm): what the dictionary word breaker of ICU 78 finds in NTREX-128 (Thai, Lao, Khmer) and in TALPCo (Burmese).
 LETTERS_PER_WORD = {"th": 3.0, "lo": 3.2, "km": 2.8, "my": 1.8}
-_TWO_LETTERS = {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "jpn": "ja", "cmn": "zh", "yue": "zh", "wuu": "zh"}
+_TWO_LETTERS = {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "jpn": "ja", "zho": "zh", "cmn": "zh", "yue": "zh"}
 _UNSPACED_LETTER = re.compile(r"(?=[^\W\d_])[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _HAN_OR_KANA = re.compile(
     r"[\u3005-\u3007\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]"

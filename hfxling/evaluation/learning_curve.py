@@ -29,6 +29,12 @@ class Forecast:
     gain_low: float
     gain_high: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.gain:+.1f} (90 % band {self.gain_low:+.1f} to {self.gain_high:+.1f}), "
+            f"to {self.value:.1f} ({self.low:.1f} to {self.high:.1f}) at {self.size:,} pairs"
+        )
+
 
 def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Forecast:
     """Fit `score = a + b log2(size)` to the runs and read it off at the largest size plus `extra`.
