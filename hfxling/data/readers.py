@@ -64,7 +64,7 @@ def read_rows(request: Request) -> Iterator[Row]:
     if len(request.paths) == 2:
         return _pair_rows(request.paths)
     if suffix == ".tsv":
-        return _table_rows(path, ((number, text.split("\t")) for number, text in _lines(path)), request)
+        return _table_rows(path, ((number, text.split("\t")) for number, text in read_lines(path)), request)
     if suffix == ".csv":
         return _table_rows(path, _csv_records(path), request)
     records = _parquet_records(path, request) if suffix == ".parquet" else _json_records(path)
@@ -153,7 +153,7 @@ def _column_error(place: str, names: Iterable[str], request: Request) -> ValueEr
 # Text files -----------------------------------------------------------------------------
 
 
-def _lines(path: str) -> Iterator[tuple[int, str]]:
+def read_lines(path: str) -> Iterator[tuple[int, str]]:
     r"""Yield (line number, text without its end) of a UTF-8 file, split on \n only."""
     number = offset = 0
     try:
@@ -182,7 +182,7 @@ def _looks_like(raw: bytes) -> str:
 
 
 def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
-    sides = [_lines(path) for path in paths]
+    sides = [read_lines(path) for path in paths]
     for count, lines in enumerate(zip_longest(*sides), 1):
         if None in lines:
             lengths = [count - (line is None) + sum(1 for _ in side) for line, side in zip(lines, sides)]
@@ -194,7 +194,7 @@ def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
 
 
 def _csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((text + "\n" for _, text in _lines(path)), strict=True)
+    reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
     while True:
         start = reader.line_num + 1
         try:
@@ -238,7 +238,7 @@ def _record_rows(path: str, records: Iterator[tuple[int, dict[str, Any]]], reque
 
 
 def _json_records(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, text in _lines(path):
+    for number, text in read_lines(path):
         try:
             record = json.loads(text)
             if "\\u" in text:  # an escape can spell what UTF-8 cannot: half a surrogate pair, or a control character
