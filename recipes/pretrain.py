@@ -64,7 +64,7 @@ TRAINING_DEFAULTS = {
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(min(2, os.cpu_count() or 1))  # more threads only slow an encoder this small
+        torch.set_num_threads(1)  # more threads wait for each other longer than an encoder this small computes
     types = (PretrainArguments, TrainingArguments)
     args, training_args = parse_arguments(types, argv, defaults=TRAINING_DEFAULTS, description=__doc__)
     checkpoint = check_output(training_args)
