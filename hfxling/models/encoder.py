@@ -53,7 +53,8 @@ def load_encoder(
 
 def hidden_states(encoder: PreTrainedModel, inputs: dict[str, Tensor]) -> tuple[Tensor, ...]:
     """All layers' token states, (B, S, H) each: entry k equals the output of the encoder cut after layer k."""
-    states = encoder(**inputs, output_hidden_states=True).hidden_states
+    outputs = encoder(**inputs, output_hidden_states=True)
+    states = outputs.hidden_states or (outputs.last_hidden_state,)  # an encoder without a layer collects none
     if encoder.config.model_type in ENCODER_OF_SEQ2SEQ:
         norm = encoder.encoder.final_layer_norm
         states = (*(norm(state) for state in states[:-1]), states[-1])

@@ -25,6 +25,7 @@ def test_cut_encoder_equals_the_layer_of_the_whole_one(folder):
     for layer in range(4):
         cut = load_encoder(folder, layer)
         assert torch.equal(layer_states(cut, INPUTS), states[layer])
+        assert torch.equal(hidden_states(cut, INPUTS)[layer], states[layer])
         assert cut.config.num_hidden_layers == layer
 
 
