@@ -93,7 +93,7 @@ def test_fractions_end_in_a_forecast(configuration, run):
     assert runs == {("half", TRAIN // 2, 0), ("half", TRAIN // 2, 1), ("all", TRAIN, 0)}
     gain, low, high = summary["figures"]["another_1000_pairs"]
     assert low <= gain <= high
-    assert any(line.startswith(f"another 1,000 pairs: {gain:+.1f} points of P@1") for line in lines)
+    assert any(line.startswith(f"another 1,000 pairs, points of P@1: {gain:+.1f} (90 % band") for line in lines)
 
 
 def test_rows_on_other_text_do_not_share_vectors(configuration, run, data):
