@@ -18,7 +18,7 @@ quickstart: install
 	$(BIN)/python recipes/pretrain.py --config recipes/configs/pretrain_quickstart.yaml
 	$(BIN)/python recipes/siamese.py --config recipes/configs/siamese_quickstart.yaml
 	$(BIN)/python recipes/nearest.py --model outputs/quickstart/zh-vi-sf/model \
-		"我弟弟对花生过敏。" "谢谢您把我儿子平安送回家。" "司机不肯打表。"
+		"司机不肯打表。" "我爷爷在哪里学习历史？" "我弟弟对花生过敏。"
 
 test: install
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
