@@ -18,7 +18,7 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import CENTERINGS, Ranking, language_mean, rank_translations, ranking_results
 from hfxling.models.configuration_siamese import SiameseConfig
 from hfxling.models.losses import DISTANCES
-from hfxling.models.modeling_siamese import SiameseHead
+from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
 from hfxling.models.pooling import POOLING_MODES
 
 from .closed_form import CLOSED_FORMS, PER_LANGUAGE, fit_closed_form
@@ -30,7 +30,7 @@ from .trainer import XlingTrainer
 FITS = (*CLOSED_FORMS, *LOSSES)
 CHOICES = {
     "fit": FITS,
-    "init": ("identity", "default"),
+    "init": ("identity", "default", "published"),
     "pooling": POOLING_MODES,
     "distance": DISTANCES,
     "encode_dtype": ("float32", "bfloat16"),
@@ -65,7 +65,9 @@ class SiameseArguments(CorpusArguments):
     fit: str = field(default="cca", metadata={"help": f"one of {', '.join(FITS)}"})
     head: str = field(default="linear", metadata={"help": "linear, tanh, relu or tanh2"})
     bias: bool = field(default=False, metadata={"help": "bias in the head (closed forms always have one)"})
-    init: str = field(default="identity", metadata={"help": "identity or default (torch's)"})
+    init: str = field(
+        default="identity", metadata={"help": "identity, default (torch's), or published: the head of base_model"}
+    )
     per_language: bool = field(default=False, metadata={"help": "one map a language (cca, procrustes, ridge: always)"})
     normalize_input: bool = field(default=True, metadata={"help": "length-normalise the vectors before the head"})
     dropout: float = field(default=0.2, metadata={"help": "on the head's output (paper: 0.2)"})
@@ -84,6 +86,10 @@ class SiameseArguments(CorpusArguments):
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
         if self.fit in CLOSED_FORMS and self.head != "linear":
             raise ValueError(f"head={self.head!r}: closed forms are linear; use --fit contrastive or infonce.")
+        if self.init == "published" and (self.fit in CLOSED_FORMS or self.base_model is None):
+            raise ValueError(
+                "init='published' goes on training a head: use --fit contrastive or infonce, --base_model."
+            )
         if self.base_model is None and self.train_vectors is None:
             raise ValueError("give --base_model (Hub id or folder), or --train_vectors and --test_vectors.")
         if (self.train_vectors is None) != (self.test_vectors is None):
@@ -220,6 +226,15 @@ def new_head(args: SiameseArguments, hidden_size: int) -> SiameseHead:
     head = SiameseHead(SiameseConfig(hidden_size=hidden_size, layer=None, **args.head_settings()))
     if args.init == "identity":
         head.init_identity()
+    if args.init == "published":
+        hub_kwargs = {"revision": args.base_revision} if args.base_revision else {}
+        earlier = SiameseModel.from_pretrained(args.base_model, **hub_kwargs).head
+        if {k: v.shape for k, v in earlier.state_dict().items()} != {k: v.shape for k, v in head.state_dict().items()}:
+            raise ValueError(
+                f"{args.base_model} has a head of another kind ({earlier.config.head_dict()}); "
+                "give the same --head, --bias, --per_language and --centering."
+            )
+        head.load_state_dict(earlier.state_dict())
     return head
 
 

@@ -195,6 +195,16 @@ def test_training_goes_on_from_a_published_folder(published, run, tmp_path):
     assert SentenceTransformer(str(folder), device="cpu").encode_query(["你好"]).shape == (1, HIDDEN)
 
 
+def test_training_goes_on_with_the_published_head(published, run, tmp_path):
+    same = {"base_model": published, "layer": "last", "init": "published"}
+    kept = run(tmp_path / "kept", fit="infonce", per_language=True, bias=True, learning_rate=0, **same)
+    assert_same_head(published, kept)
+    with pytest.raises(ValueError, match="has a head of another kind"):
+        run(tmp_path / "other", fit="infonce", **same)
+    with pytest.raises(ValueError, match="init='published' goes on training a head"):
+        run(tmp_path / "closed", **same)
+
+
 def test_a_resumed_run_publishes_the_same_model(run, tmp_path):
     options = {"fit": "contrastive", "save_steps": 2, "save_total_limit": 9}
     whole = run(tmp_path / "whole", **options)
