@@ -164,7 +164,7 @@ def run_row(
     before, runs = rank_head(args, vectors, None), {}
     count = round(len(corpus.train) * row.get("fraction", 1))
     whole = count == len(corpus.train)
-    for seed in seeds[:1] if args.fit in CLOSED_FORMS and whole else seeds:  # a closed form has no chance in it
+    for seed in seeds[:1] if args.fit in CLOSED_FORMS and whole else seeds:  # only its folds depend on the seed
         training_args.seed = seed
         chosen = np.arange(count) if whole else np.random.default_rng(seed).permutation(len(corpus.train))[:count]
         part = vectors if whole else PairVectors(tuple(array[chosen] for array in vectors.train), vectors.test)
