@@ -25,7 +25,6 @@ from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.evaluation.retrieval import Ranking, ranking_results
 from hfxling.evaluation.significance import bootstrap_interval, paired_test
 from hfxling.training.arguments import as_tokens, parse_arguments, resolved, run_recipe
-from hfxling.training.closed_form import CLOSED_FORMS
 from hfxling.training.corpus import Corpus, CorpusArguments, load_corpus
 from hfxling.training.siamese import (
     TRAINING_DEFAULTS,
@@ -164,7 +163,7 @@ def run_row(
     before, runs = rank_head(args, vectors, None), {}
     count = round(len(corpus.train) * row.get("fraction", 1))
     whole = count == len(corpus.train)
-    for seed in seeds[:1] if args.fit in CLOSED_FORMS and whole else seeds:  # only its folds depend on the seed
+    for seed in seeds:  # of the folds, where the head is fitted in closed form
         training_args.seed = seed
         chosen = np.arange(count) if whole else np.random.default_rng(seed).permutation(len(corpus.train))[:count]
         part = vectors if whole else PairVectors(tuple(array[chosen] for array in vectors.train), vectors.test)
