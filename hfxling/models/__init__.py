@@ -2,12 +2,25 @@
 
 from transformers import AutoConfig, AutoModel
 
+from .configuration_dap import DapConfig
 from .configuration_siamese import SiameseConfig
+from .modeling_dap import DapForPreTraining, DapModel, DapOutput, DapTrainingOutput
 from .modeling_siamese import SiameseHead, SiameseModel, SiameseOutput
 
-__all__ = ["SiameseConfig", "SiameseHead", "SiameseModel", "SiameseOutput"]
+__all__ = [
+    "DapConfig",
+    "DapForPreTraining",
+    "DapModel",
+    "DapOutput",
+    "DapTrainingOutput",
+    "SiameseConfig",
+    "SiameseHead",
+    "SiameseModel",
+    "SiameseOutput",
+]
 
-AutoConfig.register(SiameseConfig.model_type, SiameseConfig)
-AutoModel.register(SiameseConfig, SiameseModel)
-SiameseConfig.register_for_auto_class()
-SiameseModel.register_for_auto_class("AutoModel")  # so that saving copies the code next to the weights
+for config, model in ((SiameseConfig, SiameseModel), (DapConfig, DapModel)):
+    AutoConfig.register(config.model_type, config)
+    AutoModel.register(config, model)
+    config.register_for_auto_class()
+    model.register_for_auto_class("AutoModel")  # so that saving copies the code next to the weights

@@ -48,8 +48,7 @@ class SiameseConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         if isinstance(self.encoder_config, dict):
-            model_type = self.encoder_config["model_type"]
-            self.encoder_config = AutoConfig.for_model(model_type, **self.encoder_config)
+            self.encoder_config = AutoConfig.for_model(**self.encoder_config)
         if self.encoder_config is not None:
             self.hidden_size = self.encoder_config.hidden_size
             self.max_position_embeddings = getattr(self.encoder_config, "max_position_embeddings", None)

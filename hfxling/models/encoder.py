@@ -36,7 +36,7 @@ def load_encoder(
             )
         config.num_hidden_layers = layer
     auto_class = AutoModelForTextEncoding if config.model_type in ENCODER_OF_SEQ2SEQ else AutoModel
-    with _quiet_loading():  # the weights of the layers above are unexpected by design
+    with quiet_loading():  # the weights of the layers above are unexpected by design
         model, info = auto_class.from_pretrained(
             name, config=config, trust_remote_code=False, output_loading_info=True, **kwargs
         )
@@ -68,7 +68,7 @@ def layer_states(encoder: PreTrainedModel, inputs: dict[str, Tensor], layer: int
     return encoder(**inputs).last_hidden_state
 
 
-class _quiet_loading:
+class quiet_loading:
     """Silence the load report while a checkpoint is cut; what is missing is checked by `load_encoder` itself."""
 
     def __enter__(self):

@@ -1,0 +1,88 @@
+"""Configuration of dual-alignment pre-training (Li et al. 2023)."""
+
+import copy
+
+from transformers import AutoConfig, PreTrainedConfig
+
+OBJECTIVES = ("tr", "tr+rtl", "tr+tlm", "tr+rtl+tlm")
+RTL_DIRECTIONS = ("xx-en", "en-xx", "both")
+RANKING_DIRECTIONS = ("forward", "both")
+_DAP_FIELDS = ("pooling",)
+
+
+class DapConfig(PreTrainedConfig):
+    """A dual encoder and, for training, the representation translation head; eq. numbers are those of the paper.
+
+    Args:
+        encoder_config: config of the Bert or XLM-R encoder.
+        pooling: "cls" (paper), "mean" or "last" of the last layer.
+        objective: "tr", "tr+rtl" (DAP), "tr+tlm" or all three.
+        temperature: divides the cosine in eq. 5; 0.05 in the authors' released code.
+        margin: additive margin on the true pair's cosine; 0 in the paper.
+        ranking: "both" averages source -> target and target -> source, "forward" ranks source -> target only (the
+            released code; eq. 5).
+        project_cls: a linear layer and tanh on the CLS vector while training (the released code; not in the paper).
+        rtl_layers: K, transformer layers of the RTL head; 2 in the paper.
+        rtl_direction: which side is reconstructed; "xx-en" (paper) predicts the target, "en-xx" the source, "both" half
+            of the batch each (Table 5).
+        rtl_ratio: rho, the share of target tokens that is reconstructed while the others are shown; 1 in the paper.
+        rtl_weight: of the RTL loss; 1 in the paper (eq. 7), 0.1 in the released code.
+        tlm_weight: of the translation language modelling loss.
+        mlm_probability: share of tokens that TLM masks; 0.15.
+        languages: codes, the common (English) side first; the head then gets language embeddings (Table 5).
+        mask_token_id: of the tokenizer.
+        special_token_ids: of the tokenizer; never masked by TLM.
+        shortlist_size: number of token ids the RTL softmax is restricted to; None for the whole vocabulary.
+
+    Raises:
+        ValueError: for a value that is not allowed, naming those that are.
+    """
+
+    model_type = "hfxling-dap"
+    sub_configs = {"encoder_config": AutoConfig}  # noqa: RUF012 - transformers reads it from the class
+
+    encoder_config: dict | PreTrainedConfig | None = None
+    pooling: str = "cls"
+    objective: str = "tr+rtl"
+    temperature: float = 0.05
+    margin: float = 0.0
+    ranking: str = "both"
+    project_cls: bool = False
+    rtl_layers: int = 2
+    rtl_direction: str = "xx-en"
+    rtl_ratio: float = 1.0
+    rtl_weight: float = 1.0
+    tlm_weight: float = 1.0
+    mlm_probability: float = 0.15
+    languages: list[str] | None = None
+    mask_token_id: int | None = None
+    special_token_ids: list[int] | None = None
+    shortlist_size: int | None = None
+
+    def __post_init__(self, **kwargs):
+        if isinstance(self.encoder_config, dict):
+            self.encoder_config = AutoConfig.for_model(**self.encoder_config)
+        if self.encoder_config is not None:
+            # A copy: transformers resets the attention implementation of a config that it finds inside another.
+            self.encoder_config = copy.deepcopy(self.encoder_config)
+            self.hidden_size = self.encoder_config.hidden_size
+            self.max_position_embeddings = self.encoder_config.max_position_embeddings
+        self.languages = list(self.languages or [])
+        choices = {"objective": OBJECTIVES, "rtl_direction": RTL_DIRECTIONS, "ranking": RANKING_DIRECTIONS}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
+        if self.temperature <= 0 or self.margin < 0:
+            raise ValueError(f"temperature={self.temperature}, margin={self.margin}: need > 0 and >= 0.")
+        if not 0 < self.rtl_ratio <= 1 or not 0 < self.mlm_probability < 1:
+            raise ValueError(
+                f"rtl_ratio={self.rtl_ratio}, mlm_probability={self.mlm_probability}: need (0, 1] and (0, 1)."
+            )
+        depth = getattr(self.encoder_config, "num_hidden_layers", None)
+        if depth is not None and not 1 <= self.rtl_layers <= depth:
+            raise ValueError(f"rtl_layers={self.rtl_layers}: the head is copied from the encoder's {depth} layers.")
+        super().__post_init__(**kwargs)
+
+    def model_dict(self) -> dict:
+        """What inference needs: stored under "dap" in the encoder's config.json."""
+        return {name: getattr(self, name) for name in _DAP_FIELDS}

@@ -1,0 +1,147 @@
+"""The RTL head of DAP: predicts a sentence from the token states of its translation (Li et al. 2023, eq. 4 and 6)."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.activations import ACT2FN
+from transformers.models.bert.modeling_bert import BertLayer
+from transformers.models.xlm_roberta.modeling_xlm_roberta import XLMRobertaLayer
+
+LAYERS = {"bert": BertLayer, "xlm-roberta": XLMRobertaLayer}
+
+
+class VocabularyHead(nn.Module):
+    """The masked-LM head without its own output matrix: (N, H) states to (N, H) states that meet the embeddings."""
+
+    def __init__(self, config: PreTrainedConfig):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = ACT2FN["gelu" if config.model_type == "xlm-roberta" else config.hidden_act]
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, states: Tensor) -> Tensor:
+        """(N, H) to (N, H)."""
+        return self.norm(self.activation(self.dense(states)))
+
+    @torch.no_grad()
+    def copy_masked_lm(self, model: PreTrainedModel) -> None:
+        """Take over the head of a `BertForMaskedLM` or `XLMRobertaForMaskedLM`."""
+        head = model.cls.predictions.transform if hasattr(model, "cls") else model.lm_head
+        self.dense.load_state_dict(head.dense.state_dict())
+        self.norm.load_state_dict((head.LayerNorm if hasattr(head, "LayerNorm") else head.layer_norm).state_dict())
+        self.bias.copy_(model.get_output_embeddings().bias)
+
+
+class RtlHead(nn.Module):
+    """K transformer layers over a sentence's token states and placeholders for its translation.
+
+    The placeholders carry embeddings of their own (position, segment, language where asked), applied once. They are the
+    same for every pair, so the first layer projects them once a batch; the last layer is computed at target positions
+    only, its feed-forward part at the real ones only.
+
+    Args:
+        config: of the encoder.
+        layers: K.
+        languages: number of language embeddings, 0 for none.
+    """
+
+    def __init__(self, config: PreTrainedConfig, layers: int = 2, languages: int = 0):
+        super().__init__()
+        if config.model_type not in LAYERS:
+            raise ValueError(
+                f"an RTL head needs an encoder of type {' or '.join(LAYERS)}, not {config.model_type!r}; "
+                "objective='tr' works with any."
+            )
+        size = config.hidden_size
+        self.heads, self.attention_dropout = config.num_attention_heads, config.attention_probs_dropout_prob
+        self.layers = nn.ModuleList(LAYERS[config.model_type](config) for _ in range(layers))
+        self.mask_embedding = nn.Parameter(torch.zeros(size))
+        self.segment_embedding = nn.Parameter(torch.zeros(size))
+        # XLM-R counts positions from padding_idx + 1.
+        self.offset = config.pad_token_id + 1 if config.model_type == "xlm-roberta" else 0
+        self.position_embeddings = nn.Parameter(torch.zeros(config.max_position_embeddings - self.offset, size))
+        self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
+        self.language_embeddings = nn.Parameter(torch.zeros(languages, size)) if languages else None
+
+    @torch.no_grad()
+    def copy_encoder(self, encoder: PreTrainedModel, mask_token_id: int) -> None:
+        """Start from the encoder: its last K layers and its embeddings of position, segment and [MASK]."""
+        for own, layer in zip(self.layers, encoder.encoder.layer[-len(self.layers) :]):
+            own.load_state_dict(layer.state_dict())
+        embeddings = encoder.embeddings
+        self.mask_embedding.copy_(embeddings.word_embeddings.weight[mask_token_id])
+        self.segment_embedding.copy_(embeddings.token_type_embeddings.weight[-1])
+        self.position_embeddings.copy_(embeddings.position_embeddings.weight[self.offset :])
+        self.norm.load_state_dict(embeddings.LayerNorm.state_dict())
+
+    def forward(
+        self,
+        states: Tensor,
+        mask: Tensor,
+        target_mask: Tensor,
+        *,
+        shown: Tensor | None = None,
+        target_states: Tensor | None = None,
+        languages: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """States at the real target positions, row by row.
+
+        Args:
+            states: (B, S, H) token states of the given sentences, CLS first; padding on the right.
+            mask: (B, S), 1 at real tokens.
+            target_mask: (B, T), 1 at real tokens of the sentences to predict, CLS first.
+            shown: (B, T) bool, positions whose true state is given (rho < 1); they are computed like the others.
+            target_states: (B, T, H) encoder states of the targets, where `shown` is given.
+            languages: (B,) indices of the given and of the predicted sentence's language.
+
+        Returns:
+            (N, H), N = number of real target tokens without CLS.
+        """
+        states, mask, real = states[:, 1:], mask[:, 1:].bool(), target_mask[:, 1:].bool()
+        length = real.shape[1]
+        placeholders = self.mask_embedding + self.segment_embedding + self.position_embeddings[1 : length + 1]
+        if languages is not None and self.language_embeddings is not None:
+            states = states + self.language_embeddings[languages[0]][:, None]
+            placeholders = placeholders + self.language_embeddings[languages[1]][:, None]
+        target = self.norm(placeholders if placeholders.ndim == 3 else placeholders[None])
+        if shown is not None:
+            target = torch.where(shown[:, 1:, None], target_states[:, 1:], target)
+        attended = torch.cat([mask, real], dim=1)[:, None, None]
+        for layer in self.layers[:-1]:
+            states, target = self._layer(layer, states, target, attended)
+        return self._last_layer(self.layers[-1], states, target, attended, real)
+
+    def _layer(self, layer: nn.Module, states: Tensor, target: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
+        query, key, value = (_join(project(states), project(target)) for project in _projections(layer))
+        x = _after_attention(layer, self._attend(query, key, value, attended), _join(states, target))
+        return x[:, : states.shape[1]], x[:, states.shape[1] :]
+
+    def _last_layer(self, layer: nn.Module, states: Tensor, target: Tensor, attended: Tensor, real: Tensor) -> Tensor:
+        of_query, of_key, of_value = _projections(layer)
+        key, value = (_join(project(states), project(target)) for project in (of_key, of_value))
+        context = self._attend(of_query(target).expand(len(states), -1, -1), key, value, attended)
+        return _after_attention(layer, context[real], target.expand(len(states), -1, -1)[real])
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, attended: Tensor) -> Tensor:
+        split = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (query, key, value))
+        dropout = self.attention_dropout if self.training else 0.0
+        context = F.scaled_dot_product_attention(*split, attn_mask=attended, dropout_p=dropout)
+        return context.transpose(1, 2).flatten(2)
+
+
+def _join(states: Tensor, target: Tensor) -> Tensor:
+    """(B, S, H) and (B or 1, T, H) to (B, S + T, H)."""
+    return torch.cat([states, target.expand(len(states), -1, -1)], dim=1)
+
+
+def _projections(layer: nn.Module) -> tuple[nn.Module, nn.Module, nn.Module]:
+    attention = layer.attention.self
+    return attention.query, attention.key, attention.value
+
+
+def _after_attention(layer: nn.Module, context: Tensor, states: Tensor) -> Tensor:
+    """The rest of a layer: output projection, feed-forward part, both with residual and norm."""
+    states = layer.attention.output(context, states)
+    return layer.output(layer.intermediate(states), states)
