@@ -1,5 +1,7 @@
 """The papers' loss equations, one pure function each; they take vectors and know nothing of models."""
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -62,44 +64,45 @@ def vocabulary_cross_entropy(
     Returns:
         Scalar sum over N, in nats; no second derivative.
     """
-    return _VocabularyCrossEntropy.apply(states, weight, bias, target, chunk)
+    return _VocabularyCrossEntropy.apply(states, weight, bias, target, chunk, torch.is_grad_enabled())
 
 
 class _VocabularyCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states: Tensor, weight: Tensor, bias: Tensor, target: Tensor, chunk: int) -> Tensor:
+    def forward(ctx, states: Tensor, weight: Tensor, bias: Tensor, target: Tensor, chunk: int, learn: bool) -> Tensor:
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         with torch.autocast(device, enabled=False):
             x, w = states.to(dtype), weight.to(dtype)
             precise = torch.promote_types(dtype, torch.float32)
-            wanted = any(ctx.needs_input_grad[:3])
-            of_x = torch.empty_like(x) if wanted else None
-            of_w = torch.zeros_like(weight) if wanted else None
-            of_bias = torch.zeros_like(bias) if wanted else None
+            of_x = torch.empty_like(x) if learn else None
+            of_bias = torch.zeros_like(bias) if learn else None
+            of_w = torch.zeros_like(weight) if learn and ctx.needs_input_grad[1] else None
             loss = torch.zeros((), dtype=precise, device=x.device)
             for start in range(0, len(x), chunk):
                 part, gold = x[start : start + chunk], target[start : start + chunk, None]
                 logits = torch.addmm(bias.to(dtype), part, w.T).to(precise)
                 log_sum = logits.logsumexp(1, keepdim=True)
                 loss += (log_sum - logits.gather(1, gold)).sum()
-                if wanted:
-                    slope = logits.sub_(log_sum).exp_()
-                    slope.scatter_add_(1, gold, torch.full_like(log_sum, -1.0))
-                    of_bias += slope.sum(0)
-                    slope = slope.to(dtype)
-                    of_x[start : start + chunk] = slope @ w
-                    of_w = of_w.addmm_(slope.T, part) if dtype == of_w.dtype else of_w.add_(slope.T @ part)
-        ctx.types = states.dtype
-        if wanted:
-            ctx.save_for_backward(of_x, of_w, of_bias)
+                if not learn:
+                    continue
+                slope = logits.sub_(log_sum).exp_()
+                slope.scatter_add_(1, gold, torch.full_like(log_sum, -1.0))
+                of_bias += slope.sum(0)
+                slope = slope.to(dtype)
+                of_x[start : start + chunk] = slope @ w
+                if of_w is not None:
+                    of_w.addmm_(slope.T, part) if dtype == of_w.dtype else of_w.add_(slope.T @ part)
+        ctx.type = states.dtype
+        if learn:
+            ctx.save_for_backward(of_x, of_bias, *([] if of_w is None else [of_w]))
         return loss
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, scale: Tensor):
-        of_x, of_w, of_bias = ctx.saved_tensors
-        return of_x.mul_(scale).to(ctx.types), of_w.mul_(scale), of_bias.mul_(scale), None, None
+        of_x, of_bias, *of_w = (slope.mul_(scale) for slope in ctx.saved_tensors)  # in place: good for one pass
+        return of_x.to(ctx.type), of_w[0] if of_w else None, of_bias, None, None, None
 
 
 def translation_ranking_loss(source: Tensor, target: Tensor, temperature: float = 0.05, margin: float = 0.0) -> Tensor:
@@ -157,7 +160,9 @@ _SPLIT_COSINES = (
 SPLIT_LOSSES = ("mean", "lang", "cross", "sep")
 
 
-def split_losses(pooled: Tensor, meaning: Tensor, has_partner: Tensor | None = None, *, both_sides: bool = False) -> Tensor:
+def split_losses(
+    pooled: Tensor, meaning: Tensor, has_partner: Tensor | None = None, *, both_sides: bool = False
+) -> Tensor:
     """The four terms of the meaning/language split (Nonomura et al., eqs. 1-4), averaged over the pairs.
 
     All cosines are read off the small Gram matrices of each pair's four parts and its partner's, so the vectors are
@@ -182,10 +187,67 @@ class _SplitLosses(torch.autograd.Function):
     @staticmethod
     def forward(ctx, pooled: Tensor, meaning: Tensor, has_partner: Tensor, both_sides: bool) -> Tensor:
         rows, _, size = meaning.shape
-        dtype = torch.promote_types(meaning.dtype, torch.float32)  # under autocast the meaning part comes in bfloat16
-        parts = torch.zeros(rows + 2, 4, size, dtype=dtype, device=meaning.device)  # a row of zeros at either end
-        parts[1:-1, :2] = meaning
-        torch.sub(pooled, parts[1:-1, :2], out=parts[1:-1, 2:]) if pooled.dtype == dtype else parts[1:-1, 2:].copy_(
-            pooled - meaning
-        )
-        return parts
+        dtype = torch.promote_types(meaning.dtype, torch.float32)  # autocast gives the meaning part in bfloat16
+        with torch.autocast(meaning.device.type, enabled=False):
+            parts = torch.empty(rows + 2, 4, size, dtype=dtype, device=meaning.device)  # mx my lx ly of every row
+            parts[0] = parts[-1] = 0
+            parts[1:-1, :2] = meaning
+            torch.sub(pooled.to(dtype), parts[1:-1, :2], out=parts[1:-1, 2:])
+            pair_and_partner = parts.as_strided((rows, 8, size), (4 * size, size, 1), 4 * size)
+            products = torch.bmm(parts[1:-1], pair_and_partner.mT)
+            own, across = products[..., :4].flatten(1), products[:-1, :, 4:].flatten(1)
+            grams = torch.cat([own[:-1], across, own[1:]], dim=1)
+            with torch.enable_grad():  # a few numbers a row: plain autograd from here to the terms
+                terms = _split_terms(grams.requires_grad_(), has_partner, both_sides)
+        ctx.save_for_backward(parts, grams, terms)
+        ctx.meaning_dtype = meaning.dtype
+        return terms.detach()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, of_terms: Tensor):
+        parts, grams, terms = ctx.saved_tensors
+        (of_grams,) = torch.autograd.grad(terms, grams, of_terms)
+        rows, size = len(parts) - 2, parts.shape[2]
+        own, across, partner = of_grams.view(rows - 1, 3, 4, 4).unbind(1)
+        # What each part of row r takes from the parts of rows r - 1, r and r + 1.
+        factors = parts.new_zeros(rows, 4, 12)
+        factors[1:, :, :4] = across.mT
+        factors[:-1, :, 4:8] = own + own.mT
+        factors[1:, :, 4:8] += partner + partner.mT
+        factors[:-1, :, 8:] = across
+        window = parts.as_strided((rows, 12, size), (4 * size, size, 1), 0)
+        of_meaning = torch.bmm(factors[:, :2] - factors[:, 2:], window)  # language = pooled - meaning
+        of_pooled = torch.bmm(factors[:, 2:], window) if ctx.needs_input_grad[0] else None
+        return of_pooled, of_meaning.to(ctx.meaning_dtype), None, None
+
+
+def _split_terms(grams: Tensor, has_partner: Tensor, both_sides: bool) -> Tensor:
+    """(4,) mean terms from the (R, 48) inner products: own with own parts, own with partner's, partner's own."""
+    product, left, right = (grams @ _cosine_table(grams.device).to(grams.dtype)).unflatten(1, (3, -1)).unbind(1)
+    # As in torch.cosine_similarity, no norm counts as less than 1e-8.
+    cosine = product * left.clamp(min=1e-16).rsqrt() * right.clamp(min=1e-16).rsqrt()
+    c = cosine.unbind(1)
+    terms = torch.stack(
+        [
+            2 * (1 - c[0]) + F.relu(c[1] + c[2]),
+            2 - c[3] - c[4],
+            4 - c[5] - c[6] - c[7] - c[8],
+            F.relu(c[9]) + F.relu(c[10]) if both_sides else F.relu(c[9]),
+        ]
+    )
+    return (terms * has_partner).sum(1) / has_partner.sum().clamp(min=1)
+
+
+@functools.cache
+def _cosine_table(device: torch.device) -> Tensor:
+    """(48, 33) sums of the inner products that give u.v, u.u and v.v of each cosine of `_SPLIT_COSINES`."""
+    names = ("mx", "my", "lx", "ly", "mx'", "my'", "lx'", "ly'")
+    sides = torch.tensor([[[name in side.split() for name in names] for side in pair] for pair in _SPLIT_COSINES])
+    u, v = sides.float().unbind(1)
+    columns = []
+    for a, b in ((u, v), (u, u), (v, v)):
+        outer = a[:, :, None] * b[:, None, :]
+        across = outer[:, :4, 4:] + outer[:, 4:, :4].mT
+        columns.append(torch.cat([outer[:, :4, :4].flatten(1), across.flatten(1), outer[:, 4:, 4:].flatten(1)], dim=1))
+    return torch.cat(columns).T.contiguous().to(device)

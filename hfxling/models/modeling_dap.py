@@ -54,6 +54,23 @@ class DapTrainingOutput(ModelOutput):
     loss_tlm: Tensor | None = None
 
 
+@dataclass
+class BatchPart:
+    """What a chunk must know of the larger batch it belongs to.
+
+    Args:
+        source_slope: (B, D) gradient of the whole batch's ranking loss with respect to the chunk's source vectors.
+        target_slope: (B, D) the same of the target vectors.
+        rtl_tokens: `DapForPreTraining.rtl_tokens` of the whole batch.
+        share: of the batch's pairs.
+    """
+
+    source_slope: Tensor
+    target_slope: Tensor
+    rtl_tokens: Tensor
+    share: float
+
+
 class DapModel(PreTrainedModel):
     """The dual encoder: on disk a plain encoder with stock sentence-transformers modules beside it.
 
@@ -125,7 +142,6 @@ class DapForPreTraining(PreTrainedModel):
 
     config_class = DapConfig
     base_model_prefix = "dap"
-    main_input_name = "source"
 
     def __init__(self, config: DapConfig, encoder: PreTrainedModel | None = None):
         super().__init__(config)
@@ -201,8 +217,7 @@ class DapForPreTraining(PreTrainedModel):
         target: dict[str, Tensor],
         language: Tensor | None = None,
         gather: Callable[[Tensor], Tensor] | None = None,
-        ranking_slopes: tuple[Tensor, Tensor] | None = None,
-        rtl_tokens: Tensor | None = None,
+        part: "BatchPart | None" = None,
     ) -> DapTrainingOutput:
         """Losses of a batch of pairs; row i of source (the non-English side) translates row i of target.
 
@@ -211,26 +226,38 @@ class DapForPreTraining(PreTrainedModel):
             target: the same, (B, T).
             language: (B,) index of each source's language in `config.languages`; its first entry is the target's.
             gather: from this process' rows to all processes', its own first, with gradient (`training.distributed`).
-            ranking_slopes: gradients of the ranking loss with respect to both sides' sentence vectors, when this is one
-                chunk of a larger batch (gradient caching): `loss` then has the right gradient and no meaningful value.
-            rtl_tokens: number of tokens to predict in that larger batch, over all processes.
+            part: given when the pairs are one chunk of a larger batch (gradient caching). The chunks' gradients, and
+                their RTL and TLM losses, then add up to the batch's.
         """
         states, target_states, x, y = self.embed(source, target)
-        parts = {}
-        if ranking_slopes is None:
-            loss = parts["loss_tr"] = self.ranking_loss(x, y, gather)
+        losses = {}
+        if part is None:
+            loss = losses["loss_tr"] = self.ranking_loss(x, y, gather)
         else:
-            loss = (x * ranking_slopes[0]).sum() + (y * ranking_slopes[1]).sum()
+            loss = (x * part.source_slope).sum() + (y * part.target_slope).sum()
         if self.rtl is not None:
-            summed, count = self.rtl_loss(states, target_states, source, target, language)
-            counts = gather(count[None]) if gather and rtl_tokens is None else count[None]
-            world = len(counts)  # gradients are averaged over the processes: weigh this one's share back
-            parts["loss_rtl"] = summed * world / (counts.sum() if rtl_tokens is None else rtl_tokens).clamp(min=1)
-            loss = loss + self.config.rtl_weight * parts["loss_rtl"]
+            tokens = self.rtl_tokens(source, target, gather) if part is None else part.rtl_tokens
+            losses["loss_rtl"] = self.rtl_loss(states, target_states, source, target, language) / tokens
+            loss = loss + self.config.rtl_weight * losses["loss_rtl"]
         if self.with_tlm:
-            parts["loss_tlm"] = self.tlm_loss(source, target)
-            loss = loss + self.config.tlm_weight * parts["loss_tlm"]
-        return DapTrainingOutput(loss=loss, **parts)
+            losses["loss_tlm"] = self.tlm_loss(source, target) * (1 if part is None else part.share)
+            loss = loss + self.config.tlm_weight * losses["loss_tlm"]
+        return DapTrainingOutput(loss=loss, **losses)
+
+    def rtl_tokens(self, source: dict, target: dict, gather: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Tokens that RTL predicts in a batch, the mean over the processes (whose gradients are averaged)."""
+        jobs = self._rtl_jobs(source, target)
+        count = sum(self._hidden_counts(wanted["attention_mask"][rows]).sum() for _, wanted, rows in jobs)
+        return (gather(count[None]) if gather else count[None]).float().mean().clamp(min=1)
+
+    def _rtl_jobs(self, source, target) -> list[tuple]:
+        """(given side, side to predict, rows): the directions of Table 5; "both" alternates from row to row."""
+        rows = slice(None)
+        return {
+            "xx-en": [(source, target, rows)],
+            "en-xx": [(target, source, rows)],
+            "both": [(source, target, slice(0, None, 2)), (target, source, slice(1, None, 2))],
+        }[self.config.rtl_direction]
 
     def rtl_loss(
         self,
@@ -239,38 +266,32 @@ class DapForPreTraining(PreTrainedModel):
         source: dict[str, Tensor],
         target: dict[str, Tensor],
         language: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Summed cross-entropy of eq. 6 over the tokens to predict, and their number."""
-        forward, backward = (states, source), (target_states, target)
-        batch = torch.arange(len(states), device=states.device)
-        jobs = {"xx-en": [(forward, backward, batch)], "en-xx": [(backward, forward, batch)]}
-        jobs["both"] = [(forward, backward, batch[::2]), (backward, forward, batch[1::2])]
+    ) -> Tensor:
+        """Summed cross-entropy of eq. 6 over the tokens to predict."""
+        common = None if language is None else torch.zeros_like(language)
+        sides = (states, source, language), (target_states, target, common)
         found, labels = [], []
-        for (given, inputs), (true, wanted), rows in jobs[self.config.rtl_direction]:
-            if not len(rows):
+        for (given, inputs, from_language), (true, wanted, to_language), rows in self._rtl_jobs(*sides):
+            target_mask = wanted["attention_mask"][rows]
+            if not len(target_mask):
                 continue
-            mask, target_mask, ids = inputs["attention_mask"][rows], wanted["attention_mask"][rows], wanted["input_ids"]
-            languages = None
-            if language is not None and self.rtl.language_embeddings is not None:
-                common = torch.zeros_like(language)
-                pair = (language, common) if inputs is source else (common, language)
-                languages = (pair[0][rows], pair[1][rows])
             shown = self._shown(target_mask)
             outputs = self.rtl(
                 given[rows],
-                mask,
+                inputs["attention_mask"][rows],
                 target_mask,
                 shown=shown,
-                target_states=None if shown is None else true[rows],
-                languages=languages,
+                target_states=true[rows],
+                languages=None if language is None else (from_language[rows], to_language[rows]),
             )
             real = target_mask[:, 1:].bool()
-            kept = None if shown is None else ~shown[:, 1:][real]
-            found.append(outputs if kept is None else outputs[kept])
-            labels.append(ids[rows][:, 1:][real] if kept is None else ids[rows][:, 1:][real][kept])
-        return self._predict(torch.cat(found), torch.cat(labels), use_shortlist=True), torch.tensor(
-            sum(map(len, labels)), device=states.device
-        )
+            gold = wanted["input_ids"][rows][:, 1:][real]
+            if shown is not None:
+                hidden = ~shown[:, 1:][real]
+                outputs, gold = outputs[hidden], gold[hidden]
+            found.append(outputs)
+            labels.append(gold)
+        return self._predict(torch.cat(found), torch.cat(labels), use_shortlist=True)
 
     def tlm_loss(self, source: dict[str, Tensor], target: dict[str, Tensor]) -> Tensor:
         """Masked prediction on the concatenated pair (Conneau and Lample 2019), an extra pass through the encoder."""
@@ -298,13 +319,18 @@ class DapForPreTraining(PreTrainedModel):
                 raise ValueError("a token to be predicted is not in the shortlist: build it from all training text.")
         return vocabulary_cross_entropy(self.vocabulary(states), weight, bias, labels)
 
-    def _shown(self, target_mask: Tensor) -> Tensor | None:
-        """Target positions whose true state is given; at least one a sentence stays hidden."""
+    def _hidden_counts(self, mask: Tensor) -> Tensor:
+        """How many tokens of each sentence are reconstructed: rho of them, but at least one."""
+        real = mask.sum(1) - 1  # without CLS
+        return (self.config.rtl_ratio * real).round().long().clamp(min=1).minimum(real)
+
+    def _shown(self, mask: Tensor) -> Tensor | None:
+        """(B, T) target positions whose true state is given, drawn at random; None where all are reconstructed."""
         if self.config.rtl_ratio == 1:
             return None
-        real = target_mask.bool() & (torch.arange(target_mask.shape[1], device=target_mask.device) > 0)
-        draw = torch.rand(target_mask.shape, device=target_mask.device).masked_fill(~real, 2.0)
-        return real & (draw >= self.config.rtl_ratio) & (draw > draw.min(1, keepdim=True).values)
+        real = mask.bool() & (torch.arange(mask.shape[1], device=mask.device) > 0)
+        rank = torch.rand(mask.shape, device=mask.device).masked_fill(~real, 2.0).argsort(1).argsort(1)
+        return real & (rank >= self._hidden_counts(mask)[:, None])
 
     def _init_weights(self, module: nn.Module) -> None:
         """What `from_encoder` does not overwrite keeps torch's own initialisation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +64,7 @@ class FrozenEncoder:
                 raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
         self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
         self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
-        self.tokens_per_batch = tokens_per_batch or (TOKENS_ON_CPU if self.device == "cpu" else TOKENS_ON_GPU)
+        self.tokens_per_batch = tokens_per_batch or tokens_on(self.device)
         self.name, self.dtype = str(name), dtype
         self.revision = getattr(self.model.config, "_commit_hash", None) or _folder_fingerprint(name)
 
@@ -78,13 +78,9 @@ class FrozenEncoder:
         """(N, views, H) float32 vectors, in the texts' order."""
         if not len(texts):
             return np.empty((0, len(self.views), self.hidden_size), np.float32)
+        vectors = np.empty((len(texts), len(self.views), self.hidden_size), np.float32)
         encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, return_attention_mask=False)
-        ids = encoded["input_ids"]
-        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-        vectors = np.empty((len(ids), len(self.views), self.hidden_size), np.float32)
-        for rows in _batches(order, ids, self.tokens_per_batch):
-            batch = self.tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt").to(self.device)
-            inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+        for rows, inputs in length_sorted(self.tokenizer, encoded["input_ids"], self.device, self.tokens_per_batch):
             vectors[rows] = self._read(inputs).cpu().numpy()
         return vectors
 
@@ -107,6 +103,21 @@ class FrozenEncoder:
         }
         shape = (len(self.views), self.hidden_size)
         return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
+
+
+def tokens_on(device: str | torch.device) -> int:
+    """Padded tokens of one pass that suit the device."""
+    return TOKENS_ON_CPU if torch.device(device).type == "cpu" else TOKENS_ON_GPU
+
+
+def length_sorted(
+    tokenizer, ids: Sequence[list[int]], device: str | torch.device, tokens_per_batch: int | None = None, **padding
+) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+    """Token ids as encoder inputs in batches of like length: (positions in `ids`, input_ids and attention_mask)."""
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    for rows in _batches(order, ids, tokens_per_batch or tokens_on(device)):
+        batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", **padding).to(device)
+        yield rows, {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
 
 
 def token_limit(tokenizer, config, max_length: int | None = None) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from transformers import Trainer
@@ -33,10 +33,14 @@ class XlingTrainer(Trainer):
         """The module's own loss; its parts are remembered until the next log line."""
         outputs = model(**inputs)
         if model.training:
-            for name, value in outputs.items():
-                if name.startswith("loss_"):
-                    self._parts[name].append(value.detach())
+            self.remember(outputs)
         return (outputs["loss"], outputs) if return_outputs else outputs["loss"]
+
+    def remember(self, outputs: Mapping[str, torch.Tensor]) -> None:
+        """Keep the loss parts for the next log line."""
+        for name, value in outputs.items():
+            if name.startswith("loss_"):
+                self._parts[name].append(value.detach())
 
     def log(self, logs: dict[str, float], *args, **kwargs) -> None:
         """Add the mean of every loss part since the last line."""

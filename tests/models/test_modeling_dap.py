@@ -186,11 +186,13 @@ def test_reconstruction_ratio_shows_states_and_counts_the_hidden_tokens_only():
     assert not shown[:, 0].any()
     assert not (shown & ~real).any()
     assert (real[:, 1:] & ~shown[:, 1:]).any(1).all()
-    torch.manual_seed(5)
-    shown = model._shown(target["attention_mask"])
-    torch.manual_seed(5)
-    _, count = model.rtl_loss(*model.embed(source, target)[:2], source, target)
-    assert count == (real & ~shown)[:, 1:].sum()
+    hidden = (real & ~shown)[:, 1:].sum(1)
+    assert torch.equal(hidden, (0.4 * (real.sum(1) - 1)).round().long().clamp(min=1))
+    assert model.rtl_tokens(source, target) == hidden.sum()
+    seen = {}
+    model._predict = lambda states, labels, use_shortlist: seen.update(n=len(labels)) or states.sum()
+    model(source, target)
+    assert seen["n"] == hidden.sum()
     assert build(rtl_ratio=1.0)._shown(target["attention_mask"]) is None
 
 
