@@ -1,22 +1,18 @@
-"""A study of the siamese method: one row a setting, the paper's figures beside ours.
+"""A study: one row a setting, the paper's figures beside ours.
 
 python recipes/study.py --config recipes/configs/siamese_study_layers.yaml --base_model ... [--key value ...]
 
-The configuration's `study` entry holds name, title, seeds and rows; a row has a label, the keys it sets, the paper's
-P@1 and P@5 where there are any, and may ask for a `fraction` of the training pairs or test on `paragraphs`. All other
-keys are those of recipes/siamese.py.
+The configuration's `study` entry holds name, title, method, seeds and rows; a row has a label, the keys it sets and the
+paper's figures where there are any. All other keys are those of the method's recipe. A row of the siamese method may
+also ask for a `fraction` of the training pairs or test on `paragraphs`.
 """
 
-import difflib
 import json
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 
 import numpy as np
-import yaml
 from transformers import AutoConfig, TrainingArguments
 
 from hfxling.data.documents import join_paragraphs
@@ -24,10 +20,9 @@ from hfxling.evaluation.learning_curve import forecast
 from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.evaluation.retrieval import Ranking, ranking_results
 from hfxling.evaluation.significance import bootstrap_interval, paired_test
-from hfxling.training.arguments import as_tokens, parse_arguments, resolved, run_recipe
+from hfxling.training.arguments import resolved, run_recipe
 from hfxling.training.corpus import Corpus, CorpusArguments, load_corpus
 from hfxling.training.siamese import (
-    TRAINING_DEFAULTS,
     PairVectors,
     SiameseArguments,
     encode_corpus,
@@ -36,8 +31,8 @@ from hfxling.training.siamese import (
     one_line_where_missing,
     rank_head,
 )
+from hfxling.training.study import StudyArguments, read_study, row_settings, run_study
 
-ROW_KEYS = ("label", "set", "paper", "fraction", "paragraphs")
 # What decides the text and the vectors of a row, its layer and pooling apart.
 SOURCE_KEYS = (
     *CorpusArguments.__dataclass_fields__,
@@ -45,26 +40,16 @@ SOURCE_KEYS = (
 )
 
 
-MODEL_KEYS = SiameseArguments.__dataclass_fields__ | TrainingArguments.__dataclass_fields__
-
-
-@dataclass
-class StudyArguments:
-    name: str = field(metadata={"help": "of the results file"})
-    title: str = field(metadata={"help": "what is studied, with the paper's table"})
-    rows: str = field(metadata={"help": "JSON list of {label, set, paper, fraction, paragraphs}"})
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "runs of every row"})
-    results_dir: str = field(default="results", metadata={"help": "where NAME.json is written"})
-
-
 def main(argv: list[str] | None = None) -> list[EvalResult]:
     study, rows, base, command_line = read_study(list(sys.argv[1:] if argv is None else argv))
-    settings = [
-        parse_arguments(
-            (SiameseArguments, TrainingArguments), command_line + as_tokens(row.get("set") or {}), defaults=base
-        )
-        for row in rows
-    ]
+    if study.method == "siamese":
+        return run_siamese(study, rows, base, command_line)
+    return run_study(study, rows, base, command_line)
+
+
+def run_siamese(study: StudyArguments, rows: list[dict], base: dict, command_line: list[str]) -> list[EvalResult]:
+    """A study of heads: every layer's vectors come from one pass of the encoder."""
+    settings = row_settings(rows, base, command_line, "siamese")
     kept = [(row, *arguments) for row, arguments in zip(rows, settings) if has_layer(arguments[0])]
     if not kept:
         raise ValueError(f"study {study.name}: the encoder has none of the layers that the rows name.")
@@ -85,47 +70,6 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     write_results(path, results, recipe="recipes/study.py", settings=resolved(*settings[0]), extra=about)
     report(study, rows, table, results)
     return results
-
-
-def read_study(argv: list[str]) -> tuple[StudyArguments, list[dict], dict, list[str]]:
-    """The study, its rows, the other keys of its configuration, and what is left of the command line."""
-    argv = [part for word in argv for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
-    if "--config" not in argv[:-1]:
-        raise ValueError("give --config recipes/configs/siamese_study_NAME.yaml.")
-    at = argv.index("--config")
-    path, rest = Path(argv[at + 1]), argv[:at] + argv[at + 2 :]
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such configuration; the studies are in recipes/configs/.")
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not valid YAML ({error}).") from None
-    study = content.pop("study", None) if isinstance(content, dict) else None
-    if not isinstance(study, dict) or not isinstance(study.get("rows"), list):
-        raise ValueError(f"{path}: has no 'study' entry with rows; to train one model use recipes/siamese.py.")
-    check_keys(study, StudyArguments.__dataclass_fields__, f"{path}, study")
-    check_keys(content, MODEL_KEYS, str(path))
-    own, other = [], []
-    for i, word in enumerate(rest):  # the study's own keys may be given on the command line, too
-        named = next((w for w in reversed(rest[: i + 1]) if w.startswith("--")), "")
-        (own if named[2:].split("=")[0] in StudyArguments.__dataclass_fields__ else other).append(word)
-    study["rows"] = json.dumps(study["rows"])
-    (parsed,) = parse_arguments((StudyArguments,), own, defaults=study)
-    rows = json.loads(parsed.rows)
-    for number, row in enumerate(rows, 1):
-        check_keys(row, ROW_KEYS, f"{path}, row {number}")
-        check_keys(row.get("set") or {}, MODEL_KEYS, f"{path}, row {number}")
-    if len({row.get("label") for row in rows} - {None}) < len(rows):
-        raise ValueError(f"{path}: every row needs a label of its own.")
-    return parsed, rows, TRAINING_DEFAULTS | {"output_dir": "outputs/study", "save_strategy": "no"} | content, other
-
-
-def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Refuse an unknown key and name the nearest known one."""
-    for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)
-            raise ValueError(f"unknown key {key!r} in {where}; the nearest known one is {near[0]!r}.")
 
 
 def has_layer(args: SiameseArguments) -> bool:

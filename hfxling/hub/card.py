@@ -33,6 +33,14 @@ CITATIONS = {
   year = {2023},
   doi = {10.1145/3589341},
 }""",
+    "dap": """@inproceedings{li2023dual,
+  title = {Dual-Alignment Pre-training for Cross-lingual Sentence Embedding},
+  author = {Li, Ziheng and Huang, Shaohan and Zhang, Zihan and Deng, Zhi-Hong and Lou, Qiang and Huang, Haizhen
+            and Jiao, Jian and Wei, Furu and Deng, Weiwei and Zhang, Qi},
+  booktitle = {Proceedings of the 61st Annual Meeting of the Association for Computational Linguistics},
+  year = {2023},
+  eprint = {2305.09148},
+}""",
 }
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss"})
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")

@@ -131,6 +131,9 @@ class SiameseArguments(CorpusArguments):
         }
 
 
+ARGUMENTS = SiameseArguments  # for studies
+
+
 @dataclass
 class PairVectors:
     """Frozen vectors of a corpus: (N, H) arrays, rows aligned."""

@@ -1,0 +1,176 @@
+"""Studies: one configuration, a run for every row and seed, one results file and one table.
+
+A method's module under `hfxling.training` takes part by three names: `ARGUMENTS` (its dataclass), `TRAINING_DEFAULTS`,
+and `study_row(args, training_args, cache) -> list[EvalResult]`, which measures before and after one training run and
+keeps in `cache` (a dict) what the next run can use again.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import yaml
+from transformers import TrainingArguments
+
+from hfxling.evaluation.results import EvalResult, format_table, write_results
+
+from .arguments import as_tokens, parse_arguments, resolved
+
+METHODS = ("siamese", "dap", "disentangler", "aligner")
+ROW_KEYS = ("label", "set", "paper", "fraction", "paragraphs")
+
+
+@dataclass
+class StudyArguments:
+    """The `study` entry of a configuration."""
+
+    name: str = field(metadata={"help": "of the results file"})
+    title: str = field(metadata={"help": "what is studied, with the paper's table"})
+    rows: str = field(metadata={"help": "JSON list of {label, set, paper, ...}"})
+    method: str = field(default="siamese", metadata={"help": f"one of {', '.join(METHODS)}"})
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "runs of every row"})
+    paper_columns: list[str] = field(default_factory=list, metadata={"help": "what the rows' paper figures are"})
+    results_dir: str = field(default="results", metadata={"help": "where NAME.json is written"})
+
+
+def read_study(argv: list[str]) -> tuple[StudyArguments, list[dict], dict, list[str]]:
+    """The study, its rows, the other keys of its configuration, and what is left of the command line.
+
+    Raises:
+        FileNotFoundError: no such configuration.
+        ValueError: a broken or unknown key, rows without labels of their own.
+    """
+    argv = [part for word in argv for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
+    if "--config" not in argv[:-1]:
+        raise ValueError("give --config recipes/configs/METHOD_study_NAME.yaml.")
+    at = argv.index("--config")
+    path, rest = Path(argv[at + 1]), argv[:at] + argv[at + 2 :]
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such configuration; the studies are in recipes/configs/.")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not valid YAML ({error}).") from None
+    entry = content.pop("study", None) if isinstance(content, dict) else None
+    if not isinstance(entry, dict) or not isinstance(entry.get("rows"), list):
+        raise ValueError(f"{path}: has no 'study' entry with rows; to train one model use the method's own recipe.")
+    check_keys(entry, StudyArguments.__dataclass_fields__, f"{path}, study")
+    own, other = [], []
+    for i, word in enumerate(rest):  # the study's own keys may be given on the command line, too
+        named = next((w for w in reversed(rest[: i + 1]) if w.startswith("--")), "")
+        (own if named[2:].split("=")[0] in StudyArguments.__dataclass_fields__ else other).append(word)
+    entry["rows"] = json.dumps(entry["rows"])
+    (study,) = parse_arguments((StudyArguments,), own, defaults=entry)
+    if study.method not in METHODS:
+        raise ValueError(f"{path}: method {study.method!r} is not one of {', '.join(METHODS)}.")
+    rows, known = json.loads(study.rows), model_keys(study.method)
+    check_keys(content, known, str(path))
+    for number, row in enumerate(rows, 1):
+        check_keys(row, ROW_KEYS, f"{path}, row {number}")
+        check_keys(row.get("set") or {}, known, f"{path}, row {number}")
+    if len({row.get("label") for row in rows} - {None}) < len(rows):
+        raise ValueError(f"{path}: every row needs a label of its own.")
+    defaults = method_module(study.method).TRAINING_DEFAULTS
+    return study, rows, defaults | {"output_dir": "outputs/study", "save_strategy": "no"} | content, other
+
+
+def method_module(method: str) -> ModuleType:
+    """The module that takes part in studies for a method."""
+    return import_module(f"hfxling.training.{method}")
+
+
+def model_keys(method: str) -> set[str]:
+    """All keys that a row may set."""
+    return {f.name for f in (*fields(method_module(method).ARGUMENTS), *fields(TrainingArguments))}
+
+
+def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse an unknown key and name the nearest known one."""
+    for key in given:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), list(known), n=1, cutoff=0.0)
+            raise ValueError(f"unknown key {key!r} in {where}; the nearest known one is {near[0]!r}.")
+
+
+def row_settings(rows: Sequence[dict], base: dict, command_line: list[str], method: str) -> list[tuple]:
+    """(arguments, training arguments) of every row: the row's keys win over the command line, that over the file."""
+    types = (method_module(method).ARGUMENTS, TrainingArguments)
+    return [parse_arguments(types, command_line + as_tokens(row.get("set") or {}), defaults=base) for row in rows]
+
+
+def run_study(study: StudyArguments, rows: list[dict], base: dict, command_line: list[str]) -> list[EvalResult]:
+    """Run every row with every seed, seed by seed; results/NAME.json is written anew after each run."""
+    module, settings = method_module(study.method), row_settings(rows, base, command_line, study.method)
+    path, cache = Path(study.results_dir) / f"{study.name}.json", {}
+    before: dict[tuple, EvalResult] = {}
+    after: list[EvalResult] = []
+    about = {"title": study.title, "rows": rows, "paper_columns": study.paper_columns}
+    for seed in study.seeds:
+        for row, (args, training_args) in zip(rows, settings):
+            training_args = copy.copy(training_args)
+            training_args.seed = seed
+            found = module.study_row(args, training_args, cache)
+            for result in found:
+                if result.settings.get("stage") == "before":  # the same for every run: listed once
+                    before.setdefault(_place(result), result)
+                else:
+                    labelled = result.settings | {"stage": "after", "row": row["label"]}
+                    after.append(replace(result, seed=seed, settings=labelled))
+            kept = [*before.values(), *after]
+            write_results(path, kept, recipe="recipes/study.py", settings=resolved(*settings[0]), extra=about)
+            sys.stderr.write(f"{study.name}: seed {seed}, {row['label']} done\n")
+    results = [*before.values(), *after]
+    header, table = study_table(results, rows, study.paper_columns)
+    sys.stdout.write(f"\n{study.title}\n\n{format_table(header, table)}\n\n")
+    figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
+    last = {"name": study.name, "figures": figures, "settings": {"seeds": study.seeds}}
+    sys.stdout.write(json.dumps(last, ensure_ascii=False) + "\n")
+    return results
+
+
+def study_table(results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequence[str]) -> tuple[list, list[list]]:
+    """Header and one line a row: mean over the seeds, with their standard deviation; the paper's figures last.
+
+    Columns are the test sets and metrics, or the averages alone where a test set has some.
+    """
+    averaged = {row.dataset for row in results if "avg" in row.metric}
+    shown = [row for row in results if row.dataset not in averaged or "avg" in row.metric]
+    columns = list(dict.fromkeys(_column(row) for row in shown))
+    cells: dict[tuple, list[float]] = {}
+    for row in shown:
+        cells.setdefault((row.settings.get("row", "no training"), _column(row)), []).append(row.value)
+    labels = ["no training"] * any(row.settings["stage"] == "before" for row in results)
+    labels += [row["label"] for row in rows]
+    figures = {row["label"]: row.get("paper") or [] for row in rows}
+    table = []
+    for label in labels:
+        found = [cells.get((label, column), []) for column in columns]
+        if any(found):
+            published = [*figures.get(label, []), *[None] * len(paper)][: len(paper)]
+            table.append([label, max(map(len, found)), *map(_mean, found), *published])
+    return ["", "seeds", *columns, *(f"paper {name}" for name in paper)], table
+
+
+def _mean(values: list[float]) -> str:
+    if not values:
+        return ""
+    digits = 1 if max(map(abs, values)) > 2 else 3  # percentages, or correlations
+    spread = f" ±{np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
+
+
+def _column(row: EvalResult) -> str:
+    return " ".join(filter(None, (row.dataset, row.metric, row.direction)))
+
+
+def _place(row: EvalResult) -> tuple:
+    return (row.dataset, row.direction, row.metric, row.model, json.dumps(row.settings, sort_keys=True))
