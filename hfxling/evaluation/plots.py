@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,37 @@ def scatter_before_after(
         axes.plot(*np.stack([source, target], 1).T, color="0.8", linewidth=0.4, zorder=1)
         axes.scatter(*source.T, s=9, label=languages[0], color="#d1495b", zorder=2)
         axes.scatter(*target.T, s=9, label=languages[1], color="#30638e", zorder=2)
+        axes.set(title=title, xticks=[], yticks=[])
+        axes.legend(loc="upper right")
+    with atomic_path(path) as scratch:
+        figure.savefig(scratch, format="png", dpi=120)
+
+
+def scatter_tokens(
+    path: str | Path,
+    stages: Mapping[str, tuple[Sequence[np.ndarray], Sequence[np.ndarray]]],
+    languages: Sequence[str],
+    *,
+    pairs: int = 100,
+) -> None:
+    """Write a PNG of token vectors by language, one panel a stage (DAP paper, Fig. 1: 100 sentence pairs).
+
+    Args:
+        path: of the PNG.
+        stages: title (e.g. "before", "after") -> source and target sides, each one (words, H) array a sentence; rows
+            that are not finite are left out.
+        languages: codes of the two sides, for the legend.
+        pairs: sentence pairs drawn at most.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5 * len(stages), 4.6), layout="constrained")
+    panels = figure.subplots(1, len(stages), squeeze=False)[0]
+    for axes, (title, sides) in zip(panels, stages.items()):
+        tokens = [np.concatenate(side[:pairs]) for side in sides]
+        projected = project_2d(*(side[np.isfinite(side).all(axis=1)] for side in tokens))
+        for points, language, color in zip(projected, languages, ("#d1495b", "#30638e")):
+            axes.scatter(*points.T, s=6, alpha=0.6, linewidths=0, label=language, color=color)
         axes.set(title=title, xticks=[], yticks=[])
         axes.legend(loc="upper right")
     with atomic_path(path) as scratch:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments, set_seed
 
 from hfxling.data.collators import PairCollator
 from hfxling.data.mixing import MixedBatches, StreamBatches, TokenLengths, batch_loader
+from hfxling.evaluation.results import EvalResult
 from hfxling.models.configuration_dap import DapConfig
 from hfxling.models.modeling_dap import BatchPart, DapForPreTraining, DapModel
 
 from .distributed import gather_rows
 from .frozen import length_sorted, position_limit, token_limit
-from .multi_corpus import MultiCorpus, MultiCorpusArguments
+from .held_out import HeldOut, HeldOutArguments, Rankings
+from .multi_corpus import MultiCorpus, MultiCorpusArguments, load_corpora
 from .trainer import XlingTrainer
 
 if TYPE_CHECKING:
@@ -45,7 +50,7 @@ _MODEL_FIELDS = (
 
 
 @dataclass
-class DapArguments(MultiCorpusArguments):
+class DapArguments(HeldOutArguments, MultiCorpusArguments):
     """The encoder, the objectives and how they are computed; the paper's values are the defaults."""
 
     base_model: str = field(default="google-bert/bert-base-multilingual-cased", metadata={"help": "Hub id or folder"})
@@ -68,9 +73,9 @@ class DapArguments(MultiCorpusArguments):
     chunk_size: int | None = field(
         default=None, metadata={"help": "gradient caching: pairs encoded at a time, of per_device_train_batch_size"}
     )
+    cache_dir: str = field(default="outputs/lengths", metadata={"help": "where the texts' lengths in tokens are kept"})
     lora: int = field(default=0, metadata={"help": "rank of LoRA adapters (0: train the whole encoder)"})
     lora_alpha: int = field(default=32, metadata={"help": "scale of the adapters"})
-    tatoeba: str | None = field(default=None, metadata={"help": "folder or Hub id of the Tatoeba test sets"})
 
     def __post_init__(self):
         super().__post_init__()
@@ -254,34 +259,104 @@ def mixed_batches(
         "world": world,
         "measure": TokenLengths(tokenizer, args.max_length),
     }
-    kind = StreamBatches if args.streaming else MixedBatches
-    return kind(corpus.train, corpus.weights(args), **settings)
+    if args.streaming:
+        return StreamBatches(corpus.train, corpus.weights(args), **settings)
+    return MixedBatches(corpus.train, corpus.weights(args), cache_dir=args.cache_dir, **settings)
 
 
 def train(
     args: DapArguments,
     training_args: TrainingArguments,
     corpus: MultiCorpus,
+    tokenizer: PreTrainedTokenizerBase,
     evaluators: Sequence = (),
 ) -> tuple[DapForPreTraining, DapTrainer]:
     """Train on the corpus; the model comes back in evaluation mode."""
-    tokenizer = AutoTokenizer.from_pretrained(args.base_model, revision=args.base_revision, trust_remote_code=False)
+    set_seed(training_args.seed)
     model = build_model(args, tokenizer, target_ids(args, tokenizer, corpus))
     max_length = token_limit(tokenizer, model.dap.encoder.config, args.max_length)
     positions = position_limit(model.dap.encoder.config)
     if "tlm" in args.objective and positions and 2 * max_length - 1 > positions:
         raise ValueError(f"max_length={max_length}: TLM joins both sides, and the encoder has {positions} positions.")
-    languages = args.common_first if model.config.languages else None
     trainer = DapTrainer(
         model,
         training_args,
         train_dataset=mixed_batches(args, training_args, tokenizer, corpus),
-        data_collator=PairCollator(tokenizer, max_length, languages=languages),
+        data_collator=PairCollator(tokenizer, max_length, languages=model.config.languages or None),
         chunk_size=args.chunk_size,
         evaluators=evaluators,
     )
+    begin = time.perf_counter(), time.process_time()
     trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    trainer.seconds, trainer.cpu_seconds = (
+        round(now - then, 1) for now, then in zip((time.perf_counter(), time.process_time()), begin)
+    )
     return model.eval(), trainer
+
+
+@dataclass
+class Prepared:
+    """What runs that differ in objective or seed only have in common."""
+
+    held_out: HeldOut
+    corpus: MultiCorpus
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int  # at inference
+    before: Rankings
+
+
+def prepare(args: DapArguments, device: str | torch.device = "cpu") -> Prepared:
+    """Read training and test text and rank the test text with the encoder as it is."""
+    held_out = HeldOut(args, args.languages, args.pivot)
+    corpus = load_corpora(args, held_out.guard())
+    hub_kwargs = {"revision": args.base_revision} if args.base_revision else {}
+    tokenizer = AutoTokenizer.from_pretrained(args.base_model, trust_remote_code=False, **hub_kwargs)
+    encoder = DapModel.from_pretrained(args.base_model, pooling=args.pooling, **hub_kwargs).to(device)
+    max_length = token_limit(tokenizer, encoder.encoder.config)
+    before = held_out.rank(SentenceEmbedder(encoder, tokenizer, max_length))
+    return Prepared(held_out, corpus, tokenizer, max_length, before)
+
+
+@dataclass
+class DapRun:
+    """What a run leaves: the model to publish, all that was measured, and how far training got."""
+
+    model: DapModel
+    results: list[EvalResult]
+    reached: dict
+
+
+def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared) -> DapRun:
+    """Train the encoder and test it on what the untrained one was tested on."""
+    held_out, before = prepared.held_out, prepared.before
+    fields = {"model": Path(args.base_model).name if Path(args.base_model).exists() else args.base_model}
+
+    def evaluate(model: DapForPreTraining) -> list[EvalResult]:
+        after = held_out.rank(SentenceEmbedder(model.dap, prepared.tokenizer, prepared.max_length))
+        settings = {"stage": "after", "objective": args.objective}
+        return held_out.results(after, before, seed=training_args.seed, settings=settings, **fields)
+
+    trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [evaluate])
+    reached = {"steps": trainer.state.global_step, "train_seconds": trainer.seconds, "train_cpu_s": trainer.cpu_seconds}
+    model = published_model(trained)
+    results = held_out.results(before, settings={"stage": "before"}, **fields)
+    return DapRun(model, results + evaluate(trained), reached)
+
+
+ARGUMENTS = DapArguments  # for studies
+
+
+def study_row(args: DapArguments, training_args: TrainingArguments, cache: dict) -> list[EvalResult]:
+    """One run of a study; text and the untrained encoder's rankings are shared."""
+    names = (*MultiCorpusArguments.__dataclass_fields__, *HeldOutArguments.__dataclass_fields__)
+    key = json.dumps([getattr(args, name) for name in (*names, "base_model", "base_revision", "pooling")])
+    if key not in cache:
+        cache[key] = prepare(args, training_args.device)
+    done = run(args, training_args, cache[key])
+    return [
+        replace(row, settings=row.settings | done.reached) if row.settings["stage"] == "after" else row
+        for row in done.results
+    ]
 
 
 class SentenceEmbedder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -183,22 +183,17 @@ class MultiCorpus:
             sizes = [report.used for report in self.reports]
         return mixing_weights(sizes, args.mixing, args.mixing_temperature)
 
-    def revision(self) -> str | None:
-        """Content hash of all texts; None of streams."""
-        if any(report.used is None for report in self.reports):
-            return None
-        digests = [content_hash(dataset["source"], dataset["target"]) for dataset in self.train]
-        return content_hash(self.languages, digests)
-
-    def card_entry(self, licence: str | None) -> dict:
-        """The training data as the card describes it: totals, and the languages one by one."""
-        entry = {"name": self.name, "languages": [asdict(report) for report in self.reports]}
-        if revision := self.revision():
-            dropped = {key: sum(report.dropped[key] for report in self.reports) for key in self.reports[0].dropped}
-            entry |= {"pairs": sum(report.used for report in self.reports), "revision": revision, "dropped": dropped}
-            if all(report.leaks is not None for report in self.reports):
-                entry["leaks"] = sum(report.leaks for report in self.reports)
-        return entry | ({"licence": licence} if licence else {})
+    def card_entries(self, licence: str | None) -> list[dict]:
+        """The training data as the card describes it, a language a line."""
+        entries = []
+        for dataset, report in zip(self.train, self.reports):
+            entry = {"name": f"{self.name}, {report.language}", "pairs": report.used or "streamed"}
+            if report.used is not None:
+                entry |= {"revision": content_hash(dataset["source"], dataset["target"]), "dropped": report.dropped}
+            if report.leaks is not None:
+                entry["leaks"] = report.leaks
+            entries.append(entry | ({"licence": licence} if licence else {}))
+        return entries
 
 
 def load_corpora(args: MultiCorpusArguments, tests: Mapping[str, Dataset] | None = None) -> MultiCorpus:

@@ -25,6 +25,9 @@ class XlingTrainer(Trainer):
 
     def __init__(self, *args, evaluators: Sequence[Evaluator] = (), **kwargs):
         super().__init__(*args, **kwargs)
+        # Losses here are means over the batch. The Trainer believes of a forward with **kwargs that it divides by
+        # num_items_in_batch itself, and would then not divide by the accumulation steps.
+        self.model_accepts_loss_kwargs = False
         self.evaluators = evaluators
         self.last_results: list[EvalResult] = []
         self._parts: dict[str, list[torch.Tensor]] = defaultdict(list)
@@ -55,9 +58,10 @@ class XlingTrainer(Trainer):
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix) if has_data else {}
         model = self.accelerator.unwrap_model(self.model).eval()
         self.last_results = [row for evaluator in self.evaluators for row in evaluator(model)]
-        for row in self.last_results:
-            name = "_".join(filter(None, (metric_key_prefix, row.dataset, row.direction, row.metric)))
-            metrics[name] = row.value
-        if self.last_results:
-            self.log({key: value for key, value in metrics.items() if not has_data or key not in metrics})
-        return metrics
+        rows = {
+            "_".join(filter(None, (metric_key_prefix, row.dataset, row.direction, row.metric))): row.value
+            for row in self.last_results
+        }
+        if rows:
+            self.log(rows)
+        return metrics | rows

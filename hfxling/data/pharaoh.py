@@ -1,0 +1,101 @@
+"""Word links as text: `i-j` (sure) and `ipj` (possible), 0-based positions of source and target word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hfxling.files import atomic_path
+
+from .readers import read_lines
+
+Link = tuple[int, int]
+
+_LINK = re.compile(r"(\d+)([-p])(\d+)")
+
+
+@dataclass(frozen=True)
+class AlignedPair:
+    """A sentence pair with gold links.
+
+    Attributes:
+        source: words.
+        target: words.
+        sure: links that annotators were sure of.
+        possible: all links, the sure ones among them.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+
+
+def parse_links(text: str, where: str = "links") -> tuple[frozenset[Link], frozenset[Link]]:
+    """Sure links, and all links, of a line such as "0-0 1p2".
+
+    Raises:
+        ValueError: a word that is no link, named with `where`.
+    """
+    sure, possible = set(), set()
+    for word in text.split():
+        match = _LINK.fullmatch(word)
+        if match is None:
+            raise ValueError(f"{where}: {word!r} is no link; write i-j (sure) or ipj (possible), counted from 0.")
+        link = int(match[1]), int(match[3])
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return frozenset(sure), frozenset(possible)
+
+
+def format_links(links: Iterable[Link]) -> str:
+    """Links as "0-0 1-2", sorted."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))
+
+
+def read_links(path: str | Path) -> list[tuple[frozenset[Link], frozenset[Link]]]:
+    """Sure and all links of every line of a Pharaoh file; an empty line is a pair without links.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not UTF-8, or a word that is no link, with file and line.
+    """
+    return [parse_links(text, f"{path}, line {number}") for number, text in read_lines(_existing(path))]
+
+
+def write_links(path: str | Path, links: Iterable[Iterable[Link]]) -> None:
+    """Write one line of links for each sentence pair, whole or not at all."""
+    with atomic_path(path) as scratch:
+        scratch.write_text("".join(f"{format_links(row)}\n" for row in links), encoding="utf-8")
+
+
+def read_aligned(path: str | Path) -> list[AlignedPair]:
+    """Read a table of source words TAB target words TAB links, words set apart by spaces.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: not three columns, a word that is no link, a link to a word that is not there, with file and line.
+    """
+    return [_aligned(text, f"{path}, line {number}") for number, text in read_lines(_existing(path))]
+
+
+def _aligned(text: str, where: str) -> AlignedPair:
+    cells = text.split("\t")
+    if len(cells) != 3:
+        raise ValueError(f"{where}: {len(cells)} columns; give source, target and links with tabs between them.")
+    source, target = tuple(cells[0].split()), tuple(cells[1].split())
+    sure, possible = parse_links(cells[2], where)
+    beyond = next(((i, j) for i, j in sorted(possible) if i >= len(source) or j >= len(target)), None)
+    if beyond is not None:
+        sizes = f"{len(source)} source and {len(target)} target words"
+        raise ValueError(f"{where}: link {beyond[0]}-{beyond[1]} does not fit {sizes}; links are counted from 0.")
+    return AlignedPair(source, target, sure, possible)
+
+
+def _existing(path: str | Path) -> str:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: no such file of word links; check the path.")
+    return str(path)

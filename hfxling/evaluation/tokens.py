@@ -1,0 +1,135 @@
+"""Do translated words lie close together? The token-alignment score over gold word links (paper of DAP, Fig. 1).
+
+A sentence pair scores the mean cosine of its linked words minus the mean cosine of its unlinked ones. The second mean
+is taken over all unlinked word pairs of the sentence pair: what random draws would tend to, without their noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from hfxling.data.pharaoh import AlignedPair
+
+from .results import EvalResult
+from .significance import bootstrap_interval, paired_test
+
+TokenStates = Callable[[list[list[str]]], list[np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class TokenScores:
+    """Mean cosines of every sentence pair.
+
+    Attributes:
+        linked: (N,) over the sure links; NaN where a pair has none.
+        unlinked: (N,) over word pairs that are neither sure nor possible links; NaN where there are none.
+    """
+
+    linked: np.ndarray
+    unlinked: np.ndarray
+
+    @property
+    def measured(self) -> np.ndarray:
+        """(N,) whether a pair has both."""
+        return np.isfinite(self.linked) & np.isfinite(self.unlinked)
+
+
+def sample_pairs(source_lang: str, target_lang: str, split: str = "test") -> list[AlignedPair]:
+    """The generated sentences of the embedded corpus with their gold links; no benchmark."""
+    from hfxling.data.sample import LANGUAGES, SPLITS, generate
+
+    for lang in (source_lang, target_lang):
+        if lang not in LANGUAGES:
+            raise ValueError(f"language {lang!r} is not in the sample corpus; choose from {', '.join(LANGUAGES)}.")
+    if split not in SPLITS:
+        raise ValueError(f"split={split!r}: the sample corpus has {', '.join(SPLITS)}.")
+    pairs = []
+    for sentence in generate(split, SPLITS[split]):
+        links = frozenset(sentence.links(source_lang, target_lang))
+        pairs.append(AlignedPair(sentence.words[source_lang], sentence.words[target_lang], links, links))
+    return pairs
+
+
+def token_scores(pairs: Sequence[AlignedPair], token_states: TokenStates) -> TokenScores:
+    """Score every pair by the vectors of its words.
+
+    Args:
+        pairs: with gold links (`hfxling.data.pharaoh.read_aligned`, `sample_pairs`).
+        token_states: lists of words -> one (words, H) array each, a NaN row for a word without a vector (cut off, or
+            no piece of its own): its cells count on neither side. Called once with all sentences, sources first.
+
+    Raises:
+        ValueError: arrays that do not fit the words.
+    """
+    sentences = [list(pair.source) for pair in pairs] + [list(pair.target) for pair in pairs]
+    states = token_states(sentences)
+    if len(states) != len(sentences):
+        raise ValueError(f"token_states gave {len(states)} arrays for {len(sentences)} sentences.")
+    for i, (words, shape) in enumerate(zip(sentences, map(np.shape, states))):
+        if len(shape) != 2 or shape[0] != len(words):
+            raise ValueError(f"token_states gave shape {shape} for sentence {i} of {len(words)} words.")
+    units = [_unit(array) for array in states]
+    means = [_pair_means(*row) for row in zip(pairs, units[: len(pairs)], units[len(pairs) :])]
+    return TokenScores(*np.array(means, dtype=np.float64).reshape(-1, 2).T)
+
+
+def token_results(
+    scores: TokenScores, *, direction: str, baseline: TokenScores | None = None, settings: dict | None = None, **fields
+) -> list[EvalResult]:
+    """Rows "linked cosine", "unlinked cosine" and their difference "token alignment", with 95% intervals over pairs.
+
+    Args:
+        scores: from `token_scores`.
+        direction: e.g. "zh->en".
+        baseline: another model's scores of the same pairs; the last row's settings then carry the paired test against
+            it as "paired". Its p-value against zero difference between linked and unlinked is "p_value".
+        settings: joined to every row's settings.
+        **fields: further `EvalResult` fields: dataset, split, revision, model, model_revision, seed.
+
+    Raises:
+        ValueError: no pair has both linked and unlinked words, or a baseline of another length.
+    """
+    kept = scores.measured
+    if baseline is not None:
+        if len(baseline.linked) != len(scores.linked):
+            raise ValueError(f"The baseline scores {len(baseline.linked)} pairs, the model {len(scores.linked)}.")
+        kept = kept & baseline.measured
+    if not kept.any():
+        raise ValueError(f"none of the {len(kept)} pairs has both linked and unlinked words; give text with links.")
+    about = dict(settings or {}) | ({"left_out": left_out} if (left_out := int((~kept).sum())) else {})
+    linked, unlinked = scores.linked[kept], scores.unlinked[kept]
+    last = about | {"p_value": paired_test(linked, unlinked).p_value}
+    if baseline is not None:
+        theirs = (baseline.linked - baseline.unlinked)[kept]
+        last["paired"] = asdict(paired_test(linked - unlinked, theirs))
+    rows = []
+    for metric, values, extra in (
+        ("linked cosine", linked, about),
+        ("unlinked cosine", unlinked, about),
+        ("token alignment", linked - unlinked, last),
+    ):
+        low, high = bootstrap_interval(values)
+        spread = {"unit": "", "low": low, "high": high, "settings": extra}
+        rows.append(EvalResult(metric, float(values.mean()), len(values), direction=direction, **spread, **fields))
+    return rows
+
+
+def _unit(states: np.ndarray) -> np.ndarray:
+    """Rows of length 1 in float64; NaN for a row of zeros."""
+    states = np.asarray(states, dtype=np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return states / np.linalg.norm(states, axis=1, keepdims=True)
+
+
+def _pair_means(pair: AlignedPair, source: np.ndarray, target: np.ndarray) -> tuple[float, float]:
+    """Mean cosine of the linked cells and of the unlinked ones; NaN where there are none."""
+    cosines = source @ target.T
+    kind = np.zeros(cosines.shape, np.int8)  # 0 unlinked, 1 sure, 2 possible
+    for links, name in ((pair.possible, 2), (pair.sure, 1)):
+        if links:
+            kind[tuple(zip(*links))] = name
+    kind[np.isnan(cosines)] = 2
+    return tuple(float(cells.mean()) if (cells := cosines[kind == name]).size else np.nan for name in (1, 0))

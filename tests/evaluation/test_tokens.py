@@ -1,0 +1,179 @@
+"""The token-alignment score against a slow loop, its reader, word vectors from pieces, and the picture."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import HIDDEN, tiny_encoder, tiny_tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from hfxling.data.pharaoh import AlignedPair
+from hfxling.evaluation.plots import scatter_tokens
+from hfxling.evaluation.significance import bootstrap_interval, paired_test
+from hfxling.evaluation.tokens import (
+    TokenScores,
+    sample_pairs,
+    token_results,
+    token_scores,
+)
+from hfxling.training.tokens import WordStates
+
+DATA = {"dataset": "made up", "split": "test"}
+
+
+def pair_of(source, target, sure, possible):
+    return AlignedPair(tuple(source), tuple(target), frozenset(sure), frozenset([*sure, *possible]))
+
+
+def random_pairs(count=12, seed=0):
+    rng, pairs = np.random.default_rng(seed), []
+    for _ in range(count):
+        n, m = rng.integers(2, 7, 2)
+        cells = [(int(i), int(j)) for i in range(n) for j in range(m)]
+        kinds = rng.choice(3, size=len(cells), p=[0.6, 0.25, 0.15])
+        links = [[cell for cell, kind in zip(cells, kinds) if kind == which] for which in (1, 2)]
+        pairs.append(pair_of([f"s{i}" for i in range(n)], [f"t{j}" for j in range(m)], *links))
+    return pairs
+
+
+def random_states(sentences, seed=1, size=5):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((len(words), size)).astype(np.float32) for words in sentences]
+
+
+def slow_scores(pairs, states):
+    linked, unlinked = [], []
+    for number, pair in enumerate(pairs):
+        source, target = states[number], states[len(pairs) + number]
+        found, others = [], []
+        for i, x in enumerate(source):
+            for j, y in enumerate(target):
+                if np.isnan(x).any() or np.isnan(y).any():
+                    continue
+                cosine = float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y)))
+                if (i, j) in pair.sure:
+                    found.append(cosine)
+                elif (i, j) not in pair.possible:
+                    others.append(cosine)
+        linked.append(sum(found) / len(found) if found else np.nan)
+        unlinked.append(sum(others) / len(others) if others else np.nan)
+    return linked, unlinked
+
+
+def test_scores_equal_the_slow_loop():
+    pairs = [*random_pairs(), pair_of(["a"], ["b"], [(0, 0)], []), pair_of(["a", "c"], ["b"], [], [(0, 0)])]
+    states = random_states([p.source for p in pairs] + [p.target for p in pairs])
+    states[3][0] = np.nan  # a word without a vector
+    calls = []
+
+    def token_states(sentences):
+        calls.append(sentences)
+        return states
+
+    scores = token_scores(pairs, token_states)
+    linked, unlinked = slow_scores(pairs, states)
+    np.testing.assert_allclose(scores.linked, linked, atol=1e-6)
+    np.testing.assert_allclose(scores.unlinked, unlinked, atol=1e-6)
+    assert calls == [[list(p.source) for p in pairs] + [list(p.target) for p in pairs]]
+    assert scores.measured.tolist() == [*[True] * 12, False, False]
+
+
+def test_rows_carry_means_intervals_and_tests():
+    rng = np.random.default_rng(0)
+    scores = TokenScores(rng.normal(0.6, 0.1, 40), rng.normal(0.2, 0.1, 40))
+    scores.linked[7] = np.nan
+    before = TokenScores(rng.normal(0.5, 0.1, 40), rng.normal(0.3, 0.1, 40))
+    rows = token_results(scores, direction="zh->en", baseline=before, settings={"stage": "after"}, **DATA)
+    kept = np.arange(40) != 7
+    gap = (scores.linked - scores.unlinked)[kept]
+    assert [row.metric for row in rows] == ["linked cosine", "unlinked cosine", "token alignment"]
+    assert [row.value for row in rows] == pytest.approx(
+        [scores.linked[kept].mean(), scores.unlinked[kept].mean(), gap.mean()]
+    )
+    assert (rows[2].low, rows[2].high) == bootstrap_interval(gap)
+    assert {(row.n, row.unit, row.direction) for row in rows} == {(39, "", "zh->en")}
+    assert all(row.settings["stage"] == "after" and row.settings["left_out"] == 1 for row in rows)
+    expected = paired_test(gap, (before.linked - before.unlinked)[kept])
+    assert rows[2].settings["paired"]["difference"] == pytest.approx(expected.difference)
+    assert rows[2].settings["p_value"] < 0.001
+
+
+@pytest.mark.parametrize(
+    ("states", "baseline", "part"),
+    [
+        ([np.zeros((2, 3)), np.zeros((2, 3))], None, "none of the 1 pairs"),
+        ([np.eye(2), np.eye(3)[:2, :2]], TokenScores(np.zeros(2), np.zeros(2)), "baseline scores 2 pairs"),
+        ([np.eye(2)], None, "1 arrays for 2 sentences"),
+        ([np.eye(3), np.eye(2)], None, "shape (3, 3) for sentence 0 of 2 words"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(states, baseline, part):
+    pair = pair_of(["a", "b"], ["c", "d"], [(0, 0)], [])
+    with pytest.raises(ValueError) as caught:
+        token_results(token_scores([pair], lambda _: states), direction="a->b", baseline=baseline, **DATA)
+    assert part in str(caught.value)
+
+
+def test_the_sample_comes_with_links_inside_its_sentences():
+    pairs = sample_pairs("zh", "vi")
+    assert len(pairs) == 328
+    assert all(i < len(pair.source) and j < len(pair.target) for pair in pairs for i, j in pair.sure)
+    assert np.mean([len(pair.sure) for pair in pairs]) > 3
+    with pytest.raises(ValueError, match="valid"):
+        sample_pairs("zh", "vi", "valid")
+
+
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta", "mt5"])
+@pytest.mark.parametrize("layer", [None, 1])
+def test_word_vectors_are_the_means_of_their_pieces(kind, layer):
+    model, tokenizer = tiny_encoder(kind), tiny_tokenizer()
+    sentences = [["I", "love", "apples"], ["我", "爱", "苹果", "今天", "下雨"], ["no"]]
+    found = WordStates(model, tokenizer, layer=layer)(sentences)
+    for words, vectors in zip(sentences, found):
+        ids = tokenizer("".join(words), return_tensors="pt")
+        with torch.no_grad():
+            states = model(ids["input_ids"], output_hidden_states=True).hidden_states
+        state = states[-1 if layer is None else layer]
+        if kind == "mt5" and layer is not None:
+            state = model.encoder.final_layer_norm(state)
+        start = 1
+        for word, vector in zip(words, vectors):  # one piece a character
+            expected = state[0, start : start + len(word)].mean(0)
+            torch.testing.assert_close(torch.from_numpy(vector), expected, atol=1e-5, rtol=1e-4)
+            start += len(word)
+
+
+def test_words_without_a_piece_or_beyond_the_limit_have_no_vector():
+    states = WordStates(tiny_encoder("bert"), tiny_tokenizer(), max_length=8)
+    (vectors,) = states([["abc", "", "def", "ghi"]])
+    assert vectors.shape == (4, HIDDEN)
+    assert np.isfinite(vectors).all(axis=1).tolist() == [True, False, True, False]
+    assert states([]) == []
+
+
+def test_slow_tokenizers_and_unknown_layers_are_refused():
+    model = tiny_encoder("bert")
+    with pytest.raises(ValueError, match="give a fast tokenizer"):
+        WordStates(model, object())
+    with pytest.raises(ValueError, match=r"layer=4 is none of hidden_states 0\.\.3"):
+        WordStates(model, tiny_tokenizer(), layer=4)
+    assert isinstance(tiny_tokenizer(), PreTrainedTokenizerFast)
+
+
+def test_picture_has_a_panel_a_stage_and_a_colour_a_language(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    from matplotlib.axes import Axes
+
+    drawn, scatter = [], Axes.scatter
+
+    def seen(axes, x, y, *, label, **settings):
+        drawn.append((axes.get_title(), label, len(x)))
+        return scatter(axes, x, y, label=label, **settings)
+
+    monkeypatch.setattr(Axes, "scatter", seen)
+    sides = [random_states([["w"] * n for n in lengths], size=6) for lengths in ([3, 2, 4], [5, 1, 2])]
+    sides[0][0][1] = np.nan
+    path = tmp_path / "tokens.png"
+    scatter_tokens(path, {"before": sides, "after": sides}, ["zh", "vi"], pairs=2)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert [label for _, label, _ in drawn] == ["zh", "vi", "zh", "vi"]
+    assert [count for *_, count in drawn] == [4, 6, 4, 6]
