@@ -9,8 +9,13 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "SiameseConfig": "hfxling.models",
-    "SiameseModel": "hfxling.models",
+    **dict.fromkeys(
+        (
+            *("AlignerConfig", "AlignerModel", "DapConfig", "DapForPreTraining", "DapModel"),
+            *("DisentanglerConfig", "DisentanglerModel", "SiameseConfig", "SiameseModel"),
+        ),
+        "hfxling.models",
+    ),
     "export": "hfxling.export",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",

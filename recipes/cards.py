@@ -16,6 +16,7 @@ from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, render_card
 from hfxling.training.arguments import run_recipe
+from hfxling.training.study import UNTRAINED, study_table
 
 ROOT = Path(__file__).resolve().parents[1]
 README_DATA = {"siamese_ntrex_zh_vi": "NTREX zh-vi (news)", "siamese_vi_zh": "vi-zh (everyday)"}
@@ -73,6 +74,8 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
     """A study's results, or a benchmark's figures."""
     if not rows:
         return format_table(["figure", "value"], [(name, value) for name, value in content["figures"].items()])
+    if "layer" not in rows[0].settings:
+        return format_table(*study_table(rows, content["rows"], content["paper_columns"])) + language_table(rows)
     cells: dict[tuple, dict] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         label = row.settings.get("row", "encoder")
@@ -95,6 +98,20 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
             for line in table
         ]
     return format_table(header, table) + curve_line(rows, content)
+
+
+def language_table(rows: list[EvalResult]) -> str:
+    """Every language's mean over the seeds, where the study's own table shows averages only."""
+    averaged = {row.dataset for row in rows if "avg" in row.metric}
+    cells: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row.dataset in averaged and "avg" not in row.metric:
+            cells[row.direction, row.n][row.settings.get("row", UNTRAINED)].append(row.value)
+    if not cells:
+        return ""
+    labels = list(dict.fromkeys(label for found in cells.values() for label in found))
+    table = [[*key, *(f"{np.mean(found[label]):.1f}" for label in labels)] for key, found in cells.items()]
+    return "\n\n" + format_table(["direction", "n", *labels], table)
 
 
 def curve_line(rows: list[EvalResult], content: dict) -> str:

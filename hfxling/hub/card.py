@@ -41,6 +41,11 @@ CITATIONS = {
   year = {2023},
   eprint = {2305.09148},
 }""",
+    "aligner": """@misc{zhang2024crosslingual,
+  title = {Cross-Lingual Word Alignment for {ASEAN} Languages with Contrastive Learning},
+  author = {Zhang, Jingshen and Qiu, Xinying and Shen, Teng and Wang, Wenyu and Zhang, Kailin and Feng, Wenhe},
+  year = {2024},
+}""",
 }
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss"})
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")

@@ -2,24 +2,41 @@
 
 from transformers import AutoConfig, AutoModel
 
+from .configuration_aligner import AlignerConfig
 from .configuration_dap import DapConfig
+from .configuration_disentangler import DisentanglerConfig
 from .configuration_siamese import SiameseConfig
+from .modeling_aligner import AlignerModel, AlignerOutput
 from .modeling_dap import DapForPreTraining, DapModel, DapOutput, DapTrainingOutput
+from .modeling_disentangler import DisentanglerHead, DisentanglerModel, DisentanglerOutput
 from .modeling_siamese import SiameseHead, SiameseModel, SiameseOutput
 
 __all__ = [
+    "AlignerConfig",
+    "AlignerModel",
+    "AlignerOutput",
     "DapConfig",
     "DapForPreTraining",
     "DapModel",
     "DapOutput",
     "DapTrainingOutput",
+    "DisentanglerConfig",
+    "DisentanglerHead",
+    "DisentanglerModel",
+    "DisentanglerOutput",
     "SiameseConfig",
     "SiameseHead",
     "SiameseModel",
     "SiameseOutput",
 ]
 
-for config, model in ((SiameseConfig, SiameseModel), (DapConfig, DapModel)):
+METHODS = (
+    (SiameseConfig, SiameseModel),
+    (DapConfig, DapModel),
+    (DisentanglerConfig, DisentanglerModel),
+    (AlignerConfig, AlignerModel),
+)
+for config, model in METHODS:
     AutoConfig.register(config.model_type, config)
     AutoModel.register(config, model)
     config.register_for_auto_class()

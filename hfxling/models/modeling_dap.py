@@ -138,10 +138,15 @@ class DapForPreTraining(PreTrainedModel):
     Args:
         config: says which objectives; see `DapConfig`.
         encoder: a loaded encoder; by default a new one after `config.encoder_config`.
+
+    Attributes:
+        row_gradients: the word embeddings' gradient comes as a sparse tensor of the rows that are used, not as a matrix
+            of zeros for every look-up; for an optimizer that takes it (`training.row_adamw`).
     """
 
     config_class = DapConfig
     base_model_prefix = "dap"
+    row_gradients = False
 
     def __init__(self, config: DapConfig, encoder: PreTrainedModel | None = None):
         super().__init__(config)
@@ -196,6 +201,8 @@ class DapForPreTraining(PreTrainedModel):
 
     def embed(self, source: dict[str, Tensor], target: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Token states (B, S, H) and (B, T, H), sentence vectors (B, H) of both sides."""
+        # Said here and not once: DistributedDataParallel, which reads it when it wraps, reduces a dense gradient.
+        self.dap.encoder.get_input_embeddings().sparse = self.row_gradients
         outputs = [self.dap(side["input_ids"], side["attention_mask"]) for side in (source, target)]
         vectors = [output.pooled for output in outputs]
         if self.projection is not None:
@@ -313,7 +320,8 @@ class DapForPreTraining(PreTrainedModel):
         """Summed cross-entropy of vocabulary prediction at the given states, tied to the input embeddings."""
         weight, bias = self.dap.encoder.get_input_embeddings().weight, self.vocabulary.bias
         if use_shortlist and self.config.shortlist_size:
-            weight, bias = weight.index_select(0, self.shortlist), bias.index_select(0, self.shortlist)
+            weight = F.embedding(self.shortlist, weight, sparse=self.row_gradients)
+            bias = bias.index_select(0, self.shortlist)
             labels = self.shortlist_index[labels]
             if len(labels) and labels.min() < 0:
                 raise ValueError("a token to be predicted is not in the shortlist: build it from all training text.")

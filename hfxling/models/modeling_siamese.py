@@ -1,7 +1,6 @@
 """Siamese linear head on a frozen middle layer ("mBERT-SF"; Huang et al. 2023, ACM TALLIP)."""
 
 import copy
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,17 +8,15 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.dynamic_module_utils import custom_object_save
-from transformers.utils import ModelOutput, cached_file
+from transformers.utils import ModelOutput
 
 from .configuration_siamese import SiameseConfig
 from .encoder import layer_states, load_encoder
 from .pooling import pool
-from .stock import load_stock_weights, write_stock_modules
+from .stock import StockModel
 
-_HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
 _SHARED = "shared"
 
 
@@ -114,7 +111,7 @@ class SiameseHead(nn.Module):
         return steps
 
 
-class SiameseModel(PreTrainedModel):
+class SiameseModel(StockModel):
     """A frozen encoder and a siamese head; on disk a stock sentence-transformers folder.
 
     `save_pretrained` writes the stock encoder with the head beside it as stock modules, so the folder loads with
@@ -124,8 +121,7 @@ class SiameseModel(PreTrainedModel):
     """
 
     config_class = SiameseConfig
-    base_model_prefix = "siamese"
-    main_input_name = "input_ids"
+    base_model_prefix = stock_key = "siamese"
 
     def __init__(self, config: SiameseConfig, encoder: PreTrainedModel | None = None):
         super().__init__(config)
@@ -189,61 +185,6 @@ class SiameseModel(PreTrainedModel):
         embedding = self.head(features, language) if known else None
         output = SiameseOutput(last_hidden_state=states, pooled=features, sentence_embedding=embedding)
         return output if return_dict else output.to_tuple()
-
-    @classmethod
-    def from_pretrained(cls, name, *args, config: PreTrainedConfig | None = None, **kwargs):
-        """Load a published folder or Hub repository: encoder from the root, head from the stock module folders.
-
-        Raises:
-            ValueError: when the folder holds no siamese model, or a broken one.
-        """
-        hub_kwargs = {key: kwargs[key] for key in _HUB_KWARGS if key in kwargs}
-        stored, _ = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)
-        if stored.get("model_type") == SiameseConfig.model_type:
-            return super().from_pretrained(name, *args, config=config, **kwargs)
-        if "siamese" not in stored:
-            raise ValueError(
-                f"{name!r} is no siamese model: config.json has no 'siamese' entry. "
-                "Use SiameseModel.from_encoder(...) to put a new head on an encoder."
-            )
-        kwargs.pop("trust_remote_code", None)
-        with_info = kwargs.pop("output_loading_info", False)
-        encoder = load_encoder(str(name), **kwargs)
-        model = cls(SiameseConfig(encoder_config=copy.deepcopy(encoder.config), **stored["siamese"]), encoder)
-        model.name_or_path = str(name)
-
-        def locate(path: str) -> str:
-            return cached_file(str(name), path, **hub_kwargs)
-
-        modules = json.loads(Path(locate("modules.json")).read_text(encoding="utf-8"))
-        load_stock_weights(model.head.stock_steps(), modules, locate)
-        model.head.to(device=encoder.device, dtype=encoder.dtype)
-        model.eval()
-        return (model, {"missing_keys": set(), "unexpected_keys": set()}) if with_info else model
-
-    def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
-        """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""
-        if self.encoder is None:
-            super().save_pretrained(save_directory, push_to_hub=push_to_hub, **kwargs)
-            return
-        folder = Path(save_directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        config = self.encoder.config
-        config.siamese = self.config.head_dict()
-        config.auto_map = {"AutoModel": f"{Path(__file__).stem}.{type(self).__name__}"}
-        if self.config.layer == "all":
-            config.output_hidden_states = True  # sentence-transformers reads the layers from here
-        custom_object_save(self, folder)
-        write_stock_modules(
-            folder,
-            self.head.stock_steps(),
-            hidden_size=self.config.hidden_size,
-            pooling=self.config.pooling,
-            average_layers=config.num_hidden_layers if self.config.layer == "all" else None,
-        )
-        self.encoder.save_pretrained(folder, **kwargs)
-        if push_to_hub:
-            self.push_to_hub(**kwargs)
 
     def load_head(self, path: str | Path) -> None:
         """Take over the head's weights from a safetensors file of `SiameseHead` tensors."""

@@ -5,6 +5,7 @@ folders make it load with sentence-transformers alone. A *step* is ("Normalize",
 activation name) or ("Router", {language: [Dense steps]}).
 """
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,13 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.dynamic_module_utils import custom_object_save
+from transformers.utils import cached_file
 
+from .encoder import load_encoder
+
+HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
 _TYPES = {
     "Transformer": "sentence_transformers.base.modules.transformer.Transformer",
     "WeightedLayerPooling": "sentence_transformers.sentence_transformer.modules.weighted_layer_pooling"
@@ -30,8 +37,85 @@ _ACTIVATIONS = {
 _POOLING = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
 
 
+class StockModel(PreTrainedModel):
+    """An encoder and a head that stock modules can express; the base of the methods that train only a head.
+
+    On disk the root is the encoder, with the head's settings under `stock_key` in its config.json and its weights in
+    the module folders. A model without an encoder is saved as config.json and model.safetensors.
+
+    A subclass sets `config_class` (with `encoder_config`, `layer`, `pooling`, `hidden_size` and a method `head_dict`),
+    `stock_key`, and in its constructor `encoder` and `head`, a module with a method `stock_steps`.
+    """
+
+    stock_key: str
+    main_input_name = "input_ids"
+
+    @classmethod
+    def from_pretrained(cls, name, *args, config: PreTrainedConfig | None = None, **kwargs):
+        """Load a published folder or Hub repository: encoder from the root, head from the stock module folders.
+
+        Raises:
+            ValueError: when the folder holds no model of this kind, or a broken one.
+        """
+        hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
+        stored, _ = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)
+        if stored.get("model_type") == cls.config_class.model_type:
+            return super().from_pretrained(name, *args, config=config, **kwargs)
+        if cls.stock_key not in stored:
+            raise ValueError(
+                f"{name!r} is no {cls.stock_key} model: config.json has no {cls.stock_key!r} entry. "
+                f"Use {cls.__name__}.from_encoder(...) to put a new head on an encoder."
+            )
+        kwargs.pop("trust_remote_code", None)
+        with_info = kwargs.pop("output_loading_info", False)
+        encoder = load_encoder(str(name), **kwargs)
+        fields = {"encoder_config": copy.deepcopy(encoder.config), **stored[cls.stock_key]}
+        model = cls(cls.config_class(**fields), encoder)
+        model.name_or_path = str(name)
+
+        def locate(path: str) -> str:
+            return cached_file(str(name), path, **hub_kwargs)
+
+        modules = json.loads(Path(locate("modules.json")).read_text(encoding="utf-8"))
+        load_stock_weights(model.head.stock_steps(), modules, locate)
+        model.head.to(device=encoder.device, dtype=encoder.dtype)
+        model.eval()
+        return (model, {"missing_keys": set(), "unexpected_keys": set()}) if with_info else model
+
+    def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
+        """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""
+        if self.encoder is None:
+            super().save_pretrained(save_directory, push_to_hub=push_to_hub, **kwargs)
+            return
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        config = self.encoder.config
+        setattr(config, self.stock_key, self.config.head_dict())
+        config.auto_map = {"AutoModel": f"{type(self).__module__.rsplit('.', 1)[-1]}.{type(self).__name__}"}
+        if self.config.layer == "all":
+            config.output_hidden_states = True  # sentence-transformers reads the layers from here
+        custom_object_save(self, folder)
+        write_stock_modules(
+            folder,
+            self.head.stock_steps(),
+            hidden_size=self.config.hidden_size,
+            pooling=self.config.pooling,
+            average_layers=config.num_hidden_layers if self.config.layer == "all" else None,
+            prompt=getattr(self.config, "prompt", None),
+        )
+        self.encoder.save_pretrained(folder, **kwargs)
+        if push_to_hub:
+            self.push_to_hub(**kwargs)
+
+
 def write_stock_modules(
-    folder: str | Path, steps: list[tuple], *, hidden_size: int, pooling: str, average_layers: int | None = None
+    folder: str | Path,
+    steps: list[tuple],
+    *,
+    hidden_size: int,
+    pooling: str,
+    average_layers: int | None = None,
+    prompt: str | None = None,
 ) -> None:
     """Write modules.json and one folder a module; the Transformer module's own files are the encoder in the root.
 
@@ -41,6 +125,7 @@ def write_stock_modules(
         hidden_size: width of the token states.
         pooling: "mean", "cls" or "last".
         average_layers: number of encoder layers when their mean is pooled instead of the last one.
+        prompt: put before every text unless the caller gives another one.
     """
     folder = Path(folder)
     first = [("Transformer",)] + ([("WeightedLayerPooling", average_layers)] if average_layers else [])
@@ -51,8 +136,10 @@ def write_stock_modules(
         if index:
             _write_step(folder / path, step, hidden_size)
     _write_json(folder / "modules.json", modules)
-    similarity = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
-    _write_json(folder / "config_sentence_transformers.json", similarity)
+    settings = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
+    if prompt:  # encode_query and encode_document have names of their own, which are empty by default
+        settings |= {"prompts": dict.fromkeys(("query", "document", "text"), prompt), "default_prompt_name": "text"}
+    _write_json(folder / "config_sentence_transformers.json", settings)
 
 
 def load_stock_weights(steps: list[tuple], modules: list[dict], locate: Callable[[str], str]) -> None:

@@ -26,6 +26,8 @@ from hfxling.evaluation.results import EvalResult, format_table, write_results
 from .arguments import as_tokens, parse_arguments, resolved
 
 METHODS = ("siamese", "dap", "disentangler", "aligner")
+UNTRAINED = "no training"
+COSTS = {"steps": "steps", "train_cpu_s": "CPU s", "train_seconds": "wall s"}  # settings of a row: column
 ROW_KEYS = ("label", "set", "paper", "fraction", "paragraphs")
 
 
@@ -138,34 +140,44 @@ def run_study(study: StudyArguments, rows: list[dict], base: dict, command_line:
 
 
 def study_table(results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequence[str]) -> tuple[list, list[list]]:
-    """Header and one line a row: mean over the seeds, with their standard deviation; the paper's figures last.
+    """Header and one line a row: mean over the seeds, their standard deviation, the 95% interval; the paper's last.
 
-    Columns are the test sets and metrics, or the averages alone where a test set has some.
+    Columns are the test sets and metrics, or the averages alone where a test set has some, and what a run cost. The
+    interval is the bootstrap's over test items, averaged over the seeds.
     """
     averaged = {row.dataset for row in results if "avg" in row.metric}
     shown = [row for row in results if row.dataset not in averaged or "avg" in row.metric]
     columns = list(dict.fromkeys(_column(row) for row in shown))
-    cells: dict[tuple, list[float]] = {}
+    cells: dict[tuple, list[EvalResult]] = {}
     for row in shown:
-        cells.setdefault((row.settings.get("row", "no training"), _column(row)), []).append(row.value)
-    labels = ["no training"] * any(row.settings["stage"] == "before" for row in results)
+        cells.setdefault((row.settings.get("row", UNTRAINED), _column(row)), []).append(row)
+    costs = [name for name in COSTS if any(name in row.settings for row in shown)]
+    labels = [UNTRAINED] * any(row.settings["stage"] == "before" for row in results)
     labels += [row["label"] for row in rows]
     figures = {row["label"]: row.get("paper") or [] for row in rows}
     table = []
     for label in labels:
         found = [cells.get((label, column), []) for column in columns]
-        if any(found):
+        runs = max(found, key=len)
+        if runs:
+            spent = [
+                np.mean([row.settings[name] for row in runs]) if name in runs[0].settings else "" for name in costs
+            ]
             published = [*figures.get(label, []), *[None] * len(paper)][: len(paper)]
-            table.append([label, max(map(len, found)), *map(_mean, found), *published])
-    return ["", "seeds", *columns, *(f"paper {name}" for name in paper)], table
+            table.append([label, len(runs), *map(_cell, found), *(x and f"{x:.0f}" for x in spent), *published])
+    header = ["", "seeds", *columns, *(COSTS[name] for name in costs), *(f"paper {name}" for name in paper)]
+    return header, table
 
 
-def _mean(values: list[float]) -> str:
-    if not values:
+def _cell(rows: list[EvalResult]) -> str:
+    if not rows:
         return ""
-    digits = 1 if max(map(abs, values)) > 2 else 3  # percentages, or correlations
+    values = [row.value for row in rows]
+    digits = 1 if rows[0].unit == "%" else 3
     spread = f" ±{np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{spread}"
+    lows, highs = ([getattr(row, end) for row in rows] for end in ("low", "high"))
+    interval = "" if None in lows + highs else f" ({np.mean(lows):.{digits}f}-{np.mean(highs):.{digits}f})"
+    return f"{np.mean(values):.{digits}f}{spread}{interval}"
 
 
 def _column(row: EvalResult) -> str:

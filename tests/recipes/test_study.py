@@ -1,4 +1,4 @@
-"""Studies of the siamese method, and that every configuration that is shipped can be read."""
+"""Studies, and that every configuration that is shipped can be read."""
 
 import json
 import re
@@ -16,6 +16,7 @@ from test_siamese import TEST, TRAIN, command_line, sentence_pairs
 from hfxling.evaluation.results import read_results
 from hfxling.training.arguments import as_tokens, parse_arguments, run_recipe
 from hfxling.training.siamese import TRAINING_DEFAULTS, SiameseArguments
+from hfxling.training.study import METHODS, method_module, read_study, row_settings
 
 CONFIGS = Path(__file__).resolve().parents[2] / "recipes" / "configs"
 
@@ -153,7 +154,7 @@ def test_mistakes_in_a_study_are_one_line(rows, options, message, configuration,
     ("text", "message"),
     [
         ("study: [", "not valid YAML"),
-        ("layer: 2", "has no 'study' entry with rows; to train one model use recipes/siamese.py"),
+        ("layer: 2", "has no 'study' entry with rows; to train one model use the method's own recipe"),
         ("- 1", "has no 'study' entry with rows"),
         (None, "no such configuration"),
     ],
@@ -163,7 +164,7 @@ def test_files_that_are_no_study(text, message, tmp_path):
     if text is not None:
         path.write_text(text)
     with pytest.raises((ValueError, FileNotFoundError), match=message):
-        study.read_study([f"--config={path}"])
+        read_study([f"--config={path}"])
 
 
 def configurations(pattern):
@@ -181,7 +182,7 @@ def test_shipped_siamese_configurations(path):
         assert training_args.output_dir.startswith("outputs/")
         assert content["source_lang"] == args.source_lang
         return
-    parsed, rows, base, _ = study.read_study(["--config", str(path)])
+    parsed, rows, base, _ = read_study(["--config", str(path)])
     assert parsed.name == path.stem.replace("_heads", "")
     seen = set()
     for row in rows:
@@ -191,6 +192,22 @@ def test_shipped_siamese_configurations(path):
         seen |= own
         args, _ = parse_arguments(types, as_tokens(row.get("set") or {}), defaults=given | base)
         assert {(key, str(getattr(args, key))) for key, _ in own if hasattr(args, key)} <= own, row["label"]
+
+
+@pytest.mark.parametrize("path", [p for name in METHODS[1:] for p in configurations(f"{name}_*.yaml")])
+def test_shipped_configurations_of_the_other_methods(path):
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    module = method_module(path.name.split("_")[0])
+    if "study" not in content:
+        types = (module.ARGUMENTS, TrainingArguments)
+        defaults = module.TRAINING_DEFAULTS | {"use_cpu": True}
+        _, training_args = parse_arguments(types, ["--config", str(path), "--bf16", "false"], defaults=defaults)
+        assert training_args.output_dir.startswith("outputs/")
+        return
+    parsed, rows, base, _ = read_study(["--config", str(path)])
+    assert parsed.name == path.stem
+    assert len(row_settings(rows, base, ["--use_cpu", "true"], parsed.method)) == len(rows)
+    assert all(len(row.get("paper") or []) <= len(parsed.paper_columns) for row in rows)
 
 
 @pytest.mark.parametrize("path", configurations("pretrain_*.yaml"))

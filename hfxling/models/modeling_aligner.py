@@ -1,0 +1,345 @@
+"""Contrastive BiLSTM word aligner (Zhang et al. 2024) on the encoder-decoder of Wada et al. (2021)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.utils import ModelOutput
+
+from .aligner_layers import (
+    PAD,
+    Decoder,
+    Encoder,
+    Projection,
+    WordEmbedding,
+    attention,
+    fast_dropout,
+    framed,
+    permute,
+    reversal,
+)
+from .configuration_aligner import AlignerConfig
+from .losses import multi_view_contrastive_loss
+from .pooling import pool
+
+DIRECTIONS = (0, 1)  # of a decoder: left to right, right to left
+SIDES = (0, 1)  # of a pair: source, target
+
+
+@dataclass
+class AlignerOutput(ModelOutput):
+    """Output of `AlignerModel`.
+
+    Args:
+        last_hidden_state: (B, S, H) contextual word vectors u (eq. 2).
+        static: (B, S, H) static word vectors r (eqs. 1 and 10).
+        sentence_embedding: (B, H) mean of the contextual vectors over the words, at unit length.
+    """
+
+    last_hidden_state: Tensor | None = None
+    static: Tensor | None = None
+    sentence_embedding: Tensor | None = None
+
+
+@dataclass
+class AlignStates(ModelOutput):
+    """What links are read from; rows and columns at padding are zero.
+
+    Args:
+        target_to_source: (B, T, S) attention of each target word over the source words, mean over both decoders.
+        source_to_target: (B, S, T) the same with the sides exchanged.
+        source_static: (B, S, H) static vectors r of the source words.
+        target_static: (B, T, H)
+        source_contextual: (B, S, H) contextual vectors u.
+        target_contextual: (B, T, H)
+    """
+
+    target_to_source: Tensor | None = None
+    source_to_target: Tensor | None = None
+    source_static: Tensor | None = None
+    target_static: Tensor | None = None
+    source_contextual: Tensor | None = None
+    target_contextual: Tensor | None = None
+
+
+@dataclass
+class AlignerLoss(ModelOutput):
+    """Scalars in nats a sentence pair, of the parts that were asked for.
+
+    Args:
+        loss: their sum, the contrastive part with its weight.
+        loss_translation: negative log-likelihood of both sentences given the other one (eqs. 4 and 6).
+        loss_reconstruction: the same given the sentence itself.
+        loss_contrastive: eq. 16, unweighted; None for the base model.
+    """
+
+    loss: Tensor | None = None
+    loss_translation: Tensor | None = None
+    loss_reconstruction: Tensor | None = None
+    loss_contrastive: Tensor | None = None
+
+
+@dataclass
+class _Side:
+    """One sentence side of a batch on its way through the network."""
+
+    language: str
+    ids: Tensor  # (B, S)
+    mask: Tensor  # (B, S)
+    table: Tensor | None = None  # (V, H), only where words are predicted
+    static: Tensor | None = None  # r, (B, S, H)
+    contextual: Tensor | None = None  # u, (B, S, H)
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.mask.sum(1)
+
+
+class _Views(NamedTuple):
+    """(B, H) pooled states, projected as queries and as keys."""
+
+    query: Tensor
+    key: Tensor
+
+
+class AlignerModel(PreTrainedModel):
+    """Shared BiLSTM encoder, two LSTM decoders a language, attention, tied output layer.
+
+    A side of a batch is {"word_ids": (B, S) ids into the own vocabulary of its language, "mask": (B, S)}, padded on the
+    right.
+
+    Args:
+        config: sizes and loss.
+        piece_ids: of every language, (V, P) or narrower: the pieces of each vocabulary word, ids into the shared piece
+            vocabulary, padded with 0. A checkpoint carries them.
+
+    Raises:
+        ValueError: for piece ids that do not fit the configuration.
+    """
+
+    config_class = AlignerConfig
+    base_model_prefix = "aligner"
+    main_input_name = "input_ids"
+
+    def __init__(self, config: AlignerConfig, piece_ids: Mapping[str, Tensor] | None = None):
+        super().__init__(config)
+        self.embedding = WordEmbedding(config)
+        self.encoder = Encoder(config)
+        self.decoders = nn.ModuleDict({f"of_{language}": Decoder(config) for language in config.languages})
+        self.output = nn.Linear(config.size, config.size, bias=False)  # W of eq. 8, shared by languages and directions
+        if config.contrastive_weight:
+            self.query, self.key = Projection(config.size), Projection(config.size)
+        self.post_init()
+        for language, table in (piece_ids or {}).items():
+            self._set_pieces(language, table)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Uniform in [-0.1, 0.1], biases included, as Wada et al. do."""
+        for parameter in module.parameters(recurse=False):
+            init.uniform_(parameter, -0.1, 0.1)
+        if isinstance(module, nn.Embedding):
+            init.zeros_(module.weight[PAD])
+
+    def _set_pieces(self, language: str, table: Tensor) -> None:
+        self.check_language(language)
+        buffer = self.embedding.piece_ids(language)
+        words, width = buffer.shape
+        if len(table) != words or table.shape[1] > width or int(table.max()) >= self.config.piece_vocab_size:
+            raise ValueError(
+                f"piece_ids[{language!r}] is {tuple(table.shape)} with ids up to {int(table.max())}; the configuration "
+                f"has {words} words, {width} pieces a word and {self.config.piece_vocab_size} pieces."
+            )
+        buffer.zero_()
+        buffer[:, : table.shape[1]] = table
+
+    def check_language(self, language: str | None) -> None:
+        """Raise the ValueError that names the languages when `language` is none of them."""
+        if language not in self.config.languages:
+            raise ValueError(f"language={language!r} is not one of this model's: {', '.join(self.config.languages)}.")
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        language: str | None = None,
+        return_dict: bool = True,
+        **kwargs,
+    ) -> AlignerOutput | tuple:
+        """Static and contextual word vectors, and a sentence vector.
+
+        Args:
+            input_ids: (B, S) word ids of one language, without beginning and end of sentence.
+            attention_mask: (B, S); by default every id but 0 is real.
+            language: of the whole batch.
+            return_dict: False returns a plain tuple.
+            **kwargs: ignored (tokenizers give more than is needed).
+
+        Raises:
+            ValueError: for a missing or unknown language.
+        """
+        side = self._side({"word_ids": input_ids, "mask": attention_mask}, language)
+        self._encode(side)
+        sentence = F.normalize(pool(side.contextual, side.mask), dim=-1)
+        output = AlignerOutput(last_hidden_state=side.contextual, static=side.static, sentence_embedding=sentence)
+        return output if return_dict else output.to_tuple()
+
+    @torch.no_grad()
+    def static_table(self, language: str) -> Tensor:
+        """(V, H) static vectors of all words of a language, row = word id (eq. 10)."""
+        self.check_language(language)
+        return self.embedding.table(language)
+
+    @torch.no_grad()
+    def align_states(
+        self, source: Mapping[str, Tensor], target: Mapping[str, Tensor], languages: Sequence[str]
+    ) -> AlignStates:
+        """Attention in both directions and word vectors of a batch of sentence pairs.
+
+        A pair's result depends neither on the other pairs nor on the padding.
+
+        Args:
+            source: side of the batch with B sentences.
+            target: side with their translations.
+            languages: codes of source and target.
+
+        Raises:
+            ValueError: for an unknown language.
+        """
+        sides = [self._side(batch, language) for batch, language in zip((source, target), languages)]
+        for side in sides:
+            self._encode(side)
+        target_to_source, source_to_target = (self._word_attention(sides[i], sides[1 - i]) for i in (1, 0))
+        return AlignStates(
+            target_to_source=target_to_source,
+            source_to_target=source_to_target,
+            source_static=sides[0].static * sides[0].mask[:, :, None],
+            target_static=sides[1].static * sides[1].mask[:, :, None],
+            source_contextual=sides[0].contextual * sides[0].mask[:, :, None],
+            target_contextual=sides[1].contextual * sides[1].mask[:, :, None],
+        )
+
+    def _word_attention(self, reader: _Side, read: _Side) -> Tensor:
+        """(B, T, S): where the states that predict each word of `reader` look in `read`, mean over both decoders."""
+        states, _ = self._decode(reader, DIRECTIONS)
+        weights = attention(states, read.contextual, read.mask)
+        words, width = reader.ids.shape[1], states.shape[1] // 2
+        backward = permute(weights[:, width : width + words], reversal(reader.lengths, words))
+        return (weights[:, :words] + backward) / 2 * reader.mask[:, :, None]
+
+    def pair_loss(
+        self,
+        source: Mapping[str, Tensor],
+        target: Mapping[str, Tensor],
+        languages: Sequence[str],
+        *,
+        encode: Sequence[int] = SIDES,
+        directions: Sequence[int] = DIRECTIONS,
+    ) -> AlignerLoss:
+        """Likelihood of both sides given each encoded one, plus the contrastive term (eqs. 4, 6 and 16).
+
+        The encoder reads each side once for translation and reconstruction, and each decoder runs once for both: it
+        does not see the source. Attention serves both directions in one call; words are predicted at real positions.
+
+        Args:
+            source: side of the batch with B sentences.
+            target: side with their translations.
+            languages: codes of source and target.
+            encode: sides that the encoder reads; both is the whole loss, one is an update of Wada et al.
+            directions: decoders that run, 0 left to right and 1 right to left.
+
+        Raises:
+            ValueError: for an unknown language.
+        """
+        sides = [self._side(batch, language) for batch, language in zip((source, target), languages)]
+        for side in sides:
+            side.table = self.embedding.table(side.language)
+        for i in encode:
+            self._encode(sides[i])
+        likelihood = {True: [], False: []}  # keyed by whether a sentence is reconstructed
+        decoded = []
+        for t, side in enumerate(sides):
+            states, gold = self._decode(side, directions)
+            decoded.append((states, gold != PAD))
+            for s in encode:
+                likelihood[s == t].append(self._negative_log_likelihood(side, states, gold, sides[s]))
+        translation, reconstruction = sum(likelihood[False]), sum(likelihood[True])
+        loss, contrastive = translation + reconstruction, None
+        if self.config.contrastive_weight:
+            contrastive = self._contrastive([sides[i] if i in encode else None for i in SIDES], decoded)
+            loss = loss + self.config.contrastive_weight * contrastive
+        return AlignerLoss(
+            loss=loss,
+            loss_translation=translation,
+            loss_reconstruction=reconstruction,
+            loss_contrastive=contrastive,
+        )
+
+    def _decode(self, side: _Side, directions: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """(B, D(S+1), H) states that predict words and end of sentence in each direction, and the (B, D(S+1)) ids."""
+        decoder = self.decoders[f"of_{side.language}"]
+        forwards = framed(side.ids, side.lengths)
+        backwards = permute(forwards, reversal(side.lengths + 2, forwards.shape[1]))
+        states, gold = [], []
+        for direction in directions:
+            ids = backwards if direction else forwards
+            states.append(decoder(self._look_up(side, ids[:, :-1]), bool(direction)))
+            gold.append(ids[:, 1:])
+        return torch.cat(states, dim=1), torch.cat(gold, dim=1)
+
+    def _negative_log_likelihood(self, side: _Side, states: Tensor, gold: Tensor, source: _Side) -> Tensor:
+        """Eqs. 8 and 9, summed over the words and directions, mean over the sentences."""
+        weights = attention(states, source.contextual, source.mask)
+        context = torch.bmm(weights, source.contextual + source.static)  # u_bar + r_bar: the weights are the same
+        real = gold.flatten().nonzero().squeeze(1)
+        rows = self._dropout(F.embedding(real, (context + states).flatten(0, 1)))
+        table = side.table[1:]  # padding is no word that could be predicted
+        return F.linear_cross_entropy(self.output(rows), table, gold.flatten()[real] - 1, reduction="sum") / len(gold)
+
+    def _contrastive(self, sources: Sequence[_Side | None], decoded: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        """Eq. 16, summed over every encoded side and decoded side."""
+        encoded = [None if side is None else self._views(side.contextual, side.mask) for side in sources]
+        decoded = [self._views(states, real) for states, real in decoded]
+        temperature, with_intra = self.config.temperature, self.config.negatives == "inter+intra"
+        losses = []
+        for s, x in enumerate(encoded):
+            for t, y in enumerate(decoded):
+                if x is None:
+                    continue
+                if s == t:
+                    losses.append(multi_view_contrastive_loss(x.query, y.key, None, temperature))
+                    continue
+                of_source, of_target = (
+                    multi_view_contrastive_loss(a.query, b.key, a.key if with_intra else None, temperature)
+                    for a, b in ((x, y), (y, x))
+                )
+                losses.append((of_source + of_target) / 2)
+        return sum(losses)
+
+    def _views(self, states: Tensor, mask: Tensor) -> _Views:
+        if self.config.contrastive_pooling == "max":
+            pooled = states.masked_fill(~mask.bool()[:, :, None], -torch.inf).amax(1)
+        else:
+            pooled = pool(states, mask)
+        return _Views(self.query(pooled), self.key(pooled))
+
+    def _side(self, batch: Mapping[str, Tensor | None], language: str | None) -> _Side:
+        self.check_language(language)
+        ids, mask = batch["word_ids"], batch.get("mask")
+        mask = (ids != PAD if mask is None else mask).long()
+        return _Side(language, ids * mask, mask)
+
+    def _encode(self, side: _Side) -> None:
+        vectors = self._look_up(side, side.ids)
+        side.static, side.contextual = vectors, self.encoder(vectors, side.lengths)
+
+    def _look_up(self, side: _Side, ids: Tensor) -> Tensor:
+        vectors = self.embedding(ids, side.language) if side.table is None else F.embedding(ids, side.table)
+        return self._dropout(vectors)
+
+    def _dropout(self, vectors: Tensor) -> Tensor:
+        return fast_dropout(vectors, self.config.dropout, self.training)

@@ -1,0 +1,171 @@
+"""Meaning/language disentangler: a sentence vector as the sum of two parts (Nonomura et al. 2026)."""
+
+import copy
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.utils import ModelOutput
+
+from .configuration_disentangler import DisentanglerConfig
+from .encoder import layer_states, load_encoder
+from .pooling import pool
+from .stock import StockModel
+
+# Share of the vector that an untrained head calls meaning: meaning then ranks sentences as the encoder does, and the
+# language part is long enough to have a direction.
+START = 0.5
+
+
+@dataclass
+class DisentanglerOutput(ModelOutput):
+    """Output of `DisentanglerModel`.
+
+    Args:
+        last_hidden_state: (B, S, D) token states, those of the encoder itself; None for given vectors.
+        pooled: (B, D) the sentence vectors e that are split: `meaning + language`.
+        sentence_embedding: (B, D) the meaning part at unit length (the language part where `config.part` says so).
+        meaning: (B, D).
+        language: (B, D).
+    """
+
+    last_hidden_state: Tensor | None = None
+    pooled: Tensor | None = None
+    sentence_embedding: Tensor | None = None
+    meaning: Tensor | None = None
+    language: Tensor | None = None
+
+
+class DisentanglerHead(nn.Module):
+    """The trained part: e in, its meaning out; what is left of e is language (paper, section 2.1)."""
+
+    def __init__(self, config: DisentanglerConfig):
+        super().__init__()
+        self.config = config
+        self.linear = nn.Linear(config.hidden_size, config.hidden_size, bias=config.bias)
+
+    def init_share(self, share: float = START) -> None:
+        """Start with `share` of every vector as its meaning, so that an untrained head ranks as the encoder does."""
+        with torch.no_grad():
+            nn.init.eye_(self.linear.weight).mul_(share)
+        if self.linear.bias is not None:
+            nn.init.zeros_(self.linear.bias)
+
+    def prepare(self, features: Tensor) -> Tensor:
+        """The vector e that is split: the pooled one, at unit length where the config says so."""
+        return F.normalize(features, dim=-1) if self.config.normalize_input else features
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """(..., D) vectors e to their (..., D) meaning parts (language parts where `config.part` says so)."""
+        return self.linear(pooled)
+
+    def stock_steps(self) -> list[tuple]:
+        """The mapped part at unit length as stock sentence-transformers modules (see `stock.py`)."""
+        steps: list[tuple] = [("Normalize", None)] if self.config.normalize_input else []
+        return [*steps, ("Dense", self.linear, "linear"), ("Normalize", None)]
+
+
+class DisentanglerModel(StockModel):
+    """A frozen encoder whose sentence vectors are split into meaning and language; on disk a stock folder.
+
+    The folder loads with `SentenceTransformer(folder)` (meaning), `AutoModel.from_pretrained(folder)` (the plain
+    encoder), the same with `trust_remote_code=True` and `DisentanglerModel.from_pretrained(folder)` (both parts).
+    A model without an encoder, for vectors that come from an API, is saved as config.json and model.safetensors.
+
+    Where the config has a `prompt`, put it before every text that you tokenize; sentence-transformers does it itself.
+    """
+
+    config_class = DisentanglerConfig
+    base_model_prefix = stock_key = "disentangler"
+
+    def __init__(self, config: DisentanglerConfig, encoder: PreTrainedModel | None = None):
+        super().__init__(config)
+        self.encoder = encoder
+        self.head = DisentanglerHead(config)
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, DisentanglerHead):
+            init.copy_(module.linear.weight, START * torch.eye(module.config.hidden_size))
+            if module.linear.bias is not None:
+                init.zeros_(module.linear.bias)
+
+    @classmethod
+    def from_encoder(
+        cls, name: str, *, layer: int | str | None = None, hub_kwargs: dict | None = None, **head
+    ) -> "DisentanglerModel":
+        """A new, untrained head on an encoder of the Hub or a folder.
+
+        Args:
+            name: Hub id or folder of the encoder.
+            layer: the layer to pool; None is the last one. See `load_encoder`.
+            hub_kwargs: `revision`, `token`, `cache_dir`, ... for the download, or another `dtype` than float32.
+            **head: further fields of `DisentanglerConfig`.
+        """
+        encoder = load_encoder(name, layer, **({"dtype": torch.float32} | (hub_kwargs or {})))
+        config = DisentanglerConfig(encoder_config=copy.deepcopy(encoder.config), layer=layer, **head)
+        model = cls(config, encoder)
+        model.head.init_share()
+        return model.eval()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        features: Tensor | None = None,
+        return_dict: bool = True,
+        **kwargs,
+    ) -> DisentanglerOutput | tuple:
+        """Split the sentence vectors of token ids, or vectors that were computed before.
+
+        Args:
+            input_ids: (B, S) token ids of texts with the prompt before them; or leave them out and give `features`.
+            attention_mask: (B, S), all ones when left out; padding may stand on either side.
+            features: (B, D) sentence vectors.
+            return_dict: False returns a plain tuple.
+            **kwargs: further encoder inputs, such as `token_type_ids`.
+
+        Raises:
+            ValueError: when there is nothing to embed, or vectors of another width.
+        """
+        states = None
+        if features is None:
+            if self.encoder is None or input_ids is None:
+                raise ValueError("give features=(B, D) vectors, or input_ids to a model that has an encoder.")
+            attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+            inputs = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
+            states = layer_states(self.encoder, inputs, self.config.layer)
+            features = pool(states, attention_mask, self.config.pooling)
+        elif features.shape[-1] != self.config.hidden_size:
+            raise ValueError(f"features are {features.shape[-1]} wide, this model splits {self.config.hidden_size}.")
+        pooled = self.head.prepare(features)
+        mapped = self.head(pooled)
+        meaning, language = (mapped, pooled - mapped) if self.config.part == "meaning" else (pooled - mapped, mapped)
+        output = DisentanglerOutput(
+            last_hidden_state=states,
+            pooled=pooled,
+            sentence_embedding=F.normalize(mapped, dim=-1),
+            meaning=meaning,
+            language=language,
+        )
+        return output if return_dict else output.to_tuple()
+
+    def exchanged(self) -> "DisentanglerModel":
+        """The same split with the language part as embedding (or back again); the encoder is shared, not copied.
+
+        `hfxling.export(model.exchanged(), tokenizer, folder)` writes the second stock folder.
+        """
+        other = {"meaning": "language", "language": "meaning"}[self.config.part]
+        fields = self.config.head_dict() | {"part": other}
+        if self.encoder is not None:
+            fields["encoder_config"] = copy.deepcopy(self.encoder.config)
+        model = type(self)(self.config_class(**fields), self.encoder)
+        linear, rest = self.head.linear, model.head.linear
+        with torch.no_grad():  # e - (W e + b) = (I - W) e - b
+            nn.init.eye_(rest.weight).sub_(linear.weight)
+            if linear.bias is not None:
+                rest.bias.copy_(-linear.bias)
+        return model.to(linear.weight.device, linear.weight.dtype).eval()

@@ -1,0 +1,146 @@
+"""AdamW that touches an embedding matrix only in the rows that have a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.optim.adamw import adamw
+
+if TYPE_CHECKING:
+    from transformers import TrainingArguments
+
+
+class RowAdamW(torch.optim.AdamW):
+    """AdamW with lazy rows: an embedding's row without a gradient keeps its value and its moments.
+
+    A batch looks up a few thousand of a multilingual vocabulary's 120,000 to 250,000 rows, yet AdamW reads and writes
+    four matrices of that size a step, and autograd fills a new one with zeros for each look-up. Here a gradient matrix
+    is allocated once and only what was written is cleared (give the model sparse look-ups, such as
+    `DapForPreTraining.row_gradients`, so that no other is made), and only rows with a gradient are updated.
+
+    The difference to AdamW: while a row has no gradient its moments do not decay, its momentum does not go on moving it
+    and it gets no weight decay. The bias correction counts all steps, as in `torch.optim.SparseAdam`. Where every row
+    has a gradient the two are the same. The state is AdamW's: each loads the other's checkpoint.
+
+    DistributedDataParallel reduces the dense gradient, so every process updates the rows of all. Not for FSDP, which
+    replaces the parameters by flat shards.
+
+    Args:
+        params: parameters or groups of them, as for `torch.optim.AdamW`.
+        rows: those of them, (V, H), that are updated row by row.
+        lr: learning rate.
+        betas: decay rates of the two moments.
+        eps: added to the root of the second moment.
+        weight_decay: decoupled; of a row in `rows` only in steps in which it has a gradient.
+        fused: one kernel for the update; None for torch's own choice.
+
+    Raises:
+        ValueError: for a parameter in `rows` that is not a trainable matrix among `params`.
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        *,
+        rows: Sequence[nn.Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        fused: bool | None = None,
+    ):
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=fused)
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        for p in rows:
+            if id(p) not in known or p.ndim != 2 or not p.requires_grad:
+                raise ValueError(f"rows: a {tuple(p.shape)} parameter is not a trainable matrix among the parameters.")
+        self._gradients = {p: _RowGradient(p) for p in rows}
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+        """Update all parameters; returns the closure's loss."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        matrices = {p: p.grad for p in self._gradients if p.grad is not None}
+        for p in matrices:
+            p.grad = None  # hidden from AdamW
+        super().step()
+        for p, p.grad in matrices.items():
+            self._update_rows(p)
+        return loss
+
+    def _update_rows(self, p: nn.Parameter) -> None:
+        group = next(group for group in self.param_groups if any(p is other for other in group["params"]))
+        state = self.state[p]
+        if not state:
+            state["step"] = torch.zeros((), device=p.device if group["fused"] else None)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
+        # The fastest test there is; a row whose norm underflows (1e-23) would not move by a float's precision.
+        rows = torch.linalg.vector_norm(p.grad, dim=1).nonzero().flatten()
+        whole = p, state["exp_avg"], state["exp_avg_sq"]
+        part, average, square = (x.index_select(0, rows) for x in whole)
+        adamw(
+            [part],
+            [p.grad.index_select(0, rows)],
+            [average],
+            [square],
+            [],
+            [state["step"]],
+            foreach=group["foreach"],
+            fused=group["fused"],
+            amsgrad=False,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            maximize=False,
+        )
+        for x, updated in zip(whole, (part, average, square)):
+            x.index_copy_(0, rows, updated)
+        self._gradients[p].written = rows
+
+
+class _RowGradient:
+    """One matrix that serves as a parameter's gradient again and again.
+
+    `zero_grad` of a module or an optimizer lets go of it; the next backward pass, before it adds to `grad`, puts it
+    back cleared, so a sparse gradient is added to a dense one in its rows.
+    """
+
+    def __init__(self, p: nn.Parameter):
+        self.p = p
+        self.matrix: Tensor | None = None
+        self.written: Tensor | None = None  # rows that are not zero; None: not known
+        p.register_hook(self.put_back)
+
+    @torch.no_grad()
+    def put_back(self, _: Tensor) -> None:
+        if self.p.grad is not None:  # a gradient that is being accumulated
+            return
+        if self.matrix is None:
+            self.matrix = torch.zeros_like(self.p)
+        elif self.written is None:
+            self.matrix.zero_()
+        else:
+            self.matrix.index_fill_(0, self.written, 0)
+        self.p.grad, self.written = self.matrix, None
+
+
+def row_adamw(args: TrainingArguments, rows: Sequence[nn.Parameter]) -> tuple[type[RowAdamW], dict]:
+    """`optimizer_cls_and_kwargs` of a `transformers.Trainer`, with the settings of its arguments.
+
+    Raises:
+        ValueError: for another `optim` than torch's AdamW.
+    """
+    from transformers import Trainer
+
+    if args.optim not in ("adamw_torch", "adamw_torch_fused"):
+        raise ValueError(f"optim={args.optim.value}: rows are updated by adamw_torch_fused or adamw_torch only.")
+    _, kwargs = Trainer.get_optimizer_cls_and_kwargs(args)
+    return RowAdamW, {name: kwargs[name] for name in ("lr", "betas", "eps", "fused") if name in kwargs} | {"rows": rows}
