@@ -46,12 +46,16 @@ class DapTrainingOutput(ModelOutput):
         loss_tr: translation ranking (eq. 5).
         loss_rtl: representation translation learning (eq. 6), mean over real target tokens.
         loss_tlm: translation language modelling (eq. 2), mean over masked tokens.
+        source: (B, D) sentence vectors, where nothing but them was asked for.
+        target: (B, D) the same.
     """
 
     loss: Tensor | None = None
     loss_tr: Tensor | None = None
     loss_rtl: Tensor | None = None
     loss_tlm: Tensor | None = None
+    source: Tensor | None = None
+    target: Tensor | None = None
 
 
 @dataclass
@@ -225,6 +229,7 @@ class DapForPreTraining(PreTrainedModel):
         language: Tensor | None = None,
         gather: Callable[[Tensor], Tensor] | None = None,
         part: "BatchPart | None" = None,
+        embed_only: bool = False,
     ) -> DapTrainingOutput:
         """Losses of a batch of pairs; row i of source (the non-English side) translates row i of target.
 
@@ -235,8 +240,11 @@ class DapForPreTraining(PreTrainedModel):
             gather: from this process' rows to all processes', its own first, with gradient (`training.distributed`).
             part: given when the pairs are one chunk of a larger batch (gradient caching). The chunks' gradients, and
                 their RTL and TLM losses, then add up to the batch's.
+            embed_only: the sentence vectors and no losses.
         """
         states, target_states, x, y = self.embed(source, target)
+        if embed_only:
+            return DapTrainingOutput(source=x, target=y)
         losses = {}
         if part is None:
             loss = losses["loss_tr"] = self.ranking_loss(x, y, gather)

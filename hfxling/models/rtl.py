@@ -55,8 +55,7 @@ class RtlHead(nn.Module):
                 "objective='tr' works with any."
             )
         size = config.hidden_size
-        self.heads, self.attention_dropout = config.num_attention_heads, config.attention_probs_dropout_prob
-        self.layers = nn.ModuleList(LAYERS[config.model_type](config) for _ in range(layers))
+        self.layers = nn.ModuleList(RtlLayer(config) for _ in range(layers))
         self.mask_embedding = nn.Parameter(torch.zeros(size))
         self.segment_embedding = nn.Parameter(torch.zeros(size))
         # XLM-R counts positions from padding_idx + 1.
@@ -110,38 +109,58 @@ class RtlHead(nn.Module):
             target = torch.where(shown[:, 1:, None], target_states[:, 1:], target)
         attended = torch.cat([mask, real], dim=1)[:, None, None]
         for layer in self.layers[:-1]:
-            states, target = self._layer(layer, states, target, attended)
-        return self._last_layer(self.layers[-1], states, target, attended, real)
+            states, target = layer(states, target, attended)
+        return self.layers[-1](states, target, attended, real)
 
-    def _layer(self, layer: nn.Module, states: Tensor, target: Tensor, attended: Tensor) -> tuple[Tensor, Tensor]:
-        query, key, value = (_join(project(states), project(target)) for project in _projections(layer))
-        x = _after_attention(layer, self._attend(query, key, value, attended), _join(states, target))
+
+class RtlLayer(nn.Module):
+    """An encoder layer, under the same weight names, that keeps source and target positions apart.
+
+    Args:
+        config: of the encoder.
+    """
+
+    def __init__(self, config: PreTrainedConfig):
+        super().__init__()
+        layer = LAYERS[config.model_type](config)
+        self.attention, self.intermediate, self.output = layer.attention, layer.intermediate, layer.output
+        self.heads, self.dropout = config.num_attention_heads, config.attention_probs_dropout_prob
+
+    def forward(
+        self, states: Tensor, target: Tensor, attended: Tensor, real: Tensor | None = None
+    ) -> tuple[Tensor, Tensor] | Tensor:
+        """Attend from all positions, or from the targets alone in the last layer.
+
+        Args:
+            states: (B, S, H).
+            target: (B, T, H), or (1, T, H) where all pairs have the same.
+            attended: (B, 1, 1, S + T) bool.
+            real: (B, T) bool, given in the last layer: only these positions are computed.
+
+        Returns:
+            Both states anew; in the last layer the (N, H) real target states, row by row.
+        """
+        projections = self.attention.self
+        key, value = (_join(project(states), project(target)) for project in (projections.key, projections.value))
+        if real is None:
+            query = _join(projections.query(states), projections.query(target))
+        else:
+            query = projections.query(target).expand(len(states), -1, -1)
+        split = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (query, key, value))
+        dropout = self.dropout if self.training else 0.0
+        context = F.scaled_dot_product_attention(*split, attn_mask=attended, dropout_p=dropout)
+        context = context.transpose(1, 2).flatten(2)
+        if real is not None:
+            return self._rest(context[real], target.expand(len(states), -1, -1)[real])
+        x = self._rest(context, _join(states, target))
         return x[:, : states.shape[1]], x[:, states.shape[1] :]
 
-    def _last_layer(self, layer: nn.Module, states: Tensor, target: Tensor, attended: Tensor, real: Tensor) -> Tensor:
-        of_query, of_key, of_value = _projections(layer)
-        key, value = (_join(project(states), project(target)) for project in (of_key, of_value))
-        context = self._attend(of_query(target).expand(len(states), -1, -1), key, value, attended)
-        return _after_attention(layer, context[real], target.expand(len(states), -1, -1)[real])
-
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, attended: Tensor) -> Tensor:
-        split = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (query, key, value))
-        dropout = self.attention_dropout if self.training else 0.0
-        context = F.scaled_dot_product_attention(*split, attn_mask=attended, dropout_p=dropout)
-        return context.transpose(1, 2).flatten(2)
+    def _rest(self, context: Tensor, states: Tensor) -> Tensor:
+        """Output projection and feed-forward part, both with residual and norm."""
+        states = self.attention.output(context, states)
+        return self.output(self.intermediate(states), states)
 
 
 def _join(states: Tensor, target: Tensor) -> Tensor:
     """(B, S, H) and (B or 1, T, H) to (B, S + T, H)."""
     return torch.cat([states, target.expand(len(states), -1, -1)], dim=1)
-
-
-def _projections(layer: nn.Module) -> tuple[nn.Module, nn.Module, nn.Module]:
-    attention = layer.attention.self
-    return attention.query, attention.key, attention.value
-
-
-def _after_attention(layer: nn.Module, context: Tensor, states: Tensor) -> Tensor:
-    """The rest of a layer: output projection, feed-forward part, both with residual and norm."""
-    states = layer.attention.output(context, states)
-    return layer.output(layer.intermediate(states), states)

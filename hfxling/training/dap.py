@@ -137,7 +137,7 @@ class DapTrainer(XlingTrainer):
         core, gather = self.accelerator.unwrap_model(model), inputs["gather"]
         chunks = split_batch(inputs, self.chunk_size)
         with self.compute_loss_context_manager():
-            vectors, random_states = _embed(core, chunks)
+            vectors, random_states = _embed(model, chunks)
             sides = [torch.cat(side).requires_grad_() for side in zip(*vectors)]
             ranking = core.ranking_loss(*sides, gather)
         slopes = zip(*(slope.split(self.chunk_size) for slope in torch.autograd.grad(ranking, sides)))
@@ -186,12 +186,13 @@ class RandomState:
 
 
 @torch.no_grad()
-def _embed(model: DapForPreTraining, chunks: list[dict]) -> tuple[list[tuple[Tensor, Tensor]], list[RandomState]]:
+def _embed(model: torch.nn.Module, chunks: list[dict]) -> tuple[list[tuple[Tensor, Tensor]], list[RandomState]]:
     """Both sides' sentence vectors of every chunk, and the random state that each started from."""
     vectors, states = [], []
     for chunk in chunks:
         states.append(RandomState())
-        vectors.append(tuple(model.embed(chunk["source"], chunk["target"])[2:]))
+        output = model(**chunk, embed_only=True)  # through the wrapper, which may hold the weights in pieces
+        vectors.append((output.source, output.target))
     return vectors, states
 
 

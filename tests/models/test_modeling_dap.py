@@ -59,8 +59,8 @@ def slow_rtl(model, given, wanted, given_language=None, wanted_language=None):
             states = states + head.language_embeddings[given_language[row]]
             placeholders = placeholders + head.language_embeddings[wanted_language[row]]
         x = torch.cat([states, head.norm(placeholders)[None]], dim=1)
-        for layer in head.layers:
-            x = layer(x)
+        for own, layer in zip(head.layers, encoder.encoder.layer):
+            x = torch.func.functional_call(layer, dict(own.named_parameters()), (x,))  # the real class, our weights
         x = model.vocabulary(x[0, -len(labels) :])
         logits = x @ encoder.get_input_embeddings().weight.T + model.vocabulary.bias
         total, count = total + F.cross_entropy(logits, labels, reduction="sum"), count + len(labels)

@@ -59,8 +59,8 @@ def main() -> None:
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = options.dropout
-    if model.rtl is not None:
-        model.rtl.attention_dropout = options.dropout
+    for layer in model.rtl.layers:
+        layer.dropout = options.dropout
     defaults = TRAINING_DEFAULTS | {"max_steps": options.steps, "save_steps": 3, "logging_steps": 1, "use_cpu": True}
     world = int(os.environ.get("WORLD_SIZE", 1))
     defaults |= {"per_device_train_batch_size": BATCH // world, "learning_rate": 1e-3, "disable_tqdm": True}

@@ -47,8 +47,8 @@ def build(encoder, dropout=0.0, **fields) -> DapForPreTraining:
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = dropout
-    if model.rtl is not None:
-        model.rtl.attention_dropout = dropout
+    for layer in model.rtl.layers if model.rtl is not None else []:
+        layer.dropout = dropout
     return model
 
 
