@@ -28,7 +28,8 @@ def encoder(tmp_path_factory) -> Path:
 def options(encoder, folder, **more) -> dict:
     given = {"base_model": str(encoder), "languages": ["zh", "vi"], "train_data": ["sample"], "test_data": ["sample"]}
     given |= {"max_steps": 3, "per_device_train_batch_size": 8, "use_cpu": True, "disable_tqdm": True}
-    return given | {"output_dir": str(folder / "out"), "cache_dir": str(folder / "lengths"), "save_strategy": "no"} | more
+    given |= {"output_dir": str(folder / "out"), "cache_dir": str(folder / "lengths"), "save_strategy": "no"}
+    return given | more
 
 
 def words(given: dict) -> list[str]:

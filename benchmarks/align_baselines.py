@@ -1,0 +1,155 @@
+"""Word alignment without an aligner of ours: eflomal, and IterMax on an encoder's vectors, against gold links.
+
+python benchmarks/align_baselines.py --data ../shared/data/align --sets zh-en ja-en ro-en en-fr \
+    --encoder ../shared/models/mini-xlm --layers 0 4 [--more zh-en=extra.zh,extra.en] [--name align_baselines]
+
+Every set is DATA/SET.tsv: source words TAB target words TAB links. eflomal learns from the sentences of the set (small
+letters) and those of --more, both directions, joined by grow-diag-final-and; IterMax links subwords and then the words
+they belong to, as SimAlign does by default. Prints AER, precision, recall, F1 and seconds.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.data.pharaoh import AlignedPair, Link, read_aligned, read_links
+from hfxling.data.readers import read_lines
+from hfxling.evaluation.alignment import alignment_results
+from hfxling.evaluation.results import EvalResult, format_table, write_results
+from hfxling.training.align import itermax_links, symmetrize
+from hfxling.training.arguments import run_recipe
+
+BATCH = 32
+
+Links = list[set[Link]]
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="folder of SET.tsv files")
+    parser.add_argument("--sets", nargs="+", required=True, help="names such as zh-en")
+    parser.add_argument("--encoder", help="folder or Hub id for IterMax; none without it")
+    parser.add_argument("--layers", nargs="*", type=int, default=[0], help="hidden_states that IterMax reads")
+    parser.add_argument(
+        "--more", nargs="*", default=[], help="SET=SOURCE,TARGET: further text for eflomal, spaced words"
+    )
+    parser.add_argument("--seeds", type=int, default=1, help="runs of eflomal, which draws at random")
+    parser.add_argument("--name", default="align_baselines", help="of the results file")
+    parser.add_argument("--results_dir", default="results", help="where NAME.json is written")
+    args = parser.parse_args(argv)
+
+    more = dict(entry.split("=", 1) for entry in args.more)
+    systems: dict[str, Callable[[str, list[AlignedPair]], Links]] = {}
+    for seed in range(args.seeds):
+        systems[f"eflomal {seed}"] = lambda name, gold: eflomal_links(gold, more.get(name))
+    if args.encoder:
+        encode = load_encoder(args.encoder)
+        for layer in args.layers:
+            systems[f"IterMax layer {layer}"] = lambda name, gold, layer=layer: encoder_links(encode, gold, layer)
+    rows = [row for name in args.sets for row in measure(Path(args.data) / f"{name}.tsv", name, systems)]
+
+    figures = {f"{row.settings['system']} {row.dataset} {row.metric}": round(row.value, 2) for row in rows}
+    cells: dict[tuple, dict[str, float]] = {}
+    for row in rows:
+        cells.setdefault((row.dataset, row.settings["system"]), {})[row.metric] = row.value
+    metrics = ["AER", "precision", "recall", "F1", "seconds"]
+    table = [(*key, *(values[metric] for metric in metrics)) for key, values in cells.items()]
+    print(format_table(["set", "system", *metrics], table))
+    path = f"{args.results_dir}/{args.name}.json"
+    write_results(path, rows, recipe="benchmarks/align_baselines.py", settings=vars(args))
+    print(json.dumps({"name": args.name, "figures": figures, "settings": vars(args)}, ensure_ascii=False))
+    return figures
+
+
+def measure(path: Path, name: str, systems: dict[str, Callable]) -> list[EvalResult]:
+    """Rows of every system on one gold set."""
+    gold, rows = read_aligned(path), []
+    for system, align in systems.items():
+        start = sum(os.times()[:4])
+        links = align(name, gold)
+        seconds = sum(os.times()[:4]) - start  # eflomal is a process of its own
+        about = {"dataset": name, "split": "test", "settings": {"system": system}}
+        rows += alignment_results(links, gold, **about)
+        rows.append(EvalResult("seconds", seconds, len(gold), unit="s", **about))
+    return rows
+
+
+def eflomal_links(gold: Sequence[AlignedPair], more: str | None = None) -> Links:
+    """Both directions of eflomal, learnt from the gold sentences (and further text), joined."""
+    try:
+        from eflomal import Aligner
+    except ImportError:
+        raise ValueError("eflomal is not installed; pip install eflomal (it compiles C code).") from None
+
+    sides = [[" ".join(pair.source).lower() for pair in gold], [" ".join(pair.target).lower() for pair in gold]]
+    for side, path in zip(sides, more.split(",") if more else ()):
+        side += [text.lower() for _, text in read_lines(path)]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/forward", f"{folder}/backward"]
+        Aligner().align(*sides, links_filename_fwd=paths[0], links_filename_rev=paths[1])
+        directions = [[links for links, _ in read_links(path)][: len(gold)] for path in paths]
+    links = []
+    for pair, *both in zip(gold, *directions):
+        matrices = [_matrix(direction, pair) for direction in both]
+        links.append(_pairs(symmetrize(*(matrix[None] for matrix in matrices))[0]))
+    return links
+
+
+def load_encoder(name: str) -> Callable[[Sequence[Sequence[str]], int], tuple[list[np.ndarray], list[list[int]]]]:
+    """A function from lists of words and a layer to each list's subword vectors and the word that each belongs to."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer, logging
+
+    logging.set_verbosity_error()  # a pooler that the checkpoint lacks is of no interest here
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    model = AutoModel.from_pretrained(name).eval()
+
+    @torch.no_grad()
+    def encode(sentences: Sequence[Sequence[str]], layer: int) -> tuple[list[np.ndarray], list[list[int]]]:
+        batch = tokenizer([*sentences], is_split_into_words=True, padding=True, truncation=True, return_tensors="pt")
+        states = model(**batch, output_hidden_states=True).hidden_states[layer].numpy()
+        owners = [batch.word_ids(row) for row in range(len(sentences))]
+        kept = [[place for place, word in enumerate(row) if word is not None] for row in owners]
+        return [x[places] for x, places in zip(states, kept)], [[w for w in row if w is not None] for row in owners]
+
+    return encode
+
+
+def encoder_links(encode: Callable, gold: Sequence[AlignedPair], layer: int) -> Links:
+    """IterMax over subwords; two words are linked when any of their subwords are."""
+    links: Links = [set() for _ in gold]
+    order = sorted(range(len(gold)), key=lambda i: len(gold[i].source))
+    for start in range(0, len(gold), BATCH):
+        rows = order[start : start + BATCH]
+        sides = [
+            encode([[*words] for words in side], layer)
+            for side in zip(*((gold[i].source, gold[i].target) for i in rows))
+        ]
+        sizes = np.array([[len(x) for x in vectors] for vectors, _ in sides]).T
+        stacked = [np.zeros((len(rows), max(1, sizes[:, k].max()), sides[k][0][0].shape[1])) for k in (0, 1)]
+        for table, (vectors, _) in zip(stacked, sides):
+            for place, x in zip(table, vectors):
+                place[: len(x)] = x / np.linalg.norm(x, axis=1, keepdims=True)
+        found = itermax_links(stacked[0] @ stacked[1].swapaxes(1, 2), sizes)
+        for row, hard, source, target in zip(rows, found, sides[0][1], sides[1][1]):
+            links[row] = {(source[i], target[j]) for i, j in _pairs(hard)}
+    return links
+
+
+def _matrix(links: set[Link], pair: AlignedPair) -> np.ndarray:
+    matrix = np.zeros((len(pair.source), len(pair.target)), bool)
+    matrix[tuple(np.array([*links], int).reshape(-1, 2).T)] = True
+    return matrix
+
+
+def _pairs(matrix: np.ndarray) -> set[Link]:
+    return {(int(i), int(j)) for i, j in zip(*np.nonzero(matrix))}
+
+
+if __name__ == "__main__":
+    run_recipe(main)

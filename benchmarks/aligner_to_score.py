@@ -1,0 +1,153 @@
+"""CPU seconds of the word aligner to a held-out P@1: Wada et al.'s schedule against ours, the same code otherwise.
+
+python benchmarks/aligner_to_score.py --dictionary ../shared/data/dict/vi-zh.tsv --score 10 \
+    [--data ../shared/data/ntrex] [--pair vi-zh] [--size 200] [--cpu_seconds 120] [--schedules four:1e-3 one:4e-3]
+
+A schedule is UPDATES:LEARNING_RATE[:INIT], with a random start where no INIT is given; the seconds of a start from
+cooccurrences count. All read lines 1 to 1543 of the text in batches of 16. At the start and after every epoch P@1 is
+taken on the dictionary, which training never sees, and on the Dice dictionary of the training text, outside of the time
+that counts. Seconds to a score are interpolated between epochs; a schedule that does not get there within the budget
+has none, and the ratio is a lower bound.
+"""
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
+
+import torch
+from transformers import TrainingArguments
+from transformers.utils import logging
+
+from hfxling.data.readers import read_lines
+from hfxling.data.segment import learn_vocabularies
+from hfxling.evaluation.lexicon import read_dictionary, score_lexicon, word_table
+from hfxling.training.aligner import (
+    TRAINING_DEFAULTS,
+    AlignerArguments,
+    dice_dictionaries,
+    dictionary_evaluator,
+    new_model,
+    train_aligner,
+)
+from hfxling.training.aligner_batches import EncodedPairs
+
+SCHEDULES = ["four:1e-3", "one:4e-3", "one:4e-3:cooccurrence"]  # the first is Wada et al.'s
+LINES = 1543
+
+
+class Curve:
+    """An evaluator that remembers when it saw what, and does not count its own time."""
+
+    def __init__(self, vocabularies, languages, dictionary, dice):
+        self.vocabularies, self.languages, self.dictionary = vocabularies, languages, dictionary
+        self.dice = dictionary_evaluator(vocabularies, dice)
+        self.points: list[tuple[float, float, float]] = []  # CPU seconds, held-out P@1, Dice P@1
+        self.paused, self.start = 0.0, time.process_time()
+
+    def __call__(self, model) -> list:
+        """Score the static vectors."""
+        now = time.process_time()
+        tables = [
+            word_table(self.vocabularies[lang], model.static_table(lang), extra)
+            for lang, extra in zip(
+                self.languages, (self.dictionary, {w for ws in self.dictionary.values() for w in ws})
+            )
+        ]
+        ranks = score_lexicon(self.dictionary, *tables).ranks
+        rows = self.dice(model)
+        self.points.append((now - self.start - self.paused, 100 * float((ranks <= 1).mean()), rows[0].value))
+        self.paused += time.process_time() - now
+        return rows
+
+
+def seconds_to(points: list[tuple[float, float, float]], score: float, column: int) -> float | None:
+    """CPU seconds at which a curve first reaches a score."""
+    before = None
+    for point in points:
+        at, value = point[0], point[column]
+        if value >= score:
+            return before[0] + (at - before[0]) * (score - before[1]) / (value - before[1]) if before else at
+        before = (at, value)
+    return None
+
+
+def run(schedule: str, args: argparse.Namespace, vocabularies, pairs, dictionary, dice) -> Curve:
+    """Train under one schedule."""
+    updates, rate, *init = schedule.split(":")
+    languages = pairs.languages
+    settings = AlignerArguments(
+        source_lang=languages[0],
+        target_lang=languages[1],
+        train_data=[args.data],
+        size=args.size,
+        contrastive_weight=args.contrastive_weight,
+        updates=updates,
+        init=init[0] if init else "random",
+        cpu_seconds=args.cpu_seconds,
+        evaluate_every=1,
+    )
+    torch.manual_seed(args.seed)
+    curve = Curve(vocabularies, languages, dictionary, dice)
+    model = new_model(settings, vocabularies, [pairs])
+    curve(model)
+    with tempfile.TemporaryDirectory() as folder:
+        changed = {"learning_rate": float(rate), "num_train_epochs": 10_000, "save_strategy": "no", "seed": args.seed}
+        changed["logging_strategy"] = "no"
+        training_args = TrainingArguments(folder, **TRAINING_DEFAULTS | changed, use_cpu=True, disable_tqdm=True)
+        train_aligner(settings, training_args, model, [pairs], [curve])
+    return curve
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
+    parser.add_argument("--pair", default="vi-zh")
+    parser.add_argument("--dictionary", required=True, help="TSV of word pairs, never trained on")
+    parser.add_argument("--score", type=float, required=True, help="held-out P@1 in percent that is to be reached")
+    parser.add_argument("--dice_score", type=float, default=50, help="the same on the Dice dictionary")
+    parser.add_argument("--size", type=int, default=200)
+    parser.add_argument("--cpu_seconds", type=float, default=120, help="for each schedule")
+    parser.add_argument("--contrastive_weight", type=float, default=0.0)
+    parser.add_argument("--schedules", nargs="+", default=SCHEDULES, help="the first is compared with")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    languages = tuple(args.pair.split("-"))
+    lines = {lang: [text for _, text in read_lines(f"{args.data}/{lang}.txt")][:LINES] for lang in languages}
+    vocabularies = learn_vocabularies(lines)
+    pairs = EncodedPairs(languages, *([r.ids for r in vocabularies[x].encode_batch(lines[x])] for x in languages))
+    dictionary, dice = read_dictionary(args.dictionary), dice_dictionaries([pairs], vocabularies)
+    curves = {name: run(name, args, vocabularies, pairs, dictionary, dice).points for name in args.schedules}
+    table = {
+        name: {
+            "cpu_s_to_score": seconds_to(points, args.score, 1),
+            "cpu_s_to_dice_score": seconds_to(points, args.dice_score, 2),
+            "best_held_out": max(p[1] for p in points),
+            "best_dice": max(p[2] for p in points),
+            "epochs": len(points),
+        }
+        for name, points in curves.items()
+    }
+    for name, row in table.items():
+        print(
+            f"{name:24}" + "  ".join(f"{key} {'-' if value is None else round(value, 1)}" for key, value in row.items())
+        )
+    first, *others = table
+    ratios = {}
+    for name in others:
+        for key in ("cpu_s_to_score", "cpu_s_to_dice_score"):
+            theirs = table[first][key] or args.cpu_seconds  # a lower bound where they never got there
+            ratios[f"{name} {key}"] = round(theirs / table[name][key], 2) if table[name][key] else None
+    figures = {"ratio": ratios, "lower_bound": table[first]["cpu_s_to_score"] is None, **table, "curves": curves}
+    settings = {"torch": torch.__version__, "machine": platform.processor() or platform.machine(), "threads": 1}
+    print(json.dumps({"name": "aligner_to_score", "figures": figures, "settings": settings | vars(args)}))
+
+
+if __name__ == "__main__":
+    main()

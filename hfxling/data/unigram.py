@@ -1,0 +1,93 @@
+"""Learning Unigram pieces from small texts, with and without spaces between words."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+# The trainer starts from strings that occur in two different words, so a frequent word that is part of no other would
+# never become a piece. Either of two marks at the end of every word, in turn, makes each word two different ones.
+_MARKS = "\ue000\ue001"
+# Vowels of Thai and Lao that are written before their consonant, and letters that never begin a syllable.
+_LEADING = "เแโใไເແໂໃໄ"
+_FOLLOWING = "ะาๅๆຯະາຽໆ"
+_LETTER_WITH_MARKS = re.compile(
+    r"[^\W\d_][\u0300-\u036f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd]+"
+)
+
+
+def learn_unigram(
+    words: Iterable[Sequence[str]],
+    size: int,
+    special_tokens: Sequence[str],
+    *,
+    min_count: int = 2,
+    max_length: int = 16,
+) -> Tokenizer:
+    """Learn pieces of words by maximum likelihood.
+
+    Pieces that no Thai or Lao syllable could begin or end with are left out, and rare ones; letters always stay, alone
+    and with the marks they have in the text.
+
+    Args:
+        words: the words of each line, without white space inside; where a script has no spaces, whole phrases.
+        size: pieces at most, special ones included.
+        special_tokens: with ids from 0; the second one stands for what is unknown.
+        min_count: occurrences that a piece of several letters needs.
+        max_length: letters of a piece at most.
+
+    Returns:
+        A tokenizer that cuts at white space and then into pieces; it may be given other steps.
+
+    Raises:
+        ValueError: fewer pieces than letters, or no words.
+    """
+    counts = Counter(word for line in words for word in line)
+    if not counts:
+        raise ValueError("no word to learn pieces from; give text.")
+    letters = {letter for word in counts for letter in word}
+    marked_letters = {cluster for word in counts for cluster in _LETTER_WITH_MARKS.findall(word)}
+    if size < (least := len(letters | marked_letters) + len(special_tokens)):
+        raise ValueError(f"{size} pieces are fewer than the {least} letters of the text; allow more.")
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=size + len(_MARKS) - len(marked_letters),
+        unk_token=special_tokens[1],
+        special_tokens=list(special_tokens),
+        initial_alphabet=sorted(letters),
+        max_piece_length=max_length,
+        show_progress=False,
+    )
+    twice = (f"{word}{_MARKS[i % 2]}" for word, count in counts.items() for i in range(count))
+    tokenizer.train_from_iterator(twice, trainer, length=counts.total())
+    learnt = json.loads(tokenizer.to_str())["model"]["vocab"]
+    special, learnt = learnt[: len(special_tokens)], learnt[len(special_tokens) :]
+    pieces = {piece: score for piece, score in learnt if piece in letters or _can_stand_alone(piece)}
+    rarest = min(pieces.values())
+    pieces |= dict.fromkeys(sorted(marked_letters - set(pieces)), rarest)
+
+    _set_pieces(tokenizer, special, pieces)
+    used = Counter()
+    for word, row in zip(counts, tokenizer.encode_batch(list(counts))):
+        for piece in row.tokens:
+            used[piece] += counts[word]
+    always = letters | marked_letters
+    _set_pieces(tokenizer, special, {p: s for p, s in pieces.items() if p in always or used[p] >= min_count})
+    return tokenizer
+
+
+def _set_pieces(tokenizer: Tokenizer, special: list, pieces: dict[str, float]) -> None:
+    tokenizer.model = models.Unigram([*map(tuple, special), *pieces.items()], 1, False)
+
+
+def _can_stand_alone(piece: str) -> bool:
+    """Whether several letters may be a piece: no mark or bound vowel first, and last no vowel that needs more."""
+    if len(piece) < 2 or not set(piece).isdisjoint(_MARKS):
+        return False
+    return unicodedata.category(piece[0])[0] != "M" and piece[0] not in _FOLLOWING and piece[-1] not in _LEADING

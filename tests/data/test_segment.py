@@ -1,0 +1,236 @@
+"""Segments with their places, vocabularies, shared pieces, and what is saved."""
+
+import random
+import unicodedata
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from hfxling.data.sample import sample_texts
+from hfxling.data.segment import (
+    BUILT_IN,
+    EOS,
+    UNK,
+    Span,
+    Vocabulary,
+    learn_vocabularies,
+    load_vocabularies,
+    normalize,
+    register_segmenter,
+    save_vocabularies,
+)
+from hfxling.data.unigram import learn_unigram
+
+LANGUAGES = ("lo", "zh", "vi")
+SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+@pytest.fixture(scope="module")
+def lines() -> dict[str, list[str]]:
+    return {lang: sample_texts(lang)[:150] for lang in LANGUAGES}
+
+
+@pytest.fixture(scope="module")
+def vocabularies(lines):
+    return learn_vocabularies(lines, size=1200, pieces=1200)
+
+
+def texts(vocabulary: Vocabulary, line: str) -> list[str]:
+    return [span.text for span in vocabulary.segment(line)]
+
+
+@pytest.mark.parametrize(
+    ("segmenter", "expected"),
+    [
+        ("characters", ["我", "用", "iphone12", ",", "很", "好", "!"]),
+        ("words", ["我用", "iphone12", ",", "很好", "!"]),
+        ("whitespace", ["我用", "iphone12,", "很好!"]),
+    ],
+)
+def test_built_in_segmenters_cut_where_they_say(segmenter, expected):
+    line = "我用 iPhone12， 很好！"
+    vocabulary = Vocabulary.learn([line], "zh", segmenter=segmenter)
+    assert texts(vocabulary, line) == expected
+    assert vocabulary.words == [*SPECIAL, *vocabulary.words[4:]]
+    assert set(vocabulary.words[4:]) == set(expected)
+
+
+def test_ids_are_those_of_the_words(vocabularies, lines):
+    for lang, vocabulary in vocabularies.items():
+        for line in lines[lang][:20]:
+            ids, spans = vocabulary.encode(line)
+            assert [vocabulary.words[i] for i in ids] == [span.text for span in spans]
+            assert min(ids) > EOS
+
+
+def test_unknown_words_keep_their_text():
+    vocabulary = Vocabulary.learn(["a b"], "en", segmenter="whitespace")
+    assert vocabulary.encode("a ZEBRA") == ([vocabulary.words.index("a"), UNK], [Span("a", 0, 1), Span("zebra", 2, 7)])
+
+
+@pytest.mark.parametrize("segmenter", ["whitespace", "unigram"])
+def test_special_tokens_written_in_the_text_are_text(segmenter):
+    vocabulary = Vocabulary.learn(["pad s a b <", "a b"], "en", segmenter=segmenter, min_count=1)
+    ids, spans = vocabulary.encode("a <pad> <s> b")
+    assert not {0, 2, 3} & set(ids)
+    assert spans[0].text == "a"
+
+
+def test_frequent_words_become_whole_pieces_even_where_no_other_word_contains_them():
+    vocabulary = Vocabulary.learn(["trường học", "trường kia"] * 5, "vi")
+    assert texts(vocabulary, "Trường học") == ["trường", "học"]
+
+
+def test_pieces_never_cut_a_lao_or_thai_letter_from_its_marks():
+    words = [["ເຈົ້າກິນເຂົ້າບໍ່", "ຂ້ອຍກິນນ້ຳ", "น้ำที่นี่ดีมาก"]] * 3
+    tokenizer = learn_unigram([[normalize(w) for w in row] for row in words], 200, SPECIAL)
+    for piece in tokenizer.get_vocab():
+        assert len(piece) < 2 or unicodedata.category(piece[0]) != "Mn", piece
+        assert len(piece) < 2 or piece[-1] not in "ເແโใไ", piece
+    assert {"ຂ້", normalize("ນ້ຳ")[:-1], normalize("น้ำ")[:-1]} <= set(tokenizer.get_vocab())
+
+
+def test_rare_pieces_are_cut_into_smaller_ones():
+    rows = [["abcabc"]] * 5 + [["xyzxyz"]] * 2
+    assert learn_unigram(rows, 60, SPECIAL, min_count=2).encode("xyzxyz").tokens != list("xyzxyz")
+    assert learn_unigram(rows, 60, SPECIAL, min_count=50).encode("xyzxyz").tokens == list("xyzxyz")
+
+
+def test_zero_width_space_ends_a_segment_and_is_part_of_none():
+    vocabulary = Vocabulary.learn(["ກິນເຂົ້າ", "ກິນ\u200bເຂົ້າ"] * 4, "lo", min_count=1, size=100)
+    line = "ກິນ\u200bເຂົ້າ"
+    assert [line[a:b] for _, a, b in vocabulary.segment(line)] == ["ກິນ", "ເຂົ້າ"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("\u0edc\u0eb2", "\u0eab\u0e99\u0eb2"),  # HO NO against HO and NO
+        ("ນ້ຳ", "ນ້ໍາ"),  # SARA AM composed, tone first
+        ("ນ້ຳ", "ນໍ້າ"),  # nikhahit before the tone
+        ("น้ำ", "นํ้า"),
+        ("ເເດງ", "ແດງ"),
+        ("ໂຮງ\u200bຮຽນ", "ໂຮງຮຽນ"),
+        ("Ｔｒường", "trường"),
+        (" a\u00a0 b", "a b"),
+    ],
+)
+def test_spelling_variants_are_one(a, b):
+    assert normalize(a) == normalize(b)
+
+
+def test_one_way_to_write_a_word_is_not_another_word():
+    assert normalize("ນ້ຳ") != normalize("ນຳ")
+    assert normalize("thầy") != normalize("thấy")
+
+
+def fuzzed(count: int) -> list[str]:
+    ranges = [(0x20, 0x7F), (0xA0, 0x250), (0x300, 0x370), (0xE01, 0xE5C), (0xE81, 0xEDE), (0x4E00, 0x4E40)]
+    ranges += [(0x200B, 0x2010), (0xFE00, 0xFE10), (0xFF01, 0xFF61), (0x3040, 0x3100), (0x1F600, 0x1F650)]
+    pool = [chr(code) for first, last in ranges for code in range(first, last)]
+    pool += ["\t", "\u3000", "\ufeff", "<s>", "<pad>", "ﷺ", "İ", "ﬃ", "\u2028", "👩\u200d👧", "e\u0302\u0301", "ນ້ຳ"]
+    draw = random.Random(0)
+    return ["".join(draw.choices(pool, k=draw.randrange(40))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_spans_of_ten_thousand_fuzzed_lines_lie_in_the_line_in_order(vocabularies, lang):
+    lines = fuzzed(10_000)
+    for line, (ids, spans) in zip(lines, vocabularies[lang].encode_batch(lines)):
+        assert len(ids) == len(spans)
+        starts = [span.start for span in spans]
+        assert starts == sorted(starts)
+        for text, start, end in spans:
+            assert 0 <= start < end <= len(line)
+            assert text
+            assert text.split() == [text]
+            assert not line[start].isspace()
+
+
+def test_a_decomposed_letter_keeps_its_marks():
+    vocabulary = Vocabulary.learn(["tiếng việt"], "vi", segmenter="words")
+    line = unicodedata.normalize("NFD", "việt cố")
+    assert [line[a:b] for _, a, b in vocabulary.segment(line)] == line.split()
+
+
+def test_pieces_are_shared_and_spell_the_word(vocabularies):
+    piece_model = vocabularies["lo"].piece_model
+    for vocabulary in vocabularies.values():
+        assert vocabulary.piece_model is piece_model
+        word = max(vocabulary.words[4:], key=len)
+        assert "".join(vocabulary.pieces(word)) == word
+    assert vocabularies["vi"].pieces("<s>") == ["<s>"]
+
+
+def test_table_of_piece_ids_says_what_pieces_says(vocabularies):
+    vocabulary = vocabularies["vi"]
+    table, counts = vocabulary.piece_ids()
+    ids = vocabulary.piece_model.tokenizer.get_vocab()
+    assert table.shape == (len(vocabulary), counts.max())
+    assert counts[0] == 0
+    assert counts[1:].min() > 0
+    assert table.max() < len(vocabulary.piece_model)
+    for row in range(1, len(vocabulary), 50):
+        pieces = vocabulary.pieces(vocabulary.words[row])
+        assert [ids.get(piece, UNK) for piece in pieces] == table[row, : counts[row]].tolist()
+        assert not table[row, counts[row] :].any()
+
+
+def test_saved_vocabularies_load_here_and_as_ordinary_tokenizers(vocabularies, lines, tmp_path):
+    save_vocabularies(vocabularies, tmp_path)
+    loaded = load_vocabularies(str(tmp_path), LANGUAGES)
+    for lang, vocabulary in vocabularies.items():
+        assert loaded[lang].words == vocabulary.words
+        assert loaded[lang].encode_batch(lines[lang]) == vocabulary.encode_batch(lines[lang])
+        assert np.array_equal(loaded[lang].piece_ids()[0], vocabulary.piece_ids()[0])
+        stock = AutoTokenizer.from_pretrained(tmp_path, subfolder=f"tokenizer_{lang}")
+        encoded = stock(lines[lang][0], return_offsets_mapping=True)
+        ids, spans = vocabulary.encode(lines[lang][0])
+        assert encoded["input_ids"] == ids
+        assert encoded["offset_mapping"] == [(a, b) for _, a, b in spans]
+        assert (stock.pad_token_id, stock.unk_token_id, stock.bos_token_id, stock.eos_token_id) == (0, 1, 2, 3)
+
+
+def test_a_plugged_in_segmenter_is_used_saved_by_name_and_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("hfxling.data.segment._PLUGGED_IN", {})
+    register_segmenter("pairs", lambda line: [line[i : i + 2] for i in range(0, len(line), 2)])
+    learnt = learn_vocabularies({"xx": ["abcd", "abEF"]}, segmenters={"xx": "pairs"}, pieces=20)
+    assert learnt["xx"].encode("abEF") == learnt["xx"].encode_batch(["abEF"])[0]
+    assert learnt["xx"].segment("abEF") == [Span("ab", 0, 2), Span("ef", 2, 4)]
+    save_vocabularies(learnt, tmp_path)
+    assert load_vocabularies(str(tmp_path), ["xx"])["xx"].encode("abzz").ids[1] == UNK
+    monkeypatch.setattr("hfxling.data.segment._PLUGGED_IN", {})
+    with pytest.raises(ValueError, match=r"segmenter .pairs. of .xx. is none of .*register_segmenter"):
+        load_vocabularies(str(tmp_path), ["xx"])
+
+
+def test_a_plugged_in_segmenter_that_changes_the_text_is_refused(monkeypatch):
+    monkeypatch.setattr("hfxling.data.segment._PLUGGED_IN", {"upper": lambda line: line.upper().split()})
+    with pytest.raises(ValueError, match="'B' is not in the rest of the line, 'b'"):
+        Vocabulary.learn(["b"], "en", segmenter="upper")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lines": ["a"], "segmenter": "jieba"}, "'jieba' of 'en' is none of characters, unigram"),
+        ({"lines": ["", " "]}, "no word in the 2 lines"),
+        ({"lines": ["abcdefgh"], "size": 8}, "8 pieces are fewer than the 12 letters"),
+    ],
+)
+def test_what_cannot_be_learnt_says_why(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.learn(lang="en", **arguments)
+
+
+def test_other_mistakes_say_what_to_do(tmp_path, vocabularies):
+    with pytest.raises(ValueError, match="built in"):
+        register_segmenter(BUILT_IN[0], str.split)
+    with pytest.raises(ValueError, match="for th, but text only for lo"):
+        learn_vocabularies({"lo": ["ກ"]}, segmenters={"th": "words"})
+    vocabularies["lo"].save(tmp_path)
+    with pytest.raises(ValueError, match="no tokenizer_pieces; there is tokenizer_lo"):
+        load_vocabularies(str(tmp_path), ["lo"])
+    with pytest.raises(ValueError, match="has no shared pieces"):
+        Vocabulary.learn(["a"], "en", segmenter="words").pieces("a")

@@ -1,0 +1,110 @@
+import json
+
+import numpy as np
+import pytest
+
+from hfxling.evaluation.calibration import Calibration, fit_calibration
+
+
+@pytest.fixture(scope="module")
+def cosines():
+    return np.random.default_rng(0).uniform(0.2, 0.9, size=400)
+
+
+def noise(size, seed=1):
+    return np.random.default_rng(seed).normal(0, 2, size=size)
+
+
+def test_a_line_is_found_again(cosines):
+    fitted = fit_calibration(cosines, 100 * cosines - 10 + noise(400))
+    assert fitted.kind == "linear"
+    np.testing.assert_allclose(fitted([0.3, 0.8]), [20, 70], atol=1)
+    assert fitted.errors["linear"]["mae"] == pytest.approx(2 * np.sqrt(2 / np.pi), rel=0.1)
+    assert fitted.errors["linear"]["pearson"] > 0.99
+    assert fitted.errors["mean"]["mae"] > 10
+
+
+def test_a_step_needs_the_isotonic_map(cosines):
+    fitted = fit_calibration(cosines, 80.0 * (cosines > 0.5) + noise(400))
+    assert fitted.kind == "isotonic"
+    np.testing.assert_allclose(fitted([0.4, 0.6]), [0, 80], atol=3)
+    assert fitted.errors["isotonic"]["mae"] < fitted.errors["linear"]["mae"] / 3
+
+
+@pytest.mark.parametrize("shape", [lambda x: -50 * x, lambda x: -80.0 * (x > 0.5)])
+def test_human_scores_that_fall(cosines, shape):
+    """Error rates: the better the translation, the lower."""
+    fitted = fit_calibration(cosines, shape(cosines) + noise(400))
+    assert fitted(0.3) > fitted(0.8) + 20
+
+
+def test_errors_are_those_of_pairs_that_were_not_fitted(cosines):
+    fitted = fit_calibration(cosines, np.random.default_rng(2).normal(50, 10, size=400))
+    assert abs(fitted.errors["isotonic"]["pearson"]) < 0.15
+    assert fitted.errors["isotonic"]["mae"] > 0.98 * fitted.errors["mean"]["mae"]
+
+
+def test_constant_outside_the_knots(cosines):
+    fitted = fit_calibration(cosines, 100 * cosines + noise(400))
+    assert fitted(-1.0) == fitted(cosines.min())
+    assert fitted(1.0) == fitted(cosines.max())
+
+
+@pytest.mark.parametrize("step", [False, True])
+def test_saved_and_loaded(cosines, tmp_path, step):
+    human = 80.0 * (cosines > 0.5) + noise(400) if step else 100 * cosines + noise(400)
+    fitted = fit_calibration(cosines, human, settings={"model": "me/zh-vi"})
+    fitted.save(tmp_path / "c.json")
+    loaded = Calibration.load(tmp_path / "c.json")
+    assert loaded == fitted
+    np.testing.assert_array_equal(loaded(cosines), fitted(cosines))
+    assert [path.name for path in tmp_path.iterdir()] == ["c.json"]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([0.1] * 3, [1.0] * 2, r"shapes \(3,\) and \(2,\)"),
+        (list(range(19)), list(range(19)), "19 pairs with a human score: a calibration needs at least 20"),
+        ([], [], "^0 pairs"),
+        ([0.5] * 30, list(range(30)), "all 30 values of the cosine are 0.5"),
+        (list(range(30)), [7] * 30, "all 30 values of the human score are 7"),
+        (list(range(30)), [*range(29), float("nan")], "human score 30 of 30 is nan"),
+    ],
+)
+def test_what_cannot_be_calibrated(x, y, message):
+    with pytest.raises(ValueError, match=message):
+        fit_calibration(x, y)
+
+
+GOOD = {"kind": "linear", "cosines": [0, 1], "scores": [0, 100], "errors": {}, "pairs": 20}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": "cubic"},
+        {"cosines": [1, 0]},
+        {"cosines": [0.5], "scores": [1]},
+        {"scores": [0, 1, 2]},
+        {"cosines": [0, 0.5, 1], "scores": [0, 100, 50]},
+        {"cosines": "ab"},
+        {"slope": 3},
+        {"scores": [0, float("nan")]},
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, changed):
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(GOOD))
+    assert Calibration.load(path)(0.5) == 50
+    path.write_text(json.dumps(GOOD | changed))
+    with pytest.raises(ValueError, match=r"c\.json: not a calibration"):
+        Calibration.load(path)
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(FileNotFoundError, match="fit one from human scores first"):
+        Calibration.load(tmp_path / "none.json")
+    (tmp_path / "text.json").write_text("score\tflags\n")
+    with pytest.raises(ValueError, match="not a calibration"):
+        Calibration.load(tmp_path / "text.json")
