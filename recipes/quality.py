@@ -24,8 +24,8 @@ from transformers import PreTrainedTokenizerBase
 
 from hfxling.data.coverage import CoverageWarning, check_coverage
 from hfxling.data.guard import FLAGS, Guard
-from hfxling.data.parallel import _local_paths, check_languages
-from hfxling.data.readers import Request, _csv_records, _table_rows, read_lines, read_rows, suffix_of
+from hfxling.data.parallel import check_languages, local_paths
+from hfxling.data.readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
 from hfxling.evaluation.calibration import Calibration, fit_calibration
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
@@ -105,7 +105,7 @@ def check(args: QualityArguments) -> None:
 def read_request(args: QualityArguments, data: list[str], human: str | None) -> Request:
     """What to read from a file or two."""
     languages = (args.source_lang, args.target_lang)
-    paths = _local_paths(data[0] if len(data) == 1 else data, languages)
+    paths = local_paths(data[0] if len(data) == 1 else data, languages)
     if not paths:
         raise FileNotFoundError(f"{data[0]} is not a file; give a TSV, CSV, JSONL or Parquet file, or two text files")
     if len(paths) == 2 and human:
@@ -139,13 +139,13 @@ def _padded_rows(request: Request) -> Iterator[tuple]:
     if len(request.paths) == 2 or suffix_of(path) not in (".tsv", ".csv"):
         return read_rows(request)
     is_csv = suffix_of(path) == ".csv"
-    records = _csv_records(path) if is_csv else ((number, text.split("\t")) for number, text in read_lines(path))
+    records = csv_records(path) if is_csv else ((number, text.split("\t")) for number, text in read_lines(path))
     first = next(records, None)
     if first is None:
         return iter(())
     width = len(first[1])
     same = ((number, cells if len(cells) == width else [""] * width) for number, cells in records)
-    return _table_rows(path, chain([first], same), request)
+    return table_rows(path, chain([first], same), request)
 
 
 def _human(value: object, place: str) -> float | None:

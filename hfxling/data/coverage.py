@@ -142,14 +142,14 @@ def _missing_scripts(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tu
     encoded = tokenizer(letters, add_special_tokens=False, verbose=False)["input_ids"] if letters else []
     total, lacking = Counter(), Counter()
     for letter, ids in zip(letters, encoded):
-        script = _script(letter)
+        script = script_name(letter)
         total[script] += counts[letter]
         if tokenizer.unk_token_id in ids or len([token for token in ids if token not in ignored]) > 1:
             lacking[script] += counts[letter]
     return tuple(script for script, count in total.most_common() if lacking[script] > count / 2)
 
 
-def _script(letter: str) -> str:
+def script_name(letter: str) -> str:
     """The script of a letter, from its Unicode name: "LAO LETTER KO" is Lao."""
     words = unicodedata.name(letter, "UNNAMED").replace("-", " ").split()
     return "Han" if words[0] == "CJK" else " ".join(words[: 1 + (words[0] in _TWO_WORD_SCRIPTS)]).title()

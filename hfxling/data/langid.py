@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 
-from .coverage import _script
+from .coverage import script_name
 
 # Languages whose script is not Latin. Others are taken to be Latin, unless what is written in a file says otherwise.
 SCRIPTS = {
@@ -116,7 +116,7 @@ def script_of(letter: str) -> str | None:
     """The script of a letter, kana as one; None for what is no letter."""
     if unicodedata.category(letter)[0] != "L":
         return None
-    script = _script(letter)
+    script = script_name(letter)
     return "Kana" if script in ("Hiragana", "Katakana") else script
 
 

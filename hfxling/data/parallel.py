@@ -87,7 +87,7 @@ def load_parallel(
     columns = None if source_column is None else (str(source_column), str(target_column))
     score = None if score_column is None else str(score_column)
     is_sample = isinstance(data, str) and data == "sample"
-    paths = () if is_sample else _local_paths(data, (source_lang, target_lang))
+    paths = () if is_sample else local_paths(data, (source_lang, target_lang))
     record_range = None if lines is None else _parse_range(lines)
     request = Request(paths, source_lang, target_lang, columns, score, record_range, streaming)
     if is_sample:
@@ -131,7 +131,7 @@ def _parse_range(lines: str) -> tuple[int, int]:
     return first, last
 
 
-def _local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
+def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
     """The file or the two files that `data` names; () where it is the id of a Hub dataset."""
     items = [data] if isinstance(data, (str, os.PathLike)) else data
     if not isinstance(items, Sequence) or not all(isinstance(item, (str, os.PathLike)) for item in items):

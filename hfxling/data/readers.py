@@ -64,9 +64,9 @@ def read_rows(request: Request) -> Iterator[Row]:
     if len(request.paths) == 2:
         return _pair_rows(request.paths)
     if suffix == ".tsv":
-        return _table_rows(path, ((number, text.split("\t")) for number, text in read_lines(path)), request)
+        return table_rows(path, ((number, text.split("\t")) for number, text in read_lines(path)), request)
     if suffix == ".csv":
-        return _table_rows(path, _csv_records(path), request)
+        return table_rows(path, csv_records(path), request)
     records = _parquet_records(path, request) if suffix == ".parquet" else _json_records(path)
     return _record_rows(path, records, request)
 
@@ -193,7 +193,8 @@ def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
         yield count, source, target, None
 
 
-def _csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
+def csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
+    """(number of its last line, cells) of every record of a CSV file; a quoted cell may span lines."""
     reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
     while True:
         start = reader.line_num + 1
@@ -207,7 +208,8 @@ def _csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
         yield start, cells
 
 
-def _table_rows(path: str, records: Iterator[tuple[int, list[str]]], request: Request) -> Iterator[Row]:
+def table_rows(path: str, records: Iterator[tuple[int, list[str]]], request: Request) -> Iterator[Row]:
+    """The rows that a request wants of a TSV or CSV, the header (where there is one) read and passed over."""
     width = 0
     for number, cells in records:
         if not width:

@@ -18,7 +18,7 @@ from hfxling.data.readers import read_lines
 from hfxling.data.segment import EOS, UNK, normalize
 
 from .results import EvalResult, content_hash
-from .retrieval import _append_csls_penalties, unit
+from .retrieval import append_csls_penalties, unit
 from .significance import bootstrap_interval
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _csls(queries: np.ndarray, source: WordTable, target: WordTable, k: int) -> 
     own = source.vectors[: source.vocabulary_size]
     target_own = np.ascontiguousarray(target.vectors[: target.vocabulary_size].T)
     # The last column of the extended target is minus half the mean cosine to its k nearest source words.
-    penalty = 2 * _append_csls_penalties(own, target.vectors, k, _BLOCK)[1][:, -1]
+    penalty = 2 * append_csls_penalties(own, target.vectors, k, _BLOCK)[1][:, -1]
     for start in range(0, len(queries), _BLOCK):
         block = queries[start : start + _BLOCK]
         near = np.partition(block @ target_own, -k, axis=1)[:, -k:].mean(axis=1, keepdims=True)

@@ -79,3 +79,25 @@ def scatter_tokens(
         axes.legend(loc="upper right")
     with atomic_path(path) as scratch:
         figure.savefig(scratch, format="png", dpi=120)
+
+
+def plot_trajectory(path: str | Path, runs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Write a PNG of alignment against uniformity, epoch by epoch (disentangler paper, Fig. 2); lower left is better.
+
+    Args:
+        path: of the PNG.
+        runs: name, e.g. an objective, to its (L_align, L_uniform) points, the first one before training.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.4, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for name, points in runs.items():
+        align, uniform = np.asarray(points, dtype=float).reshape(-1, 2).T
+        (line,) = axes.plot(align, uniform, marker=".", linewidth=0.8, label=name)
+        axes.scatter(align[:1], uniform[:1], marker="s", s=30, color="0.2", zorder=3)
+        axes.scatter(align[-1:], uniform[-1:], marker="*", s=110, color=line.get_color(), zorder=3)
+    axes.set(xlabel="alignment (translations closer: left)", ylabel="uniformity (more even: down)")
+    axes.legend()
+    with atomic_path(path) as scratch:
+        figure.savefig(scratch, format="png", dpi=120)

@@ -116,7 +116,7 @@ def gold_ranks(
     if method not in TIE:
         raise ValueError(f"method={method!r} is not one of {', '.join(TIE)}.")
     if method == "csls":
-        source, target = _append_csls_penalties(source, target, csls_k, block_size)
+        source, target = append_csls_penalties(source, target, csls_k, block_size)
     gold = np.einsum("ij,ij->i", source, target[:n], dtype=np.float64) - TIE[method]
     forward, backward = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for rows, columns, block in _score_blocks(source, target, block_size):
@@ -304,7 +304,7 @@ def _count_per_column(mask: np.ndarray) -> np.ndarray:
     return sum(bytes_[i : i + 255].sum(axis=0, dtype=np.uint8).astype(np.int64) for i in starts)
 
 
-def _append_csls_penalties(
+def append_csls_penalties(
     source: np.ndarray, target: np.ndarray, k: int, block_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Two more columns that turn the dot product into cos(x, y) - r(x)/2 - r(y)/2, which ranks as CSLS does.

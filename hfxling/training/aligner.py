@@ -59,8 +59,8 @@ class AlignerArguments(CorpusArguments):
         default_factory=list,
         metadata={"help": "further pairs for the same model, e.g. lo-th=lo.txt,th.txt; same lines as the first"},
     )
-    vocab_size: int = field(default=8000, metadata={"help": "words of a language at most"})
-    min_count: int = field(default=1, metadata={"help": "occurrences that a word needs"})
+    vocab_size: int | None = field(default=None, metadata={"help": "words of a language at most; default by segmenter"})
+    min_count: int | None = field(default=None, metadata={"help": "occurrences a word needs; default by segmenter"})
     pieces: int = field(default=8000, metadata={"help": "subword pieces that the languages share, at most (eq. 10)"})
     segmenters: list[str] = field(
         default_factory=list, metadata={"help": "e.g. lo=whitespace, where it is not the language's default"}

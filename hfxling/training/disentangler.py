@@ -184,7 +184,7 @@ def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: Spl
 
 
 def evaluate(
-    data: SplitData, fitted: FittedSplit | None, seed: int, *, args: DisentanglerArguments
+    args: DisentanglerArguments, data: SplitData, fitted: FittedSplit | None = None, seed: int | None = None
 ) -> list[EvalResult]:
     """Correlation with human scores and retrieval, before and after; geometry and language probes of the parts.
 

@@ -4,6 +4,7 @@ import pytest
 
 from hfxling.training.pair_corpus import PairCorpusArguments, load_pair_corpus
 
+WORDS = ("bread", "winter", "castle", "hospital", "music", "Friday", "lemon", "kitchen")
 HEADER = "source\ttarget\tz_mean\n"
 
 
@@ -13,7 +14,7 @@ def data(tmp_path):
     for pair in ("en-de", "ne-en"):
         rows = "".join(f"the tested sentence number {i}\tgeprüfter Satz Nummer {i}{pair}\t{i}\n" for i in range(5))
         (tmp_path / "qe" / f"{pair}.test20.tsv").write_text(HEADER + rows, encoding="utf-8")
-        train = "".join(f"{word} {pair} water\t{word} {pair} wasser\n" for word in "abcdefgh")
+        train = "".join(f"{word} {pair}\t{pair} {word[::-1]}\n" for word in WORDS)
         leak = "the tested sentence number 3\tetwas ganz anderes\n"
         (tmp_path / f"{pair}.tsv").write_text(train + leak, encoding="utf-8")
     (tmp_path / "en.txt").write_text("one house\ntwo houses\nthree houses\n")
@@ -52,7 +53,7 @@ def test_leaks_are_kept_on_request_and_sampling_does_not_hang_on_a_seed(data):
 
 
 def test_parallel_test_text_is_guarded_too(data):
-    (data / "test.tsv").write_text("b en-de water\tb en-de wasser\n")
+    (data / "test.tsv").write_text("winter en-de\ten-de retniw\n")
     corpus = load(data, ["DATA/{lang}-{pivot}.tsv"], pairs=["en-de"], qe=None, test_data=[str(data / "test.tsv")])
     assert list(corpus.parallel) == [("en", "de")]
     assert (corpus.pairs[0].leaks, len(corpus.pairs[0].train)) == (1, 8)
