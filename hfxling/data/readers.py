@@ -194,7 +194,7 @@ def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
 
 
 def csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of its last line, cells) of every record of a CSV file; a quoted cell may span lines."""
+    """(number of its first line, cells) of every record of a CSV file; a quoted cell may span lines."""
     reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
     while True:
         start = reader.line_num + 1

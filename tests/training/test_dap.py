@@ -16,6 +16,7 @@ from hfxling.models import DapForPreTraining
 from hfxling.training.dap import TRAINING_DEFAULTS, DapTrainer, RandomState, split_batch
 
 RUN = Path(__file__).with_name("dap_tiny_run.py")
+ACCELERATE = RUN.parents[2] / "recipes" / "accelerate_configs"
 SOURCE = ["我爱吃苹果", "你好", "今天下雨", "他在", "我不吃"]
 TARGET = ["i eat apples", "hello, you", "rain", "he is in", "i do not eat"]
 
@@ -25,13 +26,13 @@ def encoder(tmp_path_factory) -> Path:
     return save_tiny("bert", tmp_path_factory.mktemp("encoder"))
 
 
-def run(*words, processes: int = 0) -> subprocess.CompletedProcess:
+def run(*words, processes: int = 0, script: Path = RUN) -> subprocess.CompletedProcess:
     launcher = [sys.executable]
     if processes:
         launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(RUN.parents[2])}
     return subprocess.run(
-        [*launcher, str(RUN), *map(str, words)],
+        [*launcher, str(script), *map(str, words)],
         capture_output=True,
         text=True,
         env=environment,
@@ -113,6 +114,21 @@ def test_two_processes_train_the_single_process_model(encoder, tmp_path):
     for other in others:
         for key in one:
             assert torch.allclose(one[key], other[key], atol=1e-5), key
+
+
+@pytest.mark.slow
+def test_weights_in_pieces_have_the_whole_models_gradients():
+    done = run(processes=2, script=RUN.with_name("dap_sharded_run.py"))
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((RUN.parents[2] / "recipes" / "accelerate_configs").iterdir()), ids=lambda p: p.stem
+)
+def test_accelerate_reads_the_shipped_configurations(path):
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    assert load_config_from_file(str(path)).num_processes >= 8
 
 
 @pytest.mark.slow
