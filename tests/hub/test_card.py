@@ -254,7 +254,6 @@ def test_a_local_encoder_is_named_but_not_linked(tmp_path):
         ({"licence": None}, "licence=None"),
         ({"licence": "CC BY 4.0"}, "cc-by-sa-4.0"),
         ({"method": "siamezze"}, "is not one of siamese"),
-        ({"method": "aligner"}, "needs citation="),
         ({"limits": []}, "limits is empty"),
         ({"languages": ()}, "languages is empty"),
         ({"train_data": [{"name": "news"}]}, "needs name and pairs"),
