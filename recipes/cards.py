@@ -16,7 +16,7 @@ from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, render_card
 from hfxling.training.arguments import run_recipe
-from hfxling.training.study import UNTRAINED, study_table
+from hfxling.training.study import UNTRAINED, cell, study_table
 
 ROOT = Path(__file__).resolve().parents[1]
 README_DATA = {"siamese_ntrex_zh_vi": "NTREX zh-vi (news)", "siamese_vi_zh": "vi-zh (everyday)"}
@@ -101,17 +101,17 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
 
 
 def language_table(rows: list[EvalResult]) -> str:
-    """Every language's mean over the seeds, where the study's own table shows averages only."""
-    averaged = {row.dataset for row in rows if "avg" in row.metric}
-    cells: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """Every language's mean and standard deviation over the seeds, where the study's own table shows averages only."""
+    averaged = {(row.dataset, row.metric.split(" avg")[0]) for row in rows if "avg" in row.metric}
+    cells: dict[tuple, dict[str, list[EvalResult]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        if row.dataset in averaged and "avg" not in row.metric:
-            cells[row.direction, row.n][row.settings.get("row", UNTRAINED)].append(row.value)
+        if (row.dataset, row.metric) in averaged:
+            cells[row.metric, row.direction, row.n][row.settings.get("row", UNTRAINED)].append(row)
     if not cells:
         return ""
     labels = list(dict.fromkeys(label for found in cells.values() for label in found))
-    table = [[*key, *(f"{np.mean(found[label]):.1f}" for label in labels)] for key, found in cells.items()]
-    return "\n\n" + format_table(["direction", "n", *labels], table)
+    table = [[*key, *(cell(found[label], interval=False) for label in labels)] for key, found in cells.items()]
+    return "\n\n" + format_table(["metric", "direction", "n", *labels], table)
 
 
 def curve_line(rows: list[EvalResult], content: dict) -> str:

@@ -165,6 +165,11 @@ def _compact(row: EvalResult) -> dict:
     return {key: value for key, value in (asdict(row) | rounded).items() if value is not None}
 
 
+def as_json(content):
+    """Content as it reads back from a results file."""
+    return json.loads(json.dumps(content, default=_plain))
+
+
 def _plain(value):
     """What json.dumps cannot write by itself: numpy and torch scalars, paths."""
     if hasattr(value, "item"):

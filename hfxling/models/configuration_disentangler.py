@@ -1,4 +1,4 @@
-"""Configuration of the meaning/language disentangler (Nonomura et al. 2026)."""
+"""Configuration of the meaning/language disentangler (Nonomura et al.)."""
 
 from transformers import AutoConfig, PreTrainedConfig
 
@@ -19,7 +19,8 @@ class DisentanglerConfig(PreTrainedConfig):
         prompt: put before every text, such as the "Instruct: ... Query: " of instruction-tuned embedders.
             sentence-transformers applies it by itself; whoever calls the model with token ids puts it before the text.
         bias: whether the map has one; the paper says "one linear layer".
-        normalize_input: length-normalise the pooled vectors first; not stated in the paper.
+        normalize_input: length-normalise the pooled vectors first; not stated in the paper, and no gain where it was
+            measured (docs/disentangler.md).
         part: which of the two the map gives and `sentence_embedding` is: "meaning", or "language" for the other folder
             (`DisentanglerModel.exchanged`). What remains of the vector is the other part.
 
@@ -36,7 +37,7 @@ class DisentanglerConfig(PreTrainedConfig):
     pooling: str = "cls"
     prompt: str | None = None
     bias: bool = True
-    normalize_input: bool = True
+    normalize_input: bool = False
     part: str = "meaning"
 
     def __post_init__(self, **kwargs):

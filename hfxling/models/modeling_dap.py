@@ -19,6 +19,9 @@ from .pooling import pool
 from .rtl import RtlHead, VocabularyHead
 from .stock import write_stock_modules
 
+# Both sides go through the encoder as one batch (larger matrix products, one gradient of each weight) where that pads
+# the tokens to no more than this multiple.
+_JOINT_PADDING = 1.1
 _HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
 
 
@@ -207,11 +210,17 @@ class DapForPreTraining(PreTrainedModel):
         """Token states (B, S, H) and (B, T, H), sentence vectors (B, H) of both sides."""
         # Said here and not once: DistributedDataParallel, which reads it when it wraps, reduces a dense gradient.
         self.dap.encoder.get_input_embeddings().sparse = self.row_gradients
-        outputs = [self.dap(side["input_ids"], side["attention_mask"]) for side in (source, target)]
-        vectors = [output.pooled for output in outputs]
+        lengths = [side["input_ids"].shape[1] for side in (source, target)]
+        if 2 * max(lengths) <= _JOINT_PADDING * sum(lengths):
+            output = self.dap(*_stacked(source, target, self.dap.encoder.config.pad_token_id or 0))
+            states = [x[:, :length] for x, length in zip(output.last_hidden_state.chunk(2), lengths)]
+            vectors = output.pooled.chunk(2)
+        else:
+            outputs = [self.dap(side["input_ids"], side["attention_mask"]) for side in (source, target)]
+            states, vectors = [x.last_hidden_state for x in outputs], [x.pooled for x in outputs]
         if self.projection is not None:
             vectors = [torch.tanh(self.projection(x)) for x in vectors]
-        return outputs[0].last_hidden_state, outputs[1].last_hidden_state, *vectors
+        return *states, *vectors
 
     def ranking_loss(self, source: Tensor, target: Tensor, gather: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Eq. 5 on (B, D) vectors; `gather` appends the other processes' vectors as further negatives."""
@@ -350,6 +359,17 @@ class DapForPreTraining(PreTrainedModel):
 
     def _init_weights(self, module: nn.Module) -> None:
         """What `from_encoder` does not overwrite keeps torch's own initialisation."""
+
+
+def _stacked(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> list[Tensor]:
+    """Both sides below each other, (2 B, S): ids and mask."""
+    longest = max(side["input_ids"].shape[1] for side in (source, target))
+    columns = (("input_ids", pad), ("attention_mask", 0))
+    sides = (
+        [F.pad(x[name], (0, longest - x[name].shape[1]), value=value) for x in (source, target)]
+        for name, value in columns
+    )
+    return [torch.cat(pair) for pair in sides]
 
 
 def _concatenate(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Meaning/language disentangler: a sentence vector as the sum of two parts (Nonomura et al. 2026)."""
+"""Meaning/language disentangler: a sentence vector as the sum of two parts (Nonomura et al.)."""
 
 import copy
 from dataclasses import dataclass

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
 
 from hfxling.evaluation.geometry import geometry_results
-from hfxling.evaluation.probes import probe_results
+from hfxling.evaluation.probes import probe_result
 from hfxling.evaluation.results import EvalResult, content_hash
 from hfxling.evaluation.retrieval import rank_translations, ranking_results
 from hfxling.evaluation.similarity import correlation_results, cosines
@@ -20,7 +22,7 @@ from hfxling.models.modeling_disentangler import DisentanglerHead, DisentanglerM
 from .pair_corpus import PairCorpusArguments
 from .siamese import SiameseArguments, trainer_arguments
 from .split import OBJECTIVES, PairRows, SplitObjective, SplitTrainer, divide
-from .split_data import SplitData
+from .split_data import SplitData, encode
 
 CHOICES = {
     "objective": ("auto", "none", *OBJECTIVES),
@@ -44,6 +46,7 @@ TRAINING_DEFAULTS = {
     "metric_for_best_model": "eval_loss",
     "greater_is_better": False,
     "save_total_limit": 1,
+    "dataloader_pin_memory": False,  # a batch is 3 MB
     "report_to": "none",
 }
 
@@ -74,7 +77,7 @@ class DisentanglerArguments(PairCorpusArguments):
         default="share", metadata={"help": "share: half of e is meaning; default (torch's); published: base_model's"}
     )
     bias: bool = field(default=True, metadata={"help": "bias in the linear layer"})
-    normalize_input: bool = field(default=True, metadata={"help": "length-normalise the vectors first"})
+    normalize_input: bool = field(default=False, metadata={"help": "length-normalise the vectors first"})
     validation_share: float = field(default=0.1, metadata={"help": "of the training pairs (paper: 0.1)"})
     patience: int = field(default=3, metadata={"help": "stop after as many epochs without a lower loss (paper: 3)"})
     geometry_pairs: int = field(default=1000, metadata={"help": "validation pairs a language pair (paper: 1,000)"})
@@ -113,14 +116,12 @@ class FittedSplit:
     Attributes:
         head: in evaluation mode, of the epoch with the lowest validation loss.
         objective: that was trained.
-        held: for each language pair the validation rows.
         about: epochs run, epoch kept, validation loss.
         trajectory: (epoch, L_align, L_uniform) of the validation pairs; epoch 0 is the untrained vectors.
     """
 
     head: DisentanglerHead
     objective: str
-    held: list[np.ndarray]
     about: dict
     trajectory: list[tuple[float, float, float]]
 
@@ -149,6 +150,15 @@ def new_head(args: DisentanglerArguments, hidden_size: int) -> DisentanglerHead:
     return head
 
 
+# What studies need of a method (see `study.py`), and what decides the text and the vectors of a row.
+ARGUMENTS = DisentanglerArguments
+SOURCE_KEYS = (
+    *PairCorpusArguments.__dataclass_fields__,
+    *("base_model", "base_revision", "layer", "pooling", "prompt", "encode_dtype", "max_length", "encoder_kind"),
+    *("train_vectors", "test_vectors"),
+)
+
+
 def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: SplitData) -> FittedSplit:
     """Train the split with early stopping.
 
@@ -162,31 +172,31 @@ def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: Spl
         raise ValueError(f"objective={objective!r} trains nothing; choose one of {', '.join(OBJECTIVES)}.")
     set_seed(training_args.seed)
     head = new_head(args, data.hidden_size)
-    rng = np.random.default_rng(training_args.seed)
-    used, held = zip(*(divide(len(source), args.validation_share, rng) for source, _ in data.train))
-    sample = [rng.permutation(rows)[: args.geometry_pairs] for rows in held]
+    used, held = zip(*_division(args, data))
+    pairs = _sides(data, held, args.geometry_pairs)
+    place = {"dataset": "validation", "split": "validation"}
     trainer = SplitTrainer(
         SplitObjective(head, objective, args.both_sides),
         trainer_arguments(training_args),
         train_dataset=PairRows(data.train, used),
         eval_dataset=PairRows(data.train, held),
-        evaluators=[lambda model: _geometry(data, sample, model.head, dataset="validation")],
+        evaluators=[lambda model: geometry_results([_meaning(model.head, sides) for sides in pairs], **place)],
         callbacks=[EarlyStoppingCallback(args.patience)],
     )
     trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
-    start = [row.value for row in _geometry(data, sample, None)]
+    start = [row.value for row in geometry_results(pairs, **place)]
     logged = [entry for entry in trainer.state.log_history if "eval_validation_alignment" in entry]
     epochs = [(row["epoch"], row["eval_validation_alignment"], row["eval_validation_uniformity"]) for row in logged]
     losses = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
     best = min(losses, key=lambda entry: entry["eval_loss"])
     about = {"epochs": losses[-1]["epoch"], "best_epoch": best["epoch"], "validation_loss": best["eval_loss"]}
-    return FittedSplit(head.eval().to("cpu"), objective, list(held), about, [(0.0, *start), *epochs])
+    return FittedSplit(head.eval().to("cpu"), objective, about, [(0.0, *start), *epochs])
 
 
 def evaluate(
     args: DisentanglerArguments, data: SplitData, fitted: FittedSplit | None = None, seed: int | None = None
 ) -> list[EvalResult]:
-    """Correlation with human scores and retrieval, before and after; geometry and language probes of the parts.
+    """Correlation with human scores, retrieval, geometry and language probes, before and after.
 
     Args:
         args: sizes of the samples.
@@ -200,6 +210,7 @@ def evaluate(
     rankings = [_ranked(languages, sides) for languages, sides in zip(data.corpus.parallel, data.parallel)]
     for fields, found in zip(_retrieval_fields(data), rankings):
         results += ranking_results(found, settings={"stage": "before"}, **fields, **about)
+    results += _on_validation(args, data, None, about)
     if fitted is None:
         return results
     about["seed"] = seed
@@ -212,10 +223,24 @@ def evaluate(
 
 
 def run(args: DisentanglerArguments, training_args: TrainingArguments, data: SplitData) -> list[EvalResult]:
-    """One row and seed of a study on shared vectors: train (unless the objective is "none") and evaluate."""
+    """Train, unless the objective is "none", and evaluate; "after" rows say how long the training took."""
     if args.objective == "none":
         return evaluate(args, data)
-    return evaluate(args, data, fit(args, training_args, data), training_args.seed)
+    start = time.process_time()
+    fitted = fit(args, training_args, data)
+    spent = fitted.about | {"train_cpu_s": round(time.process_time() - start, 1), "objective": fitted.objective}
+    return [
+        replace(row, settings=row.settings | spent) if row.settings["stage"] == "after" else row
+        for row in evaluate(args, data, fitted, training_args.seed)
+    ]
+
+
+def study_row(args: DisentanglerArguments, training_args: TrainingArguments, cache: dict) -> list[EvalResult]:
+    """One run of a study; text and vectors are shared by all runs that read the same."""
+    key = json.dumps([getattr(args, name) for name in SOURCE_KEYS])
+    if key not in cache:
+        cache[key] = encode(args)
+    return run(args, training_args, cache[key])
 
 
 @torch.inference_mode()
@@ -227,42 +252,49 @@ def split_vectors(head: DisentanglerHead, vectors: np.ndarray) -> tuple[np.ndarr
     return pooled.numpy(), meaning.numpy(), (pooled - meaning).numpy()
 
 
-def _on_validation(args: DisentanglerArguments, data: SplitData, fitted: FittedSplit, about: dict) -> list[EvalResult]:
-    """Geometry and language probes on held-out training pairs; the vectors as they came are the part "vector"."""
+def _on_validation(args: DisentanglerArguments, data: SplitData, fitted: FittedSplit | None, about: dict) -> list:
+    """Geometry of held-out training pairs, and what a probe reads off them, of the vectors or of their parts."""
     fields = {"dataset": data.corpus.name, "split": "validation", "revision": data.corpus.revision(), **about}
-    results = []
-    sample = [rows[: args.geometry_pairs] for rows in fitted.held]
-    for part, head in (("vector", None), ("meaning", fitted.head)):
-        results += _geometry(data, sample, head, settings={"part": part}, **fields)
-    if args.probe_pairs:
-        parts, languages, groups = [], [], []
-        for pair, (source, target), rows in zip(data.corpus.pairs, data.train, fitted.held):
-            rows = rows[: args.probe_pairs]
-            for side, language in zip((source, target), pair.languages):
-                parts.append(split_vectors(fitted.head, side[rows]))
-                languages += [language] * len(rows)
-                groups += [f"{pair.languages} {row}" for row in rows]
-        named = dict(zip(("vector", "meaning", "language"), map(np.concatenate, zip(*parts))))
-        results += probe_results(named, languages, np.unique(groups, return_inverse=True)[1], **fields)
-    return results
+    fields["settings"] = {"stage": "before" if fitted is None else "after"}
+    held = [rows for _, rows in _division(args, data)]
+    pairs = _sides(data, held, args.geometry_pairs)
+    if fitted is None:
+        results = geometry_results(pairs, **fields)
+    else:
+        results = geometry_results([_meaning(fitted.head, sides) for sides in pairs], baseline=pairs, **fields)
+    if not args.probe_pairs:
+        return results
+    pairs, languages, groups = _sides(data, held, args.probe_pairs), [], []
+    for number, (pair, (source, _)) in enumerate(zip(data.corpus.pairs, pairs)):
+        for language in pair.languages:
+            languages += [language] * len(source)
+            groups += [(number, row) for row in range(len(source))]
+    groups = np.unique(groups, axis=0, return_inverse=True)[1]
+    vectors = np.concatenate([side for sides in pairs for side in sides])
+    if fitted is None:
+        return [*results, probe_result(vectors, languages, groups, **fields)]
+    _, meaning, language = split_vectors(fitted.head, vectors)
+    of_language = probe_result(language, languages, groups, metric="language accuracy of the language part", **fields)
+    return [*results, probe_result(meaning, languages, groups, baseline=vectors, **fields), of_language]
 
 
-def _geometry(
-    data: SplitData, sample: Sequence[np.ndarray], head: DisentanglerHead | None, **fields
-) -> list[EvalResult]:
-    """Alignment and uniformity of the meaning parts of some rows; of the vectors themselves without a head."""
-    fields = {"dataset": data.corpus.name, "split": "validation"} | fields
-    pairs = []
-    for sides, rows in zip(data.train, sample):
-        vectors = [np.asarray(side[rows], np.float32) for side in sides]
-        pairs.append(vectors if head is None else [_meaning(head, side) for side in vectors])
-    return geometry_results(pairs, **fields)
+def _division(args: DisentanglerArguments, data: SplitData) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Training and validation rows of each language pair, the same for every seed: runs compare on the same rows."""
+    rng = np.random.default_rng(0)
+    return [divide(len(source), args.validation_share, rng) for source, _ in data.train]
+
+
+def _sides(data: SplitData, rows: Sequence[np.ndarray], limit: int) -> list[list[np.ndarray]]:
+    """The vectors of a sample of the rows, at most `limit` of each language pair."""
+    chosen = [np.sort(np.random.default_rng(0).permutation(part)[:limit]) for part in rows]
+    return [[np.asarray(side[part], np.float32) for side in sides] for sides, part in zip(data.train, chosen)]
 
 
 @torch.inference_mode()
-def _meaning(head: DisentanglerHead, vectors: np.ndarray) -> np.ndarray:
-    features = torch.from_numpy(vectors).to(head.linear.weight.device)
-    return head(head.prepare(features)).cpu().numpy()
+def _meaning(head: DisentanglerHead, sides: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Meaning parts, on the device where the head is."""
+    features = [torch.from_numpy(side).to(head.linear.weight.device) for side in sides]
+    return [head(head.prepare(side)).cpu().numpy() for side in features]
 
 
 def _ranked(languages: tuple[str, str], sides: Sequence[np.ndarray]) -> list:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -138,9 +140,26 @@ class SplitTrainer(XlingTrainer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, data_collator=lambda batch: batch, **kwargs)
 
+    def train(self, *args, **kwargs):
+        """As in the Trainer."""
+        keep_freed_memory()
+        return super().train(*args, **kwargs)
+
     def _get_train_sampler(self, train_dataset: PairRows | None = None) -> BlockSampler:
         rows = self.args.per_device_train_batch_size * max(1, self.args.gradient_accumulation_steps)
         return BlockSampler(train_dataset or self.train_dataset, rows, self.args.seed)
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep the 20 MB that every step frees: faulting them in again costs an eighth of an epoch.
+
+    Does nothing where the library is not glibc.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mmap_threshold, trim_threshold = -3, -1  # as <malloc.h> names them; 32 MB is the most that the first may be
+        mallopt(mmap_threshold, 1 << 25)
+        mallopt(trim_threshold, 1 << 30)
 
 
 def divide(count: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,14 @@ import numpy as np
 import yaml
 from transformers import TrainingArguments
 
-from hfxling.evaluation.results import EvalResult, format_table, write_results
+from hfxling.evaluation.results import (
+    EvalResult,
+    as_json,
+    format_table,
+    package_versions,
+    read_results,
+    write_results,
+)
 
 from .arguments import as_tokens, parse_arguments, resolved
 
@@ -110,14 +117,25 @@ def row_settings(rows: Sequence[dict], base: dict, command_line: list[str], meth
 
 
 def run_study(study: StudyArguments, rows: list[dict], base: dict, command_line: list[str]) -> list[EvalResult]:
-    """Run every row with every seed, seed by seed; results/NAME.json is written anew after each run."""
+    """Run every row with every seed, seed by seed; results/NAME.json is written anew after each run.
+
+    A study that was stopped goes on: runs that the file holds are not repeated, if nothing but rows was added since.
+    """
     module, settings = method_module(study.method), row_settings(rows, base, command_line, study.method)
     path, cache = Path(study.results_dir) / f"{study.name}.json", {}
     before: dict[tuple, EvalResult] = {}
     after: list[EvalResult] = []
+    for result in finished_runs(path, resolved(*settings[0]), rows, study.seeds):
+        if result.settings["stage"] == "before":
+            before[_place(result)] = result
+        else:
+            after.append(result)
+    done = {(result.seed, result.settings["row"]) for result in after}
     about = {"title": study.title, "rows": rows, "paper_columns": study.paper_columns}
     for seed in study.seeds:
         for row, (args, training_args) in zip(rows, settings):
+            if (seed, row["label"]) in done:
+                continue
             training_args = copy.copy(training_args)
             training_args.seed = seed
             found = module.study_row(args, training_args, cache)
@@ -139,6 +157,23 @@ def run_study(study: StudyArguments, rows: list[dict], base: dict, command_line:
     return results
 
 
+def finished_runs(path: Path, settings: dict, rows: Sequence[dict], seeds: Sequence[int]) -> list[EvalResult]:
+    """What an earlier start of the same study measured: the untrained results and those of its whole runs."""
+    if not path.is_file():
+        return []
+    results, content = read_results(path), json.loads(path.read_text(encoding="utf-8"))
+    current = {"settings": as_json(settings), "versions": package_versions()}
+    if any(content.get(key) != value for key, value in current.items()):
+        return []
+    earlier = {row["label"]: row.get("set") for row in content.get("rows", [])}
+    same = {row["label"] for row in rows if row["label"] in earlier and earlier[row["label"]] == row.get("set")}
+    return [
+        result
+        for result in results
+        if result.settings["stage"] == "before" or (result.settings["row"] in same and result.seed in seeds)
+    ]
+
+
 def study_table(results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequence[str]) -> tuple[list, list[list]]:
     """Header and one line a row: mean over the seeds, their standard deviation, the 95% interval; the paper's last.
 
@@ -152,8 +187,8 @@ def study_table(results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequ
     for row in shown:
         cells.setdefault((row.settings.get("row", UNTRAINED), _column(row)), []).append(row)
     costs = [name for name in COSTS if any(name in row.settings for row in shown)]
-    labels = [UNTRAINED] * any(row.settings["stage"] == "before" for row in results)
-    labels += [row["label"] for row in rows]
+    untrained = [UNTRAINED] * any(row.settings["stage"] == "before" for row in results)
+    labels = list(dict.fromkeys([*untrained, *(row["label"] for row in rows)]))
     figures = {row["label"]: row.get("paper") or [] for row in rows}
     table = []
     for label in labels:
@@ -164,20 +199,22 @@ def study_table(results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequ
                 np.mean([row.settings[name] for row in runs]) if name in runs[0].settings else "" for name in costs
             ]
             published = [*figures.get(label, []), *[None] * len(paper)][: len(paper)]
-            table.append([label, len(runs), *map(_cell, found), *(x and f"{x:.0f}" for x in spent), *published])
+            table.append([label, len(runs), *map(cell, found), *(x and f"{x:.0f}" for x in spent), *published])
     header = ["", "seeds", *columns, *(COSTS[name] for name in costs), *(f"paper {name}" for name in paper)]
     return header, table
 
 
-def _cell(rows: list[EvalResult]) -> str:
+def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
+    """One figure over the seeds: mean, standard deviation and, if wanted, the mean 95% interval over test items."""
     if not rows:
         return ""
     values = [row.value for row in rows]
     digits = 1 if rows[0].unit == "%" else 3
-    spread = f" ±{np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+    text = f"{np.mean(values):.{digits}f}" + (f" ±{np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
     lows, highs = ([getattr(row, end) for row in rows] for end in ("low", "high"))
-    interval = "" if None in lows + highs else f" ({np.mean(lows):.{digits}f}-{np.mean(highs):.{digits}f})"
-    return f"{np.mean(values):.{digits}f}{spread}{interval}"
+    if None in lows + highs or not interval:
+        return text
+    return f"{text} ({np.mean(lows):.{digits}f}-{np.mean(highs):.{digits}f})"
 
 
 def _column(row: EvalResult) -> str:

@@ -18,7 +18,7 @@ TEXTS = ["我爱吃苹果", "tôi ăn", "hello, is it raining?"]
 PROMPT = "is it, in "
 VARIANTS = {
     "cls": {"pooling": "cls"},
-    "mean, raw vectors": {"pooling": "mean", "normalize_input": False},
+    "mean, unit vectors": {"pooling": "mean", "normalize_input": True},
     "middle layer": {"pooling": "mean", "layer": 1, "bias": False},
     "all layers": {"pooling": "mean", "layer": "all"},
     "prompt": {"pooling": "mean", "prompt": PROMPT},

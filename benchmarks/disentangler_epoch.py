@@ -1,0 +1,159 @@
+"""What an epoch of the disentangler costs on a million pairs of memory-mapped vectors.
+
+python benchmarks/disentangler_epoch.py [--pairs 1000000] [--size 768] [--threads 2] [--folder DIR]
+
+Random vectors in two float32 files, six language pairs, are trained on for an epoch by the recipe's own Trainer,
+sampler and objective ("both"): reading, shuffling, loss, gradient and Adam, without the validation pass. After every
+tenth step the bare matrix products are timed that no implementation can do without: the meaning parts of both sides and
+the gradient of the layer. With fewer pairs the epoch is measured on those and multiplied; files just written that fit
+into memory are read from the page cache.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
+
+import numpy as np
+import torch
+from numpy.lib.format import open_memmap
+from transformers import TrainerCallback, TrainingArguments, set_seed
+
+from hfxling.models.configuration_disentangler import DisentanglerConfig
+from hfxling.models.modeling_disentangler import DisentanglerHead
+from hfxling.training.disentangler import TRAINING_DEFAULTS
+from hfxling.training.split import PairRows, SplitObjective, SplitTrainer
+
+WHOLE = 1_000_000
+GOAL = 60.0  # seconds an epoch, on 2 cores
+BLOCK = 20_000
+
+
+def write_vectors(folder: Path, pairs: int, size: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Two files of random vectors, rows correlated as translations are, memory-mapped, in six language pairs."""
+    rng = np.random.default_rng(0)
+    paths = [folder / "source.npy", folder / "target.npy"]
+    source, target = (open_memmap(path, mode="w+", dtype=np.float32, shape=(pairs, size)) for path in paths)
+    for start in range(0, pairs, BLOCK):
+        rows = slice(start, min(start + BLOCK, pairs))
+        source[rows] = rng.standard_normal((rows.stop - start, size), np.float32)
+        target[rows] = source[rows] + rng.standard_normal((rows.stop - start, size), np.float32)
+    for array in (source, target):
+        array.flush()
+    arrays = [np.load(path, mmap_mode="r") for path in paths]
+    cuts = np.linspace(0, pairs, 7).astype(int)
+    return [tuple(array[start:stop] for array in arrays) for start, stop in pairwise(cuts)]
+
+
+class Clock(TrainerCallback):
+    """Times the steps and, after every few of them, the bare products on a batch of the same shape."""
+
+    def __init__(self, head: DisentanglerHead, batch: int, every: int):
+        size = head.config.hidden_size
+        self.vectors, self.gradient = torch.randn(2 * batch, size), torch.randn(2 * batch, size)
+        self.head, self.every = head, every
+        self.steps: list[tuple[float, float]] = []
+        self.products: list[tuple[float, float]] = []
+        self.last = None
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """A step is all from the end of the step before, the products apart: reading its batch is part of it."""
+        if self.last is not None:
+            self.steps.append(now() - self.last)
+        if state.global_step % self.every == 0:
+            start = now()
+            with torch.no_grad():
+                self.head.linear(self.vectors)
+                torch.mm(self.gradient.T, self.vectors)
+            self.products.append(now() - start)
+        self.last = now()
+
+
+def now() -> np.ndarray:
+    """(wall, CPU) seconds."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+def train(vectors: list, size: int, folder: Path, batch: int) -> Clock:
+    set_seed(0)
+    head = DisentanglerHead(DisentanglerConfig(hidden_size=size))
+    head.init_share()
+    settings = TRAINING_DEFAULTS | {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
+    settings |= {"num_train_epochs": 1, "per_device_train_batch_size": batch, "dataloader_drop_last": True}
+    arguments = TrainingArguments(str(folder / "out"), **settings, use_cpu=True, disable_tqdm=True)
+    clock = Clock(head, batch, every=10)
+    rows = PairRows(vectors, [np.arange(len(source)) for source, _ in vectors])
+    arguments.remove_unused_columns = False
+    with contextlib.redirect_stdout(sys.stderr):
+        SplitTrainer(SplitObjective(head, "both"), arguments, train_dataset=rows, callbacks=[clock]).train()
+    return clock
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=WHOLE, help="pairs written and trained on (default 1,000,000)")
+    parser.add_argument("--size", type=int, default=768, help="dimensions (default 768)")
+    parser.add_argument("--batch", type=int, default=512, help="pairs of a batch (default 512, the paper's)")
+    parser.add_argument("--threads", type=int, default=2, help="threads (default 2)")
+    parser.add_argument("--folder", help="where the vectors are written (default: the system's temporary folder)")
+    options = parser.parse_args()
+    if options.pairs < 20 * options.batch or options.threads < 1 or options.size < 8:
+        parser.error("give at least 20 batches of pairs, a thread and 8 dimensions.")
+    torch.set_num_threads(options.threads)
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        needed = 2 * 4 * options.pairs * options.size
+        if shutil.disk_usage(folder).free < 1.2 * needed:
+            parser.error(f"{needed / 1e9:.1f} GB of vectors do not fit into {folder}; give --folder or fewer --pairs.")
+        clock = train(
+            write_vectors(Path(folder), options.pairs, options.size), options.size, Path(folder), options.batch
+        )
+    report(clock, options)
+
+
+def report(clock: Clock, options: argparse.Namespace) -> None:
+    """The table, then the figures as JSON."""
+    steps = clock.steps[5:]  # a warm-up is left out
+    trained = len(steps) * options.batch
+    wall, cpu = np.sum(steps, axis=0) * WHOLE / trained
+    products = [statistics.median(column) for column in zip(*clock.products)]
+    bare = np.array(products) * WHOLE / options.batch
+    print(f"\n{'a million pairs':<40}{'wall s':>10}{'CPU s':>10}")
+    print(f"{'an epoch':<40}{wall:10.1f}{cpu:10.1f}")
+    print(f"{'the bare matrix products':<40}{bare[0]:10.1f}{bare[1]:10.1f}\n")
+    if options.pairs < WHOLE:
+        print(f"Measured on {trained:,} pairs and multiplied: of the whole, more would have to be read from disk.")
+    print(f"epoch_seconds {wall:.1f}, goal < {GOAL:.0f} on 2 cores")
+    figures = {
+        "pairs_per_s": WHOLE / wall,
+        "epoch_seconds": wall,
+        "epoch_cpu_seconds": cpu,
+        "over_gemm": cpu / bare[1],
+        "over_gemm_wall": wall / bare[0],
+    }
+    settings = {
+        "pairs": options.pairs,
+        "dimensions": options.size,
+        "batch": options.batch,
+        "threads": options.threads,
+        "extrapolated": options.pairs < WHOLE,
+        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "cores": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1),
+        "torch": torch.__version__,
+    }
+    figures = {name: float(f"{value:.4g}") for name, value in figures.items()}
+    print(json.dumps({"name": "disentangler_epoch", "figures": figures, "settings": settings}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""How sentence vectors lie on the sphere: alignment of translations and uniformity (Wang and Isola 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from .results import EvalResult
+from .retrieval import unit
+from .significance import bootstrap_interval, paired_test
+
+
+def alignment(source, target) -> np.ndarray:
+    """(N,) squared distances of unit vectors to their translations'; their mean is L_align, 0 best and 4 worst.
+
+    Raises:
+        ValueError: unequal shapes; rows that are zero, NaN or infinite.
+    """
+    source, target = unit(source), unit(target)
+    if source.shape != target.shape:
+        raise ValueError(f"Source vectors have shape {source.shape}, target vectors {target.shape}; rows must pair up.")
+    return np.square(source - target).sum(1, dtype=np.float64)
+
+
+def uniformity(vectors, *, block: int = 1024) -> float:
+    """L_uniform = log E exp(-2 |x - z|^2) over all pairs of different rows; 0 where all coincide, lower is more even.
+
+    Exact: every pair counts, `block` rows are compared with `block` others at a time.
+
+    Args:
+        vectors: (N, D), of any length; they are length-normalised.
+        block: rows of a block.
+
+    Raises:
+        ValueError: fewer than two vectors; rows that are zero, NaN or infinite.
+    """
+    vectors = unit(vectors)
+    if len(vectors) < 2:
+        raise ValueError(f"Uniformity compares vectors with each other; {len(vectors)} is too few.")
+    total = 0.0
+    for start in range(0, len(vectors), block):
+        rows = vectors[start : start + block]
+        for other in range(start, len(vectors), block):
+            # |x - z|^2 = 2 - 2 x.z
+            kernel = rows @ vectors[other : other + block].T
+            np.minimum(kernel, 1, out=kernel)
+            kernel -= 1
+            kernel *= 4
+            np.exp(kernel, out=kernel)
+            part = kernel.sum(dtype=np.float64)
+            total += part - kernel.trace(dtype=np.float64) if other == start else 2 * part
+    return float(np.log(total / (len(vectors) * (len(vectors) - 1))))
+
+
+def geometry_results(
+    pairs: Sequence[tuple], *, baseline: Sequence[tuple] | None = None, settings: dict | None = None, **fields
+) -> list[EvalResult]:
+    """L_align over all pairs, with its bootstrap interval, and L_uniform over all vectors of all languages.
+
+    Args:
+        pairs: for each language pair (source, target), (N, D) vectors each.
+        baseline: another system's vectors of the same sentences; the alignment row then carries the paired test.
+        settings: joined to both rows' settings.
+        **fields: `EvalResult` fields: dataset, split, revision, model, seed.
+    """
+    distances = np.concatenate([alignment(*sides) for sides in pairs])
+    vectors = np.concatenate([np.asarray(side) for sides in pairs for side in sides])
+    low, high = bootstrap_interval(distances, samples=1000)
+    settings = settings or {}
+    about = dict(settings)
+    if baseline is not None:
+        about["paired"] = asdict(paired_test(distances, np.concatenate([alignment(*sides) for sides in baseline])))
+    return [
+        EvalResult(
+            "alignment", float(distances.mean()), len(distances), unit="", low=low, high=high, settings=about, **fields
+        ),
+        EvalResult("uniformity", uniformity(vectors), len(vectors), unit="", settings=settings, **fields),
+    ]

@@ -1,0 +1,82 @@
+"""What a linear classifier can read off sentence vectors: here, the language they were written in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from .results import EvalResult
+from .retrieval import unit
+from .significance import bootstrap_interval, paired_test
+
+
+def language_probe(
+    vectors, languages: Sequence[str], groups=None, *, test_share: float = 0.3, seed: int = 0
+) -> np.ndarray:
+    """Train a logistic regression to tell the language of unit vectors, and test it on held-out ones.
+
+    Args:
+        vectors: (N, D) sentence vectors, of any length.
+        languages: the N languages.
+        groups: (N,) what must stay together on one side of the split, such as the number of the pair: without it a
+            sentence's translation may be in the training part; None divides row by row.
+        test_share: share of the groups that is held out.
+        seed: of the split.
+
+    Returns:
+        (M,) True where the language of a held-out vector was told; the mean is the accuracy.
+
+    Raises:
+        ValueError: fewer than two languages, too few groups, lengths that differ, rows that are zero or NaN.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GroupShuffleSplit
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    vectors, languages = unit(vectors), np.asarray(languages)
+    groups = np.arange(len(vectors)) if groups is None else np.asarray(groups)
+    if not len(vectors) == len(languages) == len(groups):
+        raise ValueError(f"{len(vectors)} vectors, {len(languages)} languages, {len(groups)} groups; give one a row.")
+    if len(set(languages.tolist())) < 2 or len(np.unique(groups)) < 4:
+        raise ValueError("A language probe needs two languages and four groups at least.")
+    train, test = next(GroupShuffleSplit(1, test_size=test_share, random_state=seed).split(vectors, groups=groups))
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+    classifier.fit(vectors[train], languages[train])
+    return classifier.predict(vectors[test]) == languages[test]
+
+
+def probe_result(
+    vectors,
+    languages: Sequence[str],
+    groups=None,
+    *,
+    baseline=None,
+    metric: str = "language accuracy",
+    seed_of_split: int = 0,
+    settings: dict | None = None,
+    **fields,
+) -> EvalResult:
+    """Accuracy of `language_probe` in percent, with its bootstrap interval.
+
+    Args:
+        vectors: (N, D) sentence vectors.
+        languages: the N languages.
+        groups: as for `language_probe`.
+        baseline: another system's vectors of the same sentences; the row then carries the paired test.
+        metric: name of the row.
+        seed_of_split: of the division into training and test part.
+        settings: joined to the row's settings, which also say what guessing the commonest language reaches.
+        **fields: `EvalResult` fields: dataset, split, revision, model, seed.
+    """
+    hits = 100.0 * language_probe(vectors, languages, groups, seed=seed_of_split)
+    counts = np.unique(np.asarray(languages), return_counts=True)[1]
+    about = {**(settings or {}), "guessing": round(100 * float(counts.max() / counts.sum()), 2)}
+    if baseline is not None:
+        about["paired"] = asdict(
+            paired_test(hits, 100.0 * language_probe(baseline, languages, groups, seed=seed_of_split))
+        )
+    low, high = bootstrap_interval(hits)
+    return EvalResult(metric, float(hits.mean()), len(hits), low=low, high=high, settings=about, **fields)

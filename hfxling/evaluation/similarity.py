@@ -1,0 +1,286 @@
+"""Do cosines agree with people? Pearson and Spearman correlation with human scores, and tests between two systems.
+
+Takes arrays of sentence vectors or cosines and never a model. Readers for the WMT20 quality estimation task (MLQE) and
+for SemEval-2017 Task 1 (STS17) give the texts with their scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.data.readers import Request, read_rows
+
+from .results import EvalResult, content_hash
+from .retrieval import unit
+from .significance import PairedTest
+
+SAMPLES = 2000  # bootstrap resamples of the rows
+_CHUNK = 2**22  # numbers held at once while resampling
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPairs:
+    """Sentence pairs with human scores.
+
+    Attributes:
+        dataset: e.g. "WMT20 QE".
+        split: e.g. "test20".
+        direction: e.g. "en->de"; the file's name for STS.
+        source: N texts.
+        target: N texts.
+        scores: (N,) human scores, higher is better or more alike.
+        apart: left out of averages.
+    """
+
+    dataset: str
+    split: str
+    direction: str
+    source: list[str]
+    target: list[str]
+    scores: np.ndarray
+    apart: bool = False
+
+    def result_fields(self) -> dict:
+        """The fields of `EvalResult` that say what was tested on."""
+        revision = content_hash(self.source, self.target, map(str, self.scores.tolist()))
+        return {"dataset": self.dataset, "split": self.split, "direction": self.direction, "revision": revision}
+
+
+def read_scored(
+    path: str | Path,
+    *,
+    dataset: str,
+    split: str,
+    direction: str,
+    columns: tuple[str, str] = ("source", "target"),
+    score_column: str = "score",
+    apart: bool = False,
+) -> ScoredPairs:
+    """Read a TSV, CSV, JSONL or Parquet file with two text columns and a column of numbers.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a missing column, an empty text or a score that is no finite number, with its line; fewer than four
+            rows, or scores that are all the same.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: no such file of scored pairs; check the path.")
+    request = Request((str(path),), *columns, columns, score_column, None, False)
+    source, target, scores = [], [], []
+    for line, *texts, score in read_rows(request):
+        for text, name in zip(texts, columns):
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"{path}, {request.unit} {line}: {name} is empty; fill it in or remove the row.")
+        try:
+            number = float(score)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(
+                f"{path}, {request.unit} {line}: {score_column}={score!r} is no finite number; correct it."
+            )
+        source.append(texts[0].strip())
+        target.append(texts[1].strip())
+        scores.append(number)
+    if len(scores) < 4 or len(set(scores)) == 1:
+        raise ValueError(f"{path}: {len(scores)} rows with {len(set(scores))} scores have no correlation; give more.")
+    return ScoredPairs(dataset, split, direction, source, target, np.array(scores), apart)
+
+
+def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
+    """WMT20 QE, task 1: the files `en-de.test20.tsv`, ... of MLQE; gold is the mean of the annotators' z-scores.
+
+    Raises:
+        FileNotFoundError: when the folder has no file of that split.
+        ValueError: for what `read_scored` refuses.
+    """
+    paths = sorted(Path(folder).glob(f"*-*.{split}.tsv"))
+    if not paths:
+        raise FileNotFoundError(f"{folder}: no files like en-de.{split}.tsv; give the folder of MLQE.")
+    return [
+        read_scored(
+            path,
+            dataset="WMT20 QE",
+            split=split,
+            direction=path.name.split(".")[0].replace("-", "->"),
+            score_column="z_mean",
+        )
+        for path in paths
+    ]
+
+
+def read_sts17(folder: str | Path) -> list[ScoredPairs]:
+    """SemEval-2017 Task 1: the files `en-tr.tsv`, ...; en-es-wmt, which is long news text, stays out of averages.
+
+    Raises:
+        FileNotFoundError: when the folder has no such file.
+        ValueError: for what `read_scored` refuses.
+    """
+    paths = sorted(Path(folder).glob("*-*.tsv"))
+    if not paths:
+        raise FileNotFoundError(f"{folder}: no files like en-tr.tsv; give the folder of STS17.")
+    return [
+        read_scored(
+            path,
+            dataset="STS17",
+            split="test",
+            direction=path.stem,
+            columns=("sentence1", "sentence2"),
+            apart=path.stem.endswith("-wmt"),
+        )
+        for path in paths
+    ]
+
+
+def cosines(source, target) -> np.ndarray:
+    """(N,) cosine of each row of (N, D) source vectors with its own target row.
+
+    Raises:
+        ValueError: unequal shapes; rows that are zero, NaN or infinite.
+    """
+    source, target = unit(source), unit(target)
+    if source.shape != target.shape:
+        raise ValueError(f"Source vectors have shape {source.shape}, target vectors {target.shape}; rows must pair up.")
+    return np.einsum("ij,ij->i", source, target, dtype=np.float64)
+
+
+def pearson(a, b) -> float:
+    """Pearson correlation of two (N,) arrays.
+
+    Raises:
+        ValueError: fewer than four rows, unequal lengths, NaN, or one side constant.
+    """
+    a, b = _standard(a), _standard(b)
+    if len(a) != len(b):
+        raise ValueError(f"{len(a)} and {len(b)} scores; a correlation needs one of each a row.")
+    return float(np.mean(a * b))
+
+
+def williams_test(gold, a, b) -> float:
+    """Two-sided p-value for corr(gold, a) = corr(gold, b) on the same rows (Williams 1959; usual at WMT).
+
+    Raises:
+        ValueError: as `pearson`.
+    """
+    from scipy.stats import t
+
+    n = len(_standard(gold))
+    with_a, with_b, between = pearson(gold, a), pearson(gold, b), pearson(a, b)
+    if with_a == with_b:
+        return 1.0
+    determinant = max(0.0, 1 - with_a**2 - with_b**2 - between**2 + 2 * with_a * with_b * between)
+    spread = 2 * determinant * (n - 1) / (n - 3) + ((with_a + with_b) / 2) ** 2 * (1 - between) ** 3
+    if spread <= 0:
+        return 1.0
+    return float(2 * t.sf(abs(with_a - with_b) * math.sqrt((n - 1) * (1 + between) / spread), n - 3))
+
+
+def pearson_resamples(gold, *systems, samples: int = SAMPLES, seed: int = 0) -> np.ndarray:
+    """(systems, samples) Pearson correlations on resamples of the rows, the same resamples for every system."""
+    gold = _standard(gold)
+    columns = [np.ones_like(gold), gold, gold**2]
+    for system in systems:
+        system = _standard(system)
+        columns += [system, system**2, system * gold]
+    table, n = np.stack(columns, 1), len(gold)
+    rng, step, sums = np.random.default_rng(seed), max(1, _CHUNK // n), []
+    for start in range(0, samples, step):
+        drawn = rng.integers(n, size=(min(step, samples - start), n))
+        places = drawn + n * np.arange(len(drawn))[:, None]
+        counts = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        sums.append(counts @ table / n)
+    _, g, gg, *rest = np.concatenate(sums).T
+    found = []
+    for s, ss, sg in zip(rest[::3], rest[1::3], rest[2::3]):
+        spread = np.sqrt(np.maximum(gg - g**2, 0) * np.maximum(ss - s**2, 0))
+        found.append(np.divide(sg - s * g, spread, out=np.zeros_like(g), where=spread > 0))
+    return np.array(found)
+
+
+def correlation_results(
+    sets: Sequence[ScoredPairs],
+    scores: Sequence[np.ndarray],
+    *,
+    baseline: Sequence[np.ndarray] | None = None,
+    settings: dict | None = None,
+    **fields,
+) -> list[EvalResult]:
+    """Pearson with its bootstrap 95 % interval, and Spearman, for every set; and the average of each dataset.
+
+    The average is over the sets that are not `apart`, where there are several.
+
+    Args:
+        sets: scored pairs.
+        scores: for each set (N,) cosines of one system.
+        baseline: another system's cosines of the same rows; Pearson rows then carry the paired comparison as "paired":
+            bootstrap interval of the difference and the p-value of `williams_test` (of the average: the share of
+            resamples beyond zero, doubled).
+        settings: joined to every row's settings, e.g. {"stage": "after"}.
+        **fields: further `EvalResult` fields: model, model_revision, seed.
+
+    Raises:
+        ValueError: as `pearson`.
+    """
+    from scipy.stats import spearmanr
+
+    rows, of_dataset = [], {}
+    settings = settings or {}
+    for i, (pairs, found) in enumerate(zip(sets, scores)):
+        systems = (found,) if baseline is None else (found, baseline[i])
+        values = [pearson(pairs.scores, system) for system in systems]
+        resamples = pearson_resamples(pairs.scores, *systems, seed=i)
+        about = dict(settings)
+        if baseline is not None:
+            about["paired"] = _paired(values, resamples, williams_test(pairs.scores, *systems))
+        rows.append(_row("Pearson", values[0], len(found), resamples[0], about, pairs.result_fields() | fields))
+        rank = float(spearmanr(pairs.scores, found).statistic)
+        rows.append(
+            EvalResult("Spearman", rank, len(found), unit="", settings=settings, **pairs.result_fields(), **fields)
+        )
+        if not pairs.apart:
+            of_dataset.setdefault((pairs.dataset, pairs.split), []).append((pairs, values, resamples))
+    for (dataset, split), members in of_dataset.items():
+        if len(members) > 1:
+            rows.append(_average(dataset, split, members, settings, fields))
+    return rows
+
+
+def _average(dataset: str, split: str, members: list[tuple], settings: dict, fields: dict) -> EvalResult:
+    """The mean Pearson of a dataset's sets; resamples of different sets are independent of each other."""
+    values = np.mean([values for _, values, _ in members], axis=0)
+    resamples = np.mean([resamples for *_, resamples in members], axis=0)
+    about = settings | {"average_of": [pairs.direction for pairs, *_ in members]}
+    if len(values) == 2:
+        difference = resamples[0] - resamples[1]
+        tail = min(np.mean(difference <= 0), np.mean(difference >= 0))
+        about["paired"] = _paired(values, resamples, float(min(1.0, 2 * tail + 1 / len(difference))))
+    revision = content_hash(pairs.result_fields()["revision"] for pairs, *_ in members)
+    place = {"dataset": dataset, "split": split, "revision": revision}
+    n = sum(len(pairs.scores) for pairs, *_ in members)
+    return _row("Pearson avg", values[0], n, resamples[0], about, place | fields)
+
+
+def _row(metric: str, value: float, n: int, resamples: np.ndarray, settings: dict, fields: dict) -> EvalResult:
+    low, high = np.quantile(resamples, [0.025, 0.975])
+    return EvalResult(metric, float(value), n, unit="", low=float(low), high=float(high), settings=settings, **fields)
+
+
+def _paired(values, resamples: np.ndarray, p_value: float) -> dict:
+    low, high = np.quantile(resamples[0] - resamples[1], [0.025, 0.975])
+    return asdict(PairedTest(float(values[0] - values[1]), float(low), float(high), p_value))
+
+
+def _standard(scores) -> np.ndarray:
+    """Mean 0 and variance 1, so that sums of squares lose no digits."""
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 1 or len(scores) < 4 or not np.isfinite(scores).all():
+        raise ValueError(f"Need at least four finite scores in one row each, got shape {scores.shape}.")
+    spread = scores.std()
+    if spread <= 1e-12 * np.abs(scores).max():
+        raise ValueError(f"All {len(scores)} scores are the same, so they correlate with nothing.")
+    return (scores - scores.mean()) / spread
