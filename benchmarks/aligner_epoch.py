@@ -16,20 +16,18 @@ import contextlib
 import json
 import os
 import platform
-import re
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from memory import peak_mib
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -209,7 +207,7 @@ def measure(pair: str, args: argparse.Namespace) -> dict:
     epoch = {name: sum(seconds[name]) / sum(map(words, way.batches)) * epoch_words for name, way in ways.items()}
     steps = [ways["one"].step(ways["one"].batches[0], bfloat16=True) for _ in range(3)] if has_bfloat16() else None
     scale = statistics.median(steps) / seconds["one"][0] if steps else None
-    peak = {name: peak_mib(pair, args, name) for name in ("one", "ancestor")}
+    peak = {name: peak_of_way(pair, args, name) for name in ("one", "ancestor")}
     return {
         "cpu_s_per_epoch_fp32": round(epoch["one"], 1),
         "cpu_s_per_epoch_bf16": round(epoch["one"] * scale, 1) if scale else None,
@@ -235,7 +233,7 @@ def has_bfloat16() -> bool:
     return True
 
 
-def peak_mib(pair: str, args: argparse.Namespace, name: str) -> float:
+def peak_of_way(pair: str, args: argparse.Namespace, name: str) -> float:
     """Peak resident memory of a fresh process that trains one way, on the longest batch."""
     command = [sys.executable, __file__, "--data", args.data, "--pairs", pair, "--size", str(args.size)]
     found = subprocess.run([*command, "--peak_of", name], capture_output=True, text=True, check=True)
@@ -248,11 +246,7 @@ def print_peak(args: argparse.Namespace) -> None:
     (way,) = ways.values()
     for _ in range(2):
         way.step(way.batches[-1])
-    status = Path("/proc/self/status")
-    if status.is_file():  # the other counter begins with the parent's peak
-        print(int(re.search(r"VmHWM:\s+(\d+)", status.read_text()).group(1)) / 1024)
-    else:
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(peak_mib())
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ import dataclasses
 import json
 import os
 import platform
-import resource
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import torch
 from dap_step import LENGTH, VARIANTS, VOCABULARY, batches_of, build
+from memory import peak_mib
 from transformers import BertConfig, BertModel, TrainingArguments
 
 from hfxling.evaluation.results import format_table, write_results
@@ -76,10 +76,9 @@ def main() -> None:
         trainer = build_trainer(folder, options.pairs, options.chunk_size)
         timed_step(trainer, 2)
         cpu, wall = timed_step(trainer, options.pairs)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     figures = {
         "pairs": options.pairs,
-        "peak_gib": round(peak, 2),
+        "peak_gib": round(peak_mib() / 1024, 2),
         "seconds": round(cpu, 1),
         "wall_seconds": round(wall, 1),
     }

@@ -19,7 +19,6 @@ import copy
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -32,6 +31,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import numpy as np
 import torch
+from memory import peak_mib
 from plain_dap import PlainDap
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -229,7 +229,7 @@ def peak_memory(name: str, pairs: int, device: torch.device) -> float:
     steps(name, pairs, seed=1)
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated() / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return peak_mib() / 1024
 
 
 def peak_memories(names: Iterable[str], options: argparse.Namespace) -> dict[str, float]:

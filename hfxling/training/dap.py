@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -25,6 +26,7 @@ from .distributed import gather_rows
 from .frozen import length_sorted, position_limit, token_limit
 from .held_out import HeldOut, HeldOutArguments, Rankings
 from .multi_corpus import MultiCorpus, MultiCorpusArguments, load_corpora
+from .row_adamw import row_adamw
 from .trainer import XlingTrainer
 
 if TYPE_CHECKING:
@@ -73,6 +75,10 @@ class DapArguments(HeldOutArguments, MultiCorpusArguments):
     chunk_size: int | None = field(
         default=None, metadata={"help": "gradient caching: pairs encoded at a time, of per_device_train_batch_size"}
     )
+    row_updates: bool = field(
+        default=False,
+        metadata={"help": "update only the word embeddings that a batch has (RowAdamW); not for FSDP"},
+    )
     cache_dir: str = field(default="outputs/lengths", metadata={"help": "where the texts' lengths in tokens are kept"})
     lora: int = field(default=0, metadata={"help": "rank of LoRA adapters (0: train the whole encoder)"})
     lora_alpha: int = field(default=32, metadata={"help": "scale of the adapters"})
@@ -83,6 +89,8 @@ class DapArguments(HeldOutArguments, MultiCorpusArguments):
             raise ValueError(f"chunk_size={self.chunk_size}: give at least one pair.")
         if self.lora < 0:
             raise ValueError(f"lora={self.lora}: give a rank, or 0 to train the whole encoder.")
+        if self.lora and self.row_updates:
+            raise ValueError(f"lora={self.lora}: adapters leave the word embeddings alone; leave row_updates out.")
         if self.chunk_size is not None and self.chunk_size % 2 and self.rtl_direction == "both":
             raise ValueError(f"chunk_size={self.chunk_size}: with rtl_direction='both' it must be even.")
         if self.streaming and self.shortlist and "rtl" in self.objective:
@@ -279,6 +287,12 @@ def train(
     positions = position_limit(model.dap.encoder.config)
     if "tlm" in args.objective and positions and 2 * max_length - 1 > positions:
         raise ValueError(f"max_length={max_length}: TLM joins both sides, and the encoder has {positions} positions.")
+    optimizer = None
+    if args.row_updates:
+        if training_args.fsdp or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+            raise ValueError("row_updates=True: FSDP cuts the embeddings into flat pieces; leave row_updates out.")
+        model.row_gradients = True
+        optimizer = row_adamw(training_args, [model.dap.encoder.get_input_embeddings().weight])
     trainer = DapTrainer(
         model,
         training_args,
@@ -286,6 +300,7 @@ def train(
         data_collator=PairCollator(tokenizer, max_length, languages=model.config.languages or None),
         chunk_size=args.chunk_size,
         evaluators=evaluators,
+        optimizer_cls_and_kwargs=optimizer,
     )
     begin = time.perf_counter(), time.process_time()
     trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)

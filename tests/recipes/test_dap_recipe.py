@@ -17,6 +17,7 @@ import study
 
 from hfxling.evaluation.results import read_results
 from hfxling.models import DapModel
+from hfxling.training import dap as training
 from hfxling.training.arguments import run_recipe
 
 
@@ -47,8 +48,9 @@ def words(given: dict) -> list[str]:
         {"objective": "tr+rtl+tlm", "rtl_direction": "both", "max_length": 20, "chunk_size": 2},
         {"lora": 2, "learning_rate": 0.01},
         {"streaming": True, "shortlist": False, "objective": "tr"},
+        {"row_updates": True, "chunk_size": 4},
     ],
-    ids=["paper", "everything", "lora", "streaming"],
+    ids=["paper", "everything", "lora", "streaming", "row updates"],
 )
 def test_from_text_to_the_published_folder(encoder, tmp_path, more, capsys):
     results = dap.main(words(options(encoder, tmp_path, **more)))
@@ -73,6 +75,15 @@ def test_from_text_to_the_published_folder(encoder, tmp_path, more, capsys):
     assert "after" in capsys.readouterr().out
 
 
+def test_row_updates_leave_words_alone_that_no_batch_has(encoder, tmp_path):
+    dap.main(words(options(encoder, tmp_path, row_updates=True, weight_decay=0.1, max_steps=1)))
+    pair = [DapModel.from_pretrained(path).encoder for path in (encoder, tmp_path / "out" / "model")]
+    before, after = (model.get_input_embeddings().weight for model in pair)
+    changed = (before != after).any(1).float().mean()
+    assert 0 < changed < 0.9
+    assert not torch.equal(pair[0].encoder.layer[0].output.dense.weight, pair[1].encoder.layer[0].output.dense.weight)
+
+
 def test_training_goes_on_from_a_published_folder(encoder, tmp_path):
     dap.main(words(options(encoder, tmp_path, max_steps=1)))
     again = options(tmp_path / "out" / "model", tmp_path / "second", max_steps=1)
@@ -81,7 +92,7 @@ def test_training_goes_on_from_a_published_folder(encoder, tmp_path):
     assert (tmp_path / "second" / "out" / "model" / "model.safetensors").exists()
 
 
-def test_a_study_writes_every_run_and_one_table(encoder, tmp_path, capsys):
+def test_a_study_writes_every_run_once_and_one_table(encoder, tmp_path, capsys, monkeypatch):
     given = {key: value for key, value in options(encoder, tmp_path).items() if key != "output_dir"}
     rows = [
         {"label": "TR", "set": {"objective": "tr"}, "paper": [90.1]},
@@ -101,9 +112,21 @@ def test_a_study_writes_every_run_and_one_table(encoder, tmp_path, capsys):
         ("DAP", 0, 2),
         ("DAP", 1, 2),
     }
+    first = (tmp_path / "tiny.json").read_text(encoding="utf-8")
+    ran = []
+    monkeypatch.setattr(training, "run", lambda *args: ran.append(args) or pytest.fail("this run was done before"))
+    study.main(["--config", str(path), "--results_dir", str(tmp_path)])  # nothing is left to run
+    assert (tmp_path / "tiny.json").read_text(encoding="utf-8") == first
+    entry["rows"].append({"label": "new", "set": {"objective": "tr", "max_steps": 1}})
+    monkeypatch.undo()
+    path.write_text(yaml.safe_dump({"study": entry} | given), encoding="utf-8")
+    study.main(["--config", str(path), "--results_dir", str(tmp_path)])
+    grown = read_results(tmp_path / "tiny.json")
+    assert [row for row in grown if row.settings.get("row") != "new"] == results
+    assert {row.seed for row in grown if row.settings.get("row") == "new"} == {0, 1}
     lines = capsys.readouterr().out.rstrip("\n").split("\n")
     assert any(line.startswith("| TR ") and "90.1" in line.split("|")[-2] for line in lines)
-    assert list(json.loads(lines[-1])["figures"]) == ["no training", "TR", "DAP"]
+    assert list(json.loads(lines[-1])["figures"]) == ["no training", "TR", "DAP", "new"]
 
 
 @pytest.mark.parametrize(
