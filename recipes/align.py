@@ -29,6 +29,7 @@ from hfxling.training.confidence import (
     gather,
     link_features,
 )
+from hfxling.training.link_prior import load_prior
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -55,7 +56,8 @@ def main(argv: list[str] | None = None) -> None:
     model, vocabularies = load_aligner(args.model)
     languages = model.config.languages
     pair = (args.source_lang or languages[0], args.target_lang or languages[min(1, len(languages) - 1)])
-    aligner = Aligner(model, vocabularies, pair, units=args.units, method=args.symmetrize, null=args.null)
+    prior = load_prior(args.model, model.config, pair)
+    aligner = Aligner(model, vocabularies, pair, units=args.units, method=args.symmetrize, null=args.null, prior=prior)
     if args.fit_confidence:
         fit_confidence(args, aligner)
         return

@@ -3,6 +3,7 @@
 python recipes/aligner.py --config recipes/configs/aligner_quickstart.yaml [--key value ...]
 """
 
+import dataclasses
 import os
 import shlex
 import sys
@@ -11,9 +12,7 @@ from pathlib import Path
 import torch
 from transformers import TrainingArguments
 
-from hfxling.data.sample import dictionary as sample_dictionary
-from hfxling.data.segment import load_vocabularies, normalize
-from hfxling.evaluation.lexicon import lexicon_results, read_dictionary, score_lexicon, word_table
+from hfxling.data.segment import load_vocabularies
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.hub.card import CardInfo
 from hfxling.hub.publish import check_push, publish
@@ -21,17 +20,17 @@ from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.training.aligner import (
     TRAINING_DEFAULTS,
     AlignerArguments,
-    Dictionaries,
-    dice_dictionaries,
-    dictionary_evaluator,
     encode_pairs,
+    evaluate,
+    fit,
     learn_corpus_vocabularies,
+    learn_priors,
     load_corpora,
     new_model,
-    train_aligner,
 )
 from hfxling.training.aligner_export import export_aligner
 from hfxling.training.arguments import parse_arguments, resolved, run_recipe
+from hfxling.training.link_prior import load_prior
 
 LIMITS = (
     "Trained from scratch on few sentence pairs: words that these do not hold have no vector of their own.",
@@ -73,21 +72,17 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     )
     if training_args.push_to_hub:
         check_push(training_args.hub_model_id, training_args.hub_token)
-    dictionaries = test_dictionaries(args)
     corpora = load_corpora(args, training_args.seed)
-    model, vocabularies, pairs = start(args, corpora, training_args.seed)
-    dice = dice_dictionaries(pairs, vocabularies)
-    results = evaluate(model, vocabularies, dictionaries, stage="before", seed=training_args.seed)
-    score = [dictionary_evaluator(vocabularies, dice)] if dice else []
-    # A start from cooccurrences knows the Dice dictionary by heart: it would always be the best.
-    record = train_aligner(args, training_args, model, pairs, score if args.init == "random" else [])
+    model, vocabularies, pairs, priors = start(args, corpora, training_args.seed)
+    results = evaluate(args, model, vocabularies, priors, stage="before")
+    record = fit(args, training_args, model, vocabularies, pairs, priors)
     if not training_args.should_save:  # one process evaluates and writes
         return []
-    results += evaluate(model, vocabularies, dictionaries, stage="after", seed=training_args.seed)
-    results += [row for evaluator in score for row in evaluator(model)]
+    results += evaluate(args, model, vocabularies, priors, stage="after")
+    results = [dataclasses.replace(row, seed=training_args.seed) for row in results]
     folder = publish(
         Path(training_args.output_dir) / "model",
-        lambda scratch: export_aligner(model, vocabularies, scratch),
+        lambda scratch: export_aligner(model, vocabularies, scratch, priors),
         results,
         card_info(args, training_args, corpora, argv),
         recipe="recipes/aligner.py",
@@ -101,25 +96,14 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     return results
 
 
-def test_dictionaries(args: AlignerArguments) -> Dictionaries:
-    """The dictionaries to test on; the embedded corpus brings its own."""
-    found: Dictionaries = {pair: read_dictionary(path) for pair, path in args.dictionary_paths().items()}
-    pair = (args.source_lang, args.target_lang)
-    if args.train_data == ["sample"] and pair not in found:
-        entries: dict[str, set[str]] = {}
-        for source, target in sample_dictionary(*pair):
-            entries.setdefault(normalize(source), set()).add(normalize(target))
-        found[pair] = entries
-    return found
-
-
 def start(args: AlignerArguments, corpora: list, seed: int) -> tuple:
     """A new model with vocabularies of the training text, or a published one with its own; and the encoded text."""
     if args.model is None:
         vocabularies = learn_corpus_vocabularies(args, corpora)
         pairs = encode_pairs(corpora, vocabularies, max_words=args.max_words)
         torch.manual_seed(seed)
-        return new_model(args, vocabularies, pairs), vocabularies, pairs
+        priors = learn_priors(pairs, vocabularies) if args.prior or args.init == "links" else []
+        return new_model(args, vocabularies, pairs, priors).eval(), vocabularies, pairs, priors if args.prior else []
     try:
         model = AlignerModel.from_pretrained(args.model)
     except OSError as error:
@@ -129,22 +113,13 @@ def start(args: AlignerArguments, corpora: list, seed: int) -> tuple:
         model.check_language(pair.source_lang)
         model.check_language(pair.target_lang)
     vocabularies = load_vocabularies(args.model, model.config.languages)
-    return model, vocabularies, encode_pairs(corpora, vocabularies, max_words=args.max_words)
-
-
-def evaluate(model, vocabularies, dictionaries: Dictionaries, *, stage: str, seed: int) -> list[EvalResult]:
-    """P@1, P@5 and coverage of the static vectors on every dictionary whose languages the model has."""
-    rows = []
-    for (source, target), entries in dictionaries.items():
-        if source not in vocabularies or target not in vocabularies:
-            raise ValueError(f"dictionaries: {source}-{target}: the model has {', '.join(vocabularies)} only.")
-        sides = (source, entries), (target, sorted(set().union(*entries.values())))
-        tables = [word_table(vocabularies[lang], model.static_table(lang).cpu(), words) for lang, words in sides]
-        fields = {"dataset": f"dictionary {source}-{target}", "split": "test", "direction": f"{source}->{target}"}
-        settings = {"stage": stage, "method": "csls"}
-        scores = score_lexicon(entries, *tables)
-        rows += lexicon_results(scores, entries, settings=settings, seed=seed, **fields)
-    return rows
+    pairs = encode_pairs(corpora, vocabularies, max_words=args.max_words)
+    priors = [load_prior(args.model, model.config, corpus.languages) for corpus in pairs]
+    if None in priors and any(priors):
+        raise ValueError(
+            f"model={args.model!r} has priors for {', '.join(model.config.priors)} only, not for all pairs."
+        )
+    return model.eval(), vocabularies, pairs, [prior for prior in priors if prior]
 
 
 def card_info(args: AlignerArguments, training_args: TrainingArguments, corpora: list, argv: list[str]) -> CardInfo:
@@ -180,12 +155,10 @@ def summary(results: list[EvalResult]) -> str:
     """Before and after at a glance."""
     stages: dict[tuple, dict[str, EvalResult]] = {}
     for row in results:
-        stages.setdefault((row.dataset, row.direction, row.metric), {})[row.settings.get("stage", "after")] = row
-    table = [
-        (*key, rows["before"].value if "before" in rows else "", rows["after"].value, rows["after"].n)
-        for key, rows in stages.items()
-    ]
-    return format_table(["dataset", "direction", "metric", "before", "after", "n"], table)
+        how = row.direction or row.settings["decoding"]
+        stages.setdefault((row.dataset, how, row.metric), {})[row.settings["stage"]] = row
+    table = [(*key, rows["before"].value, rows["after"].value, rows["after"].n) for key, rows in stages.items()]
+    return format_table(["dataset", "direction or decoding", "metric", "before", "after", "n"], table)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from .configuration_aligner import AlignerConfig
 
 PAD, UNK, BOS, EOS = range(4)
+PRIOR_FLOOR = 1e-3  # a link that the prior excludes stays possible
 
 
 def reversal(lengths: Tensor, width: int) -> Tensor:
@@ -36,15 +37,18 @@ def framed(word_ids: Tensor, lengths: Tensor) -> Tensor:
     return ids.scatter(1, lengths[:, None] + 1, EOS)
 
 
-def attention(queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+def attention(queries: Tensor, keys: Tensor, mask: Tensor, prior: Tensor | None = None) -> Tensor:
     """Attention weights (B, T, S), eq. 9: softmax of dot products over real source positions.
 
     Args:
         queries: (B, T, H) decoder states.
         keys: (B, S, H) encoder states.
         mask: (B, S), 1 at real positions.
+        prior: (B, T, S) probabilities that the softmax is to start from, instead of equal ones.
     """
     scores = torch.bmm(queries, keys.transpose(1, 2)).float()
+    if prior is not None:
+        scores = scores + prior.clamp(min=PRIOR_FLOOR).log()
     return scores.masked_fill(~mask.bool()[:, None], torch.finfo(scores.dtype).min).softmax(-1).to(keys.dtype)
 
 

@@ -22,6 +22,8 @@ class AlignerConfig(PreTrainedConfig):
         temperature: tau of eq. 11, divides the cosine; 0.5 in the paper.
         negatives: "inter" (other sentences of the other side) or "inter+intra" (and of the own side), eq. 12.
         contrastive_pooling: "avg" (paper's default) or "max" over real positions.
+        priors: language pairs such as "lo-zh" whose attention was trained to start from a statistical aligner's links,
+            which lie in prior_lo-zh.safetensors; none in the paper.
 
     Raises:
         ValueError: for a value that is not allowed, naming those that are.
@@ -40,10 +42,12 @@ class AlignerConfig(PreTrainedConfig):
     temperature: float = 0.5
     negatives: str = "inter"
     contrastive_pooling: str = "avg"
+    priors: list[str] | None = None
 
     def __post_init__(self, **kwargs):
         self.vocab_sizes = dict(self.vocab_sizes or {})
         self.languages = list(self.languages or self.vocab_sizes)
+        self.priors = list(self.priors or [])
         if set(self.languages) != set(self.vocab_sizes):
             raise ValueError(f"vocab_sizes={self.vocab_sizes}: give one size for each of languages={self.languages}.")
         if self.size < 2 or self.size % 2:

@@ -196,7 +196,11 @@ class AlignerModel(PreTrainedModel):
 
     @torch.no_grad()
     def align_states(
-        self, source: Mapping[str, Tensor], target: Mapping[str, Tensor], languages: Sequence[str]
+        self,
+        source: Mapping[str, Tensor],
+        target: Mapping[str, Tensor],
+        languages: Sequence[str],
+        prior: Sequence[Tensor] | None = None,
     ) -> AlignStates:
         """Attention in both directions and word vectors of a batch of sentence pairs.
 
@@ -206,6 +210,7 @@ class AlignerModel(PreTrainedModel):
             source: side of the batch with B sentences.
             target: side with their translations.
             languages: codes of source and target.
+            prior: as for `pair_loss`, where the model was trained with one.
 
         Raises:
             ValueError: for an unknown language.
@@ -213,7 +218,10 @@ class AlignerModel(PreTrainedModel):
         sides = [self._side(batch, language) for batch, language in zip((source, target), languages)]
         for side in sides:
             self._encode(side)
-        target_to_source, source_to_target = (self._word_attention(sides[i], sides[1 - i]) for i in (1, 0))
+        expected = self._expected(sides, prior)
+        target_to_source, source_to_target = (
+            self._word_attention(sides[i], sides[1 - i], expected.get((1 - i, i))) for i in (1, 0)
+        )
         return AlignStates(
             target_to_source=target_to_source,
             source_to_target=source_to_target,
@@ -223,10 +231,26 @@ class AlignerModel(PreTrainedModel):
             target_contextual=sides[1].contextual * sides[1].mask[:, :, None],
         )
 
-    def _word_attention(self, reader: _Side, read: _Side) -> Tensor:
+    def _expected(self, sides: Sequence[_Side], prior: Sequence[Tensor] | None) -> dict[tuple[int, int], Tensor]:
+        """(B, T, S) prior of (encoded side, decoded side); a sentence that is reconstructed looks at its own words."""
+        if prior is None:
+            return {}
+        own = {(i, i): torch.eye(side.ids.shape[1], device=side.ids.device)[None] for i, side in enumerate(sides)}
+        return own | {(0, 1): prior[0].transpose(1, 2), (1, 0): prior[1]}
+
+    def _in_decoding_order(self, expected: Tensor | None, reader: _Side, directions: Sequence[int]) -> Tensor | None:
+        """(B, T, S) prior in the order of the decoders' states, (B, D(T+1), S); a sentence's end has none."""
+        if expected is None:
+            return None
+        expected = expected.expand(len(reader.ids), -1, -1)
+        backward = permute(expected.contiguous(), reversal(reader.lengths, expected.shape[1]))
+        return torch.cat([F.pad(backward if d else expected, (0, 0, 0, 1)) for d in directions], dim=1)
+
+    def _word_attention(self, reader: _Side, read: _Side, expected: Tensor | None) -> Tensor:
         """(B, T, S): where the states that predict each word of `reader` look in `read`, mean over both decoders."""
         states, _ = self._decode(reader, DIRECTIONS)
-        weights = attention(states, read.contextual, read.mask)
+        prior = self._in_decoding_order(expected, reader, DIRECTIONS)
+        weights = attention(states, read.contextual, read.mask, prior)
         words, width = reader.ids.shape[1], states.shape[1] // 2
         backward = permute(weights[:, width : width + words], reversal(reader.lengths, words))
         return (weights[:, :words] + backward) / 2 * reader.mask[:, :, None]
@@ -237,6 +261,7 @@ class AlignerModel(PreTrainedModel):
         target: Mapping[str, Tensor],
         languages: Sequence[str],
         *,
+        prior: Sequence[Tensor] | None = None,
         encode: Sequence[int] = SIDES,
         directions: Sequence[int] = DIRECTIONS,
     ) -> AlignerLoss:
@@ -249,6 +274,8 @@ class AlignerModel(PreTrainedModel):
             source: side of the batch with B sentences.
             target: side with their translations.
             languages: codes of source and target.
+            prior: two (B, S, T), the probabilities that a target word comes from a source word and vice versa: what
+                the attention starts from instead of equal weights (not part of the paper).
             encode: sides that the encoder reads; both is the whole loss, one is an update of Wada et al.
             directions: decoders that run, 0 left to right and 1 right to left.
 
@@ -260,13 +287,15 @@ class AlignerModel(PreTrainedModel):
             side.table = self.embedding.table(side.language)
         for i in encode:
             self._encode(sides[i])
+        expected = self._expected(sides, prior)
         likelihood = {True: [], False: []}  # keyed by whether a sentence is reconstructed
         decoded = []
         for t, side in enumerate(sides):
             states, gold = self._decode(side, directions)
             decoded.append((states, gold != PAD))
             for s in encode:
-                likelihood[s == t].append(self._negative_log_likelihood(side, states, gold, sides[s]))
+                begin = self._in_decoding_order(expected.get((s, t)), side, directions)
+                likelihood[s == t].append(self._negative_log_likelihood(side, states, gold, sides[s], begin))
         translation, reconstruction = sum(likelihood[False]), sum(likelihood[True])
         loss, contrastive = translation + reconstruction, None
         if self.config.contrastive_weight:
@@ -291,9 +320,11 @@ class AlignerModel(PreTrainedModel):
             gold.append(ids[:, 1:])
         return torch.cat(states, dim=1), torch.cat(gold, dim=1)
 
-    def _negative_log_likelihood(self, side: _Side, states: Tensor, gold: Tensor, source: _Side) -> Tensor:
+    def _negative_log_likelihood(
+        self, side: _Side, states: Tensor, gold: Tensor, source: _Side, prior: Tensor | None
+    ) -> Tensor:
         """Eqs. 8 and 9, summed over the words and directions, mean over the sentences."""
-        weights = attention(states, source.contextual, source.mask)
+        weights = attention(states, source.contextual, source.mask, prior)
         context = torch.bmm(weights, source.contextual + source.static)  # u_bar + r_bar: the weights are the same
         real = gold.flatten().nonzero().squeeze(1)
         rows = self._dropout(F.embedding(real, (context + states).flatten(0, 1)))

@@ -20,9 +20,12 @@ from hfxling.data.segment import Span
 if TYPE_CHECKING:
     from hfxling.data.segment import Encoding, Vocabulary
 
+    from .link_prior import LinkPrior
+
 SYMMETRIZATIONS = ("intersection", "union", "grow-diag-final-and", "forward", "backward")
+MEAN = "mean"
 SIMILARITIES = ("argmax", "itermax")
-METHODS = (*SYMMETRIZATIONS, *SIMILARITIES)
+METHODS = (*SYMMETRIZATIONS, MEAN, *SIMILARITIES)
 UNITS = ("words", "segments")
 _CHUNK = 2_000  # pairs that are sorted by length together
 _CELLS = 400_000  # segments x segments x pairs of a batch
@@ -148,7 +151,10 @@ def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2,
 
 
 def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float = 0.0) -> np.ndarray:
-    """(B, S, T) bool links by one of `METHODS`: a symmetrization of both attentions, or similarity alone.
+    """(B, S, T) bool links by one of `METHODS`.
+
+    A symmetrization of both attentions, "mean" (links that both directions together find likelier than not: weights of
+    more than 1/2 on average), or similarity alone.
 
     Raises:
         ValueError: an unknown method.
@@ -156,6 +162,8 @@ def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float
     if method in SIMILARITIES:
         pick = argmax_links if method == "argmax" else itermax_links
         return pick(soft.similarity, soft.sizes)
+    if method == MEAN:
+        return (soft.forward + soft.backward) / 2 > max(0.5, null)
     if method not in SYMMETRIZATIONS:
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
     return symmetrize(*directed_links(soft, null), method)
@@ -219,6 +227,7 @@ class Aligner:
             vocabularies' own).
         method: one of `METHODS`.
         null: see `directed_links`.
+        prior: what the attention starts from, where the model was trained with one.
 
     Raises:
         ValueError: unknown units or method, or a language without vocabulary.
@@ -233,6 +242,7 @@ class Aligner:
         units: str = "words",
         method: str = "grow-diag-final-and",
         null: float = 0.0,
+        prior: LinkPrior | None = None,
     ):
         if units not in UNITS:
             raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
@@ -243,7 +253,7 @@ class Aligner:
                 raise ValueError(f"language {lang!r} is none of the model's: {', '.join(vocabularies)}.")
         self.model, self.languages = model, tuple(languages)
         self.vocabularies = [vocabularies[lang] for lang in languages]
-        self.units, self.method, self.null = units, method, null
+        self.units, self.method, self.null, self.prior = units, method, null, prior
 
     def __call__(
         self, source: Sequence[str], target: Sequence[str], *, batch_size: int | None = None
@@ -288,11 +298,18 @@ class Aligner:
         """Run the model and gather its segments' weights and vectors into units."""
         import torch
 
+        from .aligner_batches import pad_matrices
+
         sides = [_padded([row.ids for row in side]) for side in batch]
+        device, prior = self.model.device, None
+        if self.prior is not None:
+            found = self.prior.posteriors(*([row.ids for row in side] for side in batch))
+            prior = [x.to(device) for x in pad_matrices(found, [x["mask"].shape[1] for x in sides])]
         with torch.no_grad():
             states = self.model.align_states(
-                *({key: torch.from_numpy(x).to(self.model.device) for key, x in side.items()} for side in sides),
+                *({key: torch.from_numpy(x).to(device) for key, x in side.items()} for side in sides),
                 self.languages,
+                prior,
             )
         source, target = (_membership(side, x["mask"]) for side, x in zip(units, sides))
         source_means, target_means = (x / np.maximum(x.sum(2, keepdims=True), 1) for x in (source, target))

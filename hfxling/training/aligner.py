@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-import time
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from transformers import TrainerCallback, TrainingArguments, set_seed
-from transformers.trainer_callback import ExportableState
+from transformers import TrainingArguments
 
 from hfxling.data.dice import dice_dictionary
-from hfxling.data.segment import EOS, Vocabulary, learn_vocabularies
-from hfxling.evaluation.lexicon import Dictionary, score_lexicon, word_table
+from hfxling.data.pharaoh import read_aligned
+from hfxling.data.sample import dictionary as sample_dictionary
+from hfxling.data.segment import EOS, Vocabulary, learn_vocabularies, normalize
+from hfxling.evaluation.alignment import alignment_results
+from hfxling.evaluation.lexicon import Dictionary, lexicon_results, read_dictionary, score_lexicon, word_table
 from hfxling.evaluation.results import EvalResult
-from hfxling.files import atomic_path
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
 
-from .aligner_batches import UPDATES, EncodedPairs, PairBatches
-from .aligner_init import INITS, init_from_cooccurrence
+from .align import Aligner
+from .aligner_batches import UPDATES, EncodedPairs
+from .aligner_init import INITS, init_from_links
+from .aligner_trainer import train_aligner
 from .corpus import Corpus, CorpusArguments, load_corpus
-from .trainer import Evaluator, XlingTrainer
+from .link_prior import LinkPrior, word_classes
+from .trainer import Evaluator
 
+GOLD_METHODS = ("grow-diag-final-and", "mean", "itermax")  # of links that are tested
 Dictionaries = dict[tuple[str, str], Dictionary]  # by (source, target) language
 
-BEST = "best.safetensors"
 # Settings of the Trainer that the aligner wants and transformers' defaults do not give. Adam without weight decay,
 # clipped at 5, batches of 16: Wada et al. Their learning rate is 1e-3, the paper's 2e-5; docs/results.md compares.
 TRAINING_DEFAULTS = {
@@ -73,10 +73,16 @@ class AlignerArguments(CorpusArguments):
     temperature: float = field(default=0.5, metadata={"help": "of the contrastive loss (paper: 0.5)"})
     negatives: str = field(default="inter", metadata={"help": "inter or inter+intra"})
     contrastive_pooling: str = field(default="avg", metadata={"help": "avg or max"})
-    init: str = field(default="random", metadata={"help": "of word vectors: random (paper), or cooccurrence"})
+    init: str = field(default="random", metadata={"help": "of word vectors: random (paper), or links"})
+    prior: bool = field(
+        default=False, metadata={"help": "attention starts from the links of a statistical aligner (not in the paper)"}
+    )
     updates: str = field(default="one", metadata={"help": "per batch: one, or four as Wada et al.'s scripts"})
     dictionaries: list[str] = field(
         default_factory=list, metadata={"help": "for testing, e.g. lo-zh=lo-zh.tsv; word TAB translation lines"}
+    )
+    gold: list[str] = field(
+        default_factory=list, metadata={"help": "gold links for testing, e.g. zh-en=gold.tsv: source, target, links"}
     )
     cpu_seconds: float | None = field(default=None, metadata={"help": "stop training after this much CPU time"})
     evaluate_every: int = field(default=5, metadata={"help": "epochs between two scores; the best state is kept"})
@@ -91,7 +97,7 @@ class AlignerArguments(CorpusArguments):
             if value is not None and value <= 0:
                 raise ValueError(f"{name}={value} must be more than 0.")
         self.pair_arguments()  # these three refuse bad values, here and not after the text was read
-        self.segmenter_choices(), self.dictionary_paths()
+        self.segmenter_choices(), self.pair_files("dictionaries"), self.pair_files("gold")
         AlignerConfig(vocab_sizes={self.source_lang: 5, self.target_lang: 5}, **self.network())
 
     def network(self) -> dict:
@@ -113,14 +119,14 @@ class AlignerArguments(CorpusArguments):
             further.append(dataclasses.replace(first, **changed, test_data=None))
         return [first, *further]
 
-    def dictionary_paths(self) -> dict[tuple[str, str], str]:
-        """(source, target) language -> file."""
+    def pair_files(self, name: str) -> dict[tuple[str, str], str]:
+        """(source, target) language -> file, of `dictionaries` or `gold`."""
         paths = {}
-        for entry in self.dictionaries:
+        for entry in getattr(self, name):
             pair, _, path = entry.partition("=")
             source, _, target = pair.partition("-")
             if not (source and target and path):
-                raise ValueError(f"dictionaries: {entry!r} is not of the form lo-zh=FILE.")
+                raise ValueError(f"{name}: {entry!r} is not of the form lo-zh=FILE.")
             paths[source, target] = path
         return paths
 
@@ -169,20 +175,30 @@ def encode_pairs(
     return encoded
 
 
+def learn_priors(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]) -> list[LinkPrior]:
+    """A statistical aligner for every language pair's training text."""
+    classes = {lang: word_classes(vocabulary) for lang, vocabulary in vocabularies.items()}
+    return [LinkPrior.learn(corpus, [classes[lang] for lang in corpus.languages]) for corpus in pairs]
+
+
 def new_model(
-    args: AlignerArguments, vocabularies: Mapping[str, Vocabulary], pairs: Sequence[EncodedPairs] = ()
+    args: AlignerArguments,
+    vocabularies: Mapping[str, Vocabulary],
+    pairs: Sequence[EncodedPairs] = (),
+    priors: Sequence[LinkPrior] = (),
 ) -> AlignerModel:
-    """An untrained aligner for these vocabularies; `init="cooccurrence"` reads its first word vectors off `pairs`."""
+    """An untrained aligner for these vocabularies; `init="links"` reads its first word vectors off pairs and priors."""
     tables = {lang: torch.from_numpy(vocabulary.piece_ids()[0]) for lang, vocabulary in vocabularies.items()}
     config = AlignerConfig(
         vocab_sizes={lang: len(vocabulary) for lang, vocabulary in vocabularies.items()},
         piece_vocab_size=max(int(table.max()) for table in tables.values()) + 1,
         pieces_per_word=max(table.shape[1] for table in tables.values()),
+        priors=["-".join(prior.languages) for prior in priors] if args.prior else [],
         **args.network(),
     )
     model = AlignerModel(config, tables)
-    if args.init == "cooccurrence" and pairs:
-        init_from_cooccurrence(model, pairs)
+    if args.init == "links":
+        init_from_links(model, pairs, priors)
     return model
 
 
@@ -216,166 +232,101 @@ def dictionary_evaluator(
     return evaluate
 
 
-class AlignerObjective(nn.Module):
-    """An aligner whose forward is its loss: what the Trainer trains."""
-
-    def __init__(self, aligner: AlignerModel):
-        super().__init__()
-        self.aligner = aligner
-
-    def forward(self, **batch) -> dict[str, Tensor]:
-        """{"loss": scalar, "loss_translation": ..., "loss_reconstruction": ..., "loss_contrastive": ...}."""
-        return dict(self.aligner.pair_loss(**batch))
-
-
-class CpuBudget(TrainerCallback, ExportableState):
-    """Ends training cleanly when this process has used its CPU seconds; a resumed run goes on counting.
-
-    Args:
-        limit: seconds of CPU time from the first step on, scoring included; None only counts.
-    """
-
-    def __init__(self, limit: float | None = None):
-        self.limit, self.before = limit, 0.0
-        self.start = time.process_time()
-
-    @property
-    def used(self) -> float:
-        """CPU seconds since training began."""
-        return self.before + time.process_time() - self.start
-
-    def state(self) -> dict:
-        """What a checkpoint keeps."""
-        return {"args": {"limit": self.limit}, "attributes": {"before": self.used}}
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        """Start counting, where the checkpoint left off."""
-        stored = (state.stateful_callbacks or {}).get(type(self).__name__) if state.global_step else None
-        self.before = stored["attributes"]["before"] if stored else 0.0
-        self.start = time.process_time()
-
-    def on_step_end(self, args, state, control, **kwargs):
-        """Stop when the budget is spent; the Trainer ends the epoch there."""
-        if self.limit is not None and self.used >= self.limit:
-            control.should_training_stop = True
-
-
-class ScoreEvery(TrainerCallback):
-    """Asks for an evaluation after every so many epochs and at the end."""
-
-    def __init__(self, epochs: int):
-        self.epochs = epochs
-
-    def on_epoch_end(self, args, state, control, **kwargs):
-        """The epoch count is a float; it falls short of the next whole number when training was stopped."""
-        last = control.should_training_stop or state.global_step >= state.max_steps
-        control.should_evaluate = last or round(state.epoch) % self.epochs == 0
-
-
-class AlignerTrainer(XlingTrainer):
-    """Keeps the weights that the evaluators score highest.
-
-    The score is the mean of their rows. The best weights lie in `output_dir`/best.safetensors, with their score.
-
-    Args:
-        budget: counts CPU seconds.
-        *args: as for `XlingTrainer`.
-        **kwargs: as for `XlingTrainer`.
-    """
-
-    def __init__(self, *args, budget: CpuBudget, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.budget = budget
-        self.scores: list[tuple[float, float, float]] = []  # (epoch, CPU seconds, score)
-
-    def evaluate(self, *args, **kwargs) -> dict[str, float]:
-        """Score; write the weights where the score is the best so far."""
-        used = self.budget.used
-        metrics = super().evaluate(*args, **kwargs)
-        if self.last_results:
-            score = float(np.mean([row.value for row in self.last_results]))
-            self.scores.append((self.state.epoch or 0.0, used, score))
-            if score > best_score(self.args.output_dir):
-                weights = {name: value.cpu() for name, value in self.model.aligner.state_dict().items()}
-                with atomic_path(Path(self.args.output_dir) / BEST) as scratch:
-                    save_file(weights, scratch, {"score": repr(score)})
-        return metrics
-
-
-def best_score(folder: str | Path) -> float:
-    """Score of the weights kept in a folder, minus infinity where there are none."""
-    path = Path(folder) / BEST
-    if not path.is_file():
-        return -float("inf")
-    with safe_open(path, "pt") as file:
-        return float(file.metadata()["score"])
-
-
-def train_aligner(
+def fit(
     args: AlignerArguments,
     training_args: TrainingArguments,
     model: AlignerModel,
+    vocabularies: Mapping[str, Vocabulary],
     pairs: Sequence[EncodedPairs],
-    evaluators: Sequence[Evaluator] = (),
+    priors: Sequence[LinkPrior] = (),
 ) -> dict:
-    """Train, and leave the model with the weights of the best score (the last ones without evaluators).
+    """Train; the state that scores best on the Dice dictionary is kept (see `train_aligner`).
+
+    The last one is where there is no such dictionary, or where the start knew it by heart (`init="links"`). No epochs
+    leave the model as it is.
+    """
+    if not training_args.num_train_epochs:
+        return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": []}
+    dice = dice_dictionaries(pairs, vocabularies) if args.init == "random" else {}
+    evaluators = [dictionary_evaluator(vocabularies, dice)] if dice else []
+    return train_aligner(args, training_args, model, pairs, evaluators, priors if args.prior else None)
+
+
+def test_dictionaries(args: AlignerArguments) -> Dictionaries:
+    """The dictionaries to test on; the embedded corpus brings its own."""
+    found: Dictionaries = {pair: read_dictionary(path) for pair, path in args.pair_files("dictionaries").items()}
+    pair = (args.source_lang, args.target_lang)
+    if args.train_data == ["sample"] and pair not in found:
+        entries: dict[str, set[str]] = {}
+        for source, target in sample_dictionary(*pair):
+            entries.setdefault(normalize(source), set()).add(normalize(target))
+        found[pair] = entries
+    return found
+
+
+def evaluate(
+    args: AlignerArguments,
+    model: AlignerModel,
+    vocabularies: Mapping[str, Vocabulary],
+    priors: Sequence[LinkPrior] = (),
+    **about,
+) -> list[EvalResult]:
+    """P@1, P@5 and coverage of the static vectors on every dictionary, and AER on every file of gold links.
 
     Args:
-        args: updates, CPU budget and how often to score.
-        training_args: of the Trainer; its batch size is in pairs.
-        model: changed in place.
-        pairs: training text.
-        evaluators: called with the model; the mean of their rows is the score.
-
-    Returns:
-        steps, epochs, CPU seconds, all scores, the best one.
+        args: name the files.
+        model: in evaluation mode.
+        vocabularies: of its languages.
+        priors: what its attention starts from.
+        **about: settings of the rows.
 
     Raises:
-        ValueError: for bf16 on a processor that cannot run an LSTM in it.
+        ValueError: a file of languages that the model does not have.
     """
-    if training_args.bf16:
-        _check_bfloat16(training_args.device)
-    set_seed(training_args.seed)
-    batches = PairBatches(
-        pairs, training_args.per_device_train_batch_size, updates=args.updates, seed=training_args.seed
-    )
-    budget = CpuBudget(args.cpu_seconds)
-    trainer = AlignerTrainer(
-        AlignerObjective(model.train()),
-        _batchwise(training_args),
-        train_dataset=batches,
-        data_collator=lambda items: items[0],
-        evaluators=[lambda objective, run=evaluator: run(objective.aligner) for evaluator in evaluators],
-        callbacks=[budget, ScoreEvery(args.evaluate_every)],
-        budget=budget,
-    )
-    best = Path(training_args.output_dir) / BEST
-    if not training_args.resume_from_checkpoint:
-        best.unlink(missing_ok=True)
-    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
-    record = {"steps": trainer.state.global_step, "epochs": trainer.state.epoch, "cpu_seconds": budget.used}
-    if best.is_file():
-        model.load_state_dict(load_file(best))
-        record["best_score"] = best_score(best.parent)
-    model.eval().to("cpu")
-    return record | {"scores": trainer.scores}
+    rows = []
+    for (source, target), entries in test_dictionaries(args).items():
+        _check_languages("dictionaries", (source, target), vocabularies)
+        sides = (source, entries), (target, sorted(set().union(*entries.values())))
+        tables = [word_table(vocabularies[lang], model.static_table(lang).cpu(), words) for lang, words in sides]
+        fields = {"dataset": f"dictionary {source}-{target}", "split": "test", "direction": f"{source}->{target}"}
+        rows += lexicon_results(score_lexicon(entries, *tables), entries, settings={"method": "csls"} | about, **fields)
+    by_pair = {prior.languages: prior for prior in priors}
+    for pair, path in args.pair_files("gold").items():
+        _check_languages("gold", pair, vocabularies)
+        for method in GOLD_METHODS:
+            aligner = Aligner(model, vocabularies, pair, method=method, prior=by_pair.get(pair))
+            rows += gold_results(aligner, path, decoding=method, **about)
+    return rows
 
 
-def _batchwise(training_args: TrainingArguments) -> TrainingArguments:
-    """The Trainer's arguments where an item of the dataset is a whole batch, in the dataset's own order."""
-    changed = copy.copy(training_args)
-    changed.per_device_train_batch_size = 1
-    changed.train_sampling_strategy = "sequential"
-    changed.remove_unused_columns = False
-    changed.push_to_hub = False
-    return changed
+def gold_results(aligner: Aligner, path: str, **settings) -> list[EvalResult]:
+    """AER, precision, recall and F1 on a file of gold links."""
+    gold = read_aligned(path)
+    lines = aligner([" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold])
+    fields = {"dataset": f"gold {Path(path).stem}", "split": "test", "settings": settings}
+    return alignment_results([line.links for line in lines], gold, **fields)
 
 
-def _check_bfloat16(device: torch.device) -> None:
-    """Try: which processors can is the CPU library's secret, and it fails from deep inside."""
-    lstm = nn.LSTM(2, 2, batch_first=True).to(device)
-    try:
-        with torch.autocast(device.type, torch.bfloat16):
-            lstm(torch.zeros(1, 1, 2, device=device))
-    except RuntimeError:
-        raise ValueError("bf16=True: this processor has no LSTM in bfloat16; leave --bf16 out.") from None
+def _check_languages(name: str, pair: tuple[str, str], vocabularies: Mapping[str, Vocabulary]) -> None:
+    if not set(pair) <= set(vocabularies):
+        raise ValueError(f"{name}: {'-'.join(pair)}: the model has {', '.join(vocabularies)} only.")
+
+
+ARGUMENTS = AlignerArguments  # for studies
+
+
+def study_row(args: AlignerArguments, training_args: TrainingArguments, cache: dict) -> list[EvalResult]:
+    """One run of a study; text, vocabularies and the statistical aligners are shared."""
+    names = [*CorpusArguments.__dataclass_fields__, "extra_pairs", "vocab_size", "min_count", "pieces", "segmenters"]
+    key = json.dumps([getattr(args, name) for name in [*names, "max_words"]])
+    if key not in cache:
+        corpora = load_corpora(args, training_args.seed)
+        vocabularies = learn_corpus_vocabularies(args, corpora)
+        pairs = encode_pairs(corpora, vocabularies, max_words=args.max_words)
+        cache[key] = vocabularies, pairs, learn_priors(pairs, vocabularies)
+    vocabularies, pairs, priors = cache[key]
+    torch.manual_seed(training_args.seed)
+    model = new_model(args, vocabularies, pairs, priors).eval()
+    record = fit(args, training_args, model, vocabularies, pairs, priors)
+    spent = {"stage": "after", "steps": record["steps"], "train_cpu_s": round(record["cpu_seconds"], 1)}
+    return evaluate(args, model, vocabularies, priors if args.prior else [], **spent, **args.network())

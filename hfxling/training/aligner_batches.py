@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,10 +46,21 @@ class PairBatches(torch.utils.data.Dataset):
         batch_size: pairs in a batch.
         updates: one of `UPDATES`; "four" lets every batch come four times in a row.
         seed: of the order.
+        priors: for each of the corpora a function from source and target ids to link probabilities (see
+            `LinkPrior.posteriors`).
     """
 
-    def __init__(self, corpora: Sequence[EncodedPairs], batch_size: int, *, updates: str = "one", seed: int = 0):
+    def __init__(
+        self,
+        corpora: Sequence[EncodedPairs],
+        batch_size: int,
+        *,
+        updates: str = "one",
+        seed: int = 0,
+        priors: Sequence[Callable] | None = None,
+    ):
         self.corpora, self.batch_size, self.updates, self.seed = corpora, batch_size, UPDATES[updates], seed
+        self.priors = priors
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
@@ -77,14 +88,15 @@ class PairBatches(torch.utils.data.Dataset):
         number, rows = self.batches[index // len(self.updates)]
         encode, directions = self.updates[index % len(self.updates)]
         corpus = self.corpora[number]
-        source, target = (pad([side[row] for row in rows]) for side in (corpus.source, corpus.target))
-        return {
-            "source": source,
-            "target": target,
+        sides = [[side[row] for row in rows] for side in (corpus.source, corpus.target)]
+        item = {
+            "source": pad(sides[0]),
+            "target": pad(sides[1]),
             "languages": corpus.languages,
             "encode": encode,
             "directions": directions,
         }
+        return item if self.priors is None else item | {"prior": pad_matrices(self.priors[number](*sides))}
 
 
 def pad(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
@@ -94,3 +106,20 @@ def pad(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
     ids = np.zeros(mask.shape, np.int64)
     ids[mask] = np.concatenate(rows)
     return {"word_ids": torch.from_numpy(ids), "mask": torch.from_numpy(mask.astype(np.int64))}
+
+
+def pad_matrices(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], shape: Sequence[int] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Two (s, t) matrices of every sentence pair to two (B, S, T) tensors, zero at padding.
+
+    Args:
+        pairs: the matrices.
+        shape: (S, T), by default just large enough.
+    """
+    shape = np.max([forward.shape for forward, _ in pairs], axis=0) if shape is None else shape
+    padded = np.zeros((2, len(pairs), *shape), np.float32)
+    for row, matrices in enumerate(pairs):
+        height, width = matrices[0].shape
+        padded[:, row, :height, :width] = matrices
+    return tuple(torch.from_numpy(padded))

@@ -15,10 +15,17 @@ from hfxling.export import export
 from hfxling.models import aligner_sentences
 from hfxling.models.modeling_aligner import AlignerModel
 
+from .link_prior import LinkPrior
+
 _SENTENCE_TRANSFORMER = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
 
 
-def export_aligner(model: AlignerModel, vocabularies: Mapping[str, Vocabulary], folder: str | Path) -> None:
+def export_aligner(
+    model: AlignerModel,
+    vocabularies: Mapping[str, Vocabulary],
+    folder: str | Path,
+    priors: Sequence[LinkPrior] = (),
+) -> None:
     """Write the folder.
 
     The root is the whole network for `AutoModel`, with one ordinary tokenizer a language in `tokenizer_LANG`. Beside it
@@ -31,6 +38,7 @@ def export_aligner(model: AlignerModel, vocabularies: Mapping[str, Vocabulary], 
         model: trained.
         vocabularies: of its languages.
         folder: an existing folder or one to be made.
+        priors: what the attention was trained to start from.
     """
     folder = Path(folder)
     languages = [lang for lang in model.config.languages if vocabularies[lang].segmenter in BUILT_IN]
@@ -39,6 +47,8 @@ def export_aligner(model: AlignerModel, vocabularies: Mapping[str, Vocabulary], 
         _write_json(folder / "config_sentence_transformers.json", _SENTENCE_TRANSFORMER)
     export(model, None, folder)
     save_vocabularies(vocabularies, folder)
+    for prior in priors:
+        prior.save(folder)
     contextual = folder / "contextual"
     contextual.mkdir(exist_ok=True)
     code = Path(aligner_sentences.__file__)

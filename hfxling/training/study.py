@@ -218,7 +218,7 @@ def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
 
 
 def _column(row: EvalResult) -> str:
-    return " ".join(filter(None, (row.dataset, row.metric, row.direction)))
+    return " ".join(filter(None, (row.dataset, row.metric, row.direction, row.settings.get("decoding"))))
 
 
 def _place(row: EvalResult) -> tuple:

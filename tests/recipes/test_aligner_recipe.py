@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
+from hfxling.training.link_prior import load_prior
+from recipes import align
 from recipes.aligner import main
 
 SMALL = [
@@ -63,8 +66,32 @@ def test_what_a_user_can_get_wrong(extra, message, tmp_path):
         main([*SMALL, *extra, "--output_dir", str(tmp_path)])
 
 
-def test_a_start_from_cooccurrences_knows_words_before_training(tmp_path):
-    results = main([*SMALL, "--init", "cooccurrence", "--max_steps", "1", "--output_dir", str(tmp_path)])
+def test_a_start_from_links_knows_words_before_training(tmp_path):
+    results = main([*SMALL, "--init", "links", "--max_steps", "1", "--output_dir", str(tmp_path)])
     before = next(row for row in results if row.metric == "P@5" and row.settings.get("stage") == "before")
     assert before.value > 5
     assert not (tmp_path / "best.safetensors").exists()  # the Dice dictionary could not choose
+
+
+def test_a_prior_travels_with_the_model_and_gold_links_are_scored(tmp_path, capsys):
+    gold = tmp_path / "gold.tsv"
+    gold.write_text("ຂ້ອຍ ກິນ\t我 吃\t0-0 1-1\nເຈົ້າ\t你\t0-0\n", encoding="utf-8")
+    words = [*SMALL, "--prior", "true", "--gold", f"lo-zh={gold}", "--output_dir", str(tmp_path / "out")]
+    results = main(words)
+    scored = [row for row in results if row.metric == "AER" and row.settings["stage"] == "after"]
+    assert [row.settings["decoding"] for row in scored] == ["grow-diag-final-and", "mean", "itermax"]
+    folder = tmp_path / "out" / "model"
+    config = AlignerModel.from_pretrained(folder).config
+    assert config.priors == ["lo-zh"]
+    prior, swapped = (load_prior(str(folder), config, pair) for pair in (("lo", "zh"), ("zh", "lo")))
+    ids = [[5, 6, 7]], [[8, 9]]
+    for one, two in zip(prior.posteriors(*ids)[0], swapped.posteriors(*ids[::-1])[0][::-1]):
+        np.testing.assert_array_equal(one, two.T)
+    assert load_prior(str(folder), config, ("lo", "th")) is None
+    again = main([*words, "--model", str(folder), "--num_train_epochs", "0", "--output_dir", str(tmp_path / "again")])
+    values = [[row.value for row in rows if row.settings["stage"] == "after"] for rows in (results, again)]
+    assert values[0] == pytest.approx(values[1])
+    text = tmp_path / "text"
+    text.write_text("ຂ້ອຍ ກິນ ເຂົ້າ\n", encoding="utf-8")
+    align.main([str(text), str(text), "--model", str(folder), "--symmetrize", "mean"])
+    assert "error" not in capsys.readouterr().out

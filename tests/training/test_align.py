@@ -193,7 +193,7 @@ def test_links_do_not_depend_on_the_batch(model, vocabularies, units, method):
     for a, b in zip(together, single):
         assert np.allclose(a.soft.forward, b.soft.forward, atol=1e-5)
         assert np.allclose(a.soft.backward, b.soft.backward, atol=1e-5)
-    assert sum(len(row.links) for row in together) >= 3
+    assert sum(len(row.links) for row in together) >= (1 if method == "mean" else 3)
 
 
 def test_empty_sides_have_no_links_and_units_slice_back(model, vocabularies):
@@ -214,7 +214,7 @@ class FixedModel:
     def __init__(self, target_to_source, source_to_target):
         self.tables = [torch.tensor(x, dtype=torch.float32)[None] for x in (target_to_source, source_to_target)]
 
-    def align_states(self, source, target, languages):
+    def align_states(self, source, target, languages, prior=None):
         vectors = [torch.ones(*side["mask"].shape, 2) for side in (source, target)]
         return SimpleNamespace(
             target_to_source=self.tables[0],

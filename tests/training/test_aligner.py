@@ -8,8 +8,9 @@ from transformers import TrainingArguments
 from hfxling.evaluation.results import EvalResult
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.training.aligner import BEST, TRAINING_DEFAULTS, AlignerArguments, best_score, train_aligner
+from hfxling.training.aligner import TRAINING_DEFAULTS, AlignerArguments
 from hfxling.training.aligner_batches import EncodedPairs, PairBatches, pad
+from hfxling.training.aligner_trainer import BEST, best_score, train_aligner
 
 WORDS = 12
 

@@ -1,4 +1,4 @@
-"""The start from cooccurrences: translations begin as neighbours, whatever else is random."""
+"""The start from links: translations begin as neighbours, whatever else is random."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ import torch
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.training.aligner_batches import EncodedPairs
-from hfxling.training.aligner_init import init_from_cooccurrence
+from hfxling.training.aligner_init import init_from_links
+from hfxling.training.link_prior import LinkPrior
 
 WORDS = 24
 
@@ -26,6 +27,10 @@ def model(*languages, size=16) -> AlignerModel:
     return AlignerModel(config, pieces)
 
 
+def start(aligner, *texts):
+    init_from_links(aligner, texts, [LinkPrior.learn(pairs, [np.arange(WORDS) + 1] * 2) for pairs in texts])
+
+
 def found(aligner, source, target, shift) -> float:
     tables = [torch.nn.functional.normalize(aligner.static_table(lang), dim=1) for lang in (source, target)]
     nearest = (tables[0][4 : WORDS - 2] @ tables[1].T).argmax(1)
@@ -35,7 +40,7 @@ def found(aligner, source, target, shift) -> float:
 def test_translations_begin_as_neighbours_also_across_a_third_language():
     aligner = model("lo", "zh", "th")
     assert found(aligner, "lo", "zh", 1) < 0.3
-    init_from_cooccurrence(aligner, [text(("lo", "zh")), text(("lo", "th"), seed=1)])
+    start(aligner, text(("lo", "zh")), text(("lo", "th"), seed=1))
     assert found(aligner, "lo", "zh", 1) > 0.9
     assert found(aligner, "lo", "th", 1) > 0.9
 
@@ -43,7 +48,7 @@ def test_translations_begin_as_neighbours_also_across_a_third_language():
 def test_unseen_words_stay_random_and_lengths_are_those_of_random_vectors():
     aligner = model("lo", "zh", size=64)
     before = aligner.embedding.words["of_lo"].weight.detach().clone()
-    init_from_cooccurrence(aligner, [text(("lo", "zh"))])
+    start(aligner, text(("lo", "zh")))
     after = aligner.embedding.words["of_lo"].weight.detach()
     for word in (0, 1, 2, 3, WORDS - 1):
         assert torch.equal(after[word], before[word])
@@ -56,5 +61,5 @@ def test_unseen_words_stay_random_and_lengths_are_those_of_random_vectors():
 def test_the_same_text_gives_the_same_start():
     first, second = model("lo", "zh"), model("lo", "zh")
     for aligner in (first, second):
-        init_from_cooccurrence(aligner, [text(("lo", "zh"))])
+        start(aligner, text(("lo", "zh")))
     torch.testing.assert_close(first.static_table("zh"), second.static_table("zh"), rtol=0, atol=1e-5)
