@@ -3,8 +3,8 @@
 python benchmarks/aligner_to_score.py --dictionary ../shared/data/dict/vi-zh.tsv --score 10 \
     [--data ../shared/data/ntrex] [--pair vi-zh] [--size 200] [--cpu_seconds 120] [--schedules four:1e-3 one:4e-3]
 
-A schedule is UPDATES:LEARNING_RATE[:INIT], with a random start where no INIT is given; the seconds of a start from
-cooccurrences count. All read lines 1 to 1543 of the text in batches of 16. At the start and after every epoch P@1 is
+A schedule is UPDATES:LEARNING_RATE[:prior]: with the paper's model, or with a statistical prior, whose learning counts.
+All read lines 1 to 1543 of the text in batches of 16. At the start and after every epoch P@1 is
 taken on the dictionary, which training never sees, and on the Dice dictionary of the training text, outside of the time
 that counts. Seconds to a score are interpolated between epochs; a schedule that does not get there within the budget
 has none, and the ratio is a lower bound.
@@ -31,12 +31,13 @@ from hfxling.training.aligner import (
     AlignerArguments,
     dice_dictionaries,
     dictionary_evaluator,
+    learn_priors,
     new_model,
-    train_aligner,
 )
 from hfxling.training.aligner_batches import EncodedPairs
+from hfxling.training.aligner_trainer import train_aligner
 
-SCHEDULES = ["four:1e-3", "one:4e-3", "one:4e-3:cooccurrence"]  # the first is Wada et al.'s
+SCHEDULES = ["four:1e-3", "one:4e-3", "one:4e-3:prior"]  # the first is Wada et al.'s
 LINES = 1543
 
 
@@ -78,7 +79,7 @@ def seconds_to(points: list[tuple[float, float, float]], score: float, column: i
 
 def run(schedule: str, args: argparse.Namespace, vocabularies, pairs, dictionary, dice) -> Curve:
     """Train under one schedule."""
-    updates, rate, *init = schedule.split(":")
+    updates, rate, *prior = schedule.split(":")
     languages = pairs.languages
     settings = AlignerArguments(
         source_lang=languages[0],
@@ -87,19 +88,20 @@ def run(schedule: str, args: argparse.Namespace, vocabularies, pairs, dictionary
         size=args.size,
         contrastive_weight=args.contrastive_weight,
         updates=updates,
-        init=init[0] if init else "random",
+        prior=bool(prior),
         cpu_seconds=args.cpu_seconds,
         evaluate_every=1,
     )
     torch.manual_seed(args.seed)
     curve = Curve(vocabularies, languages, dictionary, dice)
-    model = new_model(settings, vocabularies, [pairs])
+    priors = learn_priors([pairs], vocabularies) if prior else []
+    model = new_model(settings, vocabularies, [pairs], priors)
     curve(model)
     with tempfile.TemporaryDirectory() as folder:
         changed = {"learning_rate": float(rate), "num_train_epochs": 10_000, "save_strategy": "no", "seed": args.seed}
         changed["logging_strategy"] = "no"
         training_args = TrainingArguments(folder, **TRAINING_DEFAULTS | changed, use_cpu=True, disable_tqdm=True)
-        train_aligner(settings, training_args, model, [pairs], [curve])
+        train_aligner(settings, training_args, model, [pairs], [curve], priors)
     return curve
 
 

@@ -39,7 +39,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--model", required=True, help="folder or Hub id")
     parser.add_argument("--source_lang", help="by default the model's first language")
     parser.add_argument("--target_lang", help="by default the model's second language")
-    parser.add_argument("--symmetrize", default="grow-diag-final-and", choices=METHODS, help="how links are decided")
+    parser.add_argument(
+        "--symmetrize",
+        choices=METHODS,
+        help="how links are decided; by default mean with a prior, else grow-diag-final-and",
+    )
     parser.add_argument("--units", default="words", choices=UNITS, help="white-space words, or the model's segments")
     parser.add_argument("--null", type=float, default=0.0, help="weight up to which a word's best partner is no link")
     parser.add_argument("--batch_size", type=int, help="pairs at a time; by default as many as fit, the same links")
@@ -57,6 +61,7 @@ def main(argv: list[str] | None = None) -> None:
     languages = model.config.languages
     pair = (args.source_lang or languages[0], args.target_lang or languages[min(1, len(languages) - 1)])
     prior = load_prior(args.model, model.config, pair)
+    args.symmetrize = args.symmetrize or ("grow-diag-final-and" if prior is None else "mean")
     aligner = Aligner(model, vocabularies, pair, units=args.units, method=args.symmetrize, null=args.null, prior=prior)
     if args.fit_confidence:
         fit_confidence(args, aligner)

@@ -75,7 +75,9 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
     if not rows:
         return format_table(["figure", "value"], [(name, value) for name, value in content["figures"].items()])
     if "layer" not in rows[0].settings:
-        return format_table(*study_table(rows, content["rows"], content["paper_columns"])) + language_table(rows)
+        return format_table(
+            *study_table(rows, content["rows"], content["paper_columns"], content.get("metrics", []))
+        ) + language_table(rows)
     cells: dict[tuple, dict] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         label = row.settings.get("row", "encoder")

@@ -57,7 +57,7 @@ class AlignerArguments(CorpusArguments):
     model: str | None = field(default=None, metadata={"help": "folder or Hub id of an aligner to go on training"})
     extra_pairs: list[str] = field(
         default_factory=list,
-        metadata={"help": "further pairs for the same model, e.g. lo-th=lo.txt,th.txt; same lines as the first"},
+        metadata={"help": "further text for the same model, e.g. lo-th=lo.txt,th.txt; same lines as the first"},
     )
     vocab_size: int | None = field(default=None, metadata={"help": "words of a language at most; default by segmenter"})
     min_count: int | None = field(default=None, metadata={"help": "occurrences a word needs; default by segmenter"})
@@ -116,6 +116,7 @@ class AlignerArguments(CorpusArguments):
             if not (source and target and files):
                 raise ValueError(f"extra_pairs: {entry!r} is not of the form lo-th=FILE,FILE (or lo-th=sample).")
             changed = {"source_lang": source, "target_lang": target, "train_data": files.split(","), "data_name": None}
+            changed |= {"source_column": None, "target_column": None}
             further.append(dataclasses.replace(first, **changed, test_data=None))
         return [first, *further]
 
@@ -140,7 +141,7 @@ class AlignerArguments(CorpusArguments):
 
 def load_corpora(args: AlignerArguments, seed: int = 0) -> list[Corpus]:
     """Filtered text of every language pair; what the test text holds is in no training text (see `load_corpus`)."""
-    return [load_corpus(pair, seed) for pair in args.pair_arguments()]
+    return [load_corpus(pair, seed, test_needed=False) for pair in args.pair_arguments()]
 
 
 def training_lines(corpora: Sequence[Corpus]) -> dict[str, list[str]]:
@@ -161,8 +162,8 @@ def learn_corpus_vocabularies(args: AlignerArguments, corpora: Sequence[Corpus])
 def encode_pairs(
     corpora: Sequence[Corpus], vocabularies: Mapping[str, Vocabulary], *, split: str = "train", max_words: int = 150
 ) -> list[EncodedPairs]:
-    """Word ids of one split; what is longer is cut, pairs with a side that has no word are left out."""
-    encoded = []
+    """Word ids of one split, by language pair; what is longer is cut, pairs with an empty side are left out."""
+    encoded: dict[tuple[str, str], EncodedPairs] = {}
     for corpus in corpora:
         rows = getattr(corpus, split)
         languages = rows["source_lang"][0], rows["target_lang"][0]
@@ -170,9 +171,12 @@ def encode_pairs(
             [row.ids[:max_words] for row in vocabularies[lang].encode_batch(list(rows[side]))]
             for lang, side in zip(languages, ("source", "target"))
         ]
-        kept = [pair for pair in zip(*sides) if all(pair)]
-        encoded.append(EncodedPairs(languages, *map(list, zip(*kept))))
-    return encoded
+        pairs = encoded.setdefault(languages, EncodedPairs(languages, [], []))
+        for source, target in zip(*sides):
+            if source and target:
+                pairs.source.append(source)
+                pairs.target.append(target)
+    return list(encoded.values())
 
 
 def learn_priors(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]) -> list[LinkPrior]:
@@ -273,6 +277,8 @@ def evaluate(
 ) -> list[EvalResult]:
     """P@1, P@5 and coverage of the static vectors on every dictionary, and AER on every file of gold links.
 
+    Links are decoded in the ways of `GOLD_METHODS`, and by the prior alone where there is one.
+
     Args:
         args: name the files.
         model: in evaluation mode.
@@ -293,9 +299,13 @@ def evaluate(
     by_pair = {prior.languages: prior for prior in priors}
     for pair, path in args.pair_files("gold").items():
         _check_languages("gold", pair, vocabularies)
+        prior = by_pair.get(pair)
         for method in GOLD_METHODS:
-            aligner = Aligner(model, vocabularies, pair, method=method, prior=by_pair.get(pair))
+            aligner = Aligner(model, vocabularies, pair, method=method, prior=prior)
             rows += gold_results(aligner, path, decoding=method, **about)
+        if prior is not None:
+            aligner = Aligner(prior, vocabularies, pair, method="mean", prior=prior)
+            rows += gold_results(aligner, path, decoding="prior alone", **about)
     return rows
 
 

@@ -80,8 +80,13 @@ class Corpus:
         return entry | {"dropped": self.dropped} | ({"licence": licence} if licence else {})
 
 
-def load_corpus(args: CorpusArguments, seed: int = 0) -> Corpus:
+def load_corpus(args: CorpusArguments, seed: int = 0, *, test_needed: bool = True) -> Corpus:
     """Read, filter and guard the training and test text that the arguments name.
+
+    Args:
+        args: what to read.
+        seed: of the sample, where only a part is used.
+        test_needed: whether local files without a test part are an error; else their test text is empty.
 
     Raises:
         ValueError: for malformed data (see `load_parallel`), or when no pair is left.
@@ -94,19 +99,24 @@ def load_corpus(args: CorpusArguments, seed: int = 0) -> Corpus:
         "target_column": args.target_column,
     }
     same_files = args.test_data is None or args.test_data == args.train_data
-    if same_files and any(Path(path).exists() for path in args.train_data) and args.test_lines is None:
+    no_test = same_files and any(Path(path).exists() for path in args.train_data) and args.test_lines is None
+    if no_test and test_needed:
         raise ValueError(
             f"{' '.join(args.train_data)}: no test text; give --test_data FILES, or --train_lines 1-1500 and "
             "--test_lines 1501-2000 to divide one source."
         )
     languages = (args.source_lang, args.target_lang)
     train = _load(args.train_data, *languages, split=args.train_split, lines=args.train_lines, **shared)
-    test = _load(args.test_data or args.train_data, *languages, split=args.test_split, lines=args.test_lines, **shared)
+    if no_test:
+        test = train.select([])
+    else:
+        data = args.test_data or args.train_data
+        test = _load(data, *languages, split=args.test_split, lines=args.test_lines, **shared)
     read = len(train)
     train = train.add_column("row", np.arange(read))
     train, dropped = filter_parallel(train, min_words=args.min_words)
     leaks = 0
-    if not args.keep_leaks:
+    if not args.keep_leaks and len(test):
         train, report = drop_leaks(train, test)
         leaks = report.exact + report.near
     if args.max_train_pairs is not None and args.max_train_pairs < len(train):

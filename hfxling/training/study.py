@@ -48,6 +48,7 @@ class StudyArguments:
     method: str = field(default="siamese", metadata={"help": f"one of {', '.join(METHODS)}"})
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "runs of every row"})
     paper_columns: list[str] = field(default_factory=list, metadata={"help": "what the rows' paper figures are"})
+    metrics: list[str] = field(default_factory=list, metadata={"help": "shown in the table; all where none is named"})
     results_dir: str = field(default="results", metadata={"help": "where NAME.json is written"})
 
 
@@ -131,7 +132,7 @@ def run_study(study: StudyArguments, rows: list[dict], base: dict, command_line:
         else:
             after.append(result)
     done = {(result.seed, result.settings["row"]) for result in after}
-    about = {"title": study.title, "rows": rows, "paper_columns": study.paper_columns}
+    about = {"title": study.title, "rows": rows, "paper_columns": study.paper_columns, "metrics": study.metrics}
     for seed in study.seeds:
         for row, (args, training_args) in zip(rows, settings):
             if (seed, row["label"]) in done:
@@ -149,7 +150,7 @@ def run_study(study: StudyArguments, rows: list[dict], base: dict, command_line:
             write_results(path, kept, recipe="recipes/study.py", settings=resolved(*settings[0]), extra=about)
             sys.stderr.write(f"{study.name}: seed {seed}, {row['label']} done\n")
     results = [*before.values(), *after]
-    header, table = study_table(results, rows, study.paper_columns)
+    header, table = study_table(results, rows, study.paper_columns, study.metrics)
     sys.stdout.write(f"\n{study.title}\n\n{format_table(header, table)}\n\n")
     figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
     last = {"name": study.name, "figures": figures, "settings": {"seeds": study.seeds}}
@@ -174,14 +175,17 @@ def finished_runs(path: Path, settings: dict, rows: Sequence[dict], seeds: Seque
     ]
 
 
-def study_table(results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequence[str]) -> tuple[list, list[list]]:
+def study_table(
+    results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequence[str], metrics: Sequence[str] = ()
+) -> tuple[list, list[list]]:
     """Header and one line a row: mean over the seeds, their standard deviation, the 95% interval; the paper's last.
 
-    Columns are the test sets and metrics, or the averages alone where a test set has some, and what a run cost. The
+    Columns are the test sets and metrics (only those named, where some are), or the averages alone where a test set has some, and what a run cost. The
     interval is the bootstrap's over test items, averaged over the seeds.
     """
     averaged = {row.dataset for row in results if "avg" in row.metric}
     shown = [row for row in results if row.dataset not in averaged or "avg" in row.metric]
+    shown = [row for row in shown if not metrics or row.metric in metrics]
     columns = list(dict.fromkeys(_column(row) for row in shown))
     cells: dict[tuple, list[EvalResult]] = {}
     for row in shown:

@@ -8,6 +8,7 @@ from sentence_transformers import SentenceTransformer
 
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
+from hfxling.training.aligner import GOLD_METHODS
 from hfxling.training.link_prior import load_prior
 from recipes import align
 from recipes.aligner import main
@@ -76,10 +77,22 @@ def test_a_start_from_links_knows_words_before_training(tmp_path):
 def test_a_prior_travels_with_the_model_and_gold_links_are_scored(tmp_path, capsys):
     gold = tmp_path / "gold.tsv"
     gold.write_text("ຂ້ອຍ ກິນ\t我 吃\t0-0 1-1\nເຈົ້າ\t你\t0-0\n", encoding="utf-8")
-    words = [*SMALL, "--prior", "true", "--gold", f"lo-zh={gold}", "--output_dir", str(tmp_path / "out")]
+    more = tmp_path / "more.tsv"
+    more.write_text("ຂ້ອຍ ກິນ ເຂົ້າ\\t我 吃 饭\\nເຈົ້າ ມາ\\t你 来\\n", encoding="utf-8")
+    words = [
+        *SMALL,
+        "--extra_pairs",
+        f"lo-zh={more}",
+        "--prior",
+        "true",
+        "--gold",
+        f"lo-zh={gold}",
+        "--output_dir",
+        str(tmp_path / "out"),
+    ]
     results = main(words)
     scored = [row for row in results if row.metric == "AER" and row.settings["stage"] == "after"]
-    assert [row.settings["decoding"] for row in scored] == ["grow-diag-final-and", "mean", "itermax"]
+    assert [row.settings["decoding"] for row in scored] == [*GOLD_METHODS, "prior alone"]
     folder = tmp_path / "out" / "model"
     config = AlignerModel.from_pretrained(folder).config
     assert config.priors == ["lo-zh"]
