@@ -180,8 +180,8 @@ def study_table(
 ) -> tuple[list, list[list]]:
     """Header and one line a row: mean over the seeds, their standard deviation, the 95% interval; the paper's last.
 
-    Columns are the test sets and metrics (only those named, where some are), or the averages alone where a test set has some, and what a run cost. The
-    interval is the bootstrap's over test items, averaged over the seeds.
+    Columns are the test sets and metrics (only those named, where some are), or the averages alone where a test set
+    has some, and what a run cost. The interval is the bootstrap's over test items, averaged over the seeds.
     """
     averaged = {row.dataset for row in results if "avg" in row.metric}
     shown = [row for row in results if row.dataset not in averaged or "avg" in row.metric]

@@ -78,7 +78,7 @@ def test_a_prior_travels_with_the_model_and_gold_links_are_scored(tmp_path, caps
     gold = tmp_path / "gold.tsv"
     gold.write_text("ຂ້ອຍ ກິນ\t我 吃\t0-0 1-1\nເຈົ້າ\t你\t0-0\n", encoding="utf-8")
     more = tmp_path / "more.tsv"
-    more.write_text("ຂ້ອຍ ກິນ ເຂົ້າ\\t我 吃 饭\\nເຈົ້າ ມາ\\t你 来\\n", encoding="utf-8")
+    more.write_text("ຂ້ອຍ ກິນ ເຂົ້າ\t我 吃 饭\nເຈົ້າ ມາ\t你 来\n", encoding="utf-8")
     words = [
         *SMALL,
         "--extra_pairs",
