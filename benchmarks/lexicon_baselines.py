@@ -1,0 +1,152 @@
+"""Word translation without the neural aligner: eflomal, IterMax, an encoder's static embeddings, our prior alone.
+
+python benchmarks/lexicon_baselines.py --data ../shared/data --encoder ../shared/models/mini-xlm [--pairs lo-zh vi-zh]
+
+Lines 1 to 1543 of DATA/ntrex, segmented as recipes/aligner.py segments them, and the dictionaries DATA/dict/PAIR.tsv. A
+system that links words gives a table of counts; a source word's vector is then the square root of its translations'
+shares, a target word's the unit vector of its own. Dictionary words of several segments, the candidates (the whole
+target vocabulary) and CSLS are those of every other P@1 here.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
+
+import numpy as np
+from align_baselines import encoder_links, load_encoder
+from transformers.utils import logging
+
+from hfxling.data.pharaoh import AlignedPair, read_links
+from hfxling.data.readers import read_lines
+from hfxling.data.segment import Vocabulary, learn_vocabularies
+from hfxling.evaluation.lexicon import lexicon_results, read_dictionary, score_lexicon, word_table
+from hfxling.evaluation.results import EvalResult, write_results
+from hfxling.training.align import symmetrize
+from hfxling.training.aligner import learn_priors
+from hfxling.training.aligner_batches import EncodedPairs
+from hfxling.training.arguments import run_recipe
+from hfxling.training.study import study_table
+
+LINES = 1543
+PAIRS = ("lo-zh", "vi-zh", "th-zh", "id-zh", "lo-th")
+
+Tables = tuple[np.ndarray, np.ndarray]  # (V, D) source and (W, D) target vectors
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="../shared/data", help="folder with ntrex/ and dict/")
+    parser.add_argument("--pairs", nargs="+", default=PAIRS)
+    parser.add_argument("--encoder", help="folder or Hub id for IterMax and static embeddings; none without it")
+    parser.add_argument("--layer", type=int, default=4, help="hidden_states that IterMax reads")
+    parser.add_argument("--name", default="lexicon_baselines", help="of the results file")
+    parser.add_argument("--results_dir", default="results", help="where NAME.json is written")
+    args = parser.parse_args()
+    logging.set_verbosity_error()
+    systems: dict[str, Callable] = {"eflomal": eflomal_tables, "statistical prior alone": prior_tables}
+    if args.encoder:
+        encode, name = load_encoder(args.encoder), Path(args.encoder).name
+        systems[f"{name}, static embeddings"] = lambda *text: static_tables(encode, *text)
+        systems[f"{name}, IterMax layer {args.layer}"] = lambda *text: itermax_tables(encode, args.layer, *text)
+    results = [row for pair in args.pairs for row in measure(pair, Path(args.data), systems)]
+    rows = [{"label": label} for label in systems]
+    about = {"title": "Word translation by links and static vectors alone, NTREX", "rows": rows, "paper_columns": []}
+    about["metrics"] = ["P@1"]
+    path = Path(args.results_dir) / f"{args.name}.json"
+    write_results(path, results, recipe="benchmarks/lexicon_baselines.py", settings=vars(args), extra=about)
+    header, table = study_table(results, rows, [], about["metrics"])
+    figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
+    print(json.dumps({"name": args.name, "figures": figures, "settings": vars(args)}, ensure_ascii=False))
+
+
+def measure(pair: str, data: Path, systems: dict[str, Callable]) -> list[EvalResult]:
+    """P@1, P@5 and coverage of every system on one language pair."""
+    languages = tuple(pair.split("-"))
+    lines = {lang: [text for _, text in read_lines(str(data / f"ntrex/{lang}.txt"))][:LINES] for lang in languages}
+    vocabularies = learn_vocabularies(lines)
+    ids = ([row.ids for row in vocabularies[lang].encode_batch(lines[lang])] for lang in languages)
+    pairs = EncodedPairs(languages, *ids)
+    entries = read_dictionary(next(data.glob(f"dict/{pair}.tsv*")))
+    words = list(entries), sorted(set().union(*entries.values()))
+    rows = []
+    for label, system in systems.items():
+        start = sum(os.times()[:4])
+        vectors = system(pairs, vocabularies)
+        spent = round(sum(os.times()[:4]) - start, 1)  # eflomal is a process of its own
+        tables = [word_table(vocabularies[lang], x, extra) for lang, x, extra in zip(languages, vectors, words)]
+        settings = {"stage": "after", "row": label, "method": "csls", "train_cpu_s": spent}
+        fields = {"dataset": f"dictionary {pair}", "split": "test", "direction": "->".join(languages)}
+        rows += lexicon_results(score_lexicon(entries, *tables), entries, settings=settings, **fields)
+        print(f"{pair}: {label} {rows[-5].value:.1f}", flush=True)
+    return rows
+
+
+def tables_of(counts: np.ndarray) -> Tables:
+    """Vectors from (V, W) link counts; a word without links is like no other."""
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1e-9)
+    return np.sqrt(shares).astype(np.float32) + np.float32(1e-9), np.eye(counts.shape[1], dtype=np.float32)
+
+
+def prior_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
+    """From the expected links of the statistical aligner."""
+    (prior,) = learn_priors([pairs], vocabularies)
+    return tables_of(prior.link_counts(pairs, [len(vocabularies[lang]) for lang in pairs.languages]).toarray())
+
+
+def eflomal_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
+    """From the links of both directions, joined by grow-diag-final-and."""
+    from eflomal import Aligner
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/forward", f"{folder}/backward"]
+        sides = [[" ".join(f"w{i}" for i in ids) for ids in side] for side in (pairs.source, pairs.target)]
+        Aligner().align(*sides, links_filename_fwd=paths[0], links_filename_rev=paths[1])
+        directions = [[links for links, _ in read_links(path)] for path in paths]
+    found = []
+    for source, target, *both in zip(pairs.source, pairs.target, *directions):
+        hard = np.zeros((2, 1, len(source), len(target)), bool)
+        for matrix, links in zip(hard, both):
+            for link in links:
+                matrix[0][link] = True
+        found.append(zip(*np.nonzero(symmetrize(*hard)[0])))
+    return tables_of(counted(pairs, found, vocabularies))
+
+
+def itermax_tables(encode: Callable, layer: int, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
+    """From IterMax links between the segments, by an encoder's vectors of them."""
+    words = (
+        [[vocabularies[lang].words[i] for i in ids] for ids in side]
+        for lang, side in zip(pairs.languages, (pairs.source, pairs.target))
+    )
+    text = [AlignedPair(tuple(source), tuple(target), frozenset(), frozenset()) for source, target in zip(*words)]
+    return tables_of(counted(pairs, encoder_links(encode, text, layer), vocabularies))
+
+
+def static_tables(encode: Callable, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
+    """An encoder's input embeddings, the mean over the pieces of each word."""
+    sides = []
+    for lang in pairs.languages:
+        vectors = []
+        for start in range(0, len(vocabularies[lang]), 256):
+            states, _ = encode([[word] for word in vocabularies[lang].words[start : start + 256]], 0)
+            vectors += [x.mean(0) if len(x) else np.full(x.shape[1], 1e-9) for x in states]
+        sides.append(np.stack(vectors).astype(np.float32))
+    return tuple(sides)
+
+
+def counted(pairs: EncodedPairs, links, vocabularies: dict[str, Vocabulary]) -> np.ndarray:
+    """(V, W) how often each source word is linked to each target word."""
+    counts = np.zeros([len(vocabularies[lang]) for lang in pairs.languages], np.float32)
+    for source, target, found in zip(pairs.source, pairs.target, links):
+        for i, j in found:
+            counts[source[i], target[j]] += 1
+    return counts
+
+
+if __name__ == "__main__":
+    run_recipe(main)
