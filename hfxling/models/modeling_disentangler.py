@@ -11,8 +11,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from .configuration_disentangler import DisentanglerConfig
-from .encoder import layer_states, load_encoder
-from .pooling import pool
+from .encoder import load_encoder
 from .stock import StockModel
 
 # Share of the vector that an untrained head calls meaning: meaning then ranks sentences as the encoder does, and the
@@ -131,15 +130,8 @@ class DisentanglerModel(StockModel):
         Raises:
             ValueError: when there is nothing to embed, or vectors of another width.
         """
-        states = None
-        if features is None:
-            if self.encoder is None or input_ids is None:
-                raise ValueError("give features=(B, D) vectors, or input_ids to a model that has an encoder.")
-            attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-            inputs = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
-            states = layer_states(self.encoder, inputs, self.config.layer)
-            features = pool(states, attention_mask, self.config.pooling)
-        elif features.shape[-1] != self.config.hidden_size:
+        states, features = self.pooled_features(input_ids, attention_mask, features, **kwargs)
+        if features.shape[-1] != self.config.hidden_size:
             raise ValueError(f"features are {features.shape[-1]} wide, this model splits {self.config.hidden_size}.")
         pooled = self.head.prepare(features)
         mapped = self.head(pooled)

@@ -13,8 +13,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from .configuration_siamese import SiameseConfig
-from .encoder import layer_states, load_encoder
-from .pooling import pool
+from .encoder import load_encoder
 from .stock import StockModel
 
 _SHARED = "shared"
@@ -173,14 +172,7 @@ class SiameseModel(StockModel):
             return_dict: False returns a plain tuple.
             **kwargs: further encoder inputs, such as `token_type_ids`.
         """
-        states = None
-        if features is None:
-            if self.encoder is None or input_ids is None:
-                raise ValueError("give features=(B, H) vectors, or input_ids to a model that has an encoder.")
-            attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-            inputs = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
-            states = layer_states(self.encoder, inputs, self.config.layer)
-            features = pool(states, attention_mask, self.config.pooling)
+        states, features = self.pooled_features(input_ids, attention_mask, features, **kwargs)
         known = not self.config.needs_language or language is not None
         embedding = self.head(features, language) if known else None
         output = SiameseOutput(last_hidden_state=states, pooled=features, sentence_embedding=embedding)

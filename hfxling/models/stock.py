@@ -12,12 +12,13 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.dynamic_module_utils import custom_object_save
 from transformers.utils import cached_file
 
-from .encoder import load_encoder
+from .encoder import layer_states, load_encoder
+from .pooling import pool
 
 HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
 _TYPES = {
@@ -49,6 +50,23 @@ class StockModel(PreTrainedModel):
 
     stock_key: str
     main_input_name = "input_ids"
+
+    def pooled_features(
+        self, input_ids: Tensor | None, attention_mask: Tensor | None, features: Tensor | None, **inputs
+    ) -> tuple[Tensor | None, Tensor]:
+        """Hidden states (B, S, H), None where vectors were given, and the (B, H) vectors that the head maps.
+
+        Raises:
+            ValueError: when there is nothing to embed.
+        """
+        if features is not None:
+            return None, features
+        if self.encoder is None or input_ids is None:
+            raise ValueError("give features=(B, H) vectors, or input_ids to a model that has an encoder.")
+        attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        inputs |= {"input_ids": input_ids, "attention_mask": attention_mask}
+        states = layer_states(self.encoder, inputs, self.config.layer)
+        return states, pool(states, attention_mask, self.config.pooling)
 
     @classmethod
     def from_pretrained(cls, name, *args, config: PreTrainedConfig | None = None, **kwargs):
