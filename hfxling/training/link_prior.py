@@ -76,13 +76,10 @@ class LinkPrior:
                 ]
                 posteriors = [posterior for posterior, _ in found]
                 if turn >= AGREE:
-                    both = posteriors[0][:, :, 1:] * posteriors[1][:, :, 1:].swapaxes(1, 2)
-                    posteriors = [
-                        np.concatenate([posterior[:, :, :1], agreed], axis=2)
-                        for posterior, agreed in zip(posteriors, (both, both.swapaxes(1, 2)))
-                    ]
+                    posteriors = _agreed(*posteriors)
                 for d, (posterior, at) in enumerate(zip(posteriors, where)):
-                    counts[d] += np.bincount(at[at >= 0], posterior[at >= 0], minlength=len(counts[d]))
+                    known = at >= 0
+                    counts[d] += np.bincount(at[known], posterior[known], minlength=len(counts[d]))
                     jumps[d] += 0 if found[d][1] is None else found[d][1]
             tables = [_estimated(*x, hmm=turn >= MODEL_1) for x in zip(tables, counts, jumps)]
         return cls(pairs.languages, classes, tables)
@@ -279,6 +276,15 @@ def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarr
             jumps += (states[:, j - 1].sum(1) / leaving).T @ linked
         future = linked @ steps.T / leaving + unlinked
     return posterior * real[:, :, None], np.bincount(offsets.ravel(), (jumps * steps).ravel(), 2 * WINDOW + 1)
+
+
+def _agreed(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(B, T, 1 + S) and (B, S, 1 + T) posteriors with those of links replaced by the product of both directions'."""
+    both = forward[:, :, 1:] * backward[:, :, 1:].swapaxes(1, 2)
+    return tuple(
+        np.concatenate([posterior[:, :, :1], links], axis=2)
+        for posterior, links in ((forward, both), (backward, both.swapaxes(1, 2)))
+    )
 
 
 def _estimated(table: _Tables, counts: np.ndarray, jumps: np.ndarray, *, hmm: bool) -> _Tables:
