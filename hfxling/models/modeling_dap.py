@@ -337,7 +337,9 @@ class DapForPreTraining(PreTrainedModel):
         """Summed cross-entropy of vocabulary prediction at the given states, tied to the input embeddings."""
         weight, bias = self.dap.encoder.get_input_embeddings().weight, self.vocabulary.bias
         if use_shortlist and self.config.shortlist_size:
-            weight = F.embedding(self.shortlist, weight, sparse=self.row_gradients)
+            # As rows: a matrix of gradients would wait all through the encoder's backward pass for the one of its own
+            # look-up. A shard's view cannot take rows.
+            weight = F.embedding(self.shortlist, weight, sparse=self.row_gradients or weight.is_leaf)
             bias = bias.index_select(0, self.shortlist)
             labels = self.shortlist_index[labels]
             if len(labels) and labels.min() < 0:
