@@ -176,12 +176,12 @@ def prior_file(languages: Sequence[str]) -> str:
 
 
 def word_classes(vocabulary: Vocabulary) -> np.ndarray:
-    """(V,) class of every word id: words of an alphabet that begin with the same letters share one.
+    """(V,) class of every word id: whole words of an alphabet that begin with the same letters share one.
 
-    Vietnamese does not: its words are syllables, whose endings tell them apart.
+    Learnt pieces are short as they are. Vietnamese words are syllables, whose endings tell them apart.
     """
+    stems = vocabulary.segmenter in ("words", "whitespace") and vocabulary.lang.partition("-")[0] != "vi"
     classes: dict[str, int] = {}
-    stems = vocabulary.lang.partition("-")[0] != "vi"
     found = []
     for number, word in enumerate(vocabulary.words):
         alphabet = unicodedata.name(word[0], "").partition(" ")[0]
