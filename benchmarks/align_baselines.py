@@ -13,6 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +24,15 @@ from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.training.align import itermax_links, symmetrize
 from hfxling.training.arguments import run_recipe
+from hfxling.training.study import study_table
 
 BATCH = 32
+TITLE = "Word links without an aligner of ours, learnt from the gold sets' sentences alone"
 
 Links = list[set[Link]]
 
 
-def main(argv: list[str] | None = None) -> dict[str, float]:
+def main(argv: list[str] | None = None) -> dict[str, dict]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="folder of SET.tsv files")
     parser.add_argument("--sets", nargs="+", required=True, help="names such as zh-en")
@@ -44,38 +47,35 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     args = parser.parse_args(argv)
 
     more = dict(entry.split("=", 1) for entry in args.more)
-    systems: dict[str, Callable[[str, list[AlignedPair]], Links]] = {}
+    systems: dict[tuple[str, int], Callable[[str, list[AlignedPair]], Links]] = {}
     for seed in range(args.seeds):
-        systems[f"eflomal {seed}"] = lambda name, gold: eflomal_links(gold, more.get(name))
+        systems["eflomal", seed] = lambda name, gold: eflomal_links(gold, more.get(name))
     if args.encoder:
-        encode = load_encoder(args.encoder)
+        encode, encoder = load_encoder(args.encoder), Path(args.encoder).name
         for layer in args.layers:
-            systems[f"IterMax layer {layer}"] = lambda name, gold, layer=layer: encoder_links(encode, gold, layer)
-    rows = [row for name in args.sets for row in measure(Path(args.data) / f"{name}.tsv", name, systems)]
-
-    figures = {f"{row.settings['system']} {row.dataset} {row.metric}": round(row.value, 2) for row in rows}
-    cells: dict[tuple, dict[str, float]] = {}
-    for row in rows:
-        cells.setdefault((row.dataset, row.settings["system"]), {})[row.metric] = row.value
-    metrics = ["AER", "precision", "recall", "F1", "seconds"]
-    table = [(*key, *(values[metric] for metric in metrics)) for key, values in cells.items()]
-    print(format_table(["set", "system", *metrics], table))
+            systems[f"{encoder}, IterMax layer {layer}", 0] = lambda name, gold, k=layer: encoder_links(encode, gold, k)
+    results = [row for name in args.sets for row in measure(Path(args.data) / f"{name}.tsv", name, systems)]
+    rows = [{"label": label} for label in dict.fromkeys(label for label, _ in systems)]
+    about = {"title": TITLE, "rows": rows, "paper_columns": [], "metrics": ["AER"]}
+    header, table = study_table(results, rows, [])
+    print(format_table(header, table))
     path = f"{args.results_dir}/{args.name}.json"
-    write_results(path, rows, recipe="benchmarks/align_baselines.py", settings=vars(args))
+    write_results(path, results, recipe="benchmarks/align_baselines.py", settings=vars(args), extra=about)
+    figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
     print(json.dumps({"name": args.name, "figures": figures, "settings": vars(args)}, ensure_ascii=False))
     return figures
 
 
-def measure(path: Path, name: str, systems: dict[str, Callable]) -> list[EvalResult]:
+def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> list[EvalResult]:
     """Rows of every system on one gold set."""
     gold, rows = read_aligned(path), []
-    for system, align in systems.items():
+    for (label, seed), align in systems.items():
         start = sum(os.times()[:4])
         links = align(name, gold)
-        seconds = sum(os.times()[:4]) - start  # eflomal is a process of its own
-        about = {"dataset": name, "split": "test", "settings": {"system": system}}
-        rows += alignment_results(links, gold, **about)
-        rows.append(EvalResult("seconds", seconds, len(gold), unit="s", **about))
+        seconds = round(sum(os.times()[:4]) - start, 1)  # eflomal is a process of its own
+        settings = {"stage": "after", "row": label, "train_cpu_s": seconds}
+        found = alignment_results(links, gold, dataset=f"gold {name}", split="test", settings=settings)
+        rows += [replace(row, seed=seed) for row in found]
     return rows
 
 
