@@ -78,7 +78,8 @@ def learn_unigram(
         for piece in row.tokens:
             used[piece] += counts[word]
     always = letters | marked_letters
-    _set_pieces(tokenizer, special, {p: s for p, s in pieces.items() if p in always or used[p] >= min_count})
+    # In alphabetical order: the trainer's own changes from run to run, and the seeded start of a word's vector with it.
+    _set_pieces(tokenizer, special, {p: s for p, s in sorted(pieces.items()) if p in always or used[p] >= min_count})
     return tokenizer
 
 
