@@ -193,7 +193,7 @@ def test_links_do_not_depend_on_the_batch(model, vocabularies, units, method):
     for a, b in zip(together, single):
         assert np.allclose(a.soft.forward, b.soft.forward, atol=1e-5)
         assert np.allclose(a.soft.backward, b.soft.backward, atol=1e-5)
-    assert sum(len(row.links) for row in together) >= (1 if method == "mean" else 3)
+    assert any(row.links for row in together)
 
 
 def test_empty_sides_have_no_links_and_units_slice_back(model, vocabularies):
