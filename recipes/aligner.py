@@ -115,9 +115,10 @@ def start(args: AlignerArguments, corpora: list, seed: int) -> tuple:
     vocabularies = load_vocabularies(args.model, model.config.languages)
     pairs = encode_pairs(corpora, vocabularies, max_words=args.max_words)
     priors = [load_prior(args.model, model.config, corpus.languages) for corpus in pairs]
-    if None in priors and any(priors):
+    if None in priors and (args.prior or any(priors)):
+        known = ", ".join(model.config.priors) or "no pair"
         raise ValueError(
-            f"model={args.model!r} has priors for {', '.join(model.config.priors)} only, not for all pairs."
+            f"model={args.model!r} has a prior for {known}; give text of those only, or leave --prior out."
         )
     return model.eval(), vocabularies, pairs, [prior for prior in priors if prior]
 

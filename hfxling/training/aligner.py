@@ -253,7 +253,7 @@ def fit(
         return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": []}
     dice = dice_dictionaries(pairs, vocabularies) if args.init == "random" else {}
     evaluators = [dictionary_evaluator(vocabularies, dice)] if dice else []
-    return train_aligner(args, training_args, model, pairs, evaluators, priors if args.prior else None)
+    return train_aligner(args, training_args, model, pairs, evaluators, priors)
 
 
 def test_dictionaries(args: AlignerArguments) -> Dictionaries:
@@ -337,6 +337,7 @@ def study_row(args: AlignerArguments, training_args: TrainingArguments, cache: d
     vocabularies, pairs, priors = cache[key]
     torch.manual_seed(training_args.seed)
     model = new_model(args, vocabularies, pairs, priors).eval()
-    record = fit(args, training_args, model, vocabularies, pairs, priors)
+    used = priors if args.prior else []
+    record = fit(args, training_args, model, vocabularies, pairs, used)
     spent = {"stage": "after", "steps": record["steps"], "train_cpu_s": round(record["cpu_seconds"], 1)}
-    return evaluate(args, model, vocabularies, priors if args.prior else [], **spent, **args.network())
+    return evaluate(args, model, vocabularies, used, **spent, **args.network())

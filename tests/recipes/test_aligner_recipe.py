@@ -49,6 +49,8 @@ def test_the_folder_loads_and_knows_all_languages(published):
 
 def test_training_goes_on_from_a_published_model(published, tmp_path):
     folder, _ = published
+    with pytest.raises(ValueError, match="has a prior for no pair"):
+        main([*SMALL, "--model", str(folder / "model"), "--prior", "true", "--output_dir", str(tmp_path)])
     results = main([*SMALL, "--model", str(folder / "model"), "--output_dir", str(tmp_path)])
     assert AlignerModel.from_pretrained(tmp_path / "model").config.languages == ["lo", "zh", "th"]
     assert results
@@ -101,6 +103,8 @@ def test_a_prior_travels_with_the_model_and_gold_links_are_scored(tmp_path, caps
     for one, two in zip(prior.posteriors(*ids)[0], swapped.posteriors(*ids[::-1])[0][::-1]):
         np.testing.assert_array_equal(one, two.T)
     assert load_prior(str(folder), config, ("lo", "th")) is None
+    main([*SMALL, "--model", str(folder), "--output_dir", str(tmp_path / "on")])  # goes on with the prior that it has
+    assert (tmp_path / "on" / "model" / "prior_lo-zh.safetensors").is_file()
     again = main([*words, "--model", str(folder), "--num_train_epochs", "0", "--output_dir", str(tmp_path / "again")])
     values = [[row.value for row in rows if row.settings["stage"] == "after"] for rows in (results, again)]
     assert values[0] == pytest.approx(values[1])
