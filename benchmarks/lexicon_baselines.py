@@ -3,9 +3,8 @@
 python benchmarks/lexicon_baselines.py --data ../shared/data --encoder ../shared/models/mini-xlm [--pairs lo-zh vi-zh]
 
 Lines 1 to 1543 of DATA/ntrex, segmented as recipes/aligner.py segments them, and the dictionaries DATA/dict/PAIR.tsv. A
-system that links words gives a table of counts; a source word's vector is then the square root of its translations'
-shares, a target word's the unit vector of its own. Dictionary words of several segments, the candidates (the whole
-target vocabulary) and CSLS are those of every other P@1 here.
+system that links words gives a table of counts, and that gives vectors (`link_vectors`). Dictionary words of several
+segments, the candidates (the whole target vocabulary) and CSLS are those of every other P@1 here.
 """
 
 import argparse
@@ -24,12 +23,12 @@ from transformers.utils import logging
 from hfxling.data.pharaoh import AlignedPair, read_links
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import Vocabulary, learn_vocabularies
-from hfxling.evaluation.lexicon import lexicon_results, read_dictionary, score_lexicon, word_table
+from hfxling.evaluation.lexicon import lexicon_results, link_vectors, read_dictionary, score_lexicon, word_table
 from hfxling.evaluation.results import EvalResult, write_results
 from hfxling.training.align import symmetrize
-from hfxling.training.aligner import learn_priors
 from hfxling.training.aligner_batches import EncodedPairs
 from hfxling.training.arguments import run_recipe
+from hfxling.training.link_prior import translation_counts
 from hfxling.training.study import study_table
 
 LINES = 1543
@@ -86,16 +85,9 @@ def measure(pair: str, data: Path, systems: dict[str, Callable]) -> list[EvalRes
     return rows
 
 
-def tables_of(counts: np.ndarray) -> Tables:
-    """Vectors from (V, W) link counts; a word without links is like no other."""
-    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1e-9)
-    return np.sqrt(shares).astype(np.float32) + np.float32(1e-9), np.eye(counts.shape[1], dtype=np.float32)
-
-
 def prior_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
-    """From the expected links of the statistical aligner."""
-    (prior,) = learn_priors([pairs], vocabularies)
-    return tables_of(prior.link_counts(pairs, [len(vocabularies[lang]) for lang in pairs.languages]).toarray())
+    """From the expected links of the statistical aligner, agreeing and independent."""
+    return link_vectors(translation_counts(pairs, [vocabularies[lang] for lang in pairs.languages]))
 
 
 def eflomal_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
@@ -114,7 +106,7 @@ def eflomal_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> 
             for link in links:
                 matrix[0][link] = True
         found.append(zip(*np.nonzero(symmetrize(*hard)[0])))
-    return tables_of(counted(pairs, found, vocabularies))
+    return link_vectors(counted(pairs, found, vocabularies))
 
 
 def itermax_tables(encode: Callable, layer: int, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
@@ -124,7 +116,7 @@ def itermax_tables(encode: Callable, layer: int, pairs: EncodedPairs, vocabulari
         for lang, side in zip(pairs.languages, (pairs.source, pairs.target))
     )
     text = [AlignedPair(tuple(source), tuple(target), frozenset(), frozenset()) for source, target in zip(*words)]
-    return tables_of(counted(pairs, encoder_links(encode, text, layer), vocabularies))
+    return link_vectors(counted(pairs, encoder_links(encode, text, layer), vocabularies))
 
 
 def static_tables(encode: Callable, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:

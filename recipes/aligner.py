@@ -20,6 +20,7 @@ from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.training.aligner import (
     TRAINING_DEFAULTS,
     AlignerArguments,
+    dictionary_counts,
     encode_pairs,
     evaluate,
     fit,
@@ -74,11 +75,12 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
         check_push(training_args.hub_model_id, training_args.hub_token)
     corpora = load_corpora(args, training_args.seed)
     model, vocabularies, pairs, priors = start(args, corpora, training_args.seed)
-    results = evaluate(args, model, vocabularies, priors, stage="before")
+    counts = dictionary_counts(args, pairs, vocabularies) if priors else None
+    results = evaluate(args, model, vocabularies, priors, counts, stage="before")
     record = fit(args, training_args, model, vocabularies, pairs, priors)
     if not training_args.should_save:  # one process evaluates and writes
         return []
-    results += evaluate(args, model, vocabularies, priors, stage="after")
+    results += evaluate(args, model, vocabularies, priors, counts, stage="after")
     results = [dataclasses.replace(row, seed=training_args.seed) for row in results]
     folder = publish(
         Path(training_args.output_dir) / "model",
@@ -156,7 +158,7 @@ def summary(results: list[EvalResult]) -> str:
     """Before and after at a glance."""
     stages: dict[tuple, dict[str, EvalResult]] = {}
     for row in results:
-        how = row.direction or row.settings["decoding"]
+        how = " ".join(filter(None, (row.direction, row.settings.get("decoding"))))
         stages.setdefault((row.dataset, how, row.metric), {})[row.settings["stage"]] = row
     table = [(*key, rows["before"].value, rows["after"].value, rows["after"].n) for key, rows in stages.items()]
     return format_table(["dataset", "direction or decoding", "metric", "before", "after", "n"], table)

@@ -2,20 +2,24 @@
 
 python recipes/lexicon.py --model DIR --source train.lo --target train.zh --output lo-zh.tsv [--dictionary gold.tsv]
 
-Words come from the source file, most frequent first; translations are the nearest target words by CSLS (K = 3) over
-static embeddings, words and frequent runs of segments ("runs": Chinese words are several characters). `--dictionary`
-prints P@1, P@5 and coverage.
+Words come from the source file, most frequent first; translations are the nearest target words by CSLS (K = 3), words
+and frequent runs of segments ("runs": Chinese words are several characters). `--by` says what makes words near: the
+model's static embeddings, how often a statistical aligner links them in the files given, or both, the default where the
+model was trained with a statistical prior. `--dictionary` prints P@1, P@5 and coverage.
 """
 
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from hfxling.data.readers import read_lines
-from hfxling.data.segment import EOS, Encoding
+from hfxling.data.segment import EOS, Encoding, Vocabulary
 from hfxling.evaluation.lexicon import (
     WordTable,
     lexicon_results,
+    link_vectors,
     read_dictionary,
     score_lexicon,
     translate,
@@ -23,10 +27,14 @@ from hfxling.evaluation.lexicon import (
 )
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.files import atomic_path
+from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.training.align import load_aligner
+from hfxling.training.aligner_batches import EncodedPairs
 from hfxling.training.arguments import run_recipe
+from hfxling.training.link_prior import translation_counts
 
 EXAMPLES = 2
+BY = ("static", "links", "both")
 COLUMNS = ["word", "count", "rank", "translation", "score", "together"]
 
 
@@ -41,6 +49,7 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     parser.add_argument("--top", type=int, default=3, help="translations of each word")
     parser.add_argument("--min_count", type=int, default=3, help="occurrences that a word or run needs")
     parser.add_argument("--runs", type=int, default=3, help="segments at most of a word made of several; 1 for none")
+    parser.add_argument("--by", choices=BY, help="static embeddings, links, or both")
     parser.add_argument("--dictionary", help="TSV: word TAB translation [TAB origin], to be scored against")
     parser.add_argument("--origin", help="only dictionary lines of this origin, e.g. concept")
     args = parser.parse_args(argv)
@@ -58,10 +67,9 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     counts = [runs(side, args.runs, args.min_count) for side in encoded]
     dictionary = read_dictionary(args.dictionary, origin=args.origin) if args.dictionary else {}
     extra = [[*dictionary], sorted({t for translations in dictionary.values() for t in translations})]
-    tables = [
-        word_table(vocabulary, model.static_table(lang).detach().numpy(), [*count, *more])
-        for vocabulary, lang, count, more in zip(vocabularies, pair, counts, extra)
-    ]
+    known = {"-".join(order) for order in (pair, pair[::-1])} & set(model.config.priors)
+    vectors = word_vectors(model, pair, vocabularies, encoded, args.by or ("both" if known else "static"))
+    tables = [word_table(v, x, [*count, *more]) for v, x, count, more in zip(vocabularies, vectors, counts, extra)]
     write_list(args, lines, encoded, counts, tables)
     results = []
     if dictionary:
@@ -70,6 +78,21 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
         results = lexicon_results(scores, dictionary, **fields)
         print(format_table(["metric, %", "value", "words"], [(row.metric, row.value, row.n) for row in results]))
     return results
+
+
+def word_vectors(
+    model: AlignerModel,
+    pair: tuple[str, str],
+    vocabularies: Sequence[Vocabulary],
+    encoded: Sequence[Sequence[Encoding]],
+    by: str,
+) -> Sequence[np.ndarray]:
+    """What words are compared by, for source and target."""
+    static = [model.static_table(lang).detach().numpy() for lang in pair]
+    if by == "static":
+        return static
+    counts = translation_counts(EncodedPairs(pair, *([row.ids for row in side] for side in encoded)), vocabularies)
+    return link_vectors(counts, static if by == "both" else None)
 
 
 def runs(encoded: Sequence[Encoding], longest: int, min_count: int) -> dict[str, int]:

@@ -2,9 +2,10 @@
 
 python recipes/study.py --config recipes/configs/siamese_study_layers.yaml --base_model ... [--key value ...]
 
-The configuration's `study` entry holds name, title, method, seeds and rows; a row has a label, the keys it sets and the
-paper's figures where there are any. All other keys are those of the method's recipe. A row of the siamese method may
-also ask for a `fraction` of the training pairs or test on `paragraphs`.
+The configuration's `study` entry holds name, title, method, seeds and rows; a row has a label, the keys it sets, the
+paper's figures where there are any, and seeds of its own where it needs fewer. All other keys are those of the
+method's recipe. A row of the siamese method may also ask for a `fraction` of the training pairs or test on
+`paragraphs`.
 """
 
 import json
@@ -59,7 +60,7 @@ def run_siamese(study: StudyArguments, rows: list[dict], base: dict, command_lin
     results, table, cache, encoders = [], [], {}, set()
     for row, args, training_args in kept:
         corpus, vectors = encode(args, row, views, cache)
-        before, runs, pairs = run_row(args, training_args, row, study.seeds, corpus, vectors)
+        before, runs, pairs = run_row(args, training_args, row, row.get("seeds", study.seeds), corpus, vectors)
         encoder = (args.base_model, args.layer, args.pooling, corpus.revision("test"))
         results += row_results(args, row, corpus, before, runs, pairs, with_before=encoder not in encoders)
         encoders.add(encoder)

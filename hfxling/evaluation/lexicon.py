@@ -138,6 +138,28 @@ def word_table(vocabulary: Vocabulary, vectors, extra: Iterable[str] = ()) -> Wo
     return WordTable([*own, *(word for word, _ in encoded)], unit(rows), len(own))
 
 
+def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors whose cosines say how often words are linked, for `word_table`.
+
+    A source word's are the square roots of its translations' shares, a target word's the unit vector of its own.
+
+    Args:
+        counts: (V, W) links between the words of two vocabularies, dense or sparse.
+        static: (V, D) and (W, D) static vectors: the cosines of both kinds then add up.
+
+    Returns:
+        (V, W) and (W, W) float32, or (V, D + W) and (W, D + W).
+    """
+    counts = np.asarray(counts.todense() if hasattr(counts, "todense") else counts, np.float32)
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1e-9)
+    links = np.sqrt(shares) + np.float32(1e-9), np.eye(counts.shape[1], dtype=np.float32)  # no links: like no other
+    if static is None:
+        return links
+    static = [np.asarray(x, np.float32) for x in static]
+    static = [x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9) for x in static]  # padding's is zero
+    return tuple(np.concatenate([x, y], axis=1) for x, y in zip(static, links))
+
+
 def translate(
     queries, source: WordTable, target: WordTable, *, top: int = 5, csls_k: int = CSLS_K
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,14 @@ from hfxling.data.pharaoh import read_aligned
 from hfxling.data.sample import dictionary as sample_dictionary
 from hfxling.data.segment import EOS, Vocabulary, learn_vocabularies, normalize
 from hfxling.evaluation.alignment import alignment_results
-from hfxling.evaluation.lexicon import Dictionary, lexicon_results, read_dictionary, score_lexicon, word_table
+from hfxling.evaluation.lexicon import (
+    Dictionary,
+    lexicon_results,
+    link_vectors,
+    read_dictionary,
+    score_lexicon,
+    word_table,
+)
 from hfxling.evaluation.results import EvalResult
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
@@ -27,7 +34,7 @@ from .aligner_batches import UPDATES, EncodedPairs
 from .aligner_init import INITS, init_from_links
 from .aligner_trainer import train_aligner
 from .corpus import Corpus, CorpusArguments, load_corpus
-from .link_prior import LinkPrior, word_classes
+from .link_prior import LinkPrior, translation_counts, word_classes
 from .trainer import Evaluator
 
 GOLD_METHODS = ("grow-diag-final-and", "mean", "itermax")  # of links that are tested
@@ -166,7 +173,7 @@ def encode_pairs(
     encoded: dict[tuple[str, str], EncodedPairs] = {}
     for corpus in corpora:
         rows = getattr(corpus, split)
-        languages = rows["source_lang"][0], rows["target_lang"][0]
+        languages = corpus.train["source_lang"][0], corpus.train["target_lang"][0]
         sides = [
             [row.ids[:max_words] for row in vocabularies[lang].encode_batch(list(rows[side]))]
             for lang, side in zip(languages, ("source", "target"))
@@ -268,22 +275,37 @@ def test_dictionaries(args: AlignerArguments) -> Dictionaries:
     return found
 
 
+def dictionary_counts(
+    args: AlignerArguments, pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]
+) -> dict[tuple[str, str], object]:
+    """Statistical link counts of the training text for the dictionaries whose languages it has, in either order."""
+    counts = {}
+    for corpus in pairs:
+        for pair in {corpus.languages, corpus.languages[::-1]} & test_dictionaries(args).keys():
+            found = translation_counts(corpus, [vocabularies[lang] for lang in corpus.languages])
+            counts[pair] = found if pair == corpus.languages else found.T
+    return counts
+
+
 def evaluate(
     args: AlignerArguments,
     model: AlignerModel,
     vocabularies: Mapping[str, Vocabulary],
     priors: Sequence[LinkPrior] = (),
+    counts: Mapping | None = None,
     **about,
 ) -> list[EvalResult]:
     """P@1, P@5 and coverage of the static vectors on every dictionary, and AER on every file of gold links.
 
-    Links are decoded in the ways of `GOLD_METHODS`, and by the prior alone where there is one.
+    Words are also translated by statistical links, and by both together, where their counts are given. Gold links are
+    decoded in the ways of `GOLD_METHODS`, and by the prior alone where there is one.
 
     Args:
         args: name the files.
         model: in evaluation mode.
         vocabularies: of its languages.
         priors: what its attention starts from.
+        counts: from `dictionary_counts`.
         **about: settings of the rows.
 
     Raises:
@@ -293,9 +315,17 @@ def evaluate(
     for (source, target), entries in test_dictionaries(args).items():
         _check_languages("dictionaries", (source, target), vocabularies)
         sides = (source, entries), (target, sorted(set().union(*entries.values())))
-        tables = [word_table(vocabularies[lang], model.static_table(lang).cpu(), words) for lang, words in sides]
+        static = [model.static_table(lang).cpu() for lang in (source, target)]
+        vectors = {"": static}
+        if counts and (source, target) in counts:
+            links = counts[source, target]
+            vectors |= {"links alone": link_vectors(links), "with links": link_vectors(links, static)}
         fields = {"dataset": f"dictionary {source}-{target}", "split": "test", "direction": f"{source}->{target}"}
-        rows += lexicon_results(score_lexicon(entries, *tables), entries, settings={"method": "csls"} | about, **fields)
+        for decoding, both in vectors.items():
+            tables = [word_table(vocabularies[lang], x, words) for (lang, words), x in zip(sides, both)]
+            settings = {"method": "csls"} | ({"decoding": decoding} if decoding else {}) | about
+            found = lexicon_results(score_lexicon(entries, *tables), entries, settings=settings, **fields)
+            rows += [row for row in found if not decoding or row.metric.startswith("P@")]  # the coverage is the same
     by_pair = {prior.languages: prior for prior in priors}
     for pair, path in args.pair_files("gold").items():
         _check_languages("gold", pair, vocabularies)
@@ -326,18 +356,28 @@ ARGUMENTS = AlignerArguments  # for studies
 
 
 def study_row(args: AlignerArguments, training_args: TrainingArguments, cache: dict) -> list[EvalResult]:
-    """One run of a study; text, vocabularies and the statistical aligners are shared."""
+    """One run of a study; text, vocabularies and the statistical aligners are shared.
+
+    Where there is test text, P@1 on its own Dice dictionary is among the results: settings are chosen by that.
+    """
     names = [*CorpusArguments.__dataclass_fields__, "extra_pairs", "vocab_size", "min_count", "pieces", "segmenters"]
     key = json.dumps([getattr(args, name) for name in [*names, "max_words"]])
     if key not in cache:
         corpora = load_corpora(args, training_args.seed)
         vocabularies = learn_corpus_vocabularies(args, corpora)
         pairs = encode_pairs(corpora, vocabularies, max_words=args.max_words)
-        cache[key] = vocabularies, pairs, learn_priors(pairs, vocabularies)
-    vocabularies, pairs, priors = cache[key]
+        held_out = [side for side in encode_pairs(corpora, vocabularies, split="test") if side.source]
+        priors, counts = learn_priors(pairs, vocabularies), dictionary_counts(args, pairs, vocabularies)
+        cache[key] = vocabularies, pairs, held_out, priors, counts
+    vocabularies, pairs, held_out, priors, counts = cache[key]
     torch.manual_seed(training_args.seed)
     model = new_model(args, vocabularies, pairs, priors).eval()
     used = priors if args.prior else []
     record = fit(args, training_args, model, vocabularies, pairs, used)
     spent = {"stage": "after", "steps": record["steps"], "train_cpu_s": round(record["cpu_seconds"], 1)}
-    return evaluate(args, model, vocabularies, used, **spent, **args.network())
+    known = counts if args.prior else None
+    results = evaluate(args, model, vocabularies, used, known, **spent, **args.network())
+    if held_out:
+        dice = dictionary_evaluator(vocabularies, dice_dictionaries(held_out, vocabularies), "Dice, held-out text")
+        results += [dataclasses.replace(row, split="test", settings=row.settings | spent) for row in dice(model)]
+    return results

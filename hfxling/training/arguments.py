@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import yaml
 
-# Where a run kept its files, and secrets: no part of how a model was made.
-_NOT_PUBLISHED = {"output_dir", "logging_dir", "cache_dir", "hub_token", "resume_from_checkpoint"}
+# Where a run kept its files, how it was shown, and secrets: no part of how a model was made.
+_NOT_PUBLISHED = {"output_dir", "logging_dir", "cache_dir", "hub_token", "resume_from_checkpoint", "disable_tqdm"}
 
 
 def parse_arguments(

@@ -35,7 +35,7 @@ from .arguments import as_tokens, parse_arguments, resolved
 METHODS = ("siamese", "dap", "disentangler", "aligner")
 UNTRAINED = "no training"
 COSTS = {"steps": "steps", "train_cpu_s": "CPU s", "train_seconds": "wall s"}  # settings of a row: column
-ROW_KEYS = ("label", "set", "paper", "fraction", "paragraphs")
+ROW_KEYS = ("label", "set", "seeds", "paper", "fraction", "paragraphs")
 
 
 @dataclass
@@ -44,7 +44,7 @@ class StudyArguments:
 
     name: str = field(metadata={"help": "of the results file"})
     title: str = field(metadata={"help": "what is studied, with the paper's table"})
-    rows: str = field(metadata={"help": "JSON list of {label, set, paper, ...}"})
+    rows: str = field(metadata={"help": "JSON list of {label, set, seeds, paper, ...}"})
     method: str = field(default="siamese", metadata={"help": f"one of {', '.join(METHODS)}"})
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "runs of every row"})
     paper_columns: list[str] = field(default_factory=list, metadata={"help": "what the rows' paper figures are"})
@@ -135,7 +135,7 @@ def run_study(study: StudyArguments, rows: list[dict], base: dict, command_line:
     about = {"title": study.title, "rows": rows, "paper_columns": study.paper_columns, "metrics": study.metrics}
     for seed in study.seeds:
         for row, (args, training_args) in zip(rows, settings):
-            if (seed, row["label"]) in done:
+            if (seed, row["label"]) in done or seed not in row.get("seeds", study.seeds):
                 continue
             training_args = copy.copy(training_args)
             training_args.seed = seed

@@ -4,11 +4,13 @@ import gzip
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_array
 
 from hfxling.data.segment import Vocabulary
 from hfxling.evaluation.lexicon import (
     WordTable,
     lexicon_results,
+    link_vectors,
     read_dictionary,
     score_lexicon,
     split_dictionary,
@@ -89,6 +91,19 @@ def test_a_word_of_several_segments_has_the_mean_of_their_vectors():
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     mean = units[vocabulary.encode("长颈鹿").ids].mean(0)
     assert np.allclose(made.vectors[5], mean / np.linalg.norm(mean), atol=1e-6)
+
+
+def test_links_translate_by_their_shares_and_together_with_static_vectors():
+    rng = np.random.default_rng(0)
+    counts, static = rng.random((6, 5)), [rng.normal(size=(n, 4)) for n in (6, 5)]
+    counts[2], static[0][0] = 0, 0  # a word without links, and a padding entry
+    source, target = link_vectors(coo_array(counts))
+    assert np.allclose((source @ target.T)[3] ** 2, counts[3] / counts[3].sum(), atol=1e-6)
+    assert np.array_equal(link_vectors(counts)[0], source)
+    both = link_vectors(counts, static)
+    cosines = static[0][3] @ static[1].T / np.linalg.norm(static[0][3]) / np.linalg.norm(static[1], axis=1)
+    assert np.allclose((both[0] @ both[1].T)[3], cosines + (source @ target.T)[3], atol=1e-6)
+    assert np.isfinite(both[0]).all()
 
 
 def test_dictionary_is_read_in_one_spelling(tmp_path):

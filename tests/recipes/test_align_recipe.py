@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,22 @@ def test_lexicon_lists_translations_with_examples_and_scores_them(folder, tmp_pa
             assert WORDS[word] in target.split()
     scores = [float(line[4]) for line in lines]
     assert all(a >= b for a, b in zip(scores[::2], scores[1::2]))
+
+
+def test_lexicon_by_links_needs_no_trained_vectors(folder, tmp_path):
+    (tmp_path / "gold.tsv").write_text("\n".join(f"{a}\t{b}" for a, b in WORDS.items()) + "\n", "utf-8")
+    argv = ["--source", str(folder / "source"), "--target", str(folder / "target")]
+    argv += ["--output", str(tmp_path / "list.tsv"), "--dictionary", str(tmp_path / "gold.tsv"), "--runs", "1"]
+    shutil.copytree(folder, tmp_path / "random")
+    model = AlignerModel.from_pretrained(folder)
+    torch.nn.init.normal_(model.embedding.words["of_en"].weight)
+    model.save_pretrained(tmp_path / "random")
+    found = {}
+    for by in ("static", "links", "both"):
+        rows = lexicon.main([*argv, "--model", str(tmp_path / "random"), "--by", by])
+        found[by] = next(row.value for row in rows if row.metric == "P@1")
+    assert found["links"] == 100
+    assert found["static"] < found["both"]
 
 
 def test_runs_are_words_made_of_adjacent_segments():

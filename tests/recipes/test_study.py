@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "recipes"))
 import study
 from test_siamese import TEST, TRAIN, command_line, sentence_pairs
 
-from hfxling.evaluation.results import read_results
+from hfxling.evaluation.results import EvalResult, read_results
+from hfxling.training import aligner
 from hfxling.training.arguments import as_tokens, parse_arguments, run_recipe
 from hfxling.training.siamese import TRAINING_DEFAULTS, SiameseArguments
 from hfxling.training.study import METHODS, method_module, read_study, row_settings
@@ -125,6 +126,38 @@ def test_the_command_line_sets_keys_of_study_and_model(configuration, run):
     results, _, _ = run(path, "--name", "tiny", "--layer", "1", "--seeds", "3")
     after = next(row for row in results if row.settings["stage"] == "after")
     assert (after.settings["layer"], after.seed) == ("1", 3)
+
+
+def test_a_stopped_study_goes_on_and_rows_may_have_fewer_seeds(tmp_path, monkeypatch, capsys):
+    done = []
+
+    def study_row(args, training_args, cache):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append((training_args.seed, args.size))
+        return [EvalResult("P@1", args.size + training_args.seed, 5, "d", "test", settings={"stage": "after"})]
+
+    monkeypatch.setattr(aligner, "study_row", study_row)
+    rows = [
+        {"label": "small", "set": {"size": 8}},
+        {"label": "middle", "set": {"size": 12}, "seeds": [1]},
+        {"label": "large", "set": {"size": 16}},
+    ]
+    content = {"study": {"name": "tiny", "title": "Tiny", "method": "aligner", "seeds": [0, 1], "rows": rows}}
+    content |= {"source_lang": "lo", "target_lang": "zh", "train_data": ["sample"], "use_cpu": True}
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    command = ["--config", str(path), "--results_dir", str(tmp_path)]
+    with pytest.raises(KeyboardInterrupt):
+        study.main([*command, "--disable_tqdm", "true"])
+    assert done == [(0, 8), (0, 16)]
+    done.insert(0, None)  # so that nothing stops it
+    study.main(command)
+    assert done[3:] == [(1, 8), (1, 12), (1, 16)]
+    values = {(row.settings["row"], row.seed): row.value for row in read_results(tmp_path / "tiny.json")}
+    wanted = {("small", 0): 8, ("large", 0): 16, ("small", 1): 9, ("middle", 1): 13, ("large", 1): 17}
+    assert values == wanted
+    assert json.loads(capsys.readouterr().out.rstrip().split("\n")[-1])["figures"]["middle"] == {"d P@1": "13.0"}
 
 
 @pytest.mark.parametrize(

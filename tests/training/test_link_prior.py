@@ -8,7 +8,7 @@ import pytest
 from hfxling.data.segment import Vocabulary
 from hfxling.training import link_prior
 from hfxling.training.aligner_batches import EncodedPairs
-from hfxling.training.link_prior import LinkPrior, word_classes
+from hfxling.training.link_prior import LinkPrior, translation_counts, word_classes
 
 WORDS = 30
 CLASSES = [np.arange(WORDS) + 1] * 2
@@ -108,6 +108,17 @@ def test_expected_counts_are_the_posteriors_summed():
     total = sum((f + b).sum() / 2 for f, b in prior.posteriors(pairs.source, pairs.target))
     assert counts.sum() == pytest.approx(total, rel=0.01)
     assert counts[4:-1].argmax(1).tolist() == list(range(4, WORDS - 1))
+
+
+def test_a_lexicon_counts_what_agreeing_and_independent_directions_find():
+    pairs, _ = sentences(30)
+    vocabularies = [
+        Vocabulary.learn([" ".join(f"w{i:02}x" for i in range(4, WORDS))], "lo", segmenter="whitespace")
+    ] * 2
+    counts = translation_counts(pairs, vocabularies).toarray()
+    alone = [LinkPrior.learn(pairs, CLASSES, agree=agree).link_counts(pairs, [WORDS, WORDS]) for agree in (True, False)]
+    assert abs(alone[0] - alone[1]).sum() > 1
+    np.testing.assert_allclose(counts, (alone[0] + alone[1]).toarray(), atol=1e-6)
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path):
