@@ -29,6 +29,7 @@ from .pooling import pool
 
 DIRECTIONS = (0, 1)  # of a decoder: left to right, right to left
 SIDES = (0, 1)  # of a pair: source, target
+_CHUNKS = nn.LinearCrossEntropyOptions(batch_chunk_size=512)  # no logits of a whole batch are ever kept
 
 
 @dataclass
@@ -329,7 +330,9 @@ class AlignerModel(PreTrainedModel):
         real = gold.flatten().nonzero().squeeze(1)
         rows = self._dropout(F.embedding(real, (context + states).flatten(0, 1)))
         table = side.table[1:]  # padding is no word that could be predicted
-        return F.linear_cross_entropy(self.output(rows), table, gold.flatten()[real] - 1, reduction="sum") / len(gold)
+        words = gold.flatten()[real] - 1
+        loss = F.linear_cross_entropy(self.output(rows), table, words, reduction="sum", options=_CHUNKS)
+        return loss / len(gold)
 
     def _contrastive(self, sources: Sequence[_Side | None], decoded: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
         """Eq. 16, summed over every encoded side and decoded side."""
