@@ -20,7 +20,7 @@ from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
-from hfxling.training.align import METHODS, UNITS, AlignedLine, Aligner, load_aligner
+from hfxling.training.align import METHODS, UNITS, AlignedLine, Aligner, default_method, load_aligner
 from hfxling.training.arguments import run_recipe
 from hfxling.training.confidence import (
     LinkConfidence,
@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> None:
     languages = model.config.languages
     pair = (args.source_lang or languages[0], args.target_lang or languages[min(1, len(languages) - 1)])
     prior = load_prior(args.model, model.config, pair)
-    args.symmetrize = args.symmetrize or ("grow-diag-final-and" if prior is None else "mean")
+    args.symmetrize = args.symmetrize or default_method(prior)
     aligner = Aligner(model, vocabularies, pair, units=args.units, method=args.symmetrize, null=args.null, prior=prior)
     if args.fit_confidence:
         fit_confidence(args, aligner)

@@ -32,6 +32,11 @@ _CELLS = 400_000  # segments x segments x pairs of a batch
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
+def default_method(prior: LinkPrior | None) -> str:
+    """How links are decided where nobody says: a model with a prior is sure enough of itself for `mean`."""
+    return "grow-diag-final-and" if prior is None else MEAN
+
+
 @dataclass(frozen=True)
 class SoftAlignment:
     """A batch of sentence pairs' soft alignments.

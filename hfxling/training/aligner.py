@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
@@ -29,10 +30,11 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
 
-from .align import Aligner
+from .align import Aligner, default_method
 from .aligner_batches import UPDATES, EncodedPairs
 from .aligner_init import INITS, init_from_links
 from .aligner_trainer import train_aligner
+from .confidence import cross_validated, expected_calibration_error, gather
 from .corpus import Corpus, CorpusArguments, load_corpus
 from .link_prior import LinkPrior, translation_counts, word_classes
 from .trainer import Evaluator
@@ -295,7 +297,7 @@ def evaluate(
     counts: Mapping | None = None,
     **about,
 ) -> list[EvalResult]:
-    """P@1, P@5 and coverage of the static vectors on every dictionary, and AER on every file of gold links.
+    """P@1, P@5 and coverage of the static vectors on every dictionary, and AER and ECE on every file of gold links.
 
     Words are also translated by statistical links, and by both together, where their counts are given. Gold links are
     decoded in the ways of `GOLD_METHODS`, and by the prior alone where there is one.
@@ -340,11 +342,21 @@ def evaluate(
 
 
 def gold_results(aligner: Aligner, path: str, **settings) -> list[EvalResult]:
-    """AER, precision, recall and F1 on a file of gold links."""
+    """AER, precision, recall and F1 on a file of gold links.
+
+    Where links are decided in the default way, also the calibration error (ECE, 0..1) of a confidence in them, over 5
+    folds of the file; files with too few right or wrong links for that have none.
+    """
     gold = read_aligned(path)
-    lines = aligner([" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold])
+    lines = list(aligner([" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold]))
     fields = {"dataset": f"gold {Path(path).stem}", "split": "test", "settings": settings}
-    return alignment_results([line.links for line in lines], gold, **fields)
+    rows = alignment_results([line.links for line in lines], gold, **fields)
+    if settings["decoding"] == default_method(aligner.prior):
+        features, right, groups = gather(lines, gold)
+        with contextlib.suppress(ValueError):
+            error = expected_calibration_error(cross_validated(features, right, groups), right)
+            rows.append(EvalResult("ECE", error, len(right), unit="", revision=rows[0].revision, **fields))
+    return rows
 
 
 def _check_languages(name: str, pair: tuple[str, str], vocabularies: Mapping[str, Vocabulary]) -> None:

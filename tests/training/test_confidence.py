@@ -8,6 +8,7 @@ import pytest
 from hfxling.data.pharaoh import AlignedPair
 from hfxling.data.segment import Span
 from hfxling.training.align import AlignedLine, SoftAlignment, decode
+from hfxling.training.aligner import gold_results
 from hfxling.training.confidence import (
     FEATURES,
     LinkConfidence,
@@ -97,6 +98,32 @@ def test_what_is_stored_gives_the_same_probabilities(corpus, tmp_path):
     assert np.array_equal(loaded(features), fitted(features))
     assert loaded.settings == {"method": "union"}
     assert fitted(np.zeros((0, len(FEATURES)))).shape == (0,)
+
+
+def test_gold_links_give_the_calibration_error_of_the_default_decoding(corpus, tmp_path):
+    lines, gold = corpus
+
+    class Fixed:
+        """An aligner whose lines are known."""
+
+        prior = None
+
+        def __call__(self, source, target):
+            return iter(lines[: len(source)])
+
+    def file(count: int) -> str:
+        path = tmp_path / f"{count}.tsv"
+        rows = [(*pair.source, "\t", *pair.target, "\t", *(f"{i}-{j}" for i, j in pair.sure)) for pair in gold[:count]]
+        path.write_text("".join(" ".join(row).replace(" \t ", "\t") + "\n" for row in rows), encoding="utf-8")
+        return str(path)
+
+    rows = {row.metric: row for row in gold_results(Fixed(), file(len(gold)), decoding="grow-diag-final-and")}
+    features, right, groups = gather(lines, gold)
+    wanted = expected_calibration_error(cross_validated(features, right, groups), right)
+    assert (rows["ECE"].value, rows["ECE"].n, rows["ECE"].unit) == (wanted, len(right), "")
+    assert {"AER", "ECE"} <= rows.keys()
+    for count, decoding in ((len(gold), "itermax"), (9, "grow-diag-final-and")):
+        assert "ECE" not in {row.metric for row in gold_results(Fixed(), file(count), decoding=decoding)}
 
 
 def test_calibration_error_by_hand():
