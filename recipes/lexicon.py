@@ -4,8 +4,8 @@ python recipes/lexicon.py --model DIR --source train.lo --target train.zh --outp
 
 Words come from the source file, most frequent first; translations are the nearest target words by CSLS (K = 3), words
 and frequent runs of segments ("runs": Chinese words are several characters). `--by` says what makes words near: the
-model's static embeddings, how often a statistical aligner links them in the files given, or both, the default where the
-model was trained with a statistical prior. `--dictionary` prints P@1, P@5 and coverage.
+model's static embeddings, how often a statistical aligner links them in the files given (the default where the model
+was trained with a statistical prior), or both. `--dictionary` prints P@1, P@5 and coverage.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     dictionary = read_dictionary(args.dictionary, origin=args.origin) if args.dictionary else {}
     extra = [[*dictionary], sorted({t for translations in dictionary.values() for t in translations})]
     known = {"-".join(order) for order in (pair, pair[::-1])} & set(model.config.priors)
-    vectors = word_vectors(model, pair, vocabularies, encoded, args.by or ("both" if known else "static"))
+    vectors = word_vectors(model, pair, vocabularies, encoded, args.by or ("links" if known else "static"))
     tables = [word_table(v, x, [*count, *more]) for v, x, count, more in zip(vocabularies, vectors, counts, extra)]
     write_list(args, lines, encoded, counts, tables)
     results = []

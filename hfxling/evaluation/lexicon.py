@@ -141,7 +141,8 @@ def word_table(vocabulary: Vocabulary, vectors, extra: Iterable[str] = ()) -> Wo
 def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Vectors whose cosines say how often words are linked, for `word_table`.
 
-    A source word's are the square roots of its translations' shares, a target word's the unit vector of its own.
+    A source word's are the square roots of its translations' shares, a target word's the unit vector of its own: dense,
+    for vocabularies of thousands of words.
 
     Args:
         counts: (V, W) links between the words of two vocabularies, dense or sparse.
