@@ -33,6 +33,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import learn_vocabularies
+from hfxling.evaluation.results import write_results
 from hfxling.models.aligner_layers import framed, permute, reversal
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
@@ -255,6 +256,7 @@ def main() -> None:
     parser.add_argument("--pairs", nargs="+", default=["lo-zh", "vi-zh"])
     parser.add_argument("--batches", type=int, default=6, help="timed of the epoch's 97")
     parser.add_argument("--size", type=int, default=500)
+    parser.add_argument("--results_dir", default="results", help="where aligner_epoch.json is written")
     parser.add_argument("--peak_of", choices=["one", "ancestor"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -268,6 +270,11 @@ def main() -> None:
             print(f"  {name:36}{value}{'  goal ' + GOALS[name] if name in GOALS else ''}")
     settings = {"size": args.size, "batch_size": BATCH_SIZE, "batches": args.batches, "torch": torch.__version__}
     settings |= {"machine": platform.processor() or platform.machine(), "threads": 1, "lines": LINES}
+    title = (
+        f"An epoch of the word aligner on NTREX, {args.size} units, batches of {BATCH_SIZE}: CPU seconds, peak memory"
+    )
+    path, extra = f"{args.results_dir}/aligner_epoch.json", {"title": title, "figures": figures}
+    write_results(path, [], recipe="benchmarks/aligner_epoch.py", settings=settings, extra=extra)
     print(json.dumps({"name": "aligner_epoch", "figures": figures, "settings": settings}))
 
 

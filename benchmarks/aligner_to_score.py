@@ -26,6 +26,7 @@ from transformers.utils import logging
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import learn_vocabularies
 from hfxling.evaluation.lexicon import read_dictionary, score_lexicon, word_table
+from hfxling.evaluation.results import write_results
 from hfxling.training.aligner import (
     TRAINING_DEFAULTS,
     AlignerArguments,
@@ -116,6 +117,7 @@ def main() -> None:
     parser.add_argument("--cpu_seconds", type=float, default=120, help="for each schedule")
     parser.add_argument("--contrastive_weight", type=float, default=0.0)
     parser.add_argument("--schedules", nargs="+", default=SCHEDULES, help="the first is compared with")
+    parser.add_argument("--results_dir", default="results", help="where aligner_to_score.json is written")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -146,9 +148,14 @@ def main() -> None:
         for key in ("cpu_s_to_score", "cpu_s_to_dice_score"):
             theirs = table[first][key] or args.cpu_seconds  # a lower bound where they never got there
             ratios[f"{name} {key}"] = round(theirs / table[name][key], 2) if table[name][key] else None
-    figures = {"ratio": ratios, "lower_bound": table[first]["cpu_s_to_score"] is None, **table, "curves": curves}
+    figures = {"ratio": ratios, "lower_bound": table[first]["cpu_s_to_score"] is None, **table}
     settings = {"torch": torch.__version__, "machine": platform.processor() or platform.machine(), "threads": 1}
-    print(json.dumps({"name": "aligner_to_score", "figures": figures, "settings": settings | vars(args)}))
+    settings |= vars(args)
+    title = f"CPU seconds of the word aligner to {args.score:g} % held-out P@1, {args.pair}, {args.size} units"
+    extra = {"title": title, "figures": figures, "curves": curves}
+    path = f"{args.results_dir}/aligner_to_score.json"
+    write_results(path, [], recipe="benchmarks/aligner_to_score.py", settings=settings, extra=extra)
+    print(json.dumps({"name": "aligner_to_score", "figures": figures | {"curves": curves}, "settings": settings}))
 
 
 if __name__ == "__main__":

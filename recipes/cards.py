@@ -102,7 +102,7 @@ def translation_table() -> str:
 def file_table(rows: list[EvalResult], content: dict) -> str:
     """A study's results, or a benchmark's figures."""
     if not rows:
-        return format_table(["figure", "value"], [(name, value) for name, value in content["figures"].items()])
+        return format_table(["figure", "value"], list(flat(content["figures"]).items()))
     if "layer" not in rows[0].settings:
         return format_table(
             *study_table(rows, content["rows"], content["paper_columns"], content.get("metrics", []))
@@ -129,6 +129,14 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
             for line in table
         ]
     return format_table(header, table) + curve_line(rows, content)
+
+
+def flat(figures: dict) -> dict:
+    """Figures of groups under the group's name and their own."""
+    found = {}
+    for name, value in figures.items():
+        found |= {f"{name} {k}": v for k, v in flat(value).items()} if isinstance(value, dict) else {name: value}
+    return found
 
 
 def language_table(rows: list[EvalResult]) -> str:
