@@ -25,9 +25,9 @@ README_FITS = {"contrastive": "contrastive (paper's loss)", "infonce": "InfoNCE"
 
 TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")
 TRANSLATION = (
-    "Dictionary words by CSLS (K = 3) over the whole target vocabulary, NTREX lines 1 to 1543; the paper's own text and "
-    "dictionaries were not released. Budget, seeds and P@5 are in each pair's own table below; `with links` adds the "
-    "statistical links' cosines to those of the static vectors."
+    "Dictionary words by CSLS (K = 3) over the whole target vocabulary, NTREX lines 1 to 1543; the paper's own text "
+    "and dictionaries were not released. Budget, seeds and P@5 are in each pair's own table below; `with links` adds "
+    "the statistical links' cosines to those of the static vectors."
 )
 
 

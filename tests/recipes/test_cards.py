@@ -32,3 +32,19 @@ def test_a_changed_result_makes_its_pages_stale(tmp_path, monkeypatch):
         cards.main(["--check"])
     cards.main([])
     cards.main(["--check"])
+
+
+def test_the_table_of_all_pairs_shows_every_study_and_baseline():
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in cards.translation_table().split("\n")]
+    header, table = lines[0], {line[0]: line[1:] for line in lines[2:]}
+    assert header[1::2] == [f"{pair} P@1" for pair in cards.TRANSLATION_PAIRS]
+    content = json.loads((ROOT / "results" / "aligner_study_vi_zh.json").read_text(encoding="utf-8"))
+    values = [
+        row["value"]
+        for row in content["results"]
+        if (row["metric"], row["settings"]["row"], row["settings"].get("decoding")) == ("P@1", "inter, avg", None)
+    ]
+    shown, paper = table["inter, avg"][header.index("vi-zh P@1") - 1 :][:2]
+    assert shown.split()[0] == f"{sum(values) / len(values):.1f}"
+    assert paper == "45.19"
+    assert all(table["eflomal"][::2])
