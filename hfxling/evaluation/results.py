@@ -53,6 +53,12 @@ class EvalResult:
     seed: int | None = None
     settings: dict = field(default_factory=dict)
 
+    def __post_init__(self):
+        """Plain numbers: numpy's would stand in a card's YAML as Python objects, which the Hub cannot read."""
+        for name, kind in (("value", float), ("n", int), ("low", float), ("high", float)):
+            number = getattr(self, name)
+            object.__setattr__(self, name, None if number is None else kind(number))
+
 
 def content_hash(*columns: Iterable[str]) -> str:
     """16 hex digits of SHA-256 that change with any text, the order of texts, or the order of columns."""

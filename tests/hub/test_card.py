@@ -2,6 +2,7 @@ import ast
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import yaml
 from huggingface_hub import ModelCard
@@ -73,6 +74,12 @@ def test_the_model_index_holds_the_trained_models_rows_and_no_others():
     assert sorted(entries) == sorted(expected)
     first = next(e for e in data.eval_results if e.metric_value == 33.3)
     assert first.metric_args == {"n": 454, "low": 29.1, "high": 37.6, "method": "cosine", "centering": "none"}
+
+
+def test_the_header_is_plain_yaml_whatever_numbers_are_given():
+    card = render_card([replace(AFTER, value=np.float64(33.3), low=np.float32(29.5), n=np.int64(454))], INFO)
+    metric = yaml.safe_load(card.split("---\n")[1])["model-index"][0]["results"][0]["metrics"][0]
+    assert (metric["value"], metric["args"]["low"], metric["args"]["n"]) == (33.3, 29.5, 454)
 
 
 def test_the_table_shows_both_stages_on_one_line():
