@@ -60,7 +60,13 @@ class LinkPrior:
             pairs: word ids of the sentences.
             classes: for each side the class of every id, see `word_classes`.
             agree: train the directions to agree: fewer wrong links, and fewer translations to choose from.
+
+        Raises:
+            ValueError: no pair with words on both sides.
         """
+        if not any(source and target for source, target in zip(pairs.source, pairs.target)):
+            names = "-".join(pairs.languages)
+            raise ValueError(f"{names}: none of {len(pairs.source)} pairs has words on both sides; give parallel text.")
         sides = [[of[ids] for ids in side] for of, side in zip(classes, (pairs.source, pairs.target))]
         tables = [_untrained(*sides, classes[1].max() + 1), _untrained(*sides[::-1], classes[0].max() + 1)]
         batches = list(_batches(*sides))

@@ -121,6 +121,11 @@ def test_a_lexicon_counts_what_agreeing_and_independent_directions_find():
     np.testing.assert_allclose(counts, (alone[0] + alone[1]).toarray(), atol=1e-6)
 
 
+def test_text_without_words_is_refused():
+    with pytest.raises(ValueError, match="lo-zh: none of 2 pairs has words on both sides"):
+        LinkPrior.learn(EncodedPairs(("lo", "zh"), [[], [5]], [[4], []]), CLASSES)
+
+
 def test_saved_and_loaded_it_is_the_same(tmp_path):
     pairs, _ = sentences(30)
     prior = LinkPrior.learn(pairs, CLASSES)
