@@ -15,9 +15,9 @@ install: .venv/installed
 	touch $@
 
 quickstart: install
-	$(BIN)/python recipes/pretrain.py --config recipes/configs/pretrain_quickstart.yaml
-	$(BIN)/python recipes/siamese.py --config recipes/configs/siamese_quickstart.yaml
-	$(BIN)/python recipes/nearest.py --model outputs/quickstart/zh-vi-sf/model \
+	$(BIN)/python recipes/pretrain.py --config recipes/configs/pretrain/quickstart.yaml
+	$(BIN)/python recipes/siamese.py --config recipes/configs/siamese/quickstart.yaml
+	$(BIN)/python hfxling/cli/nearest.py --model outputs/quickstart/zh-vi-sf/model \
 		"司机不肯打表。" "我爷爷在哪里学习历史？" "我弟弟对花生过敏。"
 
 test: install
@@ -28,7 +28,7 @@ lint: install
 	$(BIN)/ruff format --check .
 
 cards: install
-	$(BIN)/python recipes/cards.py
+	$(BIN)/python docs/render.py
 
 bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/frozen_features.py

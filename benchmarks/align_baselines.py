@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
+from hfxling.alignment.links import itermax_links, symmetrize
+from hfxling.arguments import run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned, read_links
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.results import EvalResult, format_table, write_results
-from hfxling.training.align import itermax_links, symmetrize
-from hfxling.training.arguments import run_recipe
 from hfxling.training.study import study_table
 
 BATCH = 32

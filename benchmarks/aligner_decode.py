@@ -16,11 +16,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 
 import torch
 
+from hfxling.alignment.aligner import Aligner
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import learn_vocabularies
 from hfxling.evaluation.results import format_table, write_results
-from hfxling.training.align import Aligner
-from hfxling.training.aligner import AlignerArguments, new_model
+from hfxling.training.aligner.arguments import AlignerArguments
+from hfxling.training.aligner.train import new_model
 
 LINES, REPEATS = 1543, 3
 

@@ -31,13 +31,15 @@ from memory import peak_mib
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from hfxling.alignment.pairs import EncodedPairs, pad
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import learn_vocabularies
 from hfxling.evaluation.results import write_results
 from hfxling.models.aligner_layers import framed, permute, reversal
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.training.aligner_batches import UPDATES, EncodedPairs, PairBatches, pad
+from hfxling.training.aligner.arguments import UPDATES
+from hfxling.training.aligner.data import PairBatches
 
 BATCH_SIZE, LINES = 16, 1543
 GOALS = {"ancestor_over_ours_four_updates": ">= 2.1 in float32", "peak_over_ancestor": "<= 0.5"}

@@ -23,20 +23,15 @@ import torch
 from transformers import TrainingArguments
 from transformers.utils import logging
 
+from hfxling.alignment.pairs import EncodedPairs
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import learn_vocabularies
 from hfxling.evaluation.lexicon import read_dictionary, score_lexicon, word_table
 from hfxling.evaluation.results import write_results
-from hfxling.training.aligner import (
-    TRAINING_DEFAULTS,
-    AlignerArguments,
-    dice_dictionaries,
-    dictionary_evaluator,
-    learn_priors,
-    new_model,
-)
-from hfxling.training.aligner_batches import EncodedPairs
-from hfxling.training.aligner_trainer import train_aligner
+from hfxling.training.aligner.arguments import TRAINING_DEFAULTS, AlignerArguments
+from hfxling.training.aligner.data import learn_priors
+from hfxling.training.aligner.evaluate import dice_dictionaries, dictionary_evaluator
+from hfxling.training.aligner.train import new_model, train_aligner
 
 SCHEDULES = ["four:1e-3", "one:1.6e-2", "one:1.6e-2:prior"]  # the first is Wada et al.'s
 LINES = 1543

@@ -26,8 +26,9 @@ from memory import peak_mib
 from transformers import BertConfig, BertModel, TrainingArguments
 
 from hfxling.evaluation.results import format_table, write_results
-from hfxling.training.dap import TRAINING_DEFAULTS, DapTrainer
-from hfxling.training.row_adamw import row_adamw
+from hfxling.training.dap.arguments import TRAINING_DEFAULTS
+from hfxling.training.dap.row_adamw import row_adamw
+from hfxling.training.dap.train import DapTrainer
 
 GOAL = 12.0  # GiB, for 1,024 pairs
 VARIANT = dataclasses.replace(VARIANTS["rtl37k"], rows=True)

@@ -41,7 +41,7 @@ from transformers import BertConfig, BertModel
 from hfxling.evaluation.results import format_table, write_results
 from hfxling.models.configuration_dap import DapConfig
 from hfxling.models.modeling_dap import DapForPreTraining
-from hfxling.training.row_adamw import RowAdamW
+from hfxling.training.dap.row_adamw import RowAdamW
 
 VOCABULARY, LENGTH, BUCKET = 119547, 32, 64
 SPECIALS = {"mask_token_id": 103, "special_token_ids": [0, 100, 101, 102, 103]}
@@ -132,7 +132,7 @@ def batches_of(variant: Variant, pairs: int, seed: int) -> list[dict]:
         lengths = real_lengths(pairs, rng)
         if variant.plain:
             chosen = [lengths[:pairs]]
-        else:  # as `hfxling.data.mixing` sorts: by the longer side, then by the sum
+        else:  # as `hfxling.training.dap.mixing` sorts: by the longer side, then by the sum
             ordered = lengths[np.lexsort((lengths.sum(1), lengths.max(1)))].reshape(BUCKET, pairs, 2)
             chosen = ordered[[BUCKET // 6, BUCKET // 2, BUCKET * 5 // 6]]
     padded = [(LENGTH, LENGTH) if variant.plain or not variant.real else batch.max(0) for batch in chosen]

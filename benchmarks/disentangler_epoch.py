@@ -31,8 +31,8 @@ from transformers import TrainerCallback, TrainingArguments, set_seed
 
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.modeling_disentangler import DisentanglerHead
-from hfxling.training.disentangler import TRAINING_DEFAULTS
-from hfxling.training.split import PairRows, SplitObjective, SplitTrainer
+from hfxling.training.disentangler.arguments import TRAINING_DEFAULTS
+from hfxling.training.disentangler.batches import PairRows, SplitObjective, SplitTrainer
 
 WHOLE = 1_000_000
 GOAL = 60.0  # seconds an epoch, on 2 cores

@@ -29,9 +29,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from tqdm.auto import tqdm
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, TrainingArguments, logging
 
+from hfxling.encoding import FrozenEncoder
 from hfxling.models.pooling import pool
-from hfxling.training.frozen import FrozenEncoder
-from hfxling.training.siamese import TRAINING_DEFAULTS, PairVectors, SiameseArguments, fit_head
+from hfxling.training.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
+from hfxling.training.siamese.data import PairVectors
+from hfxling.training.siamese.train import fit_head
 
 EPOCHS = TRAINING_DEFAULTS["num_train_epochs"]
 PAIRS = 4032  # labelled: 2,016 parallel and as many non-parallel (Huang et al. 2023)

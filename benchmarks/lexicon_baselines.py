@@ -20,15 +20,15 @@ import numpy as np
 from align_baselines import encoder_links, load_encoder
 from transformers.utils import logging
 
+from hfxling.alignment.links import symmetrize
+from hfxling.alignment.pairs import EncodedPairs
+from hfxling.alignment.prior import translation_counts
+from hfxling.arguments import run_recipe
 from hfxling.data.pharaoh import AlignedPair, read_links
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import Vocabulary, learn_vocabularies
 from hfxling.evaluation.lexicon import lexicon_results, link_vectors, read_dictionary, score_lexicon, word_table
 from hfxling.evaluation.results import EvalResult, write_results
-from hfxling.training.align import symmetrize
-from hfxling.training.aligner_batches import EncodedPairs
-from hfxling.training.arguments import run_recipe
-from hfxling.training.link_prior import translation_counts
 from hfxling.training.study import study_table
 
 LINES = 1543

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from hfxling.data.negatives import labelled_pairs
+from hfxling.arguments import parse_arguments, resolved, run_recipe
+from hfxling.data.corpus import load_corpus
 from hfxling.evaluation.results import format_table, write_results
 from hfxling.models.losses import pair_distance
-from hfxling.training.arguments import parse_arguments, resolved, run_recipe
-from hfxling.training.corpus import load_corpus
-from hfxling.training.siamese import SiameseArguments, encode_corpus
+from hfxling.training.siamese.arguments import SiameseArguments
+from hfxling.training.siamese.data import encode_corpus, labelled_pairs
 
 
 @dataclass

@@ -23,9 +23,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from hfxling.data.guard import Guard
+from hfxling.arguments import run_recipe
+from hfxling.data.faults import Guard
 from hfxling.evaluation.results import format_table, write_results
-from hfxling.training.arguments import run_recipe
 
 MLQE = ("en-de", "en-zh", "ro-en", "et-en", "ne-en", "si-en")
 NTREX = ("zh-vi", "lo-zh", "th-zh", "id-zh")

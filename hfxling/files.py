@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,3 +29,16 @@ def atomic_path(final: str | Path) -> Iterator[Path]:
         os.replace(scratch, final)
     finally:
         shutil.rmtree(scratch_dir, ignore_errors=True)
+
+
+def content_hash(*columns: Iterable[str]) -> str:
+    """16 hex digits of SHA-256 that change with any text, the order of texts, or the order of columns."""
+    digest = hashlib.sha256()
+    for column in columns:
+        if isinstance(column, str):
+            raise TypeError("content_hash takes columns of texts, not a single text.")
+        for text in column:
+            data = text.encode("utf-8", "surrogatepass")
+            digest.update(b"%d:" % len(data) + data)  # the length keeps ("ab", "c") and ("a", "bc") apart
+        digest.update(b";")
+    return digest.hexdigest()[:16]

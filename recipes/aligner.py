@@ -1,6 +1,6 @@
 """Contrastive BiLSTM word aligner (Zhang et al. 2024), trained from scratch on parallel text.
 
-python recipes/aligner.py --config recipes/configs/aligner_quickstart.yaml [--key value ...]
+python recipes/aligner.py --config recipes/configs/aligner/quickstart.yaml [--key value ...]
 """
 
 import dataclasses
@@ -12,26 +12,18 @@ from pathlib import Path
 import torch
 from transformers import TrainingArguments
 
+from hfxling.alignment.prior import load_prior
+from hfxling.arguments import parse_arguments, resolved, run_recipe
 from hfxling.data.segment import load_vocabularies
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.hub.card import CardInfo
 from hfxling.hub.publish import check_push, publish
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.training.aligner import (
-    TRAINING_DEFAULTS,
-    AlignerArguments,
-    dictionary_counts,
-    encode_pairs,
-    evaluate,
-    fit,
-    learn_corpus_vocabularies,
-    learn_priors,
-    load_corpora,
-    new_model,
-)
-from hfxling.training.aligner_export import export_aligner
-from hfxling.training.arguments import parse_arguments, resolved, run_recipe
-from hfxling.training.link_prior import load_prior
+from hfxling.training.aligner.arguments import TRAINING_DEFAULTS, AlignerArguments
+from hfxling.training.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors, load_corpora
+from hfxling.training.aligner.evaluate import dictionary_counts, evaluate
+from hfxling.training.aligner.export import export_aligner
+from hfxling.training.aligner.train import fit, new_model
 
 LIMITS = (
     "Trained from scratch on few sentence pairs: words that these do not hold have no vector of their own.",

@@ -1,6 +1,6 @@
 """Dual-alignment pre-training: translation ranking and representation translation learning (Li et al. 2023).
 
-accelerate launch recipes/dap.py --config recipes/configs/dap_quickstart.yaml [--key value ...]
+accelerate launch recipes/dap.py --config recipes/configs/dap/quickstart.yaml [--key value ...]
 """
 
 import shlex
@@ -9,13 +9,14 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
+from hfxling.arguments import parse_arguments, resolved, run_recipe
 from hfxling.evaluation.results import EvalResult
-from hfxling.export import export
 from hfxling.hub.card import CardInfo
+from hfxling.hub.export import export
 from hfxling.hub.publish import check_push, publish
-from hfxling.training.arguments import parse_arguments, resolved, run_recipe
-from hfxling.training.dap import TRAINING_DEFAULTS, DapArguments, Prepared, prepare, run
-from hfxling.training.held_out import before_and_after
+from hfxling.training.dap import Prepared, prepare, run
+from hfxling.training.dap.arguments import TRAINING_DEFAULTS, DapArguments
+from hfxling.training.dap.evaluate import before_and_after
 
 LIMITS = (
     "Sentence vectors are compared by cosine; scores are not calibrated across languages.",

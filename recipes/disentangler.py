@@ -1,6 +1,6 @@
 """Meaning/language disentangler: a frozen encoder's sentence vectors split in two (Nonomura et al.).
 
-python recipes/disentangler.py --config recipes/configs/disentangler_quickstart.yaml [--key value ...]
+python recipes/disentangler.py --config recipes/configs/disentangler/quickstart.yaml [--key value ...]
 """
 
 import shlex
@@ -9,16 +9,18 @@ from pathlib import Path
 
 from transformers import AutoTokenizer, TrainingArguments
 
+from hfxling.arguments import parse_arguments, resolved, run_recipe
+from hfxling.encoding import token_limit
 from hfxling.evaluation.plots import plot_trajectory
 from hfxling.evaluation.results import EvalResult, format_table
-from hfxling.export import export
 from hfxling.hub.card import CardInfo
+from hfxling.hub.export import export
 from hfxling.hub.publish import check_push, publish
 from hfxling.models import DisentanglerConfig, DisentanglerModel
-from hfxling.training.arguments import parse_arguments, resolved, run_recipe
-from hfxling.training.disentangler import TRAINING_DEFAULTS, DisentanglerArguments, FittedSplit, evaluate, fit
-from hfxling.training.frozen import token_limit
-from hfxling.training.split_data import SplitData, encode
+from hfxling.training.disentangler.arguments import TRAINING_DEFAULTS, DisentanglerArguments
+from hfxling.training.disentangler.data import SplitData, encode
+from hfxling.training.disentangler.evaluate import evaluate
+from hfxling.training.disentangler.train import FittedSplit, fit
 
 LIMITS = (
     "The meaning part is a linear map of the encoder's vectors: what the encoder does not know, it cannot add.",

@@ -1,6 +1,6 @@
 """Pretrain a tokenizer and a small BERT from scratch on any text, by masked and translation language modelling.
 
-python recipes/pretrain.py --config recipes/configs/pretrain_quickstart.yaml [--texts FILE.txt.gz ...] [--key value ...]
+python recipes/pretrain.py --config recipes/configs/pretrain/quickstart.yaml [--texts FILE.txt.gz ...] [--key value ...]
 
 Translation language modelling (TLM; Lample and Conneau 2019) joins a sentence and its translations, each with positions
 counted from its own start, so that a masked word can be read off the other language. Two folders are written:
@@ -30,10 +30,10 @@ from transformers import (
 )
 from transformers.trainer_utils import get_last_checkpoint
 
-from hfxling.evaluation.results import EvalResult, content_hash, format_table, write_results
-from hfxling.files import atomic_path
-from hfxling.training.arguments import parse_arguments, resolved, run_recipe
-from hfxling.training.masked_lm import (
+from hfxling.arguments import parse_arguments, resolved, run_recipe
+from hfxling.evaluation.results import EvalResult, format_table, write_results
+from hfxling.files import atomic_path, content_hash
+from hfxling.training.pretrain import (
     SPECIAL_TOKENS,
     Examples,
     MaskingCollator,

@@ -1,6 +1,6 @@
 """Siamese linear head on a frozen encoder layer ("mBERT-SF"; Huang et al. 2023).
 
-python recipes/siamese.py --config recipes/configs/siamese_quickstart.yaml [--key value ...]
+python recipes/siamese.py --config recipes/configs/siamese/quickstart.yaml [--key value ...]
 """
 
 import shlex
@@ -9,24 +9,19 @@ from pathlib import Path
 
 from transformers import AutoTokenizer, TrainingArguments
 
+from hfxling.arguments import parse_arguments, resolved, run_recipe
+from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.encoding import token_limit
 from hfxling.evaluation.plots import scatter_before_after
 from hfxling.evaluation.results import EvalResult, format_table
-from hfxling.export import export
 from hfxling.hub.card import CardInfo
+from hfxling.hub.export import export
 from hfxling.hub.publish import check_push, publish
 from hfxling.models import SiameseConfig, SiameseModel
-from hfxling.training.arguments import parse_arguments, resolved, run_recipe
-from hfxling.training.corpus import Corpus, load_corpus
-from hfxling.training.frozen import token_limit
-from hfxling.training.siamese import (
-    TRAINING_DEFAULTS,
-    PairVectors,
-    SiameseArguments,
-    encode_corpus,
-    evaluate_head,
-    fit_head,
-    plain_output,
-)
+from hfxling.training.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
+from hfxling.training.siamese.data import PairVectors, encode_corpus
+from hfxling.training.siamese.evaluate import evaluate_head
+from hfxling.training.siamese.train import fit_head, plain_output
 
 LIMITS = (
     "Trained on few sentence pairs of one language pair; text of other domains may fare worse than the test text.",

@@ -1,6 +1,6 @@
 """A study: one row a setting, the paper's figures beside ours.
 
-python recipes/study.py --config recipes/configs/siamese_study_layers.yaml --base_model ... [--key value ...]
+python recipes/study.py --config recipes/configs/siamese/studies/layers.yaml --base_model ... [--key value ...]
 
 The configuration's `study` entry holds name, title, method, seeds and rows; a row has a label, the keys it sets, the
 paper's figures where there are any, and seeds of its own where it needs fewer. All other keys are those of the
@@ -16,22 +16,17 @@ from pathlib import Path
 import numpy as np
 from transformers import AutoConfig, TrainingArguments
 
+from hfxling.arguments import resolved, run_recipe
+from hfxling.data.corpus import Corpus, CorpusArguments, load_corpus
 from hfxling.data.documents import join_paragraphs
 from hfxling.evaluation.learning_curve import forecast
 from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.evaluation.retrieval import Ranking, ranking_results
 from hfxling.evaluation.significance import bootstrap_interval, paired_test
-from hfxling.training.arguments import resolved, run_recipe
-from hfxling.training.corpus import Corpus, CorpusArguments, load_corpus
-from hfxling.training.siamese import (
-    PairVectors,
-    SiameseArguments,
-    encode_corpus,
-    fit_head,
-    model_name,
-    one_line_where_missing,
-    rank_head,
-)
+from hfxling.training.siamese.arguments import SiameseArguments
+from hfxling.training.siamese.data import PairVectors, encode_corpus, model_name, one_line_where_missing
+from hfxling.training.siamese.evaluate import rank_head
+from hfxling.training.siamese.train import fit_head
 from hfxling.training.study import StudyArguments, read_study, row_settings, run_study
 
 # What decides the text and the vectors of a row, its layer and pooling apart.

@@ -1,6 +1,6 @@
 """Fine-tune an encoder on natural language inference in English and test it in other languages (XNLI).
 
-python recipes/xnli.py --config recipes/configs/xnli_mbert.yaml [--base_model DIR_OR_HUB_ID] [--key value ...]
+python recipes/xnli.py --config recipes/configs/xnli/mbert.yaml [--base_model DIR_OR_HUB_ID] [--key value ...]
 
 The best epoch is chosen on the English development examples alone. OUTPUT_DIR/model is the classifier, for
 `AutoModelForSequenceClassification`, with its results.json.
@@ -11,11 +11,11 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
+from hfxling.arguments import parse_arguments, resolved, run_recipe
 from hfxling.evaluation.nli import nli_results
 from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.files import atomic_path
-from hfxling.training.arguments import parse_arguments, resolved, run_recipe
-from hfxling.training.nli import (
+from hfxling.training.xnli import (
     TRAINING_DEFAULTS,
     NliArguments,
     fit,

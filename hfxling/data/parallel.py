@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hfxling.data.readers import TABLE_SUFFIXES, Request, find_keys, flat, kind_of, read_rows, suffix_of
+from .readers import TABLE_SUFFIXES, Request, find_keys, flat, kind_of, read_rows, suffix_of
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features, IterableDataset
@@ -166,7 +166,7 @@ def _features(request: Request) -> Features:
 
 
 def _load_sample(request: Request, split: str) -> Dataset | IterableDataset:
-    from hfxling.data.sample import load_sample
+    from .sample import load_sample
 
     dataset = load_sample(request.source_lang, request.target_lang, split)
     return dataset.to_iterable_dataset() if request.streaming else dataset

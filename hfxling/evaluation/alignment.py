@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hfxling.data.pharaoh import AlignedPair, Link
+from hfxling.files import content_hash
 
-from .results import EvalResult, content_hash
+from .results import EvalResult
 from .significance import PairedTest
 
 METRICS = ("AER", "precision", "recall", "F1")

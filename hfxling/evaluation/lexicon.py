@@ -16,9 +16,10 @@ import numpy as np
 
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import EOS, UNK, normalize
+from hfxling.files import content_hash
+from hfxling.mining.neighbours import append_csls_penalties, unit
 
-from .results import EvalResult, content_hash
-from .retrieval import append_csls_penalties, unit
+from .results import EvalResult
 from .significance import bootstrap_interval
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hfxling.data.readers import read_lines, suffix_of
+from hfxling.files import content_hash
 
 from .averages import macro_average
-from .results import EvalResult, content_hash
+from .results import EvalResult
 from .significance import bootstrap_interval
 
 if TYPE_CHECKING:

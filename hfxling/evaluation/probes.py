@@ -7,8 +7,9 @@ from dataclasses import asdict
 
 import numpy as np
 
+from hfxling.mining.neighbours import unit
+
 from .results import EvalResult
-from .retrieval import unit
 from .significance import bootstrap_interval, paired_test
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import platform
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -58,19 +57,6 @@ class EvalResult:
         for name, kind in (("value", float), ("n", int), ("low", float), ("high", float)):
             number = getattr(self, name)
             object.__setattr__(self, name, None if number is None else kind(number))
-
-
-def content_hash(*columns: Iterable[str]) -> str:
-    """16 hex digits of SHA-256 that change with any text, the order of texts, or the order of columns."""
-    digest = hashlib.sha256()
-    for column in columns:
-        if isinstance(column, str):
-            raise TypeError("content_hash takes columns of texts, not a single text.")
-        for text in column:
-            data = text.encode("utf-8", "surrogatepass")
-            digest.update(b"%d:" % len(data) + data)  # the length keeps ("ab", "c") and ("a", "bc") apart
-        digest.update(b";")
-    return digest.hexdigest()[:16]
 
 
 def package_versions() -> dict[str, str]:

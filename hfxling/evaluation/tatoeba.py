@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hfxling.data.parallel import load_parallel
+from hfxling.files import content_hash
 
 from .averages import macro_average
-from .results import EvalResult, content_hash
+from .results import EvalResult
 from .retrieval import Ranking, rank_translations, ranking_results
 
 if TYPE_CHECKING:

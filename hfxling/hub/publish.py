@@ -76,7 +76,7 @@ def check_push(repo_id: str | None, token: str | None = None) -> None:
 
 def _upload(folder: Path, repo_id: str, message: str, *, private: bool, token: str | None) -> None:
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HTTPError  # what its HTTP client raises, dropped connections included
+    from huggingface_hub.errors import HTTPError
 
     api = HfApi(token=token)
     try:

@@ -21,16 +21,8 @@ import numpy as np
 import yaml
 from transformers import TrainingArguments
 
-from hfxling.evaluation.results import (
-    EvalResult,
-    as_json,
-    format_table,
-    package_versions,
-    read_results,
-    write_results,
-)
-
-from .arguments import as_tokens, parse_arguments, resolved
+from hfxling.arguments import as_tokens, parse_arguments, resolved
+from hfxling.evaluation.results import EvalResult, as_json, format_table, package_versions, read_results, write_results
 
 METHODS = ("siamese", "dap", "disentangler", "aligner")
 UNTRAINED = "no training"

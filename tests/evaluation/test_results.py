@@ -5,14 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hfxling.evaluation.results import (
-    EvalResult,
-    content_hash,
-    format_table,
-    package_versions,
-    read_results,
-    write_results,
-)
+from hfxling.evaluation.results import EvalResult, format_table, package_versions, read_results, write_results
+from hfxling.files import content_hash
 
 ROW = EvalResult(
     "P@1", 41.2, 454, "ntrex", "test", direction="zh->vi", low=36.8, high=45.7, seed=0, settings={"centering": "none"}

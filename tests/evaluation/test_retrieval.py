@@ -12,9 +12,9 @@ from hfxling.evaluation.retrieval import (
     rank_translations,
     ranking_results,
     retrieval_results,
-    unit,
 )
 from hfxling.evaluation.significance import paired_test
+from hfxling.mining.neighbours import unit
 
 LANGS = {"source_lang": "zh", "target_lang": "vi"}
 DATA = {"dataset": "made up", "split": "test"}

@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hfxling.evaluation.similarity import (
-    ScoredPairs,
-    correlation_results,
-    cosines,
-    pearson,
-    pearson_resamples,
-    read_qe,
-    read_scored,
-    read_sts17,
-    williams_test,
-)
+from hfxling.data.scored import ScoredPairs, read_qe, read_scored, read_sts17
+from hfxling.evaluation.similarity import correlation_results, cosines, pearson, pearson_resamples, williams_test
 
 
 def scored(n=200, seed=0, name="en->de", apart=False):

@@ -7,15 +7,10 @@ from tiny_models import HIDDEN, tiny_encoder, tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from hfxling.data.pharaoh import AlignedPair
+from hfxling.encoding import WordStates
 from hfxling.evaluation.plots import scatter_tokens
 from hfxling.evaluation.significance import bootstrap_interval, paired_test
-from hfxling.evaluation.tokens import (
-    TokenScores,
-    sample_pairs,
-    token_results,
-    token_scores,
-)
-from hfxling.training.tokens import WordStates
+from hfxling.evaluation.tokens import TokenScores, sample_pairs, token_results, token_scores
 
 DATA = {"dataset": "made up", "split": "test"}
 

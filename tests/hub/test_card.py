@@ -232,7 +232,7 @@ def test_the_configuration_is_yaml_without_secrets(tmp_path):
 
 
 def test_command_coverage_warnings_and_citation_are_shown():
-    command = "accelerate launch recipes/siamese.py --config recipes/configs/siamese_quickstart.yaml"
+    command = "accelerate launch recipes/siamese.py --config recipes/configs/siamese/quickstart.yaml"
     card = render_card(
         [AFTER],
         replace(INFO, training_command=command, coverage="All of lo is covered.", warnings=["3 texts were cut.", "x"]),

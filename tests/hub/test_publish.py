@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "recipes"))
-import siamese
-
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo
 from hfxling.hub.publish import check_push, publish
+from recipes import siamese
 
 ROOT = Path(__file__).resolve().parents[2]
 REPO = "org/zh-vi-sf"

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN, save_tiny, tiny_encoder, tiny_tokenizer
 from transformers import AutoModel, BertForMaskedLM
 
-from hfxling.export import export
+from hfxling.hub.export import export
 from hfxling.models import DapConfig, DapForPreTraining, DapModel
 from hfxling.models.losses import translation_ranking_loss, vocabulary_cross_entropy
 from hfxling.models.modeling_dap import _concatenate

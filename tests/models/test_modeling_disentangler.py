@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN, save_tiny, tiny_tokenizer
 from transformers import AutoModel, AutoTokenizer, Qwen3Config, Qwen3Model
 
-from hfxling.export import export
+from hfxling.hub.export import export
 from hfxling.models import DisentanglerConfig, DisentanglerModel
 
 TEXTS = ["我爱吃苹果", "tôi ăn", "hello, is it raining?"]

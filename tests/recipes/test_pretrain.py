@@ -15,13 +15,11 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils import logging
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "recipes"))
-import pretrain
-
+from hfxling.arguments import run_recipe
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import read_results
-from hfxling.training import masked_lm
-from hfxling.training.arguments import run_recipe
+from hfxling.training import pretrain as masked_lm
+from recipes import pretrain
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["cat", "dog", "bird", "fish", "child", "teacher", "doctor", "house", "road", "market", "sees", "finds"]

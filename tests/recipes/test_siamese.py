@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import subprocess
 import sys
@@ -13,31 +12,20 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from builders import TEST, TRAIN, command_line, sentence_pairs
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "recipes"))
-import siamese
-
+from hfxling.arguments import run_recipe
+from hfxling.encoding import FrozenEncoder
 from hfxling.evaluation.results import read_results
 from hfxling.evaluation.retrieval import gold_ranks, precision_at
 from hfxling.models import SiameseModel
-from hfxling.training.arguments import run_recipe
-from hfxling.training.frozen import FrozenEncoder
+from recipes import siamese
 
 ROOT = Path(__file__).resolve().parents[2]
-CHARACTERS = "我爱吃苹果你好今天下雨的是在有人不"
-TRAIN, LEAKS, TEST = 80, 2, 20
-
-
-def sentence_pairs(count):
-    """Distinct made-up sentences and their word-by-word translations, all in letters that the tiny tokenizer has."""
-    rng, sources = random.Random(0), {}
-    while len(sources) < count:
-        sources["".join(rng.choices(CHARACTERS, k=rng.randint(5, 8)))] = None
-    words = {character: f"{'ch'[i % 2]}{'abdegiklmnopqrstu'[i]}" for i, character in enumerate(CHARACTERS)}
-    return [(text, " ".join(map(words.get, text))) for text in sources]
+LEAKS = 2
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +53,6 @@ def run(data, tiny_bert):
         return Path(out) / "model"
 
     return call
-
-
-def command_line(options):
-    words = []
-    for key, value in options.items():
-        if value is not None:
-            words += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
-    return words
 
 
 @pytest.fixture(scope="module")

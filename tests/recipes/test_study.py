@@ -2,22 +2,19 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from builders import TEST, TRAIN, command_line, sentence_pairs
 from transformers import TrainingArguments
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "recipes"))
-import study
-from test_siamese import TEST, TRAIN, command_line, sentence_pairs
-
+from hfxling.arguments import as_tokens, parse_arguments, run_recipe
 from hfxling.evaluation.results import EvalResult, read_results
 from hfxling.training import aligner
-from hfxling.training.arguments import as_tokens, parse_arguments, run_recipe
-from hfxling.training.siamese import TRAINING_DEFAULTS, SiameseArguments
+from hfxling.training.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
 from hfxling.training.study import METHODS, method_module, read_study, row_settings
+from recipes import pretrain, study
 
 CONFIGS = Path(__file__).resolve().parents[2] / "recipes" / "configs"
 
@@ -201,10 +198,10 @@ def test_files_that_are_no_study(text, message, tmp_path):
 
 
 def configurations(pattern):
-    return [pytest.param(path, id=path.name) for path in sorted(CONFIGS.glob(pattern))]
+    return [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in sorted(CONFIGS.glob(pattern))]
 
 
-@pytest.mark.parametrize("path", configurations("siamese_*.yaml"))
+@pytest.mark.parametrize("path", configurations("siamese/**/*.yaml"))
 def test_shipped_siamese_configurations(path):
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     given = {"train_data": "x.tsv", "base_model": "x"}  # what a configuration may leave to the command line
@@ -216,7 +213,7 @@ def test_shipped_siamese_configurations(path):
         assert content["source_lang"] == args.source_lang
         return
     parsed, rows, base, _ = read_study(["--config", str(path)])
-    assert parsed.name == path.stem.replace("_heads", "")
+    assert parsed.name in (f"siamese_study_{path.stem}", path.stem.replace("heads", "siamese"))
     seen = set()
     for row in rows:
         own = {(key, str(value)) for key, value in (row.get("set") or {}).items()}
@@ -227,10 +224,10 @@ def test_shipped_siamese_configurations(path):
         assert {(key, str(getattr(args, key))) for key, _ in own if hasattr(args, key)} <= own, row["label"]
 
 
-@pytest.mark.parametrize("path", [p for name in METHODS[1:] for p in configurations(f"{name}_*.yaml")])
+@pytest.mark.parametrize("path", [p for name in METHODS[1:] for p in configurations(f"{name}/**/*.yaml")])
 def test_shipped_configurations_of_the_other_methods(path):
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    module = method_module(path.name.split("_")[0])
+    module = method_module(path.relative_to(CONFIGS).parts[0])
     if "study" not in content:
         types = (module.ARGUMENTS, TrainingArguments)
         defaults = module.TRAINING_DEFAULTS | {"use_cpu": True}
@@ -238,20 +235,18 @@ def test_shipped_configurations_of_the_other_methods(path):
         assert training_args.output_dir.startswith("outputs/")
         return
     parsed, rows, base, _ = read_study(["--config", str(path)])
-    assert parsed.name == path.stem
+    assert parsed.name == f"{parsed.method}_study_{path.stem}"
     assert len(row_settings(rows, base, ["--use_cpu", "true"], parsed.method)) == len(rows)
     assert all(len(row.get("paper") or []) <= len(parsed.paper_columns) for row in rows)
 
 
-@pytest.mark.parametrize("path", configurations("pretrain_*.yaml"))
+@pytest.mark.parametrize("path", configurations("pretrain/*.yaml"))
 def test_shipped_pretraining_configurations(path):
-    import pretrain
-
     types = (pretrain.PretrainArguments, TrainingArguments)
     parse_arguments(types, ["--config", str(path)], defaults=pretrain.TRAINING_DEFAULTS)
 
 
 def test_every_shipped_configuration_is_of_a_known_recipe():
     recipes = {path.stem for path in CONFIGS.parent.glob("*.py")}
-    assert {path.name.split("_")[0] for path in CONFIGS.iterdir()} <= recipes
-    assert {"siamese_quickstart.yaml", "siamese_mbert_zh_vi.yaml"} <= {path.name for path in CONFIGS.iterdir()}
+    assert {path.name for path in CONFIGS.iterdir()} <= recipes
+    assert {"quickstart.yaml", "mbert_zh_vi.yaml", "studies"} <= {path.name for path in (CONFIGS / "siamese").iterdir()}

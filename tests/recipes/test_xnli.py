@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,11 @@ from safetensors.torch import load_file
 from tiny_models import tiny_encoder, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "recipes"))
-import xnli
-
+from hfxling.arguments import parse_arguments, run_recipe
 from hfxling.evaluation.nli import LABELS, load_nli
 from hfxling.evaluation.results import read_results
-from hfxling.training.arguments import parse_arguments, run_recipe
-from hfxling.training.nli import NliArguments
+from hfxling.training.xnli import NliArguments
+from recipes import xnli
 
 ROOT = Path(__file__).resolve().parents[2]
 # The hypothesis gives the label away, in each language.
@@ -148,16 +145,16 @@ def test_mistakes_end_in_one_line(run, data, tmp_path, capsys, options, part):
     assert part in error
 
 
-@pytest.mark.parametrize("name", ["xnli_mbert", "xnli_local"])
+@pytest.mark.parametrize("name", ["mbert", "local"])
 def test_configurations_hold_known_keys_and_the_papers_numbers(name):
     from transformers import TrainingArguments
 
     defaults = xnli.TRAINING_DEFAULTS
-    path = ROOT / "recipes" / "configs" / f"{name}.yaml"
+    path = ROOT / "recipes" / "configs" / "xnli" / f"{name}.yaml"
     args, training = parse_arguments(
         (NliArguments, TrainingArguments), ["--config", str(path), "--use_cpu", "true"], defaults=defaults
     )
     assert (training.learning_rate, training.weight_decay, args.max_length) == (5e-5, 0.0, 128)
-    if name == "xnli_mbert":
+    if name == "mbert":
         assert (training.per_device_train_batch_size, training.num_train_epochs) == (256, 2)
         assert len(set(args.test_langs)) == 15

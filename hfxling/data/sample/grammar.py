@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from hfxling.data.sample.rules import AUXILIARIES, DETERMINERS, LANGUAGES, RULES, TEMPLATES, Template
+from .rules import AUXILIARIES, DETERMINERS, LANGUAGES, RULES, TEMPLATES, Template
 
 # Sentences a split yields in equal shares of its templates; the grammar has more, found ever more slowly.
 CAPACITY = {"train": 100_000, "dev": 20_000, "test": 50_000}

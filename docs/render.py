@@ -1,0 +1,205 @@
+"""Render every tracked page that shows numbers: model_cards/, docs/results.md and the table in README.md.
+
+python docs/render.py [--check]     # --check writes nothing and fails when a page is not up to date
+"""
+
+import argparse
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.arguments import run_recipe
+from hfxling.evaluation.learning_curve import forecast
+from hfxling.evaluation.results import EvalResult, format_table, read_results
+from hfxling.files import atomic_path
+from hfxling.hub.card import CardInfo, render_card
+from hfxling.training.study import UNTRAINED, cell, study_table
+
+ROOT = Path(__file__).resolve().parents[1]
+README_DATA = {"siamese_ntrex_zh_vi": "NTREX zh-vi (news)", "siamese_vi_zh": "vi-zh (everyday)"}
+README_VECTORS = (("mini-labse", "6"), ("mini-xlm", "4"), ("mini-xlm", "0"))
+README_FITS = {"contrastive": "contrastive (paper's loss)", "infonce": "InfoNCE", "cca": "**CCA** (default)"}
+
+
+TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")
+TRANSLATION = (
+    "Dictionary words by CSLS (K = 3) over the whole target vocabulary, NTREX lines 1 to 1543; the paper's own text "
+    "and dictionaries were not released. Budget, seeds and P@5 are in each pair's own table below; `with links` adds "
+    "the statistical links' cosines to those of the static vectors."
+)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare only")
+    check = parser.parse_args(argv).check
+    stale = [path for path, text in pages() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if check and stale:
+        raise ValueError(f"{', '.join(path.name for path in stale)}: not what results/ say; run make cards.")
+    for path, text in pages():
+        if path in stale:
+            with atomic_path(path) as scratch:
+                scratch.write_text(text, encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+
+
+def pages():
+    """(path, text) of every rendered page."""
+    for path in sorted((ROOT / "model_cards").glob("*.json")):
+        info = CardInfo(**json.loads(path.read_text(encoding="utf-8"))["card"])
+        yield path.with_suffix(".md"), render_card(read_results(path), info)
+    files = sorted((ROOT / "results").glob("*.json"))
+    yield ROOT / "docs" / "results.md", results_page(files)
+    readme = ROOT / "README.md"
+    table = readme_table()
+    marked = re.sub(
+        r"(<!-- results -->\n).*?(<!-- end -->)",
+        lambda match: f"{match[1]}{table}\n{match[2]}",
+        readme.read_text(encoding="utf-8"),
+        flags=re.DOTALL,
+    )
+    yield readme, marked
+
+
+def results_page(files: list[Path]) -> str:
+    """One section a results file: every row, both directions, every centring."""
+    parts = [
+        "# Results\n\nRendered from `results/*.json` by `make cards`, never typed by hand. P@k in %, mean over "
+        "the seeds; in brackets the 95 % bootstrap interval over test sentences of the first seed. Centring: `none`, "
+        "`train` (means of the training text), `corpus` (means of the test text, as in the paper). p: paired "
+        "sign-flip test of the first seed against the same encoder's vectors at the same centring."
+    ]
+    parts.append(f"## Word translation, all pairs\n\n{TRANSLATION}\n\n{translation_table()}")
+    for path in files:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        parts.append(f"## {path.stem}\n\n{content.get('title', '')}\n\n{file_table(read_results(path), content)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def translation_table() -> str:
+    """P@1 of every way of translating words on every language pair, in the layout of Zhang et al. (2024), Table V."""
+    cells: dict[str, dict[str, list[EvalResult]]] = defaultdict(lambda: defaultdict(list))
+    published: dict[str, dict[str, float]] = defaultdict(dict)
+    for name in ("lexicon_baselines", *(f"aligner_study_{pair.replace('-', '_')}" for pair in TRANSLATION_PAIRS)):
+        path = ROOT / "results" / f"{name}.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        for row in read_results(path):
+            how = row.settings.get("decoding", "")
+            if row.metric == "P@1" and how != "links alone":  # the same as the prior's in lexicon_baselines
+                cells[", ".join(filter(None, (row.settings["row"], how)))][row.dataset.split()[-1]].append(row)
+        for row in content["rows"]:
+            if row.get("paper"):
+                published[row["label"]][name[-5:].replace("_", "-")] = row["paper"][0]
+    table = [
+        [label, *(x for pair in TRANSLATION_PAIRS for x in (cell(found[pair]), published[label].get(pair, "")))]
+        for label, found in cells.items()
+    ]
+    return format_table(["", *(x for pair in TRANSLATION_PAIRS for x in (f"{pair} P@1", "paper"))], table)
+
+
+def file_table(rows: list[EvalResult], content: dict) -> str:
+    """A study's results, or a benchmark's figures."""
+    if not rows:
+        return format_table(["figure", "value"], list(flat(content["figures"]).items()))
+    if "layer" not in rows[0].settings:
+        return format_table(
+            *study_table(rows, content["rows"], content["paper_columns"], content.get("metrics", []))
+        ) + language_table(rows)
+    cells: dict[tuple, dict] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        label = row.settings.get("row", "encoder")
+        key = (row.model, row.settings["layer"], label, row.direction)
+        cells[key][row.metric, row.settings["centering"]].append(row)
+    header = ["encoder", "layer", "head", "direction", "seeds", "pairs"]
+    header += [f"{metric} {centering}" for centering in ("none", "train", "corpus") for metric in ("P@1", "P@5")]
+    table = []
+    for key, found in cells.items():
+        first = found["P@1", "none"][0]
+        line = [*key, len(found["P@1", "none"]), first.settings.get("pairs")]
+        for centering in ("none", "train", "corpus"):
+            line += [shown(found["P@1", centering]), f"{np.mean([row.value for row in found['P@5', centering]]):.1f}"]
+        table.append(line)
+    paper = {row["label"]: row["paper"] for row in content.get("rows", []) if row.get("paper")}
+    if paper:
+        header += ["paper P@1", "paper P@5"]
+        table = [
+            line + [f"{value:g}" for value in paper.get(line[2], ())] + [""] * (2 * (line[2] not in paper))
+            for line in table
+        ]
+    return format_table(header, table) + curve_line(rows, content)
+
+
+def flat(figures: dict) -> dict:
+    """Figures of groups under the group's name and their own."""
+    found = {}
+    for name, value in figures.items():
+        found |= {f"{name} {k}": v for k, v in flat(value).items()} if isinstance(value, dict) else {name: value}
+    return found
+
+
+def language_table(rows: list[EvalResult]) -> str:
+    """Every language's mean and standard deviation over the seeds, where the study's own table shows averages only."""
+    averaged = {(row.dataset, row.metric.split(" avg")[0]) for row in rows if "avg" in row.metric}
+    cells: dict[tuple, dict[str, list[EvalResult]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if (row.dataset, row.metric) in averaged:
+            cells[row.metric, row.direction, row.n][row.settings.get("row", UNTRAINED)].append(row)
+    if not cells:
+        return ""
+    labels = list(dict.fromkeys(label for found in cells.values() for label in found))
+    table = [[*key, *(cell(found[label], interval=False) for label in labels)] for key, found in cells.items()]
+    return "\n\n" + format_table(["metric", "direction", "n", *labels], table)
+
+
+def curve_line(rows: list[EvalResult], content: dict) -> str:
+    """What more training pairs would buy, where sizes were studied."""
+    if not any("fraction" in row for row in content.get("rows", [])):
+        return ""
+    after = [row for row in rows if row.settings["stage"] == "after" and row.metric == "P@1"]
+    curve = [row for row in after if row.settings["centering"] == "none" and row.direction == rows[0].direction]
+    found = forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
+    return f"\n\nAnother 1,000 pairs, points of P@1 ({rows[0].direction}, no centring): {found}."
+
+
+def shown(rows: list[EvalResult]) -> str:
+    """Mean over seeds, interval and p of the first."""
+    first = rows[0]
+    text = f"{np.mean([row.value for row in rows]):.1f} ({first.low:.1f}-{first.high:.1f})"
+    return text + (f" p={first.settings['paired']['p_value']:.2g}" if "paired" in first.settings else "")
+
+
+def readme_table() -> str:
+    """P@1 source to target of the encoder and three heads, both data sets."""
+    table = []
+    for name, title in README_DATA.items():
+        path = ROOT / "results" / f"{name}.json"
+        rows = [row for row in read_results(path) if row.metric == "P@1" and row.direction == "zh->vi"]
+        for model, layer in README_VECTORS:
+            at = [row for row in rows if (row.model, row.settings["layer"]) == (model, layer)]
+
+            def mean(centering: str, at: list = at, **wanted) -> float:
+                return float(
+                    np.mean(
+                        [
+                            row.value
+                            for row in at
+                            if row.settings["centering"] == centering
+                            and all(row.settings.get(k) == v for k, v in wanted.items())
+                            and "printed" not in row.settings.get("row", "")
+                        ]
+                    )
+                )
+
+            before = [mean(centering, stage="before") for centering in ("none", "corpus")]
+            after = [mean("none", fit=fit) for fit in README_FITS]
+            table.append([title, f"{model}, layer {layer}", at[0].n] + [f"{value:.1f}" for value in (*before, *after)])
+    return format_table(
+        ["test text", "frozen vectors", "n", "encoder", "encoder, centred", *README_FITS.values()], table
+    )
+
+
+if __name__ == "__main__":
+    run_recipe(main)

@@ -1,0 +1,226 @@
+"""A trained aligner from lines of text to word links, on the user's own words or on the model's segments."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hfxling.data.pharaoh import Link
+from hfxling.data.segment import Span
+
+from .links import MEAN, METHODS, SoftAlignment, decode
+
+if TYPE_CHECKING:
+    from hfxling.data.segment import Encoding, Vocabulary
+
+    from .prior import LinkPrior
+
+
+UNITS = ("words", "segments")
+_CHUNK = 2_000  # pairs that are sorted by length together
+_CELLS = 400_000  # segments x segments x pairs of a batch
+
+
+def default_method(prior: LinkPrior | None) -> str:
+    """How links are decided where nobody says: a model with a prior is sure enough of itself for `mean`."""
+    return "grow-diag-final-and" if prior is None else MEAN
+
+
+@dataclass(frozen=True)
+class AlignedLine:
+    """Links of one sentence pair.
+
+    Attributes:
+        source: the units of the source line, with their places in it.
+        target: those of the target line.
+        links: (position of source unit, position of target unit), sorted.
+        soft: the pair's own soft alignment, a batch of one.
+        hard: (1, S, T) bool, the same links as a matrix.
+    """
+
+    source: list[Span]
+    target: list[Span]
+    links: list[Link]
+    soft: SoftAlignment
+    hard: np.ndarray
+
+
+# From lines to links -----------------------------------------------------------------------------
+class Aligner:
+    """A trained model and its vocabularies, from lines of text to links.
+
+    Args:
+        model: with `align_states(source, target, languages)`, as `AlignerModel` has it.
+        vocabularies: of both languages.
+        languages: codes of source and target.
+        units: "words" (what white space sets apart in the lines, as Pharaoh counts them) or "segments" (the
+            vocabularies' own).
+        method: one of `METHODS`.
+        null: see `directed_links`.
+        prior: what the attention starts from, where the model was trained with one.
+
+    Raises:
+        ValueError: unknown units or method, or a language without vocabulary.
+    """
+
+    def __init__(
+        self,
+        model,
+        vocabularies: Mapping[str, Vocabulary],
+        languages: Sequence[str],
+        *,
+        units: str = "words",
+        method: str = "grow-diag-final-and",
+        null: float = 0.0,
+        prior: LinkPrior | None = None,
+    ):
+        if units not in UNITS:
+            raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
+        if method not in METHODS:
+            raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
+        for lang in languages:
+            if lang not in vocabularies:
+                raise ValueError(f"language {lang!r} is none of the model's: {', '.join(vocabularies)}.")
+        self.model, self.languages = model, tuple(languages)
+        self.vocabularies = [vocabularies[lang] for lang in languages]
+        self.units, self.method, self.null, self.prior = units, method, null, prior
+
+    def __call__(
+        self, source: Sequence[str], target: Sequence[str], *, batch_size: int | None = None
+    ) -> Iterator[AlignedLine]:
+        """Align line i of the source with line i of the target, in that order; an empty side gives no links.
+
+        Args:
+            source: lines.
+            target: as many.
+            batch_size: pairs at a time; by default as many as `_CELLS` lets in. The links do not depend on it.
+
+        Raises:
+            ValueError: unequal numbers of lines.
+        """
+        if len(source) != len(target):
+            raise ValueError(f"{len(source)} source and {len(target)} target lines; give files aligned line by line.")
+        for start in range(0, len(source), _CHUNK):
+            lines = [side[start : start + _CHUNK] for side in (source, target)]
+            encoded = [vocabulary.encode_batch(side) for vocabulary, side in zip(self.vocabularies, lines)]
+            aligned: dict[int, AlignedLine] = {}
+            for rows in _batches([[len(row.ids) for row in side] for side in encoded], batch_size):
+                batch = [[side[row] for row in rows] for side in encoded]
+                units = [
+                    [_units(lines[side][row], encoded[side][row].spans, self.units) for row in rows] for side in (0, 1)
+                ]
+                aligned |= zip(rows, self._align(batch, units))
+            yield from (aligned[row] for row in range(len(lines[0])))
+
+    def _align(self, batch: list[list[Encoding]], units: list[list[tuple[list[Span], list[int]]]]) -> list[AlignedLine]:
+        soft = self._soft(batch, units)
+        links = decode(soft, self.method, self.null)
+        rows = []
+        for b, (s, t) in enumerate(soft.sizes):
+            parts = (matrix[b : b + 1, :s, :t] for matrix in (soft.forward, soft.backward, soft.similarity, links))
+            *own, hard = parts
+            places = [(int(i), int(j)) for i, j in zip(*np.nonzero(hard[0]))]
+            own_soft = SoftAlignment(*own, soft.sizes[b : b + 1])
+            rows.append(AlignedLine(units[0][b][0], units[1][b][0], places, own_soft, hard))
+        return rows
+
+    def _soft(self, batch: list[list[Encoding]], units: list[list[tuple[list[Span], list[int]]]]) -> SoftAlignment:
+        """Run the model and gather its segments' weights and vectors into units."""
+        import torch
+
+        from .pairs import pad_matrices
+
+        sides = [_padded([row.ids for row in side]) for side in batch]
+        device, prior = self.model.device, None
+        if self.prior is not None:
+            found = self.prior.posteriors(*([row.ids for row in side] for side in batch))
+            prior = [x.to(device) for x in pad_matrices(found, [x["mask"].shape[1] for x in sides])]
+        with torch.no_grad():
+            states = self.model.align_states(
+                *({key: torch.from_numpy(x).to(device) for key, x in side.items()} for side in sides),
+                self.languages,
+                prior,
+            )
+        source, target = (_membership(side, x["mask"]) for side, x in zip(units, sides))
+        source_means, target_means = (x / np.maximum(x.sum(2, keepdims=True), 1) for x in (source, target))
+        # A unit's segments look together (mean) and are looked at together (sum).
+        forward = source @ _array(states.target_to_source).swapaxes(1, 2) @ target_means.swapaxes(1, 2)
+        backward = source_means @ _array(states.source_to_target) @ target.swapaxes(1, 2)
+        vectors = (source_means @ _array(states.source_contextual), target_means @ _array(states.target_contextual))
+        left, right = (x / np.maximum(np.linalg.norm(x, axis=2, keepdims=True), 1e-12) for x in vectors)
+        sizes = np.array([[len(units[0][b][0]), len(units[1][b][0])] for b in range(len(batch[0]))])
+        has_segments = source.any(2)[:, :, None] & target.any(2)[:, None]
+        return SoftAlignment(forward, backward, np.where(has_segments, left @ right.swapaxes(1, 2), -1), sizes)
+
+
+def load_aligner(name: str):
+    """An `AlignerModel` in evaluation mode and its vocabularies by language, from a folder or a Hub repository.
+
+    Raises:
+        FileNotFoundError: no aligner there.
+        ValueError: its tokenizers are missing or need a segmenter that is not registered.
+    """
+    from hfxling.data.segment import load_vocabularies
+    from hfxling.models.modeling_aligner import AlignerModel
+
+    try:
+        model = AlignerModel.from_pretrained(name).eval()
+    except OSError as error:
+        cause = str(error).partition("\n")[0]
+        what = "is neither the folder of an aligner nor to be had from the Hub"
+        raise FileNotFoundError(f"model {name!r} {what} ({cause}); check the name and the connection.") from None
+    return model, load_vocabularies(name, model.config.languages)
+
+
+def words(line: str) -> list[Span]:
+    """What white space sets apart: the words that Pharaoh links count."""
+    return [Span(match.group(), *match.span()) for match in re.finditer(r"\S+", line)]
+
+
+def _units(line: str, segments: list[Span], units: str) -> tuple[list[Span], list[int]]:
+    """The units of a line, and for each segment the position of its unit."""
+    if units == "segments":
+        return segments, list(range(len(segments)))
+    found = words(line)
+    starts = [word.start for word in found]
+    return found, [max(0, bisect_right(starts, segment.start) - 1) for segment in segments]
+
+
+def _batches(lengths: list[list[int]], batch_size: int | None) -> Iterator[list[int]]:
+    """Rows of like length, longest first, as many as `_CELLS` allows or `batch_size` says."""
+    order = sorted(range(len(lengths[0])), key=lambda row: (lengths[0][row], lengths[1][row]), reverse=True)
+    batch, sizes = [], [1, 1]
+    for row in order:
+        grown = [max(size, side[row]) for size, side in zip(sizes, lengths)]
+        full = len(batch) == batch_size if batch_size else (len(batch) + 1) * grown[0] * grown[1] > _CELLS
+        if batch and full:
+            yield batch
+            batch, grown = [], [max(1, side[row]) for side in lengths]
+        batch.append(row)
+        sizes = grown
+    if batch:
+        yield batch
+
+
+def _padded(rows: list[list[int]]) -> dict[str, np.ndarray]:
+    ids = np.zeros((len(rows), max(1, *map(len, rows))), np.int64)
+    for row, place in zip(rows, ids):
+        place[: len(row)] = row
+    return {"word_ids": ids, "mask": (ids > 0).astype(np.int64)}
+
+
+def _membership(units: list[tuple[list[Span], list[int]]], mask: np.ndarray) -> np.ndarray:
+    """(B, U, S) float: 1 where segment s is part of unit u."""
+    table = np.zeros((len(units), max(1, *(len(found) for found, _ in units)), mask.shape[1]), np.float32)
+    for row, (_, owners) in zip(table, units):
+        row[owners, np.arange(len(owners))] = 1
+    return table
+
+
+def _array(tensor) -> np.ndarray:
+    return tensor.float().cpu().numpy()

@@ -1,0 +1,183 @@
+"""Word links out of soft alignments, on the user's own words or on the model's segments.
+
+Matrices are padded batches: (B, S, T) for B sentence pairs, at most S source and T target units, weights of zero at
+padding.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hfxling.data.pharaoh import Link
+
+SYMMETRIZATIONS = ("intersection", "union", "grow-diag-final-and", "forward", "backward")
+MEAN = "mean"
+SIMILARITIES = ("argmax", "itermax")
+METHODS = (*SYMMETRIZATIONS, MEAN, *SIMILARITIES)
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+@dataclass(frozen=True)
+class SoftAlignment:
+    """A batch of sentence pairs' soft alignments.
+
+    Attributes:
+        forward: (B, S, T), for every target unit the weights of the source units: columns sum to 1.
+        backward: (B, S, T), for every source unit the weights of the target units: rows sum to 1.
+        similarity: (B, S, T) cosines of the units' contextual vectors, -1 for a unit without segments.
+        sizes: (B, 2) source and target units of each pair.
+    """
+
+    forward: np.ndarray
+    backward: np.ndarray
+    similarity: np.ndarray
+    sizes: np.ndarray
+
+
+def directed_links(soft: SoftAlignment, null: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """The best source unit of every target unit, and the best target unit of every source unit.
+
+    Args:
+        soft: of B pairs.
+        null: a unit whose best partner weighs no more than this stays without link.
+
+    Returns:
+        Two (B, S, T) bool arrays, forward and backward.
+    """
+    forward = _is_largest(soft.forward, 1) & (soft.forward > null)
+    return forward, _is_largest(soft.backward, 2) & (soft.backward > null)
+
+
+def symmetrize(forward: np.ndarray, backward: np.ndarray, method: str = "grow-diag-final-and") -> np.ndarray:
+    """One set of links out of two directions (Och & Ney 2003; Koehn et al. 2003).
+
+    Args:
+        forward: (B, S, T) bool.
+        backward: (B, S, T) bool.
+        method: "intersection", "union", "forward", "backward", or "grow-diag-final-and": the intersection grows by
+            links of the union beside it, horizontally, vertically and diagonally, that reach a unit without link, and
+            then by links of either direction whose two units both have none.
+
+    Returns:
+        (B, S, T) bool.
+
+    Raises:
+        ValueError: an unknown method.
+    """
+    if method == "grow-diag-final-and":
+        return np.stack([_grown(f, b) for f, b in zip(forward, backward)])
+    if method not in SYMMETRIZATIONS:
+        raise ValueError(f"symmetrization {method!r} is not one of {', '.join(SYMMETRIZATIONS)}.")
+    simple = {"intersection": forward & backward, "union": forward | backward, "forward": forward, "backward": backward}
+    return simple[method]
+
+
+def argmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Links between units that are each other's most similar ones ("ArgMax" of SimAlign).
+
+    Args:
+        similarity: (B, S, T) cosines.
+        sizes: (B, 2) source and target units of each pair.
+
+    Returns:
+        (B, S, T) bool.
+    """
+    similarity = np.where(_real(similarity.shape, sizes), similarity, -np.inf)
+    return _is_largest(similarity, 1) & _is_largest(similarity, 2) & (similarity > -1)
+
+
+def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2, alpha: float = 0.9) -> np.ndarray:
+    """Mutual argmax repeated for what is still unaligned (Jalili Sabet et al. 2020, "IterMax").
+
+    After a round, pairs of two aligned units are out, pairs of an aligned and an unaligned one count `alpha` of their
+    similarity, scaled to 0..1. Pairs with at most two units on a side stop after the first round, as the authors' code
+    does; so do pairs in which all units of a side are aligned.
+
+    Args:
+        similarity: (B, S, T) cosines.
+        sizes: (B, 2) source and target units of each pair.
+        rounds: at most.
+        alpha: discount.
+
+    Returns:
+        (B, S, T) bool.
+    """
+    real = _real(similarity.shape, sizes)
+    similarity = (similarity + 1) / 2
+    links = argmax_links(similarity, sizes)
+    more = sizes.min(1) > 2
+    for _ in range(rounds - 1):
+        free_source, free_target = ~links.any(2, keepdims=True), ~links.any(1, keepdims=True)
+        open_ = (free_source | free_target) & real
+        has_free = (free_source & real).any((1, 2)) & (free_target & real).any((1, 2)) & more
+        discount = np.where(free_source & free_target, 1.0, alpha)
+        scores = np.where(real, np.where(open_, similarity * discount, 0.0), -np.inf)
+        links |= _is_largest(scores, 1) & _is_largest(scores, 2) & (scores > 0) & open_ & has_free[:, None, None]
+    return links
+
+
+def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float = 0.0) -> np.ndarray:
+    """(B, S, T) bool links by one of `METHODS`.
+
+    A symmetrization of both attentions, "mean" (links that both directions together find likelier than not: weights of
+    more than 1/2 on average), or similarity alone.
+
+    Raises:
+        ValueError: an unknown method.
+    """
+    if method in SIMILARITIES:
+        pick = argmax_links if method == "argmax" else itermax_links
+        return pick(soft.similarity, soft.sizes)
+    if method == MEAN:
+        return (soft.forward + soft.backward) / 2 > max(0.5, null)
+    if method not in SYMMETRIZATIONS:
+        raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
+    return symmetrize(*directed_links(soft, null), method)
+
+
+def _is_largest(matrix: np.ndarray, axis: int) -> np.ndarray:
+    """Mask of the first largest entry along an axis."""
+    mask = np.zeros(matrix.shape, bool)
+    np.put_along_axis(mask, matrix.argmax(axis, keepdims=True), True, axis)
+    return mask
+
+
+def _real(shape: tuple[int, ...], sizes: np.ndarray) -> np.ndarray:
+    """(B, S, T) mask of what is not padding."""
+    rows, columns = np.arange(shape[1]), np.arange(shape[2])
+    return (rows < sizes[:, :1])[:, :, None] & (columns < sizes[:, 1:])[:, None]
+
+
+def _grown(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
+    """grow-diag-final-and of one pair: the order of the original's loops, on the few places that hold a link."""
+    candidates = set(zip(*np.nonzero(forward ^ backward)))
+    links = forward & backward
+    queue = list(zip(*np.nonzero(links)))
+    has_source, has_target = links.any(1), links.any(0)
+    added = bool(candidates)
+    while added:
+        added = False
+        for i, j in _growing(queue):
+            for place in ((i + down, j + right) for down, right in _NEIGHBOURS):
+                if place in candidates and not (has_source[place[0]] and has_target[place[1]]):
+                    candidates.remove(place)
+                    insort(queue, place)
+                    links[place] = has_source[place[0]] = has_target[place[1]] = added = True
+    for direction in (forward, backward):
+        for i, j in zip(*np.nonzero(direction)):
+            if not (has_source[i] or has_target[j]):
+                links[i, j] = has_source[i] = has_target[j] = True
+    return links
+
+
+def _growing(queue: list[Link]) -> Iterator[Link]:
+    """The places of a sorted list in their order, those that are inserted behind the current one included."""
+    place = queue[0] if queue else None
+    while place is not None:
+        yield place
+        after = bisect_right(queue, place)
+        place = queue[after] if after < len(queue) else None

@@ -1,0 +1,310 @@
+"""A statistical word aligner as a prior for the neural one: two HMMs, one a direction, trained to agree.
+
+Vogel et al. (1996) for the model, Liang et al. (2006) for the agreement. Not part of Zhang et al. (2024). It knows no
+words but by their ids, and learns from a few hundred sentence pairs where the neural aligner wants thousands.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+from torch import Tensor
+from transformers.utils import cached_file
+
+from hfxling.data.segment import EOS, Vocabulary
+from hfxling.files import atomic_path
+
+from .pairs import EncodedPairs
+
+MODEL_1, AGREE, HMM = 5, 3, 2  # rounds of EM by Model 1 and by HMM; the directions agree from round AGREE on
+NULL = 0.1  # prior probability that a word has no counterpart
+STEM = 4  # letters that count of a word in an alphabet, as eflomal's and fast_align's users stem
+WINDOW = 50  # jumps beyond count as this long
+FLOOR = 1e-10  # probability of a pair of words that never met
+_CELLS = 300_000  # source words x target words x pairs of a batch
+_ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
+
+
+class _Tables(NamedTuple):
+    """One direction: how probable a target class is given a source class, and a jump along the source."""
+
+    keys: np.ndarray  # (N,) sorted source class * target classes + target class; source class 0 is NULL
+    probability: np.ndarray  # (N,)
+    jump: np.ndarray  # (2 WINDOW + 1,), jumps of -WINDOW..WINDOW
+    classes: int  # of the target side
+
+
+class LinkPrior:
+    """Link probabilities of a language pair's words, given both sentences.
+
+    Args:
+        languages: codes of source and target.
+        classes: for each side (V,) the class of every word id; 0 is no class of a word.
+        tables: target given source, source given target.
+    """
+
+    def __init__(self, languages: tuple[str, str], classes: Sequence[np.ndarray], tables: Sequence[_Tables]):
+        self.languages, self.classes, self.tables = tuple(languages), tuple(classes), tuple(tables)
+
+    @classmethod
+    def learn(cls, pairs: EncodedPairs, classes: Sequence[np.ndarray], *, agree: bool = True) -> LinkPrior:
+        """Learn from the sentences of one language pair; seconds for a few thousand.
+
+        Args:
+            pairs: word ids of the sentences.
+            classes: for each side the class of every id, see `word_classes`.
+            agree: train the directions to agree: fewer wrong links, and fewer translations to choose from.
+
+        Raises:
+            ValueError: no pair with words on both sides.
+        """
+        if not any(source and target for source, target in zip(pairs.source, pairs.target)):
+            names = "-".join(pairs.languages)
+            raise ValueError(f"{names}: none of {len(pairs.source)} pairs has words on both sides; give parallel text.")
+        sides = [[of[ids] for ids in side] for of, side in zip(classes, (pairs.source, pairs.target))]
+        tables = [_untrained(*sides, classes[1].max() + 1), _untrained(*sides[::-1], classes[0].max() + 1)]
+        batches = list(_batches(*sides))
+        places = [
+            [_places(table.keys, _keys(table, *side)) for table, side in zip(tables, (b, b[::-1]))] for _, b in batches
+        ]
+        for turn in range(MODEL_1 + HMM):
+            counts = [np.zeros(len(table.keys)) for table in tables]
+            jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
+            for (_, batch), where in zip(batches, places):
+                found = [
+                    _expected(_emissions(table, at, *side), side, table.jump if turn >= MODEL_1 else None)
+                    for table, at, side in zip(tables, where, (batch, batch[::-1]))
+                ]
+                posteriors = [posterior for posterior, _ in found]
+                if agree and turn >= AGREE:
+                    posteriors = _agreed(*posteriors)
+                for d, (posterior, at) in enumerate(zip(posteriors, where)):
+                    known = at >= 0
+                    counts[d] += np.bincount(at[known], posterior[known], minlength=len(counts[d]))
+                    jumps[d] += 0 if found[d][1] is None else found[d][1]
+            tables = [_estimated(*x, hmm=turn >= MODEL_1) for x in zip(tables, counts, jumps)]
+        return cls(pairs.languages, classes, tables)
+
+    def posteriors(
+        self, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each sentence pair the (S, T) probabilities that a target word comes from a source word, and vice versa.
+
+        What is missing to 1 in a column of the first, or a row of the second, is the probability of no counterpart.
+
+        Args:
+            source: word ids of every sentence.
+            target: of its translation.
+        """
+        sides = [[of[np.asarray(ids, int)] for ids in side] for of, side in zip(self.classes, (source, target))]
+        result: list = [(np.zeros((len(s), len(t))),) * 2 for s, t in zip(*sides)]
+        for rows, batch in _batches(*sides):
+            both = []
+            for table, side in zip(self.tables, (batch, batch[::-1])):
+                at = _places(table.keys, _keys(table, *side))
+                both.append(_expected(_emissions(table, at, *side), side, table.jump)[0][:, :, 1:])
+            for i, row in enumerate(rows):
+                s, t = len(source[row]), len(target[row])
+                result[row] = both[0][i, :t, :s].T, both[1][i, :s, :t]
+        return result
+
+    def link_counts(self, pairs: EncodedPairs, sizes: Sequence[int]):
+        """(V, W) sparse matrix of how often each source word is expected to be linked to each target word."""
+        from scipy.sparse import coo_array
+
+        cells = [
+            ((forward + backward).ravel() / 2, np.repeat(source, len(target)), np.tile(target, len(source)))
+            for source, target, (forward, backward) in zip(
+                pairs.source, pairs.target, self.posteriors(pairs.source, pairs.target)
+            )
+        ]
+        values, rows, columns = (np.concatenate(x) for x in zip(*cells))
+        kept = values > 1e-3
+        return coo_array((values[kept], (rows[kept], columns[kept])), shape=tuple(sizes)).tocsr()
+
+    def save(self, folder: str | Path) -> None:
+        """Write `prior_SOURCE-TARGET.safetensors` in the folder."""
+        tensors = {f"classes.{side}": of for side, of in zip(("source", "target"), self.classes)}
+        for name, table in zip(("forward", "backward"), self.tables):
+            tensors |= {
+                f"{name}.keys": table.keys,
+                f"{name}.jump": table.jump,
+                f"{name}.probability": table.probability,
+            }
+        with atomic_path(Path(folder) / prior_file(self.languages)) as scratch:
+            save_file(tensors, scratch)
+
+    @classmethod
+    def load(cls, folder: str, languages: Sequence[str], **hub_kwargs) -> LinkPrior:
+        """Read what `save` wrote, from a folder or a Hub repository."""
+        tensors = load_file(cached_file(folder, prior_file(languages), **hub_kwargs))
+        classes = tensors["classes.source"], tensors["classes.target"]
+        tables = [
+            _Tables(*(tensors[f"{name}.{field}"] for field in ("keys", "probability", "jump")), int(of.max()) + 1)
+            for name, of in zip(("forward", "backward"), reversed(classes))
+        ]
+        return cls(languages, classes, tables)
+
+    def align_states(self, source: dict[str, Tensor], target: dict[str, Tensor], languages: Sequence[str], prior):
+        """The prior by itself, in the place of an `AlignerModel`: its attention is what it was given as `prior`."""
+        from hfxling.models.modeling_aligner import AlignStates
+
+        blank = [torch.zeros(*side["word_ids"].shape, 1) for side in (source, target)]
+        return AlignStates(prior[0].transpose(1, 2), prior[1], *blank, *blank)
+
+    @property
+    def device(self) -> torch.device:
+        """Of `align_states`."""
+        return torch.device("cpu")
+
+    def reversed(self) -> LinkPrior:
+        """The same with source and target exchanged."""
+        return LinkPrior(self.languages[::-1], self.classes[::-1], self.tables[::-1])
+
+
+def translation_counts(pairs: EncodedPairs, vocabularies: Sequence[Vocabulary]):
+    """(V, W) sparse link counts for a lexicon: the sum of an agreeing and an independent prior's, learnt from the text.
+
+    Independent directions keep rarer translations, which raises P@1 where agreement is too sure of itself.
+    """
+    classes, sizes = [word_classes(x) for x in vocabularies], [len(x) for x in vocabularies]
+    return sum(LinkPrior.learn(pairs, classes, agree=agree).link_counts(pairs, sizes) for agree in (True, False))
+
+
+def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> LinkPrior | None:
+    """The prior that a model was trained with for these languages, in whichever order; None where there was none."""
+    for order in (tuple(languages), tuple(languages)[::-1]):
+        if "-".join(order) in config.priors:
+            prior = LinkPrior.load(folder, order, **hub_kwargs)
+            return prior if order == tuple(languages) else prior.reversed()
+    return None
+
+
+def prior_file(languages: Sequence[str]) -> str:
+    """Name of a language pair's prior in a model folder."""
+    return f"prior_{'-'.join(languages)}.safetensors"
+
+
+def word_classes(vocabulary: Vocabulary) -> np.ndarray:
+    """(V,) class of every word id: whole words of an alphabet that begin with the same letters share one.
+
+    Learnt pieces are short as they are. Vietnamese words are syllables, whose endings tell them apart.
+    """
+    stems = vocabulary.segmenter in ("words", "whitespace") and vocabulary.lang.partition("-")[0] != "vi"
+    classes: dict[str, int] = {}
+    found = []
+    for number, word in enumerate(vocabulary.words):
+        alphabet = unicodedata.name(word[0], "").partition(" ")[0]
+        short = word[:STEM] if stems and number > EOS and alphabet in _ALPHABETS else word
+        found.append(classes.setdefault(short, len(classes) + 1))
+    return np.array(found)
+
+
+def _batches(source: list, target: list) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
+    """Rows of like lengths and their class ids on both sides, (B, S) and (B, T), padded with -1."""
+    lengths = np.array([[len(ids) for ids in side] for side in (source, target)])
+    order = np.lexsort(lengths[::-1])
+    order = order[lengths[:, order].min(0) > 0]
+    start = 0
+    while start < len(order):
+        longest = np.maximum.accumulate(lengths[:, order[start : start + _CELLS]], axis=1).prod(0)
+        size = max(1, np.searchsorted(longest * np.arange(1, len(longest) + 1), _CELLS, side="right"))
+        rows = order[start : start + size]
+        yield rows, [_stacked([side[row] for row in rows]) for side in (source, target)]
+        start += size
+
+
+def _stacked(rows: list[np.ndarray]) -> np.ndarray:
+    table = np.full((len(rows), max(map(len, rows))), -1)
+    for place, row in zip(table, rows):
+        place[: len(row)] = row
+    return table
+
+
+def _untrained(source: list, target: list, classes: int) -> _Tables:
+    """Every pair of classes that meet in a sentence pair, equally probable; jumps of one word ahead are likeliest."""
+    blank = _Tables(np.empty(0, int), np.empty(0), np.empty(0), int(classes))
+    keys = np.unique(np.concatenate([np.unique(_keys(blank, *batch)) for _, batch in _batches(source, target)]))
+    jump = np.exp(-0.5 * np.abs(np.arange(-WINDOW, WINDOW + 1) - 1.0))
+    return _Tables(keys[keys >= 0], np.full((keys >= 0).sum(), 1.0 / classes), jump / jump.sum(), int(classes))
+
+
+def _keys(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(B, T, 1 + S) keys of every target word with NULL and every source word, -1 at padding."""
+    with_null = np.pad(source, ((0, 0), (1, 0)))[:, None]
+    keys = with_null * table.classes + target[:, :, None]
+    return np.where((with_null >= 0) & (target[:, :, None] >= 0), keys, -1)
+
+
+def _places(known: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Where the keys stand among the known ones; -1 where they do not."""
+    places = np.searchsorted(known, keys).clip(max=len(known) - 1)
+    return np.where(known[places] == keys, places, -1).astype(np.int32)
+
+
+def _emissions(table: _Tables, places: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(B, T, 1 + S) probability of each target word from NULL and from each source word, the share of NULL included."""
+    emissions = np.where(places >= 0, table.probability[places], FLOOR)
+    emissions[:, :, 1:] *= (1 - NULL) * (source >= 0)[:, None]
+    emissions[:, :, 0] *= NULL
+    emissions[target < 0] = np.eye(1, emissions.shape[2])  # behind the end everything stays where it is
+    return emissions
+
+
+def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarray | None) -> tuple:
+    """(B, T, 1 + S) posterior of NULL and every source word, zero at padding, and expected jumps.
+
+    By Model 1 where there are no jump probabilities, and then without jumps.
+    """
+    inside, real = (side >= 0 for side in batch)
+    if jump is None:
+        weights = emissions.copy()
+        weights[:, :, 1:] /= inside.sum(1)[:, None, None]
+        return weights / weights.sum(2, keepdims=True) * real[:, :, None], None
+    null, words = emissions[:, :, :1], emissions[:, :, 1:]
+    positions = np.arange(inside.shape[1])
+    offsets = np.clip(positions - positions[:, None], -WINDOW, WINDOW) + WINDOW
+    steps = jump[offsets]
+    leaving = np.maximum(inside @ steps.T, 1e-300)  # a sentence's jumps end inside it
+    start = inside * jump[np.clip(positions + 1, 0, WINDOW) + WINDOW]
+    before = start / start.sum(1, keepdims=True)
+    states = np.empty((*emissions.shape[:2], 2, len(positions)))  # linked to a position, or to none and there before
+    scale = np.empty(emissions.shape[:2])
+    for j in range(emissions.shape[1]):
+        reached = before if j == 0 else (before / leaving) @ steps * inside
+        state = np.stack([reached * words[:, j], before * null[:, j]], axis=1)
+        scale[:, j] = state.sum((1, 2))
+        states[:, j] = state / scale[:, j, None, None]
+        before = states[:, j].sum(1)
+    posterior, jumps = np.empty_like(emissions), np.zeros_like(steps)
+    future = np.ones(inside.shape)
+    for j in reversed(range(emissions.shape[1])):
+        posterior[:, j, 1:] = states[:, j, 0] * future
+        posterior[:, j, 0] = (states[:, j, 1] * future).sum(1)
+        linked, unlinked = (x[:, j] * future / scale[:, j, None] for x in (words, null))
+        if j:
+            jumps += (states[:, j - 1].sum(1) / leaving).T @ linked
+        future = linked @ steps.T / leaving + unlinked
+    return posterior * real[:, :, None], np.bincount(offsets.ravel(), (jumps * steps).ravel(), 2 * WINDOW + 1)
+
+
+def _agreed(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(B, T, 1 + S) and (B, S, 1 + T) posteriors with those of links replaced by the product of both directions'."""
+    both = forward[:, :, 1:] * backward[:, :, 1:].swapaxes(1, 2)
+    return tuple(
+        np.concatenate([posterior[:, :, :1], links], axis=2)
+        for posterior, links in ((forward, both), (backward, both.swapaxes(1, 2)))
+    )
+
+
+def _estimated(table: _Tables, counts: np.ndarray, jumps: np.ndarray, *, hmm: bool) -> _Tables:
+    """New tables from expected counts."""
+    source = table.keys // table.classes
+    probability = counts / np.maximum(np.bincount(source, counts)[source], 1e-300)
+    return table._replace(probability=np.maximum(probability, FLOOR), jump=jumps / jumps.sum() if hmm else table.jump)

@@ -1,0 +1,155 @@
+"""A bilingual word list out of a trained aligner, with scores and example sentences, for a human to check.
+
+python recipes/lexicon.py --model DIR --source train.lo --target train.zh --output lo-zh.tsv [--dictionary gold.tsv]
+
+Words come from the source file, most frequent first; translations are the nearest target words by CSLS (K = 3), words
+and frequent runs of segments ("runs": Chinese words are several characters). `--by` says what makes words near: the
+model's static embeddings, how often a statistical aligner links them in the files given (the default where the model
+was trained with a statistical prior), or both. `--dictionary` prints P@1, P@5 and coverage.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hfxling.alignment.aligner import load_aligner
+from hfxling.alignment.pairs import EncodedPairs
+from hfxling.alignment.prior import translation_counts
+from hfxling.arguments import run_recipe
+from hfxling.data.readers import read_lines
+from hfxling.data.segment import EOS, Encoding, Vocabulary
+from hfxling.evaluation.lexicon import (
+    WordTable,
+    lexicon_results,
+    link_vectors,
+    read_dictionary,
+    score_lexicon,
+    translate,
+    word_table,
+)
+from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.files import atomic_path
+from hfxling.models.modeling_aligner import AlignerModel
+
+EXAMPLES = 2
+BY = ("static", "links", "both")
+COLUMNS = ["word", "count", "rank", "translation", "score", "together"]
+
+
+def main(argv: list[str] | None = None) -> list[EvalResult]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="folder or Hub id")
+    parser.add_argument("--source", required=True, help="text file, one sentence a line")
+    parser.add_argument("--target", required=True, help="its translation, line by line")
+    parser.add_argument("--output", required=True, help="TSV file")
+    parser.add_argument("--source_lang", help="by default the model's first language")
+    parser.add_argument("--target_lang", help="by default the model's second language")
+    parser.add_argument("--top", type=int, default=3, help="translations of each word")
+    parser.add_argument("--min_count", type=int, default=3, help="occurrences that a word or run needs")
+    parser.add_argument("--runs", type=int, default=3, help="segments at most of a word made of several; 1 for none")
+    parser.add_argument("--by", choices=BY, help="static embeddings, links, or both")
+    parser.add_argument("--dictionary", help="TSV: word TAB translation [TAB origin], to be scored against")
+    parser.add_argument("--origin", help="only dictionary lines of this origin, e.g. concept")
+    args = parser.parse_args(argv)
+
+    model, loaded = load_aligner(args.model)
+    languages = model.config.languages
+    pair = (args.source_lang or languages[0], args.target_lang or languages[min(1, len(languages) - 1)])
+    for lang in pair:
+        model.check_language(lang)
+    vocabularies = [loaded[lang] for lang in pair]
+    lines = [[text for _, text in read_lines(path)] for path in (args.source, args.target)]
+    if len(lines[0]) != len(lines[1]):
+        raise ValueError(f"{args.source} has {len(lines[0])} lines, {args.target} {len(lines[1])}; give aligned files.")
+    encoded = [vocabulary.encode_batch(side) for vocabulary, side in zip(vocabularies, lines)]
+    counts = [runs(side, args.runs, args.min_count) for side in encoded]
+    dictionary = read_dictionary(args.dictionary, origin=args.origin) if args.dictionary else {}
+    extra = [[*dictionary], sorted({t for translations in dictionary.values() for t in translations})]
+    known = {"-".join(order) for order in (pair, pair[::-1])} & set(model.config.priors)
+    vectors = word_vectors(model, pair, vocabularies, encoded, args.by or ("links" if known else "static"))
+    tables = [word_table(v, x, [*count, *more]) for v, x, count, more in zip(vocabularies, vectors, counts, extra)]
+    write_list(args, lines, encoded, counts, tables)
+    results = []
+    if dictionary:
+        scores = score_lexicon(dictionary, *tables)
+        fields = {"dataset": args.dictionary, "split": "all", "direction": "->".join(pair), "model": args.model}
+        results = lexicon_results(scores, dictionary, **fields)
+        print(format_table(["metric, %", "value", "words"], [(row.metric, row.value, row.n) for row in results]))
+    return results
+
+
+def word_vectors(
+    model: AlignerModel,
+    pair: tuple[str, str],
+    vocabularies: Sequence[Vocabulary],
+    encoded: Sequence[Sequence[Encoding]],
+    by: str,
+) -> Sequence[np.ndarray]:
+    """What words are compared by, for source and target."""
+    static = [model.static_table(lang).detach().numpy() for lang in pair]
+    if by == "static":
+        return static
+    counts = translation_counts(EncodedPairs(pair, *([row.ids for row in side] for side in encoded)), vocabularies)
+    return link_vectors(counts, static if by == "both" else None)
+
+
+def runs(encoded: Sequence[Encoding], longest: int, min_count: int) -> dict[str, int]:
+    """Words of the text that are at least one letter and nothing else, and runs of them without gaps: text -> count."""
+    counts = Counter(text for row in encoded for text in set(_runs(row, longest)))
+    return {text: count for text, count in counts.most_common() if count >= min_count}
+
+
+def _runs(row: Encoding, longest: int) -> Iterable[str]:
+    for start in range(len(row.ids)):
+        text, end = "", row.spans[start].start
+        for id_, span in zip(row.ids[start : start + longest], row.spans[start : start + longest]):
+            if id_ <= EOS or span.start > end or not any(map(str.isalpha, span.text)):
+                break
+            text, end = text + span.text, span.end
+            yield text
+
+
+def write_list(
+    args: argparse.Namespace,
+    lines: list[list[str]],
+    encoded: list[list[Encoding]],
+    counts: list[dict[str, int]],
+    tables: list[WordTable],
+) -> None:
+    """One row for each translation: the pairs that hold both words, the shortest of them as examples."""
+    source, target = tables
+    row_of = {word: row for row, word in reversed([*enumerate(source.words)])}
+    asked = [word for word in counts[0] if word in row_of]
+    if not asked:
+        raise ValueError(f"{args.source}: no known word occurs {args.min_count} times; lower --min_count.")
+    found, scores = translate(source.vectors[[row_of[word] for word in asked]], source, target, top=args.top)
+    places = [occurrences(side, args.runs) for side in encoded]
+    rows = [
+        "\t".join([*COLUMNS, *(f"example {i + 1} {side}" for i in range(EXAMPLES) for side in ("source", "target"))])
+    ]
+    for word, candidates, values in zip(asked, found, scores):
+        for rank, (candidate, score) in enumerate(zip(candidates, values), 1):
+            translation = target.words[candidate]
+            together = places[0][word] & places[1].get(translation, set())
+            shown = sorted(together, key=lambda i: (len(lines[0][i]) + len(lines[1][i]), i))[:EXAMPLES]
+            examples = [side[i].strip().replace("\t", " ") for i in shown for side in lines]
+            cells = [word, counts[0][word], rank, translation, f"{score:.4f}", len(together), *examples]
+            rows.append("\t".join(map(str, cells + [""] * (len(COLUMNS) + 2 * EXAMPLES - len(cells)))))
+    with atomic_path(args.output) as scratch:
+        scratch.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    print(f"{len(asked)} words, {len(rows) - 1} translations: {args.output}")
+
+
+def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]]:
+    """Word or run -> the lines that have it."""
+    places: dict[str, set[int]] = {}
+    for number, row in enumerate(encoded):
+        for text in _runs(row, longest):
+            places.setdefault(text, set()).add(number)
+    return places
+
+
+if __name__ == "__main__":
+    run_recipe(main)

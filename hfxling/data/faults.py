@@ -1,0 +1,390 @@
+"""Flags for translation errors that the cosine of two embeddings hardly sees.
+
+A `Guard` learns from the file it judges what its languages look like, how long a translation is for its source, and how
+sentences end. Wrong rows among those it learns from do little harm: whatever stands out is put aside and the rest is
+learned from again, and no text is judged by a profile that has seen it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+from .langid import (
+    SCRIPT_OF,
+    UNSPACED,
+    TrigramProfile,
+    common_words,
+    count_grams,
+    count_scripts,
+    script_of,
+    split_words,
+)
+from .sample import LANGUAGES, sample_texts
+
+FLAGS = ("empty", "copy", "wrong_language", "truncated", "too_long", "repeated")
+SAMPLE = 5_000  # pairs that a guard learns from
+_LEAST = 100  # sound pairs from which anything is learned
+_FOLDS = 4
+_ROUNDS = 2
+_LEAST_LETTERS = 8  # shorter texts are in no language for sure
+# The limits were chosen on MLQE dev and NTREX 1090-1543, to flag fewer than 1 % of the good translations in all.
+MAX_COPIED = 0.6  # of the source's characters
+MIN_SCRIPT_SHARE = 0.5  # of the letters in a script of the target language
+MAX_OTHER_SCRIPT = 0.2  # of the letters in a third script; Latin names are no error in any language
+MAX_LANGUAGE_DEVIATION = 5.5  # robust standard deviations of the mean log probability of a trigram
+MAX_SOURCE_GAIN = 5.0  # nats by which a text is likelier in the source's language
+_SUSPICIOUS = 2.0  # deviations from which on words of third languages count
+MIN_CUT_EVIDENCE = 2.0  # nats
+MAX_LENGTH_DEVIATION = 4.5
+_KEPT = [0.1 + 0.05 * i for i in range(15)]  # shares of a translation that a cut leaves, for the model of cut ones
+_FIRST_WIDE = "\u2e80"
+_NUMBER = re.compile(r"\d+(?:[.,]\d{3})*")
+_CLOSING_QUOTES = "\"'”’»›」』)]）】〉》*"
+
+
+class _Side:
+    """A text and what is needed of it more than once.
+
+    Attributes:
+        tokens: words in small letters; in scripts without spaces, single characters.
+        content: those of words that do not begin with a capital, so mostly not names.
+        plain: the content words with spaces.
+        length: number of letters, marks and digits; a wide character (Han, kana, Hangul) counts three.
+    """
+
+    def __init__(self, text: str):
+        self.text = text
+        words = split_words(text)
+        content = [word.casefold() for word in words if not word[0].isupper()]
+        self.plain = " ".join(content)
+        self.tokens, self.content = _tokens(map(str.casefold, words)), _tokens(content)
+        self.length = sum(map(_size, self.tokens))
+
+    @cached_property
+    def numbers(self) -> set[int]:
+        return {int(re.sub(r"\D", "", number)) for number in _NUMBER.findall(self.text)}
+
+
+class Guard:
+    """Judges the pairs of one file. `Guard.fit` makes one; a Guard of its own knows only what holds for any file.
+
+    Args:
+        source_lang: language code of the sources.
+        target_lang: language code of the targets.
+    """
+
+    def __init__(self, source_lang: str, target_lang: str):
+        self._languages = (source_lang, target_lang)
+        base = target_lang.partition("-")[0]
+        self._scripts = {SCRIPT_OF.get(base, "Latin")} | ({"Han"} if base == "ja" else set())
+        self._foreign = _foreign_words(target_lang, common_words().get(target_lang, frozenset()))
+        self._language: _LanguageModel | None = None
+        self._length = _CutModel()
+
+    @classmethod
+    def fit(cls, pairs: Iterable[tuple[str, str]], source_lang: str, target_lang: str, *, seed: int = 0) -> Guard:
+        """Learn from `SAMPLE` pairs drawn from all, or from all if they are fewer.
+
+        With fewer than `_LEAST` sound pairs the embedded corpus helps out where it has both languages; otherwise only
+        scripts, frequent words, copies, loops, extreme lengths and missing final marks are judged.
+
+        Args:
+            pairs: source and target texts, good ones for the most part; read once, and only the sample is kept.
+            source_lang: language code of the sources.
+            target_lang: language code of the targets.
+            seed: of the drawing.
+        """
+        guard = cls(source_lang, target_lang)
+        sides = _readable(_sample(pairs, seed))
+        if len(sides) < _LEAST and {source_lang, target_lang} <= set(LANGUAGES):
+            sides += _readable(zip(*(sample_texts(lang, generated=0) for lang in guard._languages)))
+        for _ in range(_ROUNDS):
+            sound = [pair for pair in sides if not guard._flags(*pair)]
+            if len(sound) < _LEAST:
+                break
+            guard._length = _CutModel(sound)
+            guard._language = _LanguageModel(sound, target_lang)
+        return guard
+
+    def flags(self, source: str, target: str) -> tuple[str, ...]:
+        """The names of what is wrong with a translation, in the order of `FLAGS`; () for a sound one."""
+        return self._flags(_Side(source), _Side(target))
+
+    def _flags(self, source: _Side, target: _Side) -> tuple[str, ...]:
+        if not (source.tokens and target.tokens):
+            return ("empty",) if not target.text.strip() or source.tokens else ()
+        found = (
+            False,
+            _is_copy(source, target),
+            self._is_foreign(target),
+            self._length.is_cut(source, target),
+            self._length.is_too_long(source, target),
+            _is_looped(source.tokens, target.tokens),
+        )
+        return tuple(name for name, is_wrong in zip(FLAGS, found) if is_wrong)
+
+    def _is_foreign(self, target: _Side) -> bool:
+        scripts = count_scripts(target.plain)
+        letters = scripts.total()
+        if letters < _LEAST_LETTERS:
+            return False
+        own = sum(scripts[script] for script in self._scripts)
+        if own < MIN_SCRIPT_SHARE * letters or letters - own - scripts["Latin"] > MAX_OTHER_SCRIPT * letters:
+            return True
+        if self._language is None:
+            own, other = _count_words(target, common_words().get(self._languages[1], frozenset()), self._foreign)
+            return other >= 3 and other > 2 * own
+        return self._language.is_foreign(target)
+
+
+def _sample(pairs: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
+    """A reservoir: every pair has the same chance, whatever the number of pairs."""
+    rng, kept = random.Random(seed), []
+    for count, pair in enumerate(pairs):
+        if count < SAMPLE:
+            kept.append(pair)
+        elif (place := rng.randrange(count + 1)) < SAMPLE:
+            kept[place] = pair
+    return kept
+
+
+def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[_Side, _Side]]:
+    sides = ((_Side(source), _Side(target)) for source, target in pairs)
+    return [pair for pair in sides if pair[0].tokens and pair[1].tokens]
+
+
+def _size(token: str) -> int:
+    """Number of characters, a wide one (Han, kana, Hangul) counted as three."""
+    return len(token) if token < _FIRST_WIDE else sum(3 if letter >= _FIRST_WIDE else 1 for letter in token)
+
+
+def _tokens(words: Iterable[str]) -> list[str]:
+    tokens: list[str] = []
+    for word in words:
+        if script_of(word[0]) in UNSPACED or script_of(word[-1]) in UNSPACED:
+            tokens.extend(word)
+        else:
+            tokens.append(word)
+    return tokens
+
+
+def _is_copy(source: _Side, target: _Side) -> bool:
+    """Whether most of the source, names and numbers apart, stands in the translation untranslated."""
+    if source.tokens == target.tokens and sum(not token.isdigit() for token in source.tokens) >= 4:
+        return True
+    wanted = _units(source.content)
+    if len(wanted) < 3:
+        return False
+    shared = Counter(wanted) & Counter(_units(target.tokens))
+    return sum(len(unit) * count for unit, count in shared.items()) > MAX_COPIED * sum(map(len, wanted))
+
+
+def _units(tokens: Sequence[str]) -> list[str]:
+    """Words other than numbers, and trigrams of single characters."""
+    units = [token for token in tokens if len(token) > 1 and not token.isdigit()]
+    letters = [token for token in tokens if len(token) == 1]
+    return units + list(map("".join, zip(letters, letters[1:], letters[2:])))
+
+
+def _is_looped(source: Sequence[str], target: Sequence[str]) -> bool:
+    """Whether a translation goes round in circles, and much more so than its source."""
+    copies, size = _largest_loop(target)
+    if not ((copies >= 4 and size >= 3) or (copies >= 3 and size >= 4) or size >= 15):
+        return False
+    source_size = _largest_loop(source)[1]
+    return source_size < 2 or size > 3 * source_size
+
+
+def _largest_loop(tokens: Sequence[str]) -> tuple[int, int]:
+    """The longest stretch that says itself again: number of copies, characters after the first; (1, 0) for none.
+
+    Numbers alone (10 000 000) are no loop, nor are fewer than five times the same character inside a word.
+    """
+    best = (1, 0)
+    sizes = [_size(token) for token in tokens]
+    run = 0
+    text = "".join(tokens)
+    for one, other in zip(text, text[1:] + "\0"):
+        if one == other and not one.isdigit():
+            run += 1
+        else:
+            best = max(best, (run + 1, run), key=lambda loop: loop[1]) if run >= 4 else best
+            run = 0
+    for period in _periods(tokens):
+        run = 0
+        for i in range(period, len(tokens) + 1):
+            if i < len(tokens) and tokens[i] == tokens[i - period]:
+                run += 1
+                continue
+            unit = tokens[i - period : i]
+            if run >= period and not all(token.isdigit() for token in unit):
+                best = max(best, (run // period + 1, sum(sizes[i - run : i])), key=lambda loop: loop[1])
+            run = 0
+    return best
+
+
+def _periods(tokens: Sequence[str]) -> set[int]:
+    """Distances at which something is said again: one or two tokens, or any number where three in a row recur."""
+    periods = {1, 2} & set(range(1, len(tokens)))
+    last: dict[tuple[str, ...], int] = {}
+    for i, gram in enumerate(zip(tokens, tokens[1:], tokens[2:])):
+        if gram in last:
+            periods.add(i - last[gram])
+        last[gram] = i
+    return periods
+
+
+class _LanguageModel:
+    """Profiles of the target side, each learned from three quarters of it, and one of the source side."""
+
+    def __init__(self, pairs: Sequence[tuple[_Side, _Side]], target_lang: str):
+        counts = [count_grams(target.plain for _, target in pairs if _fold(target) == i) for i in range(_FOLDS)]
+        total = sum(counts, Counter())
+        self._profiles = [TrigramProfile(total - count) for count in counts]
+        self._source = TrigramProfile(count_grams(source.plain for source, _ in pairs))
+        scored = [target for _, target in pairs if len(target.plain) > 8]
+        self._scale = _Scale.fit([(self._score(target), len(target.plain)) for target in scored])
+        words = Counter(token for _, target in pairs for token in set(target.content))
+        self._common = {word for word, _ in words.most_common(200)} | common_words().get(target_lang, frozenset())
+        self._foreign = _foreign_words(target_lang, self._common)
+
+    def _score(self, side: _Side) -> float:
+        return self._profiles[_fold(side)].score(side.plain)
+
+    def is_foreign(self, target: _Side) -> bool:
+        """Whether the text stands out, is likelier in the source's language, or has more of a third one's words."""
+        score, size = self._score(target), len(target.plain)
+        deviation = -self._scale.deviation(score, size)
+        gain = (self._source.score(target.plain) - score) * size
+        if deviation > MAX_LANGUAGE_DEVIATION or gain > MAX_SOURCE_GAIN:
+            return True
+        if deviation < _SUSPICIOUS:
+            return False
+        own, other = _count_words(target, self._common, self._foreign)
+        return other >= 2 and other > own
+
+
+def _foreign_words(target_lang: str, common: Set[str]) -> list[Set[str]]:
+    """Frequent words of every other language that are not frequent in the target's."""
+    return [words - common for code, words in common_words().items() if code != target_lang]
+
+
+def _count_words(side: _Side, common: Set[str], foreign: list[Set[str]]) -> tuple[int, int]:
+    """Words frequent in the target language, and in that other language which has most of them."""
+    return sum(token in common for token in side.content), max(
+        sum(token in words for token in side.content) for words in foreign
+    )
+
+
+def _fold(side: _Side) -> int:
+    return zlib.crc32(side.plain.encode()) % _FOLDS
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """A robust mean, and a variance that falls with the length n as a + b / n."""
+
+    center: float
+    fixed: float
+    falling: float
+
+    @classmethod
+    def fit(cls, items: Sequence[tuple[float, int]]) -> _Scale:
+        center = median(value for value, _ in items)
+        items = sorted(items, key=lambda item: item[1])
+        half = len(items) // 2
+        points = []
+        for part in (items[:half], items[half:]):
+            spread = 1.4826 * median(abs(value - center) for value, _ in part)
+            points.append((median(1 / n for _, n in part), spread**2))
+        (x1, y1), (x2, y2) = points
+        falling = max(0.0, (y1 - y2) / (x1 - x2)) if x1 > x2 else 0.0
+        fixed = y2 - falling * x2
+        if fixed < 0:
+            fixed, falling = 0.0, (y1 + y2) / (x1 + x2)
+        return cls(center, max(fixed, 1e-4), falling)
+
+    def deviation(self, value: float, n: int) -> float:
+        return (value - self.center) / self.spread(n)
+
+    def spread(self, n: int) -> float:
+        return math.sqrt(self.fixed + self.falling / max(n, 1))
+
+
+class _CutModel:
+    """What a whole translation looks like beside a cut one: length, final mark, last word, numbers.
+
+    Args:
+        pairs: to learn from; without any, values wide enough for any two languages.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[_Side, _Side]] = ()):
+        self.scale = _Scale.fit([(_ratio(*pair), pair[0].length) for pair in pairs]) if pairs else _ANY_LANGUAGES
+        typical = [pair for pair in pairs if abs(self._deviation(*pair)) < 1.5]
+        ends, numbers = (
+            [[1, 4], [1, 4]],
+            [1, 4],
+        )  # unmarked and all, missing and all, with a little of both to begin with
+        for source, target in typical:
+            ends[_ends_marked(source.text)][0] += not _ends_marked(target.text)
+            ends[_ends_marked(source.text)][1] += 1
+            numbers[0] += len(source.numbers - target.numbers)
+            numbers[1] += len(source.numbers)
+        self.unmarked = [count / total for count, total in ends]
+        self.missing = numbers[0] / numbers[1]
+        self.last = Counter(target.tokens[-1] for _, target in typical)
+        self.words = Counter(token for _, target in typical for token in target.tokens)
+        self.ends_per_word = len(typical) / max(self.words.total(), 1)
+
+    def _deviation(self, source: _Side, target: _Side) -> float:
+        return self.scale.deviation(_ratio(source, target), source.length)
+
+    def is_cut(self, source: _Side, target: _Side) -> bool:
+        """Whether the pair is much likelier if the translation was cut than if it was not."""
+        deviation = self._deviation(source, target)
+        if deviation > 0:
+            return False
+        spread = self.scale.spread(source.length)
+        cut = sum(_density(deviation - math.log(kept) / spread) for kept in _KEPT) / len(_KEPT)
+        unmarked = self.unmarked[_ends_marked(source.text)]
+        ending = 0.4 / (1 - unmarked) if _ends_marked(target.text) else 0.6 / unmarked
+        # A word that is frequent and hardly ever the last one ("the") is no end.
+        expected = self.words[target.tokens[-1]] * self.ends_per_word
+        last = (expected + 1) / (self.last[target.tokens[-1]] + 1)
+        missing = len(source.numbers - target.numbers)
+        numbers = (0.5 / self.missing) ** missing * (0.5 / (1 - self.missing)) ** (len(source.numbers) - missing)
+        return math.log(cut / _density(deviation) * ending * last * numbers) > MIN_CUT_EVIDENCE
+
+    def is_too_long(self, source: _Side, target: _Side) -> bool:
+        """Whether the translation is longer than any good one would be."""
+        return self._deviation(source, target) > MAX_LENGTH_DEVIATION
+
+
+# Characters as `_size` counts them differ by less than a factor of two between any two languages of NTREX.
+_ANY_LANGUAGES = _Scale(0.0, 0.12, 3.0)
+
+
+def _ratio(source: _Side, target: _Side) -> float:
+    return math.log(target.length / source.length)
+
+
+def _density(deviation: float) -> float:
+    """Student's t with 5 degrees of freedom, up to a constant: tails for the rare free translation."""
+    return (1 + deviation * deviation / 5) ** -3
+
+
+def _ends_marked(text: str) -> bool:
+    """Whether a text ends with a mark that may end a sentence, inside or outside quotes."""
+    body = text.rstrip().rstrip(_CLOSING_QUOTES).rstrip()
+    if body != text.rstrip() and body and unicodedata.category(body[-1])[0] in "LMN":
+        return True
+    return bool(body) and unicodedata.category(body[-1]) == "Po" and body[-1] not in ",،、，/&@#%*"

@@ -1,0 +1,223 @@
+"""A frozen encoder as a function from texts to vectors of any of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from hfxling.data.features import cached_features
+from hfxling.models.encoder import hidden_states, load_encoder
+from hfxling.models.pooling import pool
+
+DTYPES = ("float32", "bfloat16")
+# Padded tokens in one pass. On a CPU a token costs the same in a pass of 256 as in one of 8,192, so small batches win:
+# they hold less padding. A GPU wants work.
+TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
+UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
+
+
+View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
+
+
+class FrozenEncoder:
+    """Texts to vectors, length-sorted, without padding work, stopped at the deepest layer that is asked for.
+
+    Args:
+        name: Hub id or folder.
+        views: (layer, pooling) pairs; all are read off in the same pass. Layer None is the last one, "all" the mean
+            over the layers.
+        dtype: of the computation, "float32" or "bfloat16"; the vectors come out as float32.
+        max_length: tokens kept of a text, see `token_limit`.
+        tokens_per_batch: padded tokens in one forward pass; by default what suits the device.
+        device: by default a GPU when there is one.
+        hub_kwargs: `revision`, `token`, `cache_dir` of the download.
+
+    Raises:
+        ValueError: for a layer that the encoder lacks, another dtype or an impossible max_length.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        views: Sequence[View] = ((7, "mean"),),
+        *,
+        dtype: str = "float32",
+        max_length: int | None = None,
+        tokens_per_batch: int | None = None,
+        device: str | None = None,
+        hub_kwargs: dict | None = None,
+    ):
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
+        hub_kwargs = hub_kwargs or {}
+        self.views = [tuple(view) for view in views]
+        numbered = [layer for layer, _ in self.views if isinstance(layer, int)]
+        cut = max(numbered) if len(numbered) == len(self.views) else None
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs).to(self.device)
+        depth = self.model.config.num_hidden_layers
+        for layer, _ in self.views:
+            if layer not in (None, "all", *range(depth + 1)):
+                raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
+        self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+        self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
+        self.tokens_per_batch = tokens_per_batch or tokens_on(self.device)
+        self.name, self.dtype = str(name), dtype
+        self.revision = getattr(self.model.config, "_commit_hash", None) or _folder_fingerprint(name)
+
+    @property
+    def hidden_size(self) -> int:
+        """H, the width of a vector."""
+        return self.model.config.hidden_size
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, views, H) float32 vectors, in the texts' order."""
+        if not len(texts):
+            return np.empty((0, len(self.views), self.hidden_size), np.float32)
+        vectors = np.empty((len(texts), len(self.views), self.hidden_size), np.float32)
+        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, return_attention_mask=False)
+        for rows, inputs in length_sorted(self.tokenizer, encoded["input_ids"], self.device, self.tokens_per_batch):
+            vectors[rows] = self._read(inputs).cpu().numpy()
+        return vectors
+
+    def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        states = hidden_states(self.model, inputs)
+        read = []
+        for layer, pooling in self.views:
+            tokens = torch.stack(states[1:]).mean(0) if layer == "all" else states[-1 if layer is None else layer]
+            read.append(pool(tokens.float(), inputs["attention_mask"], pooling))
+        return torch.stack(read, dim=1)
+
+    def features(self, texts: Sequence[str], cache_dir: str | Path, description: str = "encode") -> np.ndarray:
+        """The same as calling it, through the cache of `hfxling.data.features`."""
+        key = {
+            "model": self.name,
+            "revision": self.revision,
+            "views": self.views,
+            "dtype": self.dtype,
+            "max_length": self.max_length,
+        }
+        shape = (len(self.views), self.hidden_size)
+        return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
+
+
+def tokens_on(device: str | torch.device) -> int:
+    """Padded tokens of one pass that suit the device."""
+    return TOKENS_ON_CPU if torch.device(device).type == "cpu" else TOKENS_ON_GPU
+
+
+def length_sorted(
+    tokenizer, ids: Sequence[list[int]], device: str | torch.device, tokens_per_batch: int | None = None, **padding
+) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+    """Token ids as encoder inputs in batches of like length: (positions in `ids`, input_ids and attention_mask)."""
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    for rows in _batches(order, ids, tokens_per_batch or tokens_on(device)):
+        batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", **padding).to(device)
+        yield rows, {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+
+
+def token_limit(tokenizer, config, max_length: int | None = None) -> int:
+    """Tokens kept of a text: the least of what is asked for, what the tokenizer says and the positions there are.
+
+    Raises:
+        ValueError: when `max_length` leaves no room for a token beside the special ones.
+    """
+    special = tokenizer.num_special_tokens_to_add()
+    if max_length is not None and max_length <= special:
+        raise ValueError(f"max_length={max_length}: {special} of them are special tokens; give more.")
+    limits = (max_length, tokenizer.model_max_length, position_limit(config))
+    # A tokenizer that sets no limit says 1e30.
+    return min((limit for limit in limits if limit and limit <= 1_000_000), default=UNLIMITED)
+
+
+def position_limit(config) -> int | None:
+    """How many tokens the encoder's position embeddings admit; None where positions are relative (T5)."""
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit and config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        limit -= config.pad_token_id + 1  # their positions start after the padding id
+    return limit
+
+
+def _batches(order: list[int], ids: list[list[int]], tokens: int) -> list[list[int]]:
+    """Runs of `order` (sorted by length) whose padded size stays within `tokens`."""
+    batches: list[list[int]] = [[]]
+    for row in order:
+        if batches[-1] and (len(batches[-1]) + 1) * len(ids[row]) > tokens:
+            batches.append([])
+        batches[-1].append(row)
+    return [batch for batch in batches if batch]
+
+
+def _folder_fingerprint(name: str) -> str:
+    """Stands in for a commit where the model is a folder: names, sizes and times of its files."""
+    import hashlib
+
+    files = sorted(path for path in Path(name).glob("*") if path.is_file())
+    stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
+
+
+class WordStates:
+    """Sentences given as lists of words to one vector a word, length-sorted and without padding work.
+
+    Args:
+        model: an encoder; it is used on the device where it is.
+        tokenizer: its fast tokenizer.
+        layer: index into `hidden_states`; None is the last layer.
+        max_length: tokens kept of a sentence, see `token_limit`.
+
+    Raises:
+        ValueError: for a tokenizer that cannot say which word a piece belongs to, or a layer that the encoder lacks.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        layer: int | None = None,
+        max_length: int | None = None,
+    ):
+        if not getattr(tokenizer, "is_fast", False):
+            raise ValueError(f"{type(tokenizer).__name__} does not tell a piece's word; give a fast tokenizer.")
+        depth = model.config.num_hidden_layers
+        if layer is not None and not -depth - 1 <= layer <= depth:
+            raise ValueError(f"layer={layer} is none of hidden_states 0..{depth}.")
+        self.model, self.tokenizer, self.layer = model.eval(), tokenizer, -1 if layer is None else layer
+        self.max_length = token_limit(tokenizer, model.config, max_length)
+
+    @torch.inference_mode()
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """One (words, H) float32 array a sentence; a row is NaN where a word has no piece or was cut off."""
+        if not len(sentences):
+            return []
+        encoded = self.tokenizer(
+            [list(words) for words in sentences],
+            is_split_into_words=True,
+            truncation=True,
+            max_length=self.max_length,
+            return_attention_mask=False,
+        )
+        ids = encoded["input_ids"]
+        vectors: list[np.ndarray] = [np.empty(0)] * len(ids)
+        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device, padding_side="right"):
+            states = hidden_states(self.model, inputs)[self.layer].float().cpu().numpy()
+            for row, state in zip(rows, states):
+                vectors[row] = _word_means(state[: len(ids[row])], encoded.word_ids(row), len(sentences[row]))
+        return vectors
+
+
+def _word_means(states: np.ndarray, word_ids: Sequence[int | None], words: int) -> np.ndarray:
+    """(words, H) means of the (S, H) states of each word's pieces."""
+    pieces = [i for i, word in enumerate(word_ids) if word is not None]
+    owner = np.array([word_ids[i] for i in pieces], np.int64)
+    sums = np.zeros((words, states.shape[1]), np.float32)
+    np.add.at(sums, owner, states[pieces])
+    counts = np.bincount(owner, minlength=words).astype(np.float32)
+    counts[counts == 0] = np.nan
+    return sums / counts[:, None]

@@ -1,0 +1,128 @@
+"""What the word aligner's recipe is told."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import torch
+
+from hfxling.data.corpus import CorpusArguments
+from hfxling.models.configuration_aligner import AlignerConfig
+from hfxling.models.modeling_aligner import DIRECTIONS, SIDES
+
+INITS = ("random", "links")
+
+
+# What one pass over a batch updates: everything at once, or as Wada et al.'s scripts do one encoded side and one
+# decoder direction after the other.
+UPDATES = {
+    "one": ((SIDES, DIRECTIONS),),
+    "four": tuple(((side,), (direction,)) for side in SIDES for direction in DIRECTIONS),
+}
+
+
+# Settings of the Trainer that the aligner wants and transformers' defaults do not give. Adam without weight decay,
+# clipped at 5, batches of 16: Wada et al. Their learning rate is 1e-3, the paper's 2e-5; docs/results.md compares.
+TRAINING_DEFAULTS = {
+    "num_train_epochs": 200,
+    "per_device_train_batch_size": 16,
+    "learning_rate": 4e-3,
+    "lr_scheduler_type": "constant",
+    "max_grad_norm": 5.0,
+    "optim": "adamw_torch_fused",
+    "logging_steps": 100,
+    "save_steps": 2000,
+    "save_total_limit": 1,
+    "dataloader_pin_memory": torch.cuda.is_available(),
+    "report_to": "none",
+}
+
+
+@dataclass
+class AlignerArguments(CorpusArguments):
+    """The text, the vocabularies, the network and how it is trained."""
+
+    model: str | None = field(default=None, metadata={"help": "folder or Hub id of an aligner to go on training"})
+    extra_pairs: list[str] = field(
+        default_factory=list,
+        metadata={"help": "further text for the same model, e.g. lo-th=lo.txt,th.txt; same lines as the first"},
+    )
+    vocab_size: int | None = field(default=None, metadata={"help": "words of a language at most; default by segmenter"})
+    min_count: int | None = field(default=None, metadata={"help": "occurrences a word needs; default by segmenter"})
+    pieces: int = field(default=8000, metadata={"help": "subword pieces that the languages share, at most (eq. 10)"})
+    segmenters: list[str] = field(
+        default_factory=list, metadata={"help": "e.g. lo=whitespace, where it is not the language's default"}
+    )
+    max_words: int = field(default=150, metadata={"help": "segments kept of a training sentence"})
+    size: int = field(default=500, metadata={"help": "width of embeddings and states (paper: 500)"})
+    layers: int = field(default=1, metadata={"help": "of encoder and decoders"})
+    dropout: float = field(default=0.5, metadata={"help": "on embeddings and decoder outputs"})
+    contrastive_weight: float = field(default=1.0, metadata={"help": "0 is the base model (Wada et al.)"})
+    temperature: float = field(default=0.5, metadata={"help": "of the contrastive loss (paper: 0.5)"})
+    negatives: str = field(default="inter", metadata={"help": "inter or inter+intra"})
+    contrastive_pooling: str = field(default="avg", metadata={"help": "avg or max"})
+    init: str = field(default="random", metadata={"help": "of word vectors: random (paper), or links"})
+    prior: bool = field(
+        default=False, metadata={"help": "attention starts from the links of a statistical aligner (not in the paper)"}
+    )
+    updates: str = field(default="one", metadata={"help": "per batch: one, or four as Wada et al.'s scripts"})
+    dictionaries: list[str] = field(
+        default_factory=list, metadata={"help": "for testing, e.g. lo-zh=lo-zh.tsv; word TAB translation lines"}
+    )
+    gold: list[str] = field(
+        default_factory=list, metadata={"help": "gold links for testing, e.g. zh-en=gold.tsv: source, target, links"}
+    )
+    cpu_seconds: float | None = field(default=None, metadata={"help": "stop training after this much CPU time"})
+    evaluate_every: int = field(default=5, metadata={"help": "epochs between two scores; the best state is kept"})
+
+    def __post_init__(self):
+        if self.updates not in UPDATES:
+            raise ValueError(f"updates={self.updates!r} is not one of {', '.join(UPDATES)}.")
+        if self.init not in INITS:
+            raise ValueError(f"init={self.init!r} is not one of {', '.join(INITS)}.")
+        for name in ("evaluate_every", "max_words", "cpu_seconds"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"{name}={value} must be more than 0.")
+        self.pair_arguments()  # these three refuse bad values, here and not after the text was read
+        self.segmenter_choices(), self.pair_files("dictionaries"), self.pair_files("gold")
+        AlignerConfig(vocab_sizes={self.source_lang: 5, self.target_lang: 5}, **self.network())
+
+    def network(self) -> dict:
+        """The fields of `AlignerConfig` that do not follow from the text."""
+        names = ("size", "layers", "dropout", "contrastive_weight", "temperature", "negatives", "contrastive_pooling")
+        return {name: getattr(self, name) for name in names}
+
+    def pair_arguments(self) -> list[CorpusArguments]:
+        """One set of corpus arguments a language pair, the main one first."""
+        names = [f.name for f in dataclasses.fields(CorpusArguments)]
+        first = CorpusArguments(**{name: getattr(self, name) for name in names})
+        further = []
+        for entry in self.extra_pairs:
+            pair, _, files = entry.partition("=")
+            source, _, target = pair.partition("-")
+            if not (source and target and files):
+                raise ValueError(f"extra_pairs: {entry!r} is not of the form lo-th=FILE,FILE (or lo-th=sample).")
+            changed = {"source_lang": source, "target_lang": target, "train_data": files.split(","), "data_name": None}
+            changed |= {"source_column": None, "target_column": None}
+            further.append(dataclasses.replace(first, **changed, test_data=None))
+        return [first, *further]
+
+    def pair_files(self, name: str) -> dict[tuple[str, str], str]:
+        """(source, target) language -> file, of `dictionaries` or `gold`."""
+        paths = {}
+        for entry in getattr(self, name):
+            pair, _, path = entry.partition("=")
+            source, _, target = pair.partition("-")
+            if not (source and target and path):
+                raise ValueError(f"{name}: {entry!r} is not of the form lo-zh=FILE.")
+            paths[source, target] = path
+        return paths
+
+    def segmenter_choices(self) -> dict[str, str]:
+        """Language code -> segmenter."""
+        for entry in self.segmenters:
+            if not all(entry.partition("=")):
+                raise ValueError(f"segmenters: {entry!r} is not of the form lo=whitespace.")
+        return dict(entry.split("=", 1) for entry in self.segmenters)

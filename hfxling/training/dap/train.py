@@ -1,0 +1,186 @@
+"""Dual-alignment pre-training: the model, gradient caching, the run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase, TrainingArguments, set_seed
+
+from hfxling.encoding import position_limit, token_limit
+from hfxling.models.modeling_dap import BatchPart, DapForPreTraining, DapModel
+from hfxling.training.trainer import XlingTrainer
+
+from .arguments import DapArguments
+from .collators import PairCollator
+from .data import MultiCorpus, mixed_batches, target_ids
+from .distributed import gather_rows
+from .mixing import batch_loader
+from .row_adamw import row_adamw
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+
+class DapTrainer(XlingTrainer):
+    """Feeds ready mixed batches, gathers negatives over the processes and caches gradients where a chunk size is given.
+
+    Args:
+        chunk_size: pairs that go through the encoder at a time; None for the whole batch at once.
+        *args: as for `XlingTrainer`; `train_dataset` is a `MixedBatches` or `StreamBatches`.
+        **kwargs: as for `XlingTrainer`.
+    """
+
+    def __init__(self, *args, chunk_size: int | None = None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.chunk_size = chunk_size
+
+    def get_train_dataloader(self) -> DataLoader:
+        """Batches are ready and every process has its own: nothing is left to shard or to shuffle."""
+        workers = self.args.dataloader_num_workers
+        pinned = self.args.dataloader_pin_memory and torch.cuda.is_available()
+        return batch_loader(self.train_dataset, self.data_collator, num_workers=workers, pin_memory=pinned)
+
+    def _prepare_inputs(self, inputs: dict) -> dict:
+        return super()._prepare_inputs(inputs) | {"gather": gather_rows}
+
+    def training_step(self, model, inputs, num_items_in_batch=None) -> Tensor:
+        """One batch forward and backward, in chunks where asked for (gradient caching; Gao et al. 2021).
+
+        The sentence vectors of all chunks are computed without a graph, the ranking loss over the whole batch gives
+        their gradients, and each chunk is then encoded again, with the same dropout, to pass its share on.
+        """
+        if self.chunk_size is None or self.chunk_size >= len(inputs["source"]["input_ids"]):
+            return super().training_step(model, inputs, num_items_in_batch)
+        model.train()
+        inputs = self._prepare_inputs(inputs)
+        core, gather = self.accelerator.unwrap_model(model), inputs["gather"]
+        chunks = split_batch(inputs, self.chunk_size)
+        with self.compute_loss_context_manager():
+            vectors, random_states = _embed(model, chunks)
+            sides = [torch.cat(side).requires_grad_() for side in zip(*vectors)]
+            ranking = core.ranking_loss(*sides, gather)
+        slopes = zip(*(slope.split(self.chunk_size) for slope in torch.autograd.grad(ranking, sides)))
+        tokens = core.rtl_tokens(inputs["source"], inputs["target"], gather) if core.rtl is not None else None
+        losses = {"loss": ranking.detach(), "loss_tr": ranking.detach()}
+        for i, (chunk, pair) in enumerate(zip(chunks, slopes)):
+            part = BatchPart(*pair, tokens, len(pair[0]) / len(sides[0]))
+            random_states[i].restore()
+            synchronize = nullcontext() if i == len(chunks) - 1 else self.accelerator.no_sync(model)
+            with synchronize:
+                with self.compute_loss_context_manager():
+                    output = model(**chunk, part=part)
+                self.accelerator.backward(output.loss / self.current_gradient_accumulation_steps)
+            for name, weight in (("loss_rtl", core.config.rtl_weight), ("loss_tlm", core.config.tlm_weight)):
+                if name in output:
+                    losses[name] = losses.get(name, 0) + output[name].detach()
+                    losses["loss"] = losses["loss"] + weight * output[name].detach()
+        self.remember(losses)
+        return losses["loss"] / self.current_gradient_accumulation_steps
+
+
+def split_batch(inputs: dict, size: int) -> list[dict]:
+    """Consecutive chunks of at most `size` pairs; what is not a tensor goes to every chunk."""
+
+    def part(value, start: int):
+        if isinstance(value, dict):
+            return {key: part(inner, start) for key, inner in value.items()}
+        return value[start : start + size] if isinstance(value, Tensor) else value
+
+    count = len(inputs["source"]["input_ids"])
+    return [{key: part(value, start) for key, value in inputs.items()} for start in range(0, count, size)]
+
+
+class RandomState:
+    """The random generators' state, so that a second pass drops out the same units."""
+
+    def __init__(self):
+        self.cpu = torch.get_rng_state()
+        self.cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+
+    def restore(self) -> None:
+        """Go back to it."""
+        torch.set_rng_state(self.cpu)
+        if self.cuda is not None:
+            torch.cuda.set_rng_state(self.cuda)
+
+
+@torch.no_grad()
+def _embed(model: torch.nn.Module, chunks: list[dict]) -> tuple[list[tuple[Tensor, Tensor]], list[RandomState]]:
+    """Both sides' sentence vectors of every chunk, and the random state that each started from."""
+    vectors, states = [], []
+    for chunk in chunks:
+        states.append(RandomState())
+        output = model(**chunk, embed_only=True)  # through the wrapper, which may hold the weights in pieces
+        vectors.append((output.source, output.target))
+    return vectors, states
+
+
+def build_model(
+    args: DapArguments, tokenizer: PreTrainedTokenizerBase, shortlist: Tensor | None = None
+) -> DapForPreTraining:
+    """The model to train, from the encoder that the arguments name, with LoRA adapters where asked for."""
+    model = DapForPreTraining.from_encoder(
+        args.base_model,
+        shortlist=shortlist,
+        hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
+        mask_token_id=tokenizer.mask_token_id,
+        special_token_ids=tokenizer.all_special_ids,
+        **args.model_fields(),
+    )
+    if args.lora:
+        from peft import LoraConfig, get_peft_model
+
+        linear = ["query", "key", "value", "dense"]
+        adapters = LoraConfig(r=args.lora, lora_alpha=args.lora_alpha, target_modules=linear)
+        model.dap.encoder = get_peft_model(model.dap.encoder, adapters)
+    return model
+
+
+def published_model(model: DapForPreTraining) -> DapModel:
+    """The dual encoder without what only training needs; adapters are merged into the weights."""
+    if hasattr(model.dap.encoder, "merge_and_unload"):
+        model.dap.encoder = model.dap.encoder.merge_and_unload()
+    return model.dap.eval()
+
+
+def train(
+    args: DapArguments,
+    training_args: TrainingArguments,
+    corpus: MultiCorpus,
+    tokenizer: PreTrainedTokenizerBase,
+    evaluators: Sequence = (),
+) -> tuple[DapForPreTraining, DapTrainer]:
+    """Train on the corpus; the model comes back in evaluation mode."""
+    set_seed(training_args.seed)
+    model = build_model(args, tokenizer, target_ids(args, tokenizer, corpus))
+    max_length = token_limit(tokenizer, model.dap.encoder.config, args.max_length)
+    positions = position_limit(model.dap.encoder.config)
+    if "tlm" in args.objective and positions and 2 * max_length - 1 > positions:
+        raise ValueError(f"max_length={max_length}: TLM joins both sides, and the encoder has {positions} positions.")
+    optimizer = None
+    if args.row_updates:
+        if training_args.fsdp or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+            raise ValueError("row_updates=True: FSDP cuts the embeddings into flat pieces; leave row_updates out.")
+        model.row_gradients = True
+        optimizer = row_adamw(training_args, [model.dap.encoder.get_input_embeddings().weight])
+    trainer = DapTrainer(
+        model,
+        training_args,
+        train_dataset=mixed_batches(args, training_args, tokenizer, corpus),
+        data_collator=PairCollator(tokenizer, max_length, languages=model.config.languages or None),
+        chunk_size=args.chunk_size,
+        evaluators=evaluators,
+        optimizer_cls_and_kwargs=optimizer,
+    )
+    begin = time.perf_counter(), time.process_time()
+    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    trainer.seconds, trainer.cpu_seconds = (
+        round(now - then, 1) for now, then in zip((time.perf_counter(), time.process_time()), begin)
+    )
+    return model.eval(), trainer

@@ -1,0 +1,122 @@
+"""Training the meaning/language split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
+
+from hfxling.evaluation.geometry import geometry_results
+from hfxling.models.configuration_disentangler import DisentanglerConfig
+from hfxling.models.modeling_disentangler import DisentanglerHead, DisentanglerModel
+from hfxling.training.siamese.train import trainer_arguments
+
+from .arguments import OBJECTIVES, DisentanglerArguments
+from .batches import PairRows, SplitObjective, SplitTrainer, divide
+from .data import SplitData
+
+
+@dataclass
+class FittedSplit:
+    """What training gave.
+
+    Attributes:
+        head: in evaluation mode, of the epoch with the lowest validation loss.
+        objective: that was trained.
+        about: epochs run, epoch kept, validation loss.
+        trajectory: (epoch, L_align, L_uniform) of the validation pairs; epoch 0 is the untrained vectors.
+    """
+
+    head: DisentanglerHead
+    objective: str
+    about: dict
+    trajectory: list[tuple[float, float, float]]
+
+
+def default_objective(kind: str) -> str:
+    """What the paper found best: both constraints for encoder models, the inter-part ones alone for LLMs' vectors."""
+    return "inter" if kind == "llm" else "both"
+
+
+def new_head(args: DisentanglerArguments, hidden_size: int) -> DisentanglerHead:
+    """An untrained split, or the one that `base_model` was published with.
+
+    Raises:
+        ValueError: when that has no bias where one is asked for, or the other way round.
+    """
+    head = DisentanglerHead(DisentanglerConfig(**args.head_settings(), hidden_size=hidden_size))
+    if args.init == "share":
+        head.init_share()
+    if args.init == "published":
+        hub_kwargs = {"revision": args.base_revision} if args.base_revision else {}
+        earlier = DisentanglerModel.from_pretrained(args.base_model, **hub_kwargs)
+        wanted = earlier.config.head_dict() | args.head_settings()
+        if earlier.config.head_dict() != wanted:
+            raise ValueError(f"{args.base_model} was published with other settings: {earlier.config.head_dict()}.")
+        head.load_state_dict(earlier.head.state_dict())
+    return head
+
+
+def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: SplitData) -> FittedSplit:
+    """Train the split with early stopping.
+
+    Raises:
+        ValueError: for settings that early stopping cannot work with, too few pairs, or objective "none".
+    """
+    if not training_args.load_best_model_at_end:
+        raise ValueError("early stopping needs load_best_model_at_end with evaluation and checkpoints every epoch.")
+    objective = default_objective(data.kind) if args.objective == "auto" else args.objective
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective={objective!r} trains nothing; choose one of {', '.join(OBJECTIVES)}.")
+    set_seed(training_args.seed)
+    head = new_head(args, data.hidden_size)
+    used, held = zip(*_division(args, data))
+    pairs = _sides(data, held, args.geometry_pairs)
+    place = {"dataset": "validation", "split": "validation"}
+    trainer = SplitTrainer(
+        SplitObjective(head, objective, args.both_sides),
+        trainer_arguments(training_args),
+        train_dataset=PairRows(data.train, used),
+        eval_dataset=PairRows(data.train, held),
+        evaluators=[lambda model: geometry_results([_meaning(model.head, sides) for sides in pairs], **place)],
+        callbacks=[EarlyStoppingCallback(args.patience)],
+    )
+    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    start = [row.value for row in geometry_results(pairs, **place)]
+    logged = [entry for entry in trainer.state.log_history if "eval_validation_alignment" in entry]
+    epochs = [(row["epoch"], row["eval_validation_alignment"], row["eval_validation_uniformity"]) for row in logged]
+    losses = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
+    best = min(losses, key=lambda entry: entry["eval_loss"])
+    about = {"epochs": losses[-1]["epoch"], "best_epoch": best["epoch"], "validation_loss": best["eval_loss"]}
+    return FittedSplit(head.eval().to("cpu"), objective, about, [(0.0, *start), *epochs])
+
+
+@torch.inference_mode()
+def split_vectors(head: DisentanglerHead, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(N, D) vectors e, their meaning parts and their language parts."""
+    blocks = torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536)
+    pooled = torch.cat([head.prepare(block) for block in blocks])
+    meaning = torch.cat([head(block) for block in pooled.split(65536)])
+    return pooled.numpy(), meaning.numpy(), (pooled - meaning).numpy()
+
+
+def _division(args: DisentanglerArguments, data: SplitData) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Training and validation rows of each language pair, the same for every seed: runs compare on the same rows."""
+    rng = np.random.default_rng(0)
+    return [divide(len(source), args.validation_share, rng) for source, _ in data.train]
+
+
+def _sides(data: SplitData, rows: Sequence[np.ndarray], limit: int) -> list[list[np.ndarray]]:
+    """The vectors of a sample of the rows, at most `limit` of each language pair."""
+    chosen = [np.sort(np.random.default_rng(0).permutation(part)[:limit]) for part in rows]
+    return [[np.asarray(side[part], np.float32) for side in sides] for sides, part in zip(data.train, chosen)]
+
+
+@torch.inference_mode()
+def _meaning(head: DisentanglerHead, sides: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Meaning parts, on the device where the head is."""
+    features = [torch.from_numpy(side).to(head.linear.weight.device) for side in sides]
+    return [head(head.prepare(side)).cpu().numpy() for side in features]

@@ -1,0 +1,234 @@
+"""Masked and translation language modelling from scratch: text, tokenizer, examples and the network.
+
+Translation language modelling (TLM; Lample and Conneau 2019) joins a sentence and its translations, each with positions
+counted from its own start, so that a masked word can be read off the other language.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, chain, islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import BertConfig, BertForMaskedLM, DataCollatorForLanguageModeling
+
+from hfxling.data.parallel import load_parallel
+from hfxling.data.readers import read_lines
+from hfxling.data.sample import LANGUAGES, sample_texts
+
+TOKENIZERS = ("unigram", "bpe")
+TOKENIZER_TEXTS = 1_000_000  # sentences the tokenizer is trained on at most
+SPECIAL_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+ZERO_WIDTH = Regex("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")  # joiners stay: they spell
+# No word boundary is marked before letters of these scripts: their words mostly stand without one.
+UNSPACED = Regex(r"▁(?=[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])")
+
+
+Row = tuple[str, ...]  # a sentence alone, or with its translations
+
+
+@dataclass
+class PretrainArguments:
+    """Which text is read, the tokenizer, and the encoder's size."""
+
+    texts: list[str] = field(default_factory=list, metadata={"help": "files of one sentence a line, or sample"})
+    parallel: list[str] = field(default_factory=list, metadata={"help": "tables of pairs: FILE, or zh-vi:FILE"})
+    languages: list[str] = field(default_factory=lambda: list(LANGUAGES), metadata={"help": "of the sample"})
+    generated: int | None = field(default=None, metadata={"help": "generated sentences of the sample"})
+    heldout: float = field(default=0.01, metadata={"help": "share of the text that is kept out, for the loss"})
+    tlm_share: float | None = field(default=None, metadata={"help": "share of TLM examples; 0.5 if there are pairs"})
+    tlm_languages: int = field(default=2, metadata={"help": "languages joined in one example (XLM: 2)"})
+    mask_probability: float = field(default=0.15, metadata={"help": "share of the tokens to predict (BERT: 0.15)"})
+    tokenizer: str = field(default="unigram", metadata={"help": " or ".join(TOKENIZERS)})
+    vocab_size: int = field(default=16_000, metadata={"help": "pieces, special tokens included"})
+    lowercase: bool = field(default=False, metadata={"help": "lower-case all text"})
+    hidden_size: int = field(default=256, metadata={"help": "width of the encoder"})
+    layers: int = field(default=6, metadata={"help": "depth of the encoder"})
+    heads: int = field(default=4, metadata={"help": "attention heads; they divide hidden_size"})
+    intermediate_size: int = field(default=1024, metadata={"help": "width of the feed-forward blocks"})
+    dropout: float = field(default=0.1, metadata={"help": "of hidden states and attention (BERT: 0.1)"})
+    max_length: int = field(default=128, metadata={"help": "tokens of an example, special tokens included"})
+
+    def __post_init__(self):
+        if not self.texts and not self.parallel:
+            raise ValueError("give --texts FILES (one sentence a line) or sample, or --parallel FILES.")
+        if self.tokenizer not in TOKENIZERS:
+            raise ValueError(f"tokenizer={self.tokenizer!r} is not one of {', '.join(TOKENIZERS)}.")
+        if self.tlm_share is not None and not 0 <= self.tlm_share <= 1:
+            raise ValueError(f"tlm_share={self.tlm_share}: give 0 (no translations) to 1 (nothing else).")
+        for name, upper in (("mask_probability", 1), ("heldout", 0.5)):
+            if not 0 < getattr(self, name) < upper:
+                raise ValueError(f"{name}={getattr(self, name)}: give a share above 0 and below {upper}.")
+        for name in ("layers", "heads", "intermediate_size", "hidden_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: give 1 or more.")
+        if self.hidden_size % self.heads:
+            raise ValueError(f"hidden_size={self.hidden_size}: give a multiple of heads={self.heads}.")
+        if not 2 <= self.tlm_languages <= self.max_length // 4:
+            raise ValueError(f"tlm_languages={self.tlm_languages}: give 2 to {self.max_length // 4}, max_length / 4.")
+
+    def bert_config(self, vocab_size: int) -> BertConfig:
+        """The encoder."""
+        return BertConfig(
+            vocab_size=vocab_size,
+            hidden_size=self.hidden_size,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            intermediate_size=self.intermediate_size,
+            max_position_embeddings=self.max_length,
+            type_vocab_size=1,
+            hidden_dropout_prob=self.dropout,
+            attention_probs_dropout_prob=self.dropout,
+            # BERT's 0.02 belongs to width 768; a narrow encoder that starts so small is slow to attend to anything.
+            initializer_range=0.02 * math.sqrt(768 / self.hidden_size),
+        )
+
+
+def read_rows(args: PretrainArguments) -> list[Row]:
+    """All text, each distinct row once."""
+    rows: list[Row] = []
+    for name in args.texts:
+        if name == "sample":
+            rows += zip(*(sample_texts(lang, "train", generated=args.generated) for lang in args.languages))
+            continue
+        if not Path(name).is_file():
+            raise FileNotFoundError(f"{name}: no such text file; give files of one sentence a line, or sample.")
+        rows += (lines := [(text,) for _, line in read_lines(name) if (text := line.strip())])
+        if not lines:
+            raise ValueError(f"{name}: no text in it; give files of one sentence a line.")
+    for name in args.parallel:
+        named = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3}):(.+)", name)
+        source_lang, target_lang, path = named.groups() if named else ("und", "mul", name)  # ISO 639-2: undetermined
+        pairs = load_parallel(path, source_lang, target_lang)
+        rows += zip(pairs["source"], pairs["target"])
+    return list(dict.fromkeys(rows))
+
+
+def split_rows(rows: list[Row], share: float, seed: int) -> tuple[list[Row], list[Row]]:
+    """Training and held-out rows, both shuffled."""
+    if len(rows) < 2:
+        raise ValueError(f"{len(rows)} different sentence in all: too little text to train on and to measure.")
+    random.Random(seed).shuffle(rows)
+    count = max(1, round(share * len(rows)))
+    return rows[count:], rows[:count]
+
+
+def tlm_share(args: PretrainArguments, rows: Sequence[Row]) -> float:
+    """The share of examples that join translations, where there are any."""
+    parallel = any(len(row) > 1 for row in rows)
+    if args.tlm_share and not parallel:
+        raise ValueError(f"tlm_share={args.tlm_share} needs translations: give --parallel FILES, or --texts sample.")
+    return (0.5 if parallel else 0.0) if args.tlm_share is None else args.tlm_share
+
+
+def draw_examples(rows: Sequence[Row], share: float, size: int, seed: int) -> list[tuple[int, ...]]:
+    """One epoch: examples as indices into all sentences in a line.
+
+    `share` of the examples join up to `size` translations in random order, the others are sentences alone. Every
+    sentence and every row occurs at least once; whichever kind is too scarce for its share is drawn again.
+    """
+    rng = random.Random(seed)
+    starts = list(accumulate(map(len, rows), initial=0))
+
+    def alone() -> list[tuple[int, ...]]:
+        return list(zip(rng.sample(range(starts[-1]), starts[-1])))
+
+    def joined() -> list[tuple[int, ...]]:
+        orders = (rng.sample(range(start, start + len(row)), len(row)) for start, row in zip(starts, rows))
+        groups = (tuple(order[i : i + size]) for order in orders for i in range(0, len(order), size))
+        return [group for group in groups if len(group) > 1]
+
+    total = max(starts[-1] / (1 - share) if share < 1 else 0, len(joined()) / share if share else 0)
+    wanted = ((joined, round(total * share)), (alone, round(total * (1 - share))))
+    return [one for kind, number in wanted for one in islice(chain.from_iterable(iter(kind, None)), number)]
+
+
+class Examples(torch.utils.data.Dataset):
+    """Token ids of `draw_examples`: [CLS] sentence [SEP] translation [SEP] ..., each cut to its share of max_length."""
+
+    def __init__(self, rows: Sequence[Row], tokenizer, args: PretrainArguments, share: float, seed: int):
+        texts = [text for row in rows for text in row]
+        self.ids: list[np.ndarray] = []
+        for start in range(0, len(texts), 10_000):
+            encoded = tokenizer(texts[start : start + 10_000], add_special_tokens=False, verbose=False)["input_ids"]
+            self.ids += [np.array(ids, np.int32) for ids in encoded]
+        self.examples = draw_examples(rows, share, args.tlm_languages, seed)
+        self.max_length, self.cls, self.sep = args.max_length, tokenizer.cls_token_id, tokenizer.sep_token_id
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, index: int) -> dict[str, list[int]]:
+        sentences = self.examples[index]
+        room = (self.max_length - 1) // len(sentences) - 1
+        ids, special = [self.cls], [1]
+        for sentence in sentences:
+            pieces = self.ids[sentence][:room].tolist()
+            ids += [*pieces, self.sep]
+            special += [0] * len(pieces) + [1]
+        return {"input_ids": ids, "special_tokens_mask": special}
+
+
+class MaskingCollator(DataCollatorForLanguageModeling):
+    """Pads and masks; counts the positions of every sentence from its own start, as when it is encoded alone."""
+
+    def torch_call(self, examples):
+        """(B, S) tensors input_ids, attention_mask, position_ids and labels (-100 where nothing is predicted)."""
+        batch = dict(super().torch_call(examples))
+        unmasked = torch.where(batch["labels"] == -100, batch["input_ids"], batch["labels"])
+        index = torch.arange(unmasked.shape[1])
+        ends = torch.where(unmasked == self.tokenizer.sep_token_id, index, 0).cummax(dim=1).values
+        batch["position_ids"] = index - torch.nn.functional.pad(ends, (1, -1))
+        return batch
+
+
+def train_tokenizer(texts: list[str], args: PretrainArguments) -> Tokenizer:
+    """NFKC, no zero-width characters, single spaces; words, punctuation marks and digits apart."""
+    texts = random.Random(0).sample(texts, min(len(texts), TOKENIZER_TEXTS))
+    settings = {"vocab_size": args.vocab_size, "special_tokens": [*SPECIAL_TOKENS.values()], "show_progress": False}
+    settings["initial_alphabet"] = list("0123456789")  # they are split, so ten pieces cover every number
+    if args.tokenizer == "bpe":
+        tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL_TOKENS["unk"]))
+        trainer = trainers.BpeTrainer(min_frequency=2, max_token_length=16, **settings)
+    else:
+        tokenizer = Tokenizer(models.Unigram())
+        trainer = trainers.UnigramTrainer(unk_token=SPECIAL_TOKENS["unk"], **settings)
+    steps = [normalizers.NFKC(), normalizers.Replace(ZERO_WIDTH, ""), normalizers.Replace(Regex(r"\s+"), " ")]
+    steps += [normalizers.Strip()] + [normalizers.Lowercase()] * args.lowercase
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    cuts = [pre_tokenizers.Metaspace(), pre_tokenizers.Split(UNSPACED, "removed"), pre_tokenizers.Punctuation()]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*cuts, pre_tokenizers.Digits(individual_digits=True)])
+    tokenizer.decoder = decoders.Metaspace()
+    try:
+        tokenizer.train_from_iterator(texts, trainer)
+    except Exception as error:  # tokenizers raises no narrower class
+        raise ValueError(f"vocab_size={args.vocab_size}: {error}; raise it.") from None
+    if (size := tokenizer.get_vocab_size()) != args.vocab_size:
+        reason = "large: the text yields only" if size < args.vocab_size else "small: the characters alone are"
+        raise ValueError(f"vocab_size={args.vocab_size} is too {reason} {size} pieces; change it or the text.")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:0 [SEP]:0",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    )
+    return tokenizer
+
+
+class SparseMaskedLM(BertForMaskedLM):
+    """Scores the vocabulary only where something is predicted: the same loss for a fraction of the work."""
+
+    _keys_to_ignore_on_save = ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")  # tied
+
+    def forward(self, input_ids, attention_mask, position_ids, labels):
+        """Token ids, mask, positions and labels, all (B, S), to the mean loss in nats."""
+        states = self.bert(input_ids, attention_mask, position_ids=position_ids).last_hidden_state
+        chosen = labels != -100
+        losses = torch.nn.functional.cross_entropy(self.cls(states[chosen]), labels[chosen], reduction="sum")
+        return {"loss": losses / chosen.sum().clamp(min=1)}

@@ -1,0 +1,187 @@
+"""Training a siamese head on cached vectors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import TrainingArguments, set_seed
+
+from hfxling.evaluation.retrieval import language_mean
+from hfxling.models.configuration_siamese import SiameseConfig
+from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
+from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
+from hfxling.training.trainer import XlingTrainer
+
+from .arguments import LossSettings, SiameseArguments
+from .closed_form import CLOSED_FORMS, Affine, fit_closed_form
+from .data import PairVectors, _unit, labelled_pairs
+
+
+class HeadObjective(nn.Module):
+    """A head and its loss: what the Trainer trains."""
+
+    def __init__(self, head: SiameseHead, languages: Sequence[str], settings: LossSettings):
+        super().__init__()
+        self.head = head
+        self.source_lang, self.target_lang = languages
+        self.settings = settings
+
+    def forward(self, source: Tensor, target: Tensor, label: Tensor) -> dict[str, Tensor]:
+        """Loss of a batch.
+
+        Args:
+            source: (B, H) frozen vectors.
+            target: (B, K, H): K candidates, all the same for a parallel pair.
+            label: (B,) 0 for parallel, 1 for non-parallel.
+
+        Returns:
+            {"loss": scalar}, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
+        """
+        settings = self.settings
+        if settings.negatives in ("worst", "easiest") and target.shape[1] > 1:
+            target = self.chosen(source, target, largest=settings.negatives == "easiest")
+        x, y = self.head.project(source, self.source_lang), self.head.project(target, self.target_lang)
+        if settings.loss == "infonce":
+            forward, backward = (
+                translation_ranking_loss(a, b, settings.temperature) for a, b in ((x, y[:, 0]), (y[:, 0], x))
+            )
+            return {"loss": (forward + backward) / 2}
+        losses = contrastive_loss(self.distance(x, y), label[:, None], settings.margin).mean(1)
+        parts = {"loss_parallel": losses[label == 0], "loss_non_parallel": losses[label == 1]}
+        return {"loss": losses.mean()} | {name: part.sum() / len(losses) for name, part in parts.items()}
+
+    def distance(self, x: Tensor, y: Tensor) -> Tensor:
+        """(B, K) distances of (B, H) source outputs to their (B, K, H) candidates."""
+        if self.settings.normalize_output:
+            x, y = F.normalize(x, dim=-1), F.normalize(y, dim=-1)
+        return pair_distance(x[:, None], y, self.settings.distance)
+
+    @torch.no_grad()
+    def chosen(self, source: Tensor, target: Tensor, largest: bool) -> Tensor:
+        """Of each pool the one candidate (B, 1, H) at the largest or smallest distance, by the head without dropout.
+
+        The loss of a non-parallel pair falls with its distance, so the worst candidate is the closest one. Only the
+        chosen one is trained on, which gives the same gradient as the maximum over the pool and costs a fraction.
+        """
+        was_training = self.head.training
+        self.head.eval()
+        distance = self.distance(
+            self.head.project(source, self.source_lang), self.head.project(target, self.target_lang)
+        )
+        self.head.train(was_training)
+        best = distance.argmax(1) if largest else distance.argmin(1)
+        return target[torch.arange(len(target)), best, None]
+
+
+class PairRows(torch.utils.data.Dataset):
+    """Row numbers as a dataset; its `collate` gathers the vectors of a whole batch at once.
+
+    Args:
+        source: (N, H) vectors, or anything that gives them for an array of row numbers.
+        target: (N, H), likewise; row i is parallel to source row i.
+        texts: the N target texts: a repeated translation is never drawn as a negative.
+        settings: of the loss.
+        seed: of the drawn negatives.
+    """
+
+    def __init__(self, source, target, texts: Sequence[str], settings: LossSettings, seed: int = 0):
+        self.vectors = source, target
+        if settings.loss == "infonce":
+            rows = np.arange(len(texts))
+            self.rows = rows, rows[:, None], np.zeros(len(rows), np.int64)
+        else:
+            pool = 1 if settings.negatives == "random" else settings.pool_size
+            self.rows = labelled_pairs(texts, pool_size=pool, parallel_only=settings.parallel_only, seed=seed)
+
+    def __len__(self) -> int:
+        return len(self.rows[0])
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def collate(self, indices: list[int]) -> dict[str, Tensor]:
+        """{"source": (B, H), "target": (B, K, H), "label": (B,)}."""
+        source, target, label = (rows[indices] for rows in self.rows)
+        vectors = [torch.as_tensor(array[rows]) for array, rows in zip(self.vectors, (source, target))]
+        return {"source": vectors[0], "target": vectors[1], "label": torch.from_numpy(label)}
+
+
+def set_affine(head: SiameseHead, maps: dict[str, Affine]) -> None:
+    """Put closed-form maps into a linear head with bias; a shared head takes the first one."""
+    for key, layers in head.maps.items():
+        affine = maps.get(key) or next(iter(maps.values()))
+        with torch.no_grad():
+            layers[0].weight.copy_(torch.from_numpy(affine.weight))
+            layers[0].bias.copy_(torch.from_numpy(affine.bias))
+
+
+def new_head(args: SiameseArguments, hidden_size: int) -> SiameseHead:
+    """An untrained head as the arguments describe it."""
+    head = SiameseHead(SiameseConfig(hidden_size=hidden_size, layer=None, **args.head_settings()))
+    if args.init == "identity":
+        head.init_identity()
+    if args.init == "published":
+        hub_kwargs = {"revision": args.base_revision} if args.base_revision else {}
+        earlier = SiameseModel.from_pretrained(args.base_model, **hub_kwargs).head
+        if {k: v.shape for k, v in earlier.state_dict().items()} != {k: v.shape for k, v in head.state_dict().items()}:
+            raise ValueError(
+                f"{args.base_model} has a head of another kind ({earlier.config.head_dict()}); "
+                "give the same --head, --bias, --per_language and --centering."
+            )
+        head.load_state_dict(earlier.state_dict())
+    return head
+
+
+def fit_head(
+    args: SiameseArguments, training_args: TrainingArguments, vectors: PairVectors, target_texts: Sequence[str]
+) -> tuple[SiameseHead, dict]:
+    """Fit a head on the training vectors, in closed form or with the Trainer.
+
+    Returns:
+        The head in evaluation mode with its languages' means, and what the fit chose (shrinkage) or reached (loss).
+    """
+    set_seed(training_args.seed)
+    head = new_head(args, vectors.hidden_size)
+    if args.fit in CLOSED_FORMS:
+        source, target = (_unit(array) if args.normalize_input else np.asarray(array) for array in vectors.train)
+        of_source, of_target, chosen = fit_closed_form(args.fit, source, target, seed=training_args.seed)
+        set_affine(head, {args.source_lang: of_source, args.target_lang: of_target})
+    else:
+        settings = args.loss_settings()
+        source, target = (torch.from_numpy(np.array(array)) for array in vectors.train)
+        rows = PairRows(source, target, target_texts, settings, seed=training_args.seed)
+        trainer = XlingTrainer(
+            HeadObjective(head, args.languages, settings),
+            trainer_arguments(training_args),
+            train_dataset=rows,
+            data_collator=rows.collate,
+        )
+        reached = trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+        chosen = {"steps": reached.global_step}
+        if not training_args.resume_from_checkpoint:  # the Trainer forgets the losses from before a checkpoint
+            chosen["train_loss"] = reached.training_loss
+    head.eval().to("cpu")
+    if head.centers:
+        plain = {lang: plain_output(head, x, lang) for lang, x in zip(args.languages, vectors.train)}
+        head.set_means({lang: torch.from_numpy(language_mean(output)) for lang, output in plain.items()})
+    return head, chosen
+
+
+def trainer_arguments(training_args: TrainingArguments) -> TrainingArguments:
+    """The Trainer's arguments for training on cached vectors: it neither drops columns nor pushes checkpoints."""
+    changed = copy.copy(training_args)
+    changed.remove_unused_columns = False
+    changed.push_to_hub = False
+    return changed
+
+
+@torch.inference_mode()
+def plain_output(head: SiameseHead, vectors: np.ndarray, lang: str) -> np.ndarray:
+    """The head's raw output, before any centring."""
+    blocks = torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536)
+    return torch.cat([head.project(block, lang) for block in blocks]).numpy()

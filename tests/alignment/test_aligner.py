@@ -1,0 +1,265 @@
+"""From matrices to links, against plain loops written from the definitions, and from lines to links."""
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from hfxling.alignment.aligner import Aligner, words
+from hfxling.alignment.links import (
+    METHODS,
+    SYMMETRIZATIONS,
+    SoftAlignment,
+    argmax_links,
+    decode,
+    directed_links,
+    itermax_links,
+    symmetrize,
+)
+from hfxling.data.segment import learn_vocabularies
+from hfxling.models.configuration_aligner import AlignerConfig
+from hfxling.models.modeling_aligner import AlignerModel
+
+NEIGHBOURS = [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
+
+
+def grow_diag_final_and(forward, backward):
+    """The pseudo-code of the Moses manual, loop by loop."""
+    rows, columns = forward.shape
+    union, links = forward | backward, forward & backward
+    added = True
+    while added:
+        added = False
+        for i in range(rows):
+            for j in range(columns):
+                if links[i, j]:
+                    for down, right in NEIGHBOURS:
+                        a, b = i + down, j + right
+                        if not (0 <= a < rows and 0 <= b < columns):
+                            continue
+                        if (not links[a].any() or not links[:, b].any()) and union[a, b] and not links[a, b]:
+                            links[a, b] = added = True
+    for direction in (forward, backward):
+        for i in range(rows):
+            for j in range(columns):
+                if not links[i].any() and not links[:, j].any() and direction[i, j]:
+                    links[i, j] = True
+    return links
+
+
+def itermax(similarity, rounds=2, alpha=0.9):
+    """IterMax of one pair as SimAlign describes it, cell by cell."""
+    rows, columns = similarity.shape
+    similarity = (similarity + 1) / 2
+
+    def mutual(scores):
+        return {
+            (i, j)
+            for i in range(rows)
+            for j in range(columns)
+            if scores[i].argmax() == j and scores[:, j].argmax() == i
+        }
+
+    links = mutual(similarity)
+    if min(rows, columns) <= 2:
+        return links
+    for _ in range(rounds - 1):
+        has_source, has_target = {i for i, _ in links}, {j for _, j in links}
+        if len(has_source) == rows or len(has_target) == columns:
+            break
+        scores = similarity.copy()
+        for i in range(rows):
+            for j in range(columns):
+                scores[i, j] *= {0: 1, 1: alpha, 2: 0}[(i in has_source) + (j in has_target)]
+        links |= {(i, j) for i, j in mutual(scores) if not (i in has_source and j in has_target)}
+    return links
+
+
+def random_batch(seed: int, batch: int = 40):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 12, (batch, 2))
+    shape = (batch, *sizes.max(0))
+    real = (np.arange(shape[1]) < sizes[:, :1])[:, :, None] & (np.arange(shape[2]) < sizes[:, 1:])[:, None]
+    return rng, sizes, shape, real
+
+
+@pytest.mark.parametrize("share", [0.05, 0.15, 0.4])
+def test_grow_diag_final_and_equals_the_plain_loops(share):
+    rng, sizes, shape, real = random_batch(int(100 * share))
+    forward, backward = (real & (rng.random(shape) < share) for _ in range(2))
+    found = symmetrize(forward, backward)
+    for b, (s, t) in enumerate(sizes):
+        assert np.array_equal(found[b, :s, :t], grow_diag_final_and(forward[b, :s, :t], backward[b, :s, :t]))
+    assert not found[~real].any()
+
+
+def test_grow_diag_final_and_of_argmaxes_equals_the_plain_loops():
+    rng, sizes, shape, real = random_batch(5)
+    soft = SoftAlignment(real * rng.random(shape), real * rng.random(shape), np.zeros(shape), sizes)
+    forward, backward = directed_links(soft)
+    found = decode(soft)
+    for b in range(len(sizes)):
+        assert np.array_equal(found[b], grow_diag_final_and(forward[b], backward[b]))
+    assert (forward & backward).sum() < found.sum() < (forward | backward).sum()
+
+
+def test_simple_symmetrizations():
+    forward = np.array([[[1, 0], [1, 0]]], bool)
+    backward = np.array([[[1, 1], [0, 0]]], bool)
+    results = {method: symmetrize(forward, backward, method)[0].tolist() for method in SYMMETRIZATIONS[:2]}
+    assert results == {"intersection": [[True, False], [False, False]], "union": [[True, True], [True, False]]}
+
+
+def test_directions_and_null():
+    forward = np.array([[[0.9, 0.3], [0.1, 0.2], [0.0, 0.5]]])  # columns: where each of 2 target units looks
+    backward = np.array([[[0.8, 0.2], [0.4, 0.6], [0.5, 0.5]]])
+    soft = SoftAlignment(forward, backward, np.zeros((1, 3, 2)), np.array([[3, 2]]))
+    f, b = directed_links(soft)
+    assert np.argwhere(f[0]).tolist() == [[0, 0], [2, 1]]
+    assert np.argwhere(b[0]).tolist() == [[0, 0], [1, 1], [2, 0]]
+    f, b = directed_links(soft, null=0.5)
+    assert np.argwhere(f[0]).tolist() == [[0, 0]]
+    assert np.argwhere(b[0]).tolist() == [[0, 0], [1, 1]]
+
+
+def test_itermax_and_argmax_equal_plain_loops_whatever_the_padding():
+    rng, sizes, shape, _ = random_batch(7, batch=80)
+    similarity = rng.uniform(-1, 1, shape)  # values at padding are no values
+    found, mutual = itermax_links(similarity, sizes), argmax_links(similarity, sizes)
+    more = 0
+    for b, (s, t) in enumerate(sizes):
+        expected = itermax(similarity[b, :s, :t])
+        assert set(map(tuple, np.argwhere(found[b]).tolist())) == expected
+        assert set(map(tuple, np.argwhere(mutual[b]).tolist())) == itermax(similarity[b, :s, :t], rounds=1)
+        more += len(expected) - mutual[b].sum()
+    assert more > 20
+    third = itermax_links(similarity, sizes, rounds=3)
+    assert third.sum() > found.sum()
+    for b, (s, t) in enumerate(sizes):
+        assert set(map(tuple, np.argwhere(third[b]).tolist())) == itermax(similarity[b, :s, :t], rounds=3)
+
+
+def test_words_are_those_of_str_split():
+    line = "\u3000a  b\u00a0c\td\u200be "
+    assert [word.text for word in words(line)] == line.split()
+    assert all(line[word.start : word.end] == word.text for word in words(line))
+
+
+# From lines to links -----------------------------------------------------------------------------
+
+SOURCE = ["dog eats rice", "a cat sees the dog", "", "rice", "the cat eats a lot of rice today", "unknownword dog"]
+TARGET = ["狗吃饭", "猫看见狗", "空", "", "今天 猫 吃 很多 饭", "狗"]
+
+
+@pytest.fixture(scope="module")
+def vocabularies():
+    return learn_vocabularies({"en": SOURCE, "zh": TARGET}, segmenters={"en": "words"}, pieces=100)
+
+
+@pytest.fixture(scope="module")
+def model(vocabularies):
+    torch.manual_seed(0)
+    tables = {lang: torch.from_numpy(v.piece_ids()[0]) for lang, v in vocabularies.items()}
+    config = AlignerConfig(
+        vocab_sizes={lang: len(v) for lang, v in vocabularies.items()},
+        piece_vocab_size=len(vocabularies["zh"].piece_model),
+        pieces_per_word=max(table.shape[1] for table in tables.values()),
+        size=8,
+        dropout=0.0,
+    )
+    model = AlignerModel(config, tables).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    return model
+
+
+def aligner(model, vocabularies, **kwargs) -> Aligner:
+    return Aligner(model, vocabularies, ("en", "zh"), **kwargs)
+
+
+@pytest.mark.parametrize("units", ["words", "segments"])
+@pytest.mark.parametrize("method", METHODS)
+def test_links_do_not_depend_on_the_batch(model, vocabularies, units, method):
+    align = aligner(model, vocabularies, units=units, method=method)
+    together = list(align(SOURCE, TARGET))
+    alone = list(align(SOURCE, TARGET, batch_size=1))
+    single = [next(align([s], [t])) for s, t in zip(SOURCE, TARGET)]
+    pairs = list(align(SOURCE * 3, TARGET * 3, batch_size=4))
+    assert [row.links for row in together] == [row.links for row in alone] == [row.links for row in single]
+    assert [row.links for row in pairs] == 3 * [row.links for row in together]
+    for a, b in zip(together, single):
+        assert np.allclose(a.soft.forward, b.soft.forward, atol=1e-5)
+        assert np.allclose(a.soft.backward, b.soft.backward, atol=1e-5)
+    assert any(row.links for row in together)
+
+
+def test_empty_sides_have_no_links_and_units_slice_back(model, vocabularies):
+    for units in ("words", "segments"):
+        rows = list(aligner(model, vocabularies, units=units, method="union")(SOURCE, TARGET))
+        assert rows[2].links == rows[3].links == []
+        for row, source, target in zip(rows, SOURCE, TARGET):
+            assert [source[a:b] for _, a, b in row.source] == [span.text for span in row.source]
+            assert [target[a:b] for _, a, b in row.target] == [span.text for span in row.target]
+            assert all(i < len(row.source) and j < len(row.target) for i, j in row.links)
+
+
+class FixedModel:
+    """Attention that is given, so that what becomes of it can be told."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, target_to_source, source_to_target):
+        self.tables = [torch.tensor(x, dtype=torch.float32)[None] for x in (target_to_source, source_to_target)]
+
+    def align_states(self, source, target, languages, prior=None):
+        vectors = [torch.ones(*side["mask"].shape, 2) for side in (source, target)]
+        return SimpleNamespace(
+            target_to_source=self.tables[0],
+            source_to_target=self.tables[1],
+            source_contextual=vectors[0],
+            target_contextual=vectors[1],
+        )
+
+
+def test_segments_of_a_word_look_together_and_are_looked_at_together(vocabularies):
+    """Source "dog rice", target words 狗吃 饭 of three segments."""
+    to_source = [[1.0, 0.0], [0.4, 0.6], [0.3, 0.7]]
+    to_target = [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]
+    row = next(aligner(FixedModel(to_source, to_target), vocabularies)(["dog rice"], ["狗吃 饭"]))
+    assert np.allclose(row.soft.forward[0], [[0.7, 0.3], [0.3, 0.7]])
+    assert np.allclose(row.soft.backward[0], [[0.8, 0.2], [0.3, 0.7]])
+    assert row.links == [(0, 0), (1, 1)]
+
+
+def test_fuzzed_lines_align_without_an_error(model, vocabularies):
+    draw = random.Random(2)
+    pool = [*"dog cat rice \t\u200b\u3000\u0301狗猫饭👩\u200d👧ﷺ\ufeff'´", "ນ້ຳ", "<pad>", "\x1c"]
+    lines = [["".join(draw.choices(pool, k=draw.randrange(30))) for _ in range(400)] for _ in range(2)]
+    for row, source, target in zip(aligner(model, vocabularies)(*lines), *lines):
+        assert [span.text for span in row.source] == source.split()
+        assert [span.text for span in row.target] == target.split()
+        assert all(i < len(row.source) and j < len(row.target) for i, j in row.links)
+
+
+def test_a_very_long_sentence_is_aligned(model, vocabularies):
+    row = next(aligner(model, vocabularies)(["dog eats rice " * 150], ["狗吃饭" * 150]))
+    assert len(row.source) == 450
+    assert len(row.target) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m, v: aligner(m, v, units="letters"), "units='letters' is not one of words, segments"),
+        (lambda m, v: aligner(m, v, method="best"), "method='best' is not one of intersection"),
+        (lambda m, v: Aligner(m, v, ("en", "lo")), "language 'lo' is none of the model's: en, zh"),
+        (lambda m, v: next(aligner(m, v)(["a"], [])), "1 source and 0 target lines"),
+        (lambda m, v: symmetrize(np.zeros((1, 1, 1), bool), np.zeros((1, 1, 1), bool), "x"), "'x' is not one of"),
+        (lambda m, v: decode(None, "x"), "method='x' is not one of"),
+    ],
+)
+def test_mistakes(model, vocabularies, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(model, vocabularies)

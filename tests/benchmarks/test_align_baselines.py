@@ -1,0 +1,60 @@
+"""The baselines' benchmark: subword links become word links, and its report."""
+
+import json
+from pathlib import Path
+
+import align_baselines as baselines
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def gold(tmp_path) -> Path:
+    words = ["abc", "de", "fgh", "kl", "mnop", "b"]
+    rows = []
+    for i in range(12):
+        row = [words[(i + k) % 6] for k in range(3 + i % 3)]
+        links = " ".join(f"{k}-{len(row) - 1 - k}" for k in range(len(row)))
+        rows.append(f"{' '.join(row)}\t{' '.join(reversed(row))}\t{links}")
+    (tmp_path / "aa-bb.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_words_are_linked_when_their_subwords_are(gold):
+    """Every word is two subwords: the first one has the same vector on both sides, the second one has not."""
+    pairs = baselines.read_aligned(gold / "aa-bb.tsv")
+    rng, side = np.random.default_rng(0), iter(range(1000))
+    own: dict = {}
+
+    def encode(sentences, layer):
+        number = next(side)
+        vectors, owners = [], []
+        for words in sentences:
+            keys = [key for word in words for key in (word, (word, number))]
+            vectors.append(np.array([own.setdefault(key, rng.normal(size=64)) for key in keys]))
+            owners.append([i for i in range(len(words)) for _ in range(2)])
+        return vectors, owners
+
+    links = baselines.encoder_links(encode, pairs, 0)
+    hits = sum(len(found & pair.sure) for found, pair in zip(links, pairs))
+    assert hits == sum(len(pair.sure) for pair in pairs)
+
+
+def test_report_of_an_encoder(gold, tiny_bert, capsys):
+    argv = ["--data", gold, "--sets", "aa-bb", "--encoder", tiny_bert, "--layers", "0", "--results_dir", gold]
+    figures = baselines.main(list(map(str, argv)))
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["figures"] == figures
+    row = figures[f"{tiny_bert.name}, IterMax layer 0"]
+    assert float(row["gold aa-bb AER"].split()[0]) < 60  # the words are the same on both sides, the positions are not
+    assert (gold / "align_baselines.json").is_file()
+
+
+def test_eflomal_finds_that_the_words_are_the_same(gold):
+    pytest.importorskip("eflomal")
+    pairs = baselines.read_aligned(gold / "aa-bb.tsv")
+    links = baselines.eflomal_links(pairs)
+    assert len(links) == len(pairs)
+    hits = sum(len(found & pair.sure) for found, pair in zip(links, pairs))
+    assert hits > 0.5 * sum(len(pair.sure) for pair in pairs)

@@ -1,0 +1,190 @@
+"""The quality recipe on a tiny encoder: lines kept in order, faults, calibration, warnings, languages."""
+
+import random
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from transformers import AutoTokenizer
+
+from hfxling.arguments import run_recipe
+from hfxling.cli import quality
+from hfxling.data import faults as guard
+from hfxling.data.sample import sample_texts
+from hfxling.evaluation.calibration import Calibration
+from hfxling.hub.export import export
+from hfxling.models import SiameseConfig, SiameseModel
+
+LOADED = cache(SentenceTransformer)
+
+
+@pytest.fixture(scope="module")
+def model(tiny_bert, tmp_path_factory) -> Path:
+    transformer = Transformer(str(tiny_bert))
+    folder = tmp_path_factory.mktemp("model")
+    SentenceTransformer(modules=[transformer, Pooling(transformer.get_embedding_dimension())]).save(str(folder))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """Each model is loaded once, and guards of these short files know only what holds for any file."""
+    monkeypatch.setattr(quality, "SentenceTransformer", LOADED)
+    monkeypatch.setattr(guard, "LANGUAGES", ())
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return list(zip(*(sample_texts(lang, "train", generated=0)[:60] for lang in ("en", "id"))))
+
+
+@pytest.fixture
+def table(tmp_path, pairs) -> Path:
+    return write(tmp_path / "pairs.tsv", pairs)
+
+
+def write(path: Path, rows) -> Path:
+    path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def run(model, *data, **options) -> list[list[str]]:
+    given = {"model": model, "source_lang": "en", "target_lang": "id"} | options
+    words = ["--data", *map(str, data)]
+    for key, value in given.items():
+        words += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
+    output = quality.main(words)
+    return [line.split("\t") for line in output.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+
+
+def test_scores_are_cosines_in_the_order_of_the_lines(model, table, pairs, monkeypatch):
+    monkeypatch.setattr(quality, "BLOCK", 7)
+    written = run(model, table)
+    encoder = SentenceTransformer(str(model))
+    source, target = (encoder.encode([pair[side] for pair in pairs], normalize_embeddings=True) for side in (0, 1))
+    np.testing.assert_allclose([float(score) for score, _ in written], (source * target).sum(1), atol=2e-5)
+    assert [flags for _, flags in written] == [""] * len(pairs)
+
+
+def test_planted_errors_get_their_flags(model, tmp_path, pairs, capsys):
+    rows = [*pairs, (pairs[0][0], pairs[0][0]), (pairs[1][0], pairs[1][1] + " " + pairs[1][1])]
+    written = run(model, write(tmp_path / "pairs.tsv", rows))
+    assert "copy" in written[-2][1].split(",")
+    assert "repeated" in written[-1][1].split(",")
+    assert f"{len(rows)} pairs" in capsys.readouterr().out
+
+
+def test_header_where_the_input_has_one(model, tmp_path, pairs):
+    written = run(model, write(tmp_path / "pairs.tsv", [("target", "source"), *((t, s) for s, t in pairs)]))
+    assert written[0] == ["score", "flags"]
+    assert len(written) == len(pairs) + 1
+
+
+def test_two_aligned_files(model, tmp_path, table, pairs):
+    sides = [write(tmp_path / f"text.{i}", [(pair[i],) for pair in pairs]) for i in (0, 1)]
+    assert run(model, *sides) == run(model, table)
+
+
+@pytest.mark.parametrize("fault", ["\tx", "x\t", "", "x", "a\tb\tc"])
+def test_faulty_lines(model, tmp_path, pairs, capsys, fault):
+    path = write(tmp_path / "pairs.tsv", [*pairs[:3], (fault,), *pairs[3:]])
+    with pytest.raises(ValueError, match=r"pairs\.tsv, line 4: "):
+        run(model, path)
+    assert [file.name for file in tmp_path.iterdir()] == ["pairs.tsv"]
+    written = run(model, path, skip_bad=True)
+    assert len(written) == len(pairs) + 1
+    assert written[3] == ["", "empty"]
+    assert all(score for score, _ in written[:3] + written[4:])
+
+
+def scored(model, table, pairs):
+    """Human scores that follow the cosines, with a gap in every fifth line."""
+    rng = random.Random(0)
+    cosines = [float(score) for score, _ in run(model, table)]
+    return [
+        (*pair, "" if i % 5 == 0 else f"{100 * cosine - 5 + rng.gauss(0, 0.1):.3f}")
+        for i, (pair, cosine) in enumerate(zip(pairs, cosines))
+    ]
+
+
+def test_calibration_from_a_column_with_gaps(model, tmp_path, table, pairs, capsys):
+    gold = write(tmp_path / "gold.tsv", [("source", "target", "da"), *scored(model, table, pairs)])
+    written = run(model, gold, human="da", output=tmp_path / "out.tsv")
+    assert written[0] == ["score", "flags", "calibrated"]
+    for score, _, calibrated in written[1:]:
+        assert float(calibrated) == pytest.approx(100 * float(score) - 5, abs=1)
+    assert "linear calibration on 48 pairs, errors by cross-validation" in capsys.readouterr().out
+    assert Calibration.load(tmp_path / "out.calibration.json").pairs == 48
+
+
+def test_calibration_from_another_file_and_from_an_earlier_run(model, tmp_path, table, pairs, capsys):
+    gold = write(tmp_path / "gold.tsv", [("source", "target", "da"), *scored(model, table, pairs)])
+    first = run(model, table, human="da", calibrate=gold, output=tmp_path / "out.tsv")
+    assert len(first) == len(pairs)
+    again = run(model, table, calibration=tmp_path / "out.calibration.json")
+    assert again == first
+    assert "was fitted for" not in capsys.readouterr().err
+    run(model, table, calibration=tmp_path / "out.calibration.json", source_lang="ms")
+    assert "'source_lang': 'en'" in capsys.readouterr().err
+
+
+def test_calibrated_scores_stay_empty_where_there_is_none(model, tmp_path, table, pairs):
+    rows = [*scored(model, table, pairs), ("", "x", "")]
+    gold = write(tmp_path / "gold.tsv", [("source", "target", "da"), *rows])
+    assert run(model, gold, human="da", skip_bad=True)[-1] == ["", "empty", ""]
+
+
+def test_a_language_the_encoder_lacks_is_warned_of(model, tmp_path, capsys):
+    rows = zip(*(sample_texts(lang, "train", generated=0)[:60] for lang in ("en", "lo")))
+    run(model, write(tmp_path / "pairs.tsv", rows), target_lang="lo")
+    said = capsys.readouterr().err
+    assert "warning: 'lo' is badly covered by tokenizer" in said
+    assert "'en' is badly covered" not in said
+
+
+def test_swapped_languages_are_pointed_out(model, table, capsys):
+    run(model, table, source_lang="id", target_lang="th")
+    assert "warning: most targets are not in 'th'; check --source_lang" in capsys.readouterr().err
+
+
+def test_each_language_takes_its_own_map(tiny_bert, tmp_path, table, pairs):
+    head = {"hidden_size": 16, "per_language": True, "languages": ["en", "id"]}
+    assert SiameseConfig(**head).needs_language
+    siamese = SiameseModel.from_encoder(str(tiny_bert), layer=2, identity=False, **head)
+    export(siamese, AutoTokenizer.from_pretrained(tiny_bert), tmp_path / "model", max_length=32)
+    encoder = SentenceTransformer(str(tmp_path / "model"))
+    source = encoder.encode([pairs[0][0]], task="en", normalize_embeddings=True)
+    target = encoder.encode([pairs[0][1]], task="id", normalize_embeddings=True)
+    written = run(tmp_path / "model", table)
+    assert float(written[0][0]) == pytest.approx(float((source @ target.T).item()), abs=2e-5)
+    with pytest.raises(ValueError, match=r"language 'ms': model .* embeds en, id"):
+        run(tmp_path / "model", table, target_lang="ms")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target_lang": "en"}, "source_lang and target_lang are both 'en'"),
+        ({"calibrate": "x.tsv"}, "--calibrate FILE needs --human COLUMN"),
+        ({"calibration": "x.json"}, "x.json: no such calibration"),
+        ({"calibration": "x.json", "human": "da"}, "leave out --human"),
+        ({"human": "da"}, "no column 'da' among"),
+        ({"human": "2"}, "3 are needed"),
+        ({"source_column": "0"}, "give both --source_column and --target_column"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"data": "none.tsv"}, "none.tsv does not exist"),
+        ({"data": "opus-100"}, "opus-100 is not a file"),
+        ({"model": "no/such folder"}, "model no/such folder: not a folder or Hub id that loads"),
+    ],
+)
+def test_errors_are_one_line(model, table, capsys, options, message):
+    with pytest.raises(SystemExit) as stop:
+        run_recipe(lambda: run(options.pop("model", model), options.pop("data", table), **options))
+    assert stop.value.code == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith("error: ")
+    assert message in said
+    assert [file.name for file in table.parent.iterdir()] == ["pairs.tsv"]

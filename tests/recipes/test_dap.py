@@ -1,0 +1,149 @@
+"""The DAP recipe and its studies, from text to the published folder."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from sentence_transformers import SentenceTransformer
+from tiny_models import save_tiny
+
+from hfxling.arguments import run_recipe
+from hfxling.evaluation.results import read_results
+from hfxling.models import DapModel
+from hfxling.training import dap as training
+from recipes import dap, study
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory) -> Path:
+    return save_tiny("bert", tmp_path_factory.mktemp("encoder"))
+
+
+def options(encoder, folder, **more) -> dict:
+    given = {"base_model": str(encoder), "languages": ["zh", "vi"], "train_data": ["sample"], "test_data": ["sample"]}
+    given |= {"max_steps": 3, "per_device_train_batch_size": 8, "use_cpu": True, "disable_tqdm": True}
+    given |= {"output_dir": str(folder / "out"), "cache_dir": str(folder / "lengths"), "save_strategy": "no"}
+    return given | more
+
+
+def words(given: dict) -> list[str]:
+    return [
+        word
+        for key, value in given.items()
+        for word in (f"--{key}", *map(str, value if isinstance(value, list) else [value]))
+    ]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"objective": "tr+rtl+tlm", "rtl_direction": "both", "max_length": 20, "chunk_size": 2},
+        {"lora": 2, "learning_rate": 0.01},
+        {"streaming": True, "shortlist": False, "objective": "tr"},
+        {"row_updates": True, "chunk_size": 4},
+    ],
+    ids=["paper", "everything", "lora", "streaming", "row updates"],
+)
+def test_from_text_to_the_published_folder(encoder, tmp_path, more, capsys):
+    results = dap.main(words(options(encoder, tmp_path, **more)))
+    folder = tmp_path / "out" / "model"
+    written = read_results(folder / "results.json")
+    assert [row.value for row in written] == pytest.approx([row.value for row in results], abs=1e-5)
+    assert {(row.dataset, row.direction) for row in results} == {
+        ("sample", direction) for direction in ("zh->en", "en->zh", "vi->en", "en->vi")
+    }
+    assert [row.settings["stage"] for row in results] == ["before"] * 4 + ["after"] * 4
+    assert all("paired" in row.settings for row in results[4:])
+    door = SentenceTransformer(str(folder), device="cpu").encode(["你好", "xin chào"])
+    model = DapModel.from_pretrained(folder)
+    assert not any("lora" in name for name, _ in model.named_parameters())
+    before = DapModel.from_pretrained(encoder)
+    moved = [not torch.equal(a, b) for a, b in zip(model.parameters(), before.parameters())]
+    assert any(moved)
+    assert door.shape == (2, model.config.hidden_size)
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "Dual-Alignment" in card
+    assert "sample, zh" in card
+    assert "after" in capsys.readouterr().out
+
+
+def test_row_updates_leave_words_alone_that_no_batch_has(encoder, tmp_path):
+    dap.main(words(options(encoder, tmp_path, row_updates=True, weight_decay=0.1, max_steps=1)))
+    pair = [DapModel.from_pretrained(path).encoder for path in (encoder, tmp_path / "out" / "model")]
+    before, after = (model.get_input_embeddings().weight for model in pair)
+    changed = (before != after).any(1).float().mean()
+    assert 0 < changed < 0.9
+    assert not torch.equal(pair[0].encoder.layer[0].output.dense.weight, pair[1].encoder.layer[0].output.dense.weight)
+
+
+def test_training_goes_on_from_a_published_folder(encoder, tmp_path):
+    dap.main(words(options(encoder, tmp_path, max_steps=1)))
+    again = options(tmp_path / "out" / "model", tmp_path / "second", max_steps=1)
+    results = dap.main(words(again))
+    assert results[0].model == "model"
+    assert (tmp_path / "second" / "out" / "model" / "model.safetensors").exists()
+
+
+def test_a_study_writes_every_run_once_and_one_table(encoder, tmp_path, capsys, monkeypatch):
+    given = {key: value for key, value in options(encoder, tmp_path).items() if key != "output_dir"}
+    rows = [
+        {"label": "TR", "set": {"objective": "tr"}, "paper": [90.1]},
+        {"label": "DAP", "set": {"objective": "tr+rtl", "max_steps": 2}},
+    ]
+    entry = {"name": "tiny", "title": "Tiny", "method": "dap", "rows": rows, "seeds": [0, 1], "paper_columns": ["avg"]}
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump({"study": entry} | given), encoding="utf-8")
+    study.main(["--config", str(path), "--results_dir", str(tmp_path)])
+    results = read_results(tmp_path / "tiny.json")
+    before = [row for row in results if row.settings["stage"] == "before"]
+    assert len(before) == 4
+    assert len(results) == 4 + 2 * 2 * 4
+    assert {(r.settings["row"], r.seed, r.settings["steps"]) for r in results[4:]} == {
+        ("TR", 0, 3),
+        ("TR", 1, 3),
+        ("DAP", 0, 2),
+        ("DAP", 1, 2),
+    }
+    first = (tmp_path / "tiny.json").read_text(encoding="utf-8")
+    ran = []
+    monkeypatch.setattr(training, "run", lambda *args: ran.append(args) or pytest.fail("this run was done before"))
+    study.main(["--config", str(path), "--results_dir", str(tmp_path)])  # nothing is left to run
+    assert (tmp_path / "tiny.json").read_text(encoding="utf-8") == first
+    entry["rows"].append({"label": "new", "set": {"objective": "tr", "max_steps": 1}})
+    monkeypatch.undo()
+    path.write_text(yaml.safe_dump({"study": entry} | given), encoding="utf-8")
+    study.main(["--config", str(path), "--results_dir", str(tmp_path)])
+    grown = read_results(tmp_path / "tiny.json")
+    assert [row for row in grown if row.settings.get("row") != "new"] == results
+    assert {row.seed for row in grown if row.settings.get("row") == "new"} == {0, 1}
+    lines = capsys.readouterr().out.rstrip("\n").split("\n")
+    assert any(line.startswith("| TR ") and "90.1" in line.split("|")[-2] for line in lines)
+    assert list(json.loads(lines[-1])["figures"]) == ["no training", "TR", "DAP", "new"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"objectiv": "tr"}, "unknown key 'objectiv' .* is 'objective'"),
+        ({"objective": "rtl"}, "objective='rtl' is not one of tr, tr\\+rtl"),
+        ({"chunk_size": 0}, "chunk_size=0"),
+        ({"chunk_size": 3, "rtl_direction": "both"}, "must be even"),
+        ({"lora": -1}, "lora=-1"),
+        ({"streaming": True}, "--shortlist false when streaming"),
+        ({"streaming": True, "shortlist": False, "max_steps": -1}, "give --max_steps"),
+        ({"objective": "tr+tlm"}, "TLM joins both sides, and the encoder has 40 positions"),
+        ({"languages": ["xx"]}, "xx"),
+        ({"test_data": ["nowhere/{lang}.tsv"]}, "nowhere"),
+    ],
+)
+def test_mistakes_are_one_line(encoder, tmp_path, more, message, capfd):
+    with pytest.raises(SystemExit):
+        run_recipe(lambda: dap.main(words(options(encoder, tmp_path, **more))))
+    error = capfd.readouterr().err.rstrip("\n").split("\n")[-1]
+    assert error.startswith("error: ")
+    assert re.search(message, error), error
+    assert not (tmp_path / "out" / "model").exists()

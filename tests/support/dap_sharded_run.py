@@ -1,0 +1,51 @@
+"""A step of DAP with weights in pieces over two processes (FSDP) against a whole one; run by test_dap.py (torchrun)."""
+
+import torch
+import torch.distributed as dist
+from tiny_models import tiny_encoder, tiny_tokenizer
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from hfxling.models import DapConfig, DapForPreTraining
+from hfxling.training.dap.distributed import gather_rows
+
+SOURCE = ["我爱吃苹果", "你好", "今天下雨", "他在"]
+TARGET = ["i eat apples", "hello, you", "rain", "he is in"]
+
+
+def build() -> DapForPreTraining:
+    encoder = tiny_encoder("bert")
+    torch.manual_seed(0)
+    config = DapConfig(encoder_config=encoder.config, mask_token_id=4, special_token_ids=[0, 1, 2, 3, 4])
+    model = DapForPreTraining(config, encoder)
+    model.rtl.copy_encoder(encoder, 4)
+    return model.eval()  # no dropout
+
+
+def batch(texts: list[str]) -> dict:
+    encoded = tiny_tokenizer()(texts, padding=True, return_tensors="pt")
+    return {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    whole, sharded = build(), build()
+    mesh = init_device_mesh("cpu", (2,))
+    for layer in sharded.dap.encoder.encoder.layer:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(sharded, mesh=mesh)
+    whole(batch(SOURCE), batch(TARGET)).loss.backward()
+    with torch.no_grad():
+        assert sharded(batch(SOURCE), batch(TARGET), embed_only=True).source.shape == (4, 16)
+    sharded(batch(SOURCE[rank::2]), batch(TARGET[rank::2]), gather=gather_rows).loss.backward()
+    pieces = dict(sharded.named_parameters())
+    for name, parameter in whole.named_parameters():
+        if parameter.grad is not None:
+            assert torch.allclose(parameter.grad, pieces[name].grad.full_tensor(), atol=1e-5), name
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""A frozen encoder gives the same vectors as running each text plainly, in one sorted, truncated, cut pass."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import HIDDEN, save_tiny
+from transformers import AutoTokenizer
+
+from hfxling.encoding import FrozenEncoder
+from hfxling.models.encoder import hidden_states, load_encoder
+from hfxling.models.pooling import pool
+
+FAMILIES = ("bert", "xlm-roberta", "distilbert", "xlm", "mt5")
+VIEWS = [(0, "mean"), (2, "mean"), (None, "mean"), ("all", "mean"), (2, "cls"), (None, "last")]
+TEXTS = ["bạn ăn táo", "我爱吃苹果", "", "hello, world. 42", "a", "今天下雨", "the same length", "one more sentence"]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def folder(request, tmp_path_factory):
+    return str(save_tiny(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+@torch.inference_mode()
+def plain_vectors(folder, texts, views):
+    """(N, views, H): every text alone through the whole encoder."""
+    model, tokenizer = load_encoder(folder), AutoTokenizer.from_pretrained(folder)
+    rows = []
+    for text in texts:
+        inputs = {
+            key: value
+            for key, value in tokenizer(text, return_tensors="pt").items()
+            if key in ("input_ids", "attention_mask")
+        }
+        states = hidden_states(model, inputs)
+        read = {"all": sum(states[1:]) / (len(states) - 1), None: states[-1], 0: states[0], 2: states[2]}
+        rows.append(torch.cat([pool(read[layer], inputs["attention_mask"], mode) for layer, mode in views]))
+    return torch.stack(rows).numpy()
+
+
+def batch_shapes(encoder):
+    """The (B, S) of every pass from now on."""
+    shapes = []
+    encoder.model.register_forward_pre_hook(
+        lambda _module, _args, inputs: shapes.append(tuple(inputs["input_ids"].shape)), with_kwargs=True
+    )
+    return shapes
+
+
+def test_all_views_of_one_pass_equal_the_plain_ones(folder):
+    encoder = FrozenEncoder(folder, VIEWS)
+    shapes = batch_shapes(encoder)
+    found = encoder(TEXTS)
+    assert found.dtype == np.float32
+    assert sum(count for count, _ in shapes) == len(TEXTS)
+    np.testing.assert_allclose(found, plain_vectors(folder, TEXTS, VIEWS), atol=2e-6)
+
+
+def test_layers_above_the_deepest_view_are_not_built(folder):
+    def size(views):
+        return sum(weight.numel() for weight in FrozenEncoder(folder, views).model.parameters())
+
+    one, two, whole = size([(1, "cls")]), size([(1, "cls"), (2, "mean")]), size([(2, "cls"), ("all", "mean")])
+    assert one < two < whole
+    assert whole - two == two - one  # a block
+    assert size([(0, "mean")]) <= one - (two - one)
+
+
+def test_texts_past_the_positions_are_cut(folder):
+    encoder = FrozenEncoder(folder, [(2, "mean")])
+    long = "abcdefghij" * 30
+    assert encoder.max_length == 32  # the tokenizer's
+    np.testing.assert_allclose(encoder([long]), plain_vectors(folder, [long[:30]], [(2, "mean")]), atol=2e-6)
+
+
+def test_bfloat16_is_close_and_comes_out_as_float32(folder):
+    exact = FrozenEncoder(folder, VIEWS)(TEXTS)
+    rough = FrozenEncoder(folder, VIEWS, dtype="bfloat16")(TEXTS)
+    assert rough.dtype == np.float32
+    assert not np.array_equal(rough, exact)
+    cosine = (rough * exact).sum(-1) / np.linalg.norm(rough, axis=-1) / np.linalg.norm(exact, axis=-1)
+    assert cosine.min() > 0.999
+
+
+@pytest.mark.parametrize("tokens", [1, 20, 64, None])
+def test_batches_are_sorted_and_bounded_and_rows_keep_their_order(tiny_bert, tokens):
+    encoder = FrozenEncoder(str(tiny_bert), [(2, "mean")], tokens_per_batch=tokens)
+    shapes = batch_shapes(encoder)
+    texts = [text * times for times in (1, 3, 2) for text in ("ab", "c", "", "defg")]
+    found = encoder(texts)
+    np.testing.assert_allclose(found, plain_vectors(str(tiny_bert), texts, [(2, "mean")]), atol=2e-6)
+    assert all(count == 1 or count * width <= encoder.tokens_per_batch for count, width in shapes)
+    assert [width for _, width in shapes] == sorted(width for _, width in shapes)
+    assert len(shapes) == {1: 12, 20: 5, 64: 2, None: 1}[tokens]
+
+
+def test_equally_long_texts_hold_no_padding(tiny_bert):
+    encoder = FrozenEncoder(str(tiny_bert), [(2, "mean")], tokens_per_batch=12)
+    shapes = batch_shapes(encoder)
+    encoder(["abcd", "a", "efgh", "b", "c"])
+    assert sorted(shapes) == [(2, 6), (3, 3)]
+
+
+def test_no_texts(tiny_bert):
+    assert FrozenEncoder(str(tiny_bert), [(2, "mean"), (1, "cls")])([]).shape == (0, 2, HIDDEN)
+
+
+def set_tokenizer_limit(folder, limit):
+    path = folder / "tokenizer_config.json"
+    config = {key: value for key, value in json.loads(path.read_text()).items() if key != "model_max_length"}
+    path.write_text(json.dumps(config | ({"model_max_length": limit} if limit else {})))
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"), [("bert", 40), ("xlm-roberta", 39), ("distilbert", 40), ("xlm", 40), ("mt5", 1024)]
+)
+def test_a_tokenizer_without_a_limit_leaves_the_encoders_own(kind, limit, tmp_path):
+    set_tokenizer_limit(save_tiny(kind, tmp_path), None)
+    encoder = FrozenEncoder(str(tmp_path), [(1, "mean")])
+    assert encoder.max_length == limit
+    shapes = batch_shapes(encoder)
+    assert np.isfinite(encoder(["x" * 1500])).all()
+    assert shapes == [(1, limit)]
+
+
+def test_max_length_cuts_further(tiny_bert):
+    short = FrozenEncoder(str(tiny_bert), [(2, "mean")], max_length=5)
+    assert short.max_length == 5
+    np.testing.assert_allclose(short(["abcdef"]), plain_vectors(str(tiny_bert), ["abc"], [(2, "mean")]), atol=2e-6)
+    assert FrozenEncoder(str(tiny_bert), [(2, "mean")], max_length=99).max_length == 32
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"views": [(4, "mean")]}, r"layer=4 is outside hidden_states 0\.\.3"),
+        ({"views": [(-1, "mean")]}, r"layer=-1 is outside hidden_states 0\.\.3"),
+        ({"views": [("all", "mean"), (4, "mean")]}, r"layer=4 is none of hidden_states 0\.\.3"),
+        ({"views": [(1, "mean"), (-1, "mean")]}, "layer=-1 is none of hidden_states"),
+        ({"views": [("seven", "mean")]}, "layer='seven' is none of hidden_states"),
+        ({"dtype": "bf16"}, "dtype='bf16' is not one of float32, bfloat16"),
+        ({"max_length": 2}, "max_length=2: 2 of them are special tokens"),
+        ({"max_length": -3}, "max_length=-3"),
+    ],
+)
+def test_settings_that_are_refused(tiny_bert, settings, message):
+    with pytest.raises(ValueError, match=message):
+        FrozenEncoder(str(tiny_bert), **{"views": [(2, "mean")]} | settings)
+
+
+def test_features_are_cached_until_something_changes(tmp_path):
+    model, cache = save_tiny("bert", tmp_path / "model"), tmp_path / "cache"
+
+    def passes(views=((2, "mean"),), **settings):
+        """How often the encoder runs for the texts."""
+        encoder = FrozenEncoder(str(model), views, **settings)
+        shapes = batch_shapes(encoder)
+        found = encoder.features(TEXTS, cache)
+        assert found.shape == (len(TEXTS), len(views), HIDDEN)
+        ran = len(shapes)
+        np.testing.assert_allclose(found, encoder(TEXTS), atol=1e-6)
+        return ran
+
+    assert passes() == 1
+    assert passes() == 0
+    assert passes(tokens_per_batch=64) == 0  # changes no vector
+    assert passes([(1, "mean")]) == 1
+    assert passes([(2, "cls")]) == 1
+    assert passes([(2, "mean"), (1, "mean")]) == 1
+    assert passes(dtype="bfloat16") == 1
+    assert passes(max_length=6) == 1
+    save_tiny("bert", model, layers=2)  # other weights under the same name
+    assert passes() == 1
+    set_tokenizer_limit(model, 7)
+    assert passes() == 1
+    assert passes() == 0

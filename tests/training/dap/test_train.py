@@ -1,0 +1,148 @@
+"""DAP training: gradient caching, two processes, a kill in mid-epoch, and the steps around it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_models import save_tiny, tiny_tokenizer
+from transformers import TrainingArguments
+
+from hfxling.models import DapForPreTraining
+from hfxling.training.dap.arguments import TRAINING_DEFAULTS
+from hfxling.training.dap.train import DapTrainer, RandomState, split_batch
+
+ROOT = Path(__file__).resolve().parents[3]
+RUN = ROOT / "tests" / "support" / "dap_tiny_run.py"
+ACCELERATE = ROOT / "recipes" / "accelerate_configs"
+SOURCE = ["我爱吃苹果", "你好", "今天下雨", "他在", "我不吃"]
+TARGET = ["i eat apples", "hello, you", "rain", "he is in", "i do not eat"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory) -> Path:
+    return save_tiny("bert", tmp_path_factory.mktemp("encoder"))
+
+
+def run(*words, processes: int = 0, script: Path = RUN) -> subprocess.CompletedProcess:
+    launcher = [sys.executable]
+    if processes:
+        launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [*launcher, str(script), *map(str, words)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=120,
+    )
+
+
+def build(encoder, dropout=0.0, **fields) -> DapForPreTraining:
+    torch.manual_seed(0)
+    fields = {"mask_token_id": 4, "special_token_ids": [0, 1, 2, 3, 4]} | fields
+    model = DapForPreTraining.from_encoder(str(encoder), **fields)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = dropout
+    for layer in model.rtl.layers if model.rtl is not None else []:
+        layer.dropout = dropout
+    return model
+
+
+def batch() -> dict:
+    tokenizer = tiny_tokenizer()
+    sides = {}
+    for name, texts in (("source", SOURCE), ("target", TARGET)):
+        encoded = tokenizer(texts, padding=True, return_tensors="pt")
+        sides[name] = {"input_ids": encoded["input_ids"], "attention_mask": encoded["attention_mask"]}
+    return sides
+
+
+def gradients(model, folder, chunk_size) -> tuple[torch.Tensor, dict]:
+    args = TrainingArguments(str(folder), **TRAINING_DEFAULTS | {"use_cpu": True, "max_steps": 1})
+    trainer = DapTrainer(model, args, train_dataset=[0], data_collator=list, chunk_size=chunk_size)
+    trainer.current_gradient_accumulation_steps = 2
+    model.zero_grad()
+    loss = trainer.training_step(model, batch())
+    return loss, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"rtl_direction": "both", "rtl_weight": 0.3, "rtl_layers": 1}, {"objective": "tr", "margin": 0.2}]
+)
+@pytest.mark.parametrize("chunk_size", [2, 4])
+def test_gradient_caching_equals_the_one_shot_step(encoder, tmp_path, fields, chunk_size):
+    model = build(encoder, **fields)
+    whole, expected = gradients(model, tmp_path, None)
+    chunked, cached = gradients(model, tmp_path, chunk_size)
+    assert torch.allclose(whole, chunked, atol=1e-5)
+    assert expected.keys() == cached.keys()
+    for name in expected:
+        assert torch.allclose(expected[name], cached[name], atol=1e-5), name
+
+
+def test_both_passes_of_gradient_caching_drop_out_the_same_units(encoder):
+    model = build(encoder, dropout=0.5).train()
+    state = RandomState()
+    first = model.embed(**batch())[2]
+    assert not torch.equal(first, model.embed(**batch())[2])
+    state.restore()
+    assert torch.equal(first, model.embed(**batch())[2])
+
+
+def test_split_batch_keeps_rows_together_and_passes_on_the_rest():
+    chunks = split_batch(batch() | {"language": torch.arange(5), "gather": len}, 2)
+    assert [len(chunk["language"]) for chunk in chunks] == [2, 2, 1]
+    assert torch.equal(torch.cat([c["target"]["input_ids"] for c in chunks]), batch()["target"]["input_ids"])
+    assert all(chunk["gather"] is len for chunk in chunks)
+
+
+@pytest.mark.slow
+def test_two_processes_train_the_single_process_model(encoder, tmp_path):
+    kinds = {"one": ([], 0), "two": ([], 2), "two, chunked": (["--chunk_size", 2], 2)}
+    for name, (more, processes) in kinds.items():
+        done = run(encoder, tmp_path / name, "--steps", 3, "--dropout", 0, *more, processes=processes)
+        assert done.returncode == 0, done.stderr[-2000:]
+    one, *others = (load_file(tmp_path / name / "model" / "model.safetensors") for name in kinds)
+    start = load_file(encoder / "model.safetensors")
+    moved = {key: (one[f"dap.encoder.{key}"] - value).abs().max() for key, value in start.items()}
+    assert moved["embeddings.word_embeddings.weight"] > 1e-3
+    for other in others:
+        for key in one:
+            assert torch.allclose(one[key], other[key], atol=1e-5), key
+
+
+@pytest.mark.slow
+def test_weights_in_pieces_have_the_whole_models_gradients():
+    done = run(processes=2, script=RUN.with_name("dap_sharded_run.py"))
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes" / "accelerate_configs").iterdir()), ids=lambda p: p.stem)
+def test_accelerate_reads_the_shipped_configurations(path):
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    assert load_config_from_file(str(path)).num_processes >= 8
+
+
+@pytest.mark.slow
+def test_killed_run_goes_on_as_if_nothing_had_happened(encoder, tmp_path):
+    whole = run(encoder, tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr[-2000:]
+    assert run(encoder, tmp_path / "killed", "--kill_after", 5).returncode == -9
+    assert not (tmp_path / "killed" / "model").exists()
+    resumed = run(encoder, tmp_path / "killed", "--resume", tmp_path / "killed" / "checkpoint-3")
+    assert resumed.returncode == 0, resumed.stderr[-2000:]
+    expected, found = (json.loads((tmp_path / name / "losses.json").read_text()) for name in ("whole", "killed"))
+    assert set(found) == {str(step) for step in range(1, 9)}
+    for step in map(str, range(4, 9)):
+        for part in ("loss", "loss_tr", "loss_rtl", "loss_tlm", "learning_rate"):
+            assert found[step][part] == expected[step][part], (step, part)
+    one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "killed"))
+    assert all(torch.equal(one[key], two[key]) for key in one)
