@@ -19,12 +19,13 @@ from transformers import AutoConfig, TrainingArguments
 from hfxling.arguments import resolved, run_recipe
 from hfxling.data.corpus import Corpus, CorpusArguments, load_corpus
 from hfxling.data.documents import join_paragraphs
+from hfxling.encoding import model_name, one_line_where_missing
 from hfxling.evaluation.learning_curve import forecast
 from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.evaluation.retrieval import Ranking, ranking_results
 from hfxling.evaluation.significance import bootstrap_interval, paired_test
 from hfxling.training.siamese.arguments import SiameseArguments
-from hfxling.training.siamese.data import PairVectors, encode_corpus, model_name, one_line_where_missing
+from hfxling.training.siamese.data import PairVectors, encode_corpus
 from hfxling.training.siamese.evaluate import rank_head
 from hfxling.training.siamese.train import fit_head
 from hfxling.training.study import StudyArguments, read_study, row_settings, run_study
@@ -124,7 +125,7 @@ def row_results(
 ) -> list[EvalResult]:
     """Result rows of one study row; the encoder's own are listed once, however many heads it gets."""
     encoder = {"layer": args.layer, "pooling": args.pooling}
-    fields = corpus.result_fields() | {"model": model_name(args)}
+    fields = corpus.result_fields() | {"model": model_name(args.base_model)}
     results = []
     if with_before:
         results += ranking_results(before, settings=encoder | {"stage": "before"}, **fields)

@@ -9,13 +9,13 @@ from pathlib import Path
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments
 
-from hfxling.encoding import token_limit
+from hfxling.encoding import SentenceEmbedder, token_limit
 from hfxling.evaluation.results import EvalResult
 from hfxling.models.modeling_dap import DapForPreTraining, DapModel
 
 from .arguments import TRAINING_DEFAULTS, DapArguments, HeldOutArguments, MultiCorpusArguments
 from .data import MultiCorpus, load_corpora
-from .evaluate import HeldOut, Rankings, SentenceEmbedder
+from .evaluate import HeldOut, Rankings
 from .train import published_model, train
 
 

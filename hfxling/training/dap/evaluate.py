@@ -6,15 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from transformers import PreTrainedTokenizerBase
 
-from hfxling.encoding import length_sorted, token_limit
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.evaluation.retrieval import Ranking, rank_translations, ranking_results
 from hfxling.evaluation.tatoeba import load_tatoeba, rank_tatoeba, tatoeba_results
 from hfxling.files import content_hash
-from hfxling.models.modeling_dap import DapModel
 
 from .arguments import HeldOutArguments, Source
 
@@ -122,26 +118,3 @@ def _name(template: str) -> str:
     data = Source.parse(template).data.partition("+")[0]
     parts = data.split("/")
     return parts[-2] if len(parts) > 2 else data.partition(":")[0]
-
-
-class SentenceEmbedder:
-    """Texts to (N, H) unit sentence vectors by a dual encoder, length-sorted and without padding work.
-
-    Args:
-        model: on the device where it is.
-        tokenizer: its tokenizer.
-        max_length: tokens kept of a text, see `token_limit`.
-    """
-
-    def __init__(self, model: DapModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
-        self.model, self.tokenizer = model, tokenizer
-        self.max_length = token_limit(tokenizer, model.encoder.config, max_length)
-
-    @torch.inference_mode()
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """(N, H) float32, in the texts' order."""
-        vectors = np.empty((len(texts), self.model.config.hidden_size), np.float32)
-        ids = self.tokenizer(list(texts), truncation=True, max_length=self.max_length)["input_ids"]
-        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device):
-            vectors[rows] = self.model(**inputs).sentence_embedding.float().cpu().numpy()
-        return vectors

@@ -10,8 +10,7 @@ import numpy as np
 
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
-from hfxling.encoding import FrozenEncoder
-from hfxling.training.siamese.data import frozen_encoder, model_name
+from hfxling.encoding import FrozenEncoder, frozen_encoder, model_name
 
 from .batches import Vectors
 from .corpus import PairCorpus, load_pair_corpus
@@ -68,7 +67,7 @@ def encode(args: DisentanglerArguments) -> SplitData:
         found = [_encoded(args, encoder, *sides) for sides in tests]
     kind = _kind_of(args.pooling, encoder) if args.encoder_kind == "auto" else args.encoder_kind
     split = len(corpus.scored)
-    return SplitData(corpus, train, found[:split], found[split:], kind, model_name(args))
+    return SplitData(corpus, train, found[:split], found[split:], kind, model_name(args.base_model))
 
 
 def _encoded(args: DisentanglerArguments, encoder: FrozenEncoder, *sides: Sequence[str]) -> tuple[np.ndarray, ...]:

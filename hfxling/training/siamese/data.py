@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from hfxling.data.corpus import Corpus
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
-from hfxling.encoding import FrozenEncoder
+from hfxling.encoding import frozen_encoder
 
 from .arguments import SiameseArguments
 
@@ -91,31 +89,6 @@ def encode_corpus(args: SiameseArguments, corpus: Corpus, views: Sequence | None
     ]
 
 
-def frozen_encoder(args: SiameseArguments, views: Sequence | None = None) -> FrozenEncoder:
-    """The encoder that the arguments name."""
-    with one_line_where_missing(args.base_model):
-        return FrozenEncoder(
-            args.base_model,
-            views or [(args.layer_index, args.pooling)],
-            dtype=args.encode_dtype,
-            max_length=args.max_length,
-            hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
-        )
-
-
-@contextmanager
-def one_line_where_missing(base_model: str) -> Iterator[None]:
-    """Turn what transformers says of a folder or Hub repository that is not there into one line."""
-    try:
-        yield
-    except OSError as error:
-        cause = str(error).partition("\n")[0]
-        raise FileNotFoundError(
-            f"base_model={base_model!r} is neither the folder of an encoder with its tokenizer nor to be had from "
-            f"the Hub ({cause}); check the name and the connection."
-        ) from None
-
-
 def read_vectors(args: SiameseArguments, corpus: Corpus) -> PairVectors:
     """The vectors that were given in place of the encoder's: one for every pair as it was read, dropped ones included.
 
@@ -143,13 +116,6 @@ def read_vectors(args: SiameseArguments, corpus: Corpus) -> PairVectors:
                     "that the vectors were made with, or leave --base_model out to publish the head alone."
                 )
     return PairVectors(train, test)
-
-
-def model_name(args: SiameseArguments) -> str:
-    """The encoder's name without the folders above it."""
-    if args.base_model is None:
-        return "vectors"
-    return Path(args.base_model).name if Path(args.base_model).exists() else args.base_model
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from hfxling.data.corpus import Corpus
+from hfxling.encoding import model_name
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import CENTERINGS, Ranking, language_mean, rank_translations, ranking_results
 from hfxling.models.modeling_siamese import SiameseHead
 
 from .arguments import SiameseArguments
-from .data import PairVectors, model_name
+from .data import PairVectors
 from .train import plain_output
 
 
@@ -61,7 +62,7 @@ def evaluate_head(
     before = rank_head(args, vectors, None, methods=methods)
     after = rank_head(args, vectors, head, methods=methods)
     fields = corpus.result_fields()
-    name = model_name(args)
+    name = model_name(args.base_model)
     return ranking_results(before, settings={"stage": "before"}, model=name, **fields) + ranking_results(
         after,
         baseline=before,
