@@ -49,8 +49,8 @@ def one_line_where_missing(
     except OSError as error:
         cause = str(error).partition("\n")[0]
         raise FileNotFoundError(
-            f"{what}={str(name)!r} is neither the folder of {kind} nor to be had from the Hub ({cause}); check the name "
-            "and the connection."
+            f"{what}={str(name)!r} is neither the folder of {kind} nor to be had from the Hub ({cause}); "
+            "check the name and the connection."
         ) from None
 
 
@@ -174,9 +174,7 @@ class SentenceEmbedder:
         max_length: tokens kept of a text, see `token_limit`.
     """
 
-    def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None
-    ):
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
         self.model, self.tokenizer = model, tokenizer
         self.max_length = token_limit(tokenizer, model.encoder.config, max_length)
 
