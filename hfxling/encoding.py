@@ -1,7 +1,13 @@
-"""A frozen encoder as a function from texts to vectors of any of its layers."""
+"""Texts to vectors: any layers of a frozen encoder, a trained model's sentence vectors, one vector a word.
+
+Everything here sorts texts by length and cuts them where the encoder would; a model that is not there is named in one
+line.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,24 +29,38 @@ TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
 UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
 
 
+View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
+
+
 @contextmanager
-def one_line_where_missing(name: str, what: str = "model") -> Iterator[None]:
+def one_line_where_missing(
+    name: str, what: str = "base_model", kind: str = "an encoder with its tokenizer"
+) -> Iterator[None]:
     """Turn what transformers says of a folder or Hub repository that is not there into one line.
 
+    Args:
+        name: Hub id or folder that is loaded inside the block.
+        what: the argument that named it.
+        kind: what the folder should hold.
+
     Raises:
-        FileNotFoundError: in place of an OSError.
+        FileNotFoundError: for any OSError of the block.
     """
     try:
         yield
     except OSError as error:
         cause = str(error).partition("\n")[0]
         raise FileNotFoundError(
-            f"{what}={name!r} is neither the folder of an encoder with its tokenizer nor to be had from the Hub "
-            f"({cause}); check the name and the connection."
+            f"{what}={str(name)!r} is neither the folder of {kind} nor to be had from the Hub ({cause}); check the name "
+            "and the connection."
         ) from None
 
 
-View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
+def model_name(base_model: str | None) -> str:
+    """What results call a model: a Hub id as it is, a folder without those above it, "vectors" for None."""
+    if base_model is None:
+        return "vectors"
+    return Path(os.path.abspath(base_model)).name if Path(base_model).exists() else base_model
 
 
 class FrozenEncoder:
@@ -57,6 +77,7 @@ class FrozenEncoder:
         hub_kwargs: `revision`, `token`, `cache_dir` of the download.
 
     Raises:
+        FileNotFoundError: neither a folder nor to be had from the Hub.
         ValueError: for a layer that the encoder lacks, another dtype or an impossible max_length.
     """
 
@@ -78,12 +99,13 @@ class FrozenEncoder:
         numbered = [layer for layer, _ in self.views if isinstance(layer, int)]
         cut = max(numbered) if len(numbered) == len(self.views) else None
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs).to(self.device)
+        with one_line_where_missing(name):
+            self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs).to(self.device)
+            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
         depth = self.model.config.num_hidden_layers
         for layer, _ in self.views:
             if layer not in (None, "all", *range(depth + 1)):
                 raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
-        self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
         self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
         self.tokens_per_batch = tokens_per_batch or tokens_on(self.device)
         self.name, self.dtype = str(name), dtype
@@ -124,6 +146,50 @@ class FrozenEncoder:
         }
         shape = (len(self.views), self.hidden_size)
         return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
+
+
+def frozen_encoder(args, views: Sequence[View] | None = None) -> FrozenEncoder:
+    """The encoder that a recipe's arguments name.
+
+    Args:
+        args: with `base_model`, `base_revision`, `layer_index`, `pooling`, `encode_dtype` and `max_length`.
+        views: in place of the arguments' layer and pooling.
+
+    Raises:
+        FileNotFoundError, ValueError: as `FrozenEncoder`.
+    """
+    return FrozenEncoder(
+        args.base_model,
+        views or [(args.layer_index, args.pooling)],
+        dtype=args.encode_dtype,
+        max_length=args.max_length,
+        hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
+    )
+
+
+class SentenceEmbedder:
+    """Texts to (N, H) sentence vectors by a model in training, whose output has `sentence_embedding`.
+
+    Args:
+        model: with `encoder`, on the device where it is; called with input_ids and attention_mask.
+        tokenizer: its tokenizer.
+        max_length: tokens kept of a text, see `token_limit`.
+    """
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
+        self.model, self.tokenizer = model, tokenizer
+        self.max_length = token_limit(tokenizer, model.encoder.config, max_length)
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, H) float32, in the texts' order."""
+        vectors = np.empty((len(texts), self.model.config.hidden_size), np.float32)
+        if not len(texts):
+            return vectors
+        ids = self.tokenizer(list(texts), truncation=True, max_length=self.max_length)["input_ids"]
+        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device):
+            vectors[rows] = self.model(**inputs).sentence_embedding.float().cpu().numpy()
+        return vectors
 
 
 def tokens_on(device: str | torch.device) -> int:
@@ -175,8 +241,6 @@ def _batches(order: list[int], ids: list[list[int]], tokens: int) -> list[list[i
 
 def _folder_fingerprint(name: str) -> str:
     """Stands in for a commit where the model is a folder: names, sizes and times of its files."""
-    import hashlib
-
     files = sorted(path for path in Path(name).glob("*") if path.is_file())
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
@@ -278,7 +342,7 @@ class SentenceEncoder:
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
         self.name, self.prompt, self.batch_size = name, prompt, batch_size
-        with one_line_where_missing(name):
+        with one_line_where_missing(name, "model", "a model"):
             self.model = SentenceTransformer(name, revision=revision, device=device)
         routers = [module for module in self.model if isinstance(module, Router)]
         self.routes = list(dict.fromkeys(route for router in routers for route in router.sub_modules))
@@ -286,13 +350,11 @@ class SentenceEncoder:
     @property
     def label(self) -> str:
         """The name without the folders above it."""
-        return Path(self.name).resolve().name if Path(self.name).exists() else self.name
+        return model_name(self.name)
 
     @cached_property
     def revision(self) -> str | None:
         """The Hub's commit; of a folder the hash of its weights."""
-        import hashlib
-
         if not Path(self.name).is_dir():
             return getattr(getattr(self.model[0], "config", None), "_commit_hash", None)
         digest = hashlib.sha256()

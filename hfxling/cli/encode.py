@@ -93,15 +93,14 @@ def load_model(args: EncodeArguments) -> tuple[Embed, int, dict]:
 
 def load_layer(args: EncodeArguments) -> tuple[Embed, int, dict]:
     """The same for a layer of an encoder."""
-    from hfxling.encoding import FrozenEncoder, one_line_where_missing
+    from hfxling.encoding import FrozenEncoder
 
     view = (
         {"last": None, "all": "all"}[args.layer] if args.layer.isalpha() else int(args.layer),
         args.pooling or "mean",
     )
     hub_kwargs = {"revision": args.model_revision} if args.model_revision else None
-    with one_line_where_missing(args.model):
-        encoder = FrozenEncoder(args.model, [view], device=args.device, hub_kwargs=hub_kwargs)
+    encoder = FrozenEncoder(args.model, [view], device=args.device, hub_kwargs=hub_kwargs)
     key = {"model": args.model, "revision": encoder.revision, "view": view}
     return lambda batch, lang: encoder(batch)[:, 0], encoder.hidden_size, key
 

@@ -1,9 +1,9 @@
-"""What every recipe does first: parallel text in, filtered, without leaks, with a record of what was dropped."""
+"""Which text is read: one set of keys and one cleaning for every recipe (docs/text.md)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,128 +12,277 @@ from hfxling.files import content_hash
 
 from .filters import filter_parallel
 from .leakage import drop_leaks
-from .parallel import load_parallel
+from .sources import COLUMNS, SAMPLE, Pair, Source, joined, name_of_pair, no_text, parse_pair, read_sources
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, IterableDataset
+
+    from .scored import ScoredPairs
+
+    AnyDataset = Dataset | IterableDataset
+
+SAMPLE_LICENCE = "apache-2.0"
+_SEED = 0  # of the sample that `max_train_pairs` keeps: the text does not change with the seed of a run
 
 
 @dataclass
-class CorpusArguments:
-    """Which text is read; shared by the recipes."""
+class TextArguments:
+    """Which text is read; the same keys in every recipe (docs/text.md)."""
 
-    source_lang: str = field(metadata={"help": "language code of the source side, e.g. zh"})
-    target_lang: str = field(metadata={"help": "language code of the target side, e.g. vi"})
+    pairs: list[str] = field(metadata={"help": "language pairs, source first, e.g. zh-vi (zh-tw:vi with a region)"})
     train_data: list[str] = field(
-        metadata={"help": "Hub dataset id, one file (TSV, CSV, JSONL, Parquet), two line-aligned files, or sample"}
+        metadata={
+            "help": "sources of training text: FILE (TSV, CSV, JSONL, Parquet), FILE+FILE (line-aligned), "
+            "ORG/NAME:CONFIG@REVISION (Hub) or sample, with {source}, {target}, {pair} for the codes; @1-1543 picks "
+            "lines, #1,0 columns, zh-vi=FILE is for that pair only"
+        }
     )
-    train_split: str = field(default="train", metadata={"help": "split of a Hub dataset"})
-    train_lines: str | None = field(default=None, metadata={"help": "range of lines of local files, e.g. 1-1543"})
-    test_data: list[str] | None = field(default=None, metadata={"help": "as train_data; by default the same source"})
-    test_split: str = field(default="test", metadata={"help": "split of a Hub dataset"})
-    test_lines: str | None = field(default=None, metadata={"help": "range of lines of local files, e.g. 1544-1997"})
-    dataset_config: str | None = field(default=None, metadata={"help": "configuration of a Hub dataset"})
-    dataset_revision: str | None = field(default=None, metadata={"help": "revision of a Hub dataset"})
-    source_column: str | None = field(default=None, metadata={"help": "name (or 0-based position) of the source"})
-    target_column: str | None = field(default=None, metadata={"help": "name (or 0-based position) of the target"})
-    max_train_pairs: int | None = field(default=None, metadata={"help": "use a seeded sample of this many pairs"})
-    min_words: int = field(default=0, metadata={"help": "drop pairs whose shorter side has fewer words (paper: 5)"})
+    train_split: str = field(default="train", metadata={"help": "split of Hub data sets and of the sample"})
+    test_data: list[str] | None = field(
+        default=None, metadata={"help": "as train_data; by default the test text of the sample, where that is read"}
+    )
+    test_split: str = field(default="test", metadata={"help": "split of Hub data sets and of the sample"})
+    max_train_pairs: int | None = field(
+        default=None, metadata={"help": "of each language pair, a sample of this many, the same for every seed"}
+    )
+    min_words: int = field(default=0, metadata={"help": "drop pairs whose shorter side has fewer words"})
     keep_leaks: bool = field(default=False, metadata={"help": "keep training pairs that the test text contains"})
     data_name: str | None = field(default=None, metadata={"help": "name of the data in results and card"})
     data_licence: str | None = field(default=None, metadata={"help": "licence of the training data, for the card"})
     limits: list[str] = field(default_factory=list, metadata={"help": "sentences for the card's list of limits"})
 
+    def __post_init__(self):
+        several = len(self.language_pairs) > 1
+        if not self.train_data:
+            raise ValueError("train_data: give at least one source of text.")
+        for text in (*self.train_data, *(self.test_data or ())):
+            source = Source.parse(text)
+            if several and not (source.is_template or source.only_for):
+                names = ", ".join(self.pairs)
+                raise ValueError(f"{text!r}: of which of {names} is it? Give zh-vi=FILE, or {{source}}, {{target}}.")
+        for name, least in (("max_train_pairs", 1), ("min_words", 0)):
+            if (value := getattr(self, name)) is not None and value < least:
+                raise ValueError(f"{name}={value}: give {least} or more.")
+
+    @property
+    def language_pairs(self) -> list[Pair]:
+        """Source and target language of every pair.
+
+        Raises:
+            ValueError: none, one twice, or what is no pair.
+        """
+        pairs = [parse_pair(text) for text in self.pairs]
+        if not pairs or len(set(pairs)) < len(pairs):
+            raise ValueError(f"pairs={self.pairs}: give at least one, each once, such as zh-vi.")
+        return pairs
+
+    @property
+    def languages(self) -> list[str]:
+        """All languages, in the order of the pairs."""
+        return list(dict.fromkeys(code for pair in self.language_pairs for code in pair))
+
+    @property
+    def licence(self) -> str | None:
+        """Of the training data; the sample's is known."""
+        return self.data_licence or (SAMPLE_LICENCE if self.train_data == [SAMPLE] else None)
+
+    @property
+    def name(self) -> str:
+        """Of the training data."""
+        return self.data_name or "+".join(dict.fromkeys(Source.parse(text).name for text in self.train_data))
+
+    def test_sources(self) -> list[str]:
+        """What is tested on where nobody says."""
+        return [SAMPLE] * (SAMPLE in self.train_data) if self.test_data is None else self.test_data
+
+
+TEXT_KEYS = tuple(TextArguments.__dataclass_fields__)
+
 
 @dataclass
-class Corpus:
-    """Loaded text and the account of it.
+class PairText:
+    """Text of one language pair, and the account of it; numbers are None where it is streamed.
 
     Attributes:
-        train: columns source, target, source_lang, target_lang, and row: the pair's place in the data as it was read.
-        test: the same without row.
-        name: of the data.
+        languages: source and target.
+        train: columns source, target, source_lang, target_lang, and row: the pair's place among those that were read.
+        test: the same without row; empty where there is none.
+        sources: what was read.
+        missing: sources that do not have the pair.
+        read: pairs read, those dropped later included.
         dropped: training pairs removed, by reason.
-        leaks: training pairs removed because the test text has them.
-        read: training pairs read, those dropped later included.
-        coverage: how the encoder's vocabulary covers the text, in one line.
+        leaks: training pairs removed because the test text has them; None where none was looked for.
     """
 
-    train: Dataset
+    languages: Pair
+    train: AnyDataset
     test: Dataset
-    name: str
-    dropped: dict[str, int]
-    leaks: int
-    read: int
-    coverage: str | None = None
+    sources: list[str]
+    missing: Collection[str]
+    read: int | None = None
+    dropped: dict[str, int] = field(default_factory=dict)
+    leaks: int | None = None
+
+    @property
+    def used(self) -> int | None:
+        """Pairs left for training."""
+        return len(self.train) if self.read is not None else None
 
     def revision(self, split: str) -> str:
         """Content hash of one split's texts."""
         dataset = getattr(self, split)
         return content_hash(dataset["source"], dataset["target"])
 
-    def result_fields(self) -> dict[str, str]:
+
+@dataclass
+class Corpus:
+    """All text of a run.
+
+    Attributes:
+        pairs: the text of every language pair.
+        name: of the training data.
+        scored: test text with human scores.
+        coverage: how the encoder's vocabulary covers the text, in one line.
+    """
+
+    pairs: list[PairText]
+    name: str
+    scored: Sequence[ScoredPairs] = ()
+    coverage: str | None = None
+
+    @property
+    def languages(self) -> list[str]:
+        """All languages, in the order of the pairs."""
+        return list(dict.fromkeys(code for pair in self.pairs for code in pair.languages))
+
+    def revision(self) -> str:
+        """Content hash of the training text."""
+        return content_hash(pair.revision("train") for pair in self.pairs)
+
+    def test_fields(self, pair: PairText) -> dict[str, str]:
         """The fields of `EvalResult` that say what was tested on."""
-        return {"dataset": self.name, "split": "test", "revision": self.revision("test")}
+        return {"dataset": self.name, "split": "test", "revision": pair.revision("test")}
 
-    def card_entry(self, licence: str | None) -> dict:
-        """The training data as the card describes it."""
-        entry = {"name": self.name, "pairs": len(self.train), "revision": self.revision("train"), "leaks": self.leaks}
-        return entry | {"dropped": self.dropped} | ({"licence": licence} if licence else {})
+    def card_entries(self, licence: str | None) -> list[dict]:
+        """The training data as a card describes it, a language pair a line."""
+        entries = []
+        for pair in self.pairs:
+            name = self.name if len(self.pairs) == 1 else f"{self.name}, {name_of_pair(pair.languages)}"
+            entry: dict = {"name": name, "pairs": "streamed" if pair.used is None else pair.used}
+            if pair.used is not None:
+                entry |= {"revision": pair.revision("train"), "dropped": pair.dropped}
+            entry |= {"leaks": pair.leaks} if pair.leaks is not None else {}
+            entries.append(entry | ({"licence": licence} if licence else {}))
+        return entries
 
 
-def load_corpus(args: CorpusArguments, seed: int = 0, *, test_needed: bool = True) -> Corpus:
-    """Read, filter and guard the training and test text that the arguments name.
+def load_corpus(
+    args: TextArguments,
+    *,
+    tests: Mapping[Pair, Dataset] | None = None,
+    scored: Sequence[ScoredPairs] = (),
+    streaming: bool = False,
+) -> Corpus:
+    """Read, filter, guard and cap the training text of every pair; read the test text.
+
+    The training text of a pair loses what the pair's own test text and any text with human scores contains. A source
+    with placeholders that lacks a pair is passed over for it. A stream is filtered while it is read; of it
+    `max_train_pairs` keeps the first pairs, and nobody looks for leaks.
 
     Args:
         args: what to read.
-        seed: of the sample, where only a part is used.
-        test_needed: whether local files without a test part are an error; else their test text is empty.
+        tests: test text by pair, in place of what `args` names.
+        scored: test text with human scores.
+        streaming: leave the text where it is.
 
     Raises:
-        ValueError: for malformed data (see `load_parallel`), or when no pair is left.
-        FileNotFoundError: for a missing file.
+        ValueError: malformed text (see `load_parallel`), a source that has none of the pairs, a pair that no source has
+            or of which nothing is left.
+        FileNotFoundError: a file or data set that is not there.
     """
-    shared = {
-        "config": args.dataset_config,
-        "revision": args.dataset_revision,
-        "source_column": args.source_column,
-        "target_column": args.target_column,
-    }
-    same_files = args.test_data is None or args.test_data == args.train_data
-    no_test = same_files and any(Path(path).exists() for path in args.train_data) and args.test_lines is None
-    if no_test and test_needed:
+    sources = [Source.parse(text) for text in args.train_data]
+    pairs = [_train_text(args, sources, pair, streaming) for pair in args.language_pairs]
+    _check_used("train_data", args.train_data, sources, pairs)
+    if tests is None:
+        tests = _test_text(args)
+    for pair in pairs:
+        pair.test = tests.get(pair.languages, pair.test)
+        if not streaming:
+            _guard_and_cap(args, pair, scored)
+    return Corpus(pairs, args.name, scored)
+
+
+def _train_text(args: TextArguments, sources: Sequence[Source], pair: Pair, streaming: bool) -> PairText:
+    parts, missing = read_sources(sources, pair, args.train_split, streaming)
+    if not parts:
+        raise no_text(pair, missing)
+    used = [source.fill(pair).data for source in sources if source.is_for(pair)]
+    found = PairText(pair, parts[0], _nothing(pair), [data for data in used if data not in missing], missing)
+    if streaming:
+        stream, _ = filter_parallel(_interleaved(parts), min_words=args.min_words)
+        found.train = stream if args.max_train_pairs is None else stream.take(args.max_train_pairs)
+        return found
+    dataset = joined(parts)
+    found.read = len(dataset)
+    dataset = dataset.add_column("row", np.arange(found.read))
+    found.train, found.dropped = filter_parallel(dataset, min_words=args.min_words)
+    return found
+
+
+def _test_text(args: TextArguments) -> dict[Pair, Dataset]:
+    """The test text that the arguments name, by pair; a pair that no source has is missing."""
+    texts = args.test_sources()
+    sources = [Source.parse(text) for text in texts]
+    found = [PairText(pair, None, None, [], []) for pair in args.language_pairs]
+    tests = {}
+    for pair in found:
+        parts, pair.missing = read_sources(sources, pair.languages, args.test_split)
+        if parts:
+            tests[pair.languages] = joined(parts)
+    _check_used("test_data", texts, sources, found)
+    return tests
+
+
+def _check_used(name: str, texts: Sequence[str], sources: Sequence[Source], pairs: Sequence[PairText]) -> None:
+    """Refuse a source that has text of none of the pairs: its name is misspelt."""
+    for text, source in zip(texts, sources):
+        asked = [pair for pair in pairs if source.is_for(pair.languages)]
+        if all(source.fill(pair.languages).data in pair.missing for pair in asked):
+            names = ", ".join(name_of_pair(pair.languages) for pair in pairs)
+            raise ValueError(f"{name}={text!r} has text of none of the pairs {names}; check its spelling.")
+
+
+def _guard_and_cap(args: TextArguments, pair: PairText, scored: Sequence[ScoredPairs]) -> None:
+    tests = [pair.test, *(_texts(test.source, test.target) for test in scored)]
+    tests = [test.select_columns(["source", "target"]) for test in tests if len(test)]
+    pair.leaks = 0
+    if tests and not args.keep_leaks:
+        pair.train, report = drop_leaks(pair.train, joined(tests))
+        pair.leaks = report.exact + report.near
+    if args.max_train_pairs is not None and args.max_train_pairs < len(pair.train):
+        kept = np.random.default_rng(_SEED).choice(len(pair.train), args.max_train_pairs, replace=False)
+        pair.train = pair.train.select(np.sort(kept))
+    if not len(pair.train):
         raise ValueError(
-            f"{' '.join(args.train_data)}: no test text; give --test_data FILES, or --train_lines 1-1500 and "
-            "--test_lines 1501-2000 to divide one source."
+            f"{' '.join(args.train_data)}: no training pair of {name_of_pair(pair.languages)} is left of {pair.read} "
+            f"(dropped: {pair.dropped}, leaks: {pair.leaks}); give more text."
         )
-    languages = (args.source_lang, args.target_lang)
-    train = _load(args.train_data, *languages, split=args.train_split, lines=args.train_lines, **shared)
-    if no_test:
-        test = train.select([])
-    else:
-        data = args.test_data or args.train_data
-        test = _load(data, *languages, split=args.test_split, lines=args.test_lines, **shared)
-    read = len(train)
-    train = train.add_column("row", np.arange(read))
-    train, dropped = filter_parallel(train, min_words=args.min_words)
-    leaks = 0
-    if not args.keep_leaks and len(test):
-        train, report = drop_leaks(train, test)
-        leaks = report.exact + report.near
-    if args.max_train_pairs is not None and args.max_train_pairs < len(train):
-        train = train.shuffle(seed=seed).select(range(args.max_train_pairs))
-    if not len(train):
-        raise ValueError(f"{' '.join(args.train_data)}: no training pair is left (dropped: {dropped}, leaks: {leaks}).")
-    return Corpus(train, test, args.data_name or _name_of(args.train_data), dropped, leaks, read)
 
 
-def _load(data: list[str], *languages: str, **kwargs) -> Dataset:
-    return load_parallel(data[0] if len(data) == 1 else data, *languages, **kwargs)
+def _texts(source: Sequence[str], target: Sequence[str]) -> Dataset:
+    from datasets import Dataset
+
+    return Dataset.from_dict({"source": list(source), "target": list(target)})
 
 
-def _name_of(data: list[str]) -> str:
-    """Last folder and file name of local files; a Hub id as it is."""
-    if Path(data[0]).exists():
-        path = Path(data[0]).resolve()
-        return f"{path.parent.name}/{path.stem.split('.')[0]}" if len(data) == 1 else path.parent.name
-    return data[0]
+def _nothing(pair: Pair) -> Dataset:
+    from datasets import Dataset, Features, Value
+
+    return Dataset.from_dict({name: [] for name in COLUMNS}, features=Features(dict.fromkeys(COLUMNS, Value("string"))))
+
+
+def _interleaved(parts: Sequence[IterableDataset]) -> IterableDataset:
+    from datasets import interleave_datasets
+
+    every_pair_once = "all_exhausted_without_replacement"
+    return parts[0] if len(parts) == 1 else interleave_datasets(list(parts), stopping_strategy=every_pair_once)

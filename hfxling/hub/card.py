@@ -16,46 +16,11 @@ from hfxling.files import atomic_path
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
 
-SUMMARIES = {
-    "siamese": "A linear head on one frozen layer of a multilingual encoder, fitted on parallel sentences.",
-    "dap": "A dual encoder trained with translation ranking and representation translation learning.",
-    "disentangler": "Sentence embeddings split into a meaning and a language part; the meaning part is the embedding.",
-    "aligner": "A BiLSTM encoder-decoder with a contrastive loss, for word alignment and word translation.",
-}
-CITATIONS = {
-    "siamese": """@article{huang2023crosslingual,
-  title = {Cross-lingual Sentence Embedding for Low-resource {Chinese-Vietnamese} Based on Contrastive Learning},
-  author = {Huang, Yuxin and Liang, Yin and Wu, Zhaoyuan and Zhu, Enchang and Yu, Zhengtao},
-  journal = {ACM Transactions on Asian and Low-Resource Language Information Processing},
-  volume = {22},
-  number = {6},
-  articleno = {176},
-  year = {2023},
-  doi = {10.1145/3589341},
-}""",
-    "dap": """@inproceedings{li2023dual,
-  title = {Dual-Alignment Pre-training for Cross-lingual Sentence Embedding},
-  author = {Li, Ziheng and Huang, Shaohan and Zhang, Zihan and Deng, Zhi-Hong and Lou, Qiang and Huang, Haizhen
-            and Jiao, Jian and Wei, Furu and Deng, Weiwei and Zhang, Qi},
-  booktitle = {Proceedings of the 61st Annual Meeting of the Association for Computational Linguistics},
-  year = {2023},
-  eprint = {2305.09148},
-}""",
-    "disentangler": """@misc{nonomura-disentangling,
-  title = {多言語文埋め込みの意味と言語の分離のための損失関数の分析},
-  author = {野々村 奏 and 福島 啓太 and 近藤 里咲 and 梶原 智之},
-  note = {In Japanese. An analysis of loss functions for separating meaning and language in multilingual sentence
-          embeddings},
-}""",
-    "aligner": """@misc{zhang2024crosslingual,
-  title = {Cross-Lingual Word Alignment for {ASEAN} Languages with Contrastive Learning},
-  author = {Zhang, Jingshen and Qiu, Xinying and Shen, Teng and Wang, Wenyu and Zhang, Kailin and Feng, Wenhe},
-  year = {2024},
-}""",
-}
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
+# The encoder's layer and pooling stand in the configuration.
+_UNSHOWN = ("stage", "paired", "layer", "pooling")
 _SECRETS = ("token", "hub_token", "api_key")
 _EXAMPLES = {
     "en": "It is raining today.",
@@ -73,7 +38,9 @@ class CardInfo:
 
     Attributes:
         repo_id: of the repository the model is, or would be, published in.
-        method: "siamese", "dap", "disentangler" or "aligner".
+        method: as its package under `hfxling.training` is named.
+        summary: one sentence about the method.
+        citation: BibTeX of its paper.
         base_model: Hub id of the encoder; a local folder is shown by its name only.
         languages: language codes.
         licence: the Hub's identifier, e.g. "apache-2.0", "cc-by-sa-4.0".
@@ -82,20 +49,21 @@ class CardInfo:
             them) and `hub_id`.
         intended_use: a sentence or two.
         limits: what a user must know before trusting the model; never empty.
-        loading: Python snippets by title, in place of the two standard ones.
+        loading: Python snippets by title, with {repo} for the repository.
         training_command: as it was run.
         configuration: resolved configuration of the run; printed as YAML without tokens.
-        citation: BibTeX in place of the method's own paper.
         published: figures of the paper as (name, metric, value), shown in a column of their own.
         coverage: one line about how the vocabulary covers the languages.
         warnings: raised while training, for the reader of the card.
 
     Raises:
-        ValueError: a missing or malformed licence, an unknown method, nothing said of languages, data, use or limits.
+        ValueError: a missing or malformed licence, nothing said of method, languages, data, use or limits.
     """
 
     repo_id: str
     method: str
+    summary: str
+    citation: str
     base_model: str
     languages: Sequence[str]
     licence: str
@@ -105,7 +73,6 @@ class CardInfo:
     loading: Mapping[str, str] = field(default_factory=dict)
     training_command: str | None = None
     configuration: Mapping = field(default_factory=dict)
-    citation: str = ""
     published: Sequence[tuple[str, str, float]] = ()
     coverage: str | None = None
     warnings: Sequence[str] = ()
@@ -113,9 +80,7 @@ class CardInfo:
     def __post_init__(self):
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.licence or ""):
             raise ValueError(f"licence={self.licence!r}: give the Hub's identifier, e.g. apache-2.0 or cc-by-sa-4.0.")
-        if self.method not in SUMMARIES:
-            raise ValueError(f"method={self.method!r} is not one of {', '.join(SUMMARIES)}.")
-        for name in ("repo_id", "base_model", "languages", "train_data", "intended_use", "limits"):
+        for name in ("repo_id", "method", "summary", "citation", "base_model", "languages", "train_data", "intended_use", "limits"):
             if not getattr(self, name):
                 raise ValueError(f"{name} is empty: a card must say it.")
         for data in self.train_data:
@@ -141,14 +106,15 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     values = {
         "name": info.repo_id.rsplit("/", 1)[-1],
         "info": info,
-        "summary": SUMMARIES[info.method],
         "base_model": info.base_model if _is_hub_id(info.base_model) else Path(info.base_model).name,
         "verdict": _verdict(outcomes, bool(results)),
         "results_table": _results_table(lines, info.published) if results or info.published else "",
-        "snippets": info.loading or _snippets(info.repo_id, info.languages, info.method),
+        "snippets": {
+            title: snippet.replace("{repo}", info.repo_id)
+            for title, snippet in (info.loading or standard_snippets(info.languages)).items()
+        },
         "data_table": _data_table(info.train_data),
         "configuration": _yaml(info.configuration) if info.configuration else "",
-        "citation": info.citation or CITATIONS[info.method],
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     _check_prose([info.intended_use, *info.limits], known)
@@ -220,7 +186,7 @@ def _stage(row: EvalResult) -> str:
 
 
 def _conditions(row: EvalResult) -> dict:
-    return {key: value for key, value in row.settings.items() if key not in ("stage", "paired")}
+    return {key: value for key, value in row.settings.items() if key not in _UNSHOWN}
 
 
 def _setting(row: EvalResult) -> str:
@@ -321,27 +287,32 @@ def _data_table(train_data: Sequence[Mapping]) -> str:
     return format_table(["Name", "Revision", "Licence", "Pairs", "Filtered out", "Test leaks removed"], rows)
 
 
-def _snippets(repo_id: str, languages: Sequence[str], method: str) -> dict[str, str]:
+def standard_snippets(languages: Sequence[str], arguments: str = "") -> dict[str, str]:
+    """How a sentence encoder is loaded, by title, with {repo} for the repository.
+
+    Args:
+        languages: of queries and documents.
+        arguments: further arguments of the method's own model, such as `, language="zh"`.
+    """
     source, target = (*languages, *languages)[:2]
     queries, documents = (
         json.dumps([_EXAMPLES.get(code, _EXAMPLES["en"])], ensure_ascii=False) for code in (source, target)
     )
-    language = f', language="{source}"' if method == "siamese" else ""  # the only one that may need to know
     return {
         "With sentence-transformers alone": f"""from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer("{repo_id}")
+model = SentenceTransformer("{{repo}}")
 source = model.encode_query({queries})  # {source}
 target = model.encode_document({documents})  # {target}
 print(model.similarity(source, target))""",
         "With transformers, as the method's own model": f"""import torch
 from transformers import AutoModel, AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained("{repo_id}", trust_remote_code=True)
-model = AutoModel.from_pretrained("{repo_id}", trust_remote_code=True).eval()
+tokenizer = AutoTokenizer.from_pretrained("{{repo}}", trust_remote_code=True)
+model = AutoModel.from_pretrained("{{repo}}", trust_remote_code=True).eval()
 batch = tokenizer({queries}, padding=True, truncation=True, return_tensors="pt")
 with torch.no_grad():
-    embeddings = model(**batch{language}).sentence_embedding""",
+    embeddings = model(**batch{arguments}).sentence_embedding""",
     }
 
 

@@ -1,33 +1,40 @@
-"""Studies: one configuration, a run for every row and seed, one results file and one table.
-
-A method's module under `hfxling.training` takes part by three names: `ARGUMENTS` (its dataclass), `TRAINING_DEFAULTS`,
-and `study_row(args, training_args, cache) -> list[EvalResult]`, which measures before and after one training run and
-keeps in `cache` (a dict) what the next run can use again.
-"""
+"""Studies: one configuration, a run for every row and seed, one results file and one table."""
 
 from __future__ import annotations
 
 import copy
 import difflib
 import json
+import logging
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from importlib import import_module
+from itertools import product
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import numpy as np
-import yaml
 from transformers import TrainingArguments
 
-from hfxling.arguments import as_tokens, parse_arguments, resolved
-from hfxling.evaluation.results import EvalResult, as_json, format_table, package_versions, read_results, write_results
+from hfxling.arguments import as_tokens, parse_arguments, read_yaml, resolved
+from hfxling.evaluation.learning_curve import forecast
+from hfxling.evaluation.results import (
+    EvalResult,
+    as_json,
+    format_table,
+    package_versions,
+    read_results,
+    write_results,
+)
+from hfxling.training import METHODS, method
 
-METHODS = ("siamese", "dap", "disentangler", "aligner")
 UNTRAINED = "no training"
-COSTS = {"steps": "steps", "train_cpu_s": "CPU s", "train_seconds": "wall s"}  # settings of a row: column
-ROW_KEYS = ("label", "set", "seeds", "paper", "fraction", "paragraphs")
+COSTS = {"steps": "steps", "train_cpu_s": "CPU s"}  # settings of a row: column
+ROW_KEYS = ("label", "set", "seeds", "paper")
+RECIPE = "recipes/study.py"
+# Text, encoder and width of a model stand in the table where they differ between rows, and nowhere else.
+_SHOWN = ("method", "centering", "decoding")
+log = logging.getLogger("hfxling")
 
 
 @dataclass
@@ -36,16 +43,75 @@ class StudyArguments:
 
     name: str = field(metadata={"help": "of the results file"})
     title: str = field(metadata={"help": "what is studied, with the paper's table"})
-    rows: str = field(metadata={"help": "JSON list of {label, set, seeds, paper, ...}"})
+    rows: str = field(default="[]", metadata={"help": "JSON list of {label, set, seeds, paper}"})
+    grid: str = field(
+        default="[]", metadata={"help": "JSON list of {label: keys to set}: a row for every choice of one from each"}
+    )
     method: str = field(default="siamese", metadata={"help": f"one of {', '.join(METHODS)}"})
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "runs of every row"})
     paper_columns: list[str] = field(default_factory=list, metadata={"help": "what the rows' paper figures are"})
-    metrics: list[str] = field(default_factory=list, metadata={"help": "shown in the table; all where none is named"})
-    results_dir: str = field(default="results", metadata={"help": "where NAME.json is written"})
+    show: str = field(
+        default="{}",
+        metadata={
+            "help": "JSON {metric, direction or a setting: values}: what the table shows; direction forward is the first"
+        },
+    )
+    results_dir: str = field(default="outputs/studies", metadata={"help": "where NAME.json is written"})
+
+    def all_rows(self) -> list[dict]:
+        """The rows, those of the grid last."""
+        rows = json.loads(self.rows)
+        for choice in product(*(axis.items() for axis in json.loads(self.grid))):
+            if choice:
+                rows.append({"label": " ".join(label for label, _ in choice), "set": _merged(keys for _, keys in choice)})
+        return rows
 
 
-def read_study(argv: list[str]) -> tuple[StudyArguments, list[dict], dict, list[str]]:
-    """The study, its rows, the other keys of its configuration, and what is left of the command line.
+def _merged(mappings: Iterable[dict]) -> dict:
+    merged: dict = {}
+    for mapping in mappings:
+        merged |= mapping
+    return merged
+
+
+@dataclass
+class Study:
+    """A study as it was read.
+
+    Attributes:
+        args: its own keys.
+        rows: what is run.
+        base: the method's keys in the configuration, over the method's defaults.
+        command_line: what is left of the command line; it wins over `base`.
+        path: of the results file.
+    """
+
+    args: StudyArguments
+    rows: list[dict]
+    base: dict[str, Any]
+    command_line: list[str]
+
+    @property
+    def path(self) -> Path:
+        """Of the results file."""
+        return Path(self.args.results_dir) / f"{self.args.name}.json"
+
+    def settings(self) -> list[tuple]:
+        """(arguments, training arguments) of every row: its keys win over the command line, that over the file."""
+        types = (method(self.args.method).Arguments, TrainingArguments)
+        return [
+            parse_arguments(types, self.command_line + as_tokens(row.get("set") or {}), defaults=self.base)
+            for row in self.rows
+        ]
+
+    def about(self) -> dict[str, Any]:
+        """The further entries of the results file, from which its table can be made again."""
+        show = json.loads(self.args.show)
+        return {"title": self.args.title, "rows": self.rows, "paper_columns": self.args.paper_columns, "show": show}
+
+
+def read_study(argv: list[str]) -> Study:
+    """Read the configuration that `--config` names.
 
     Raises:
         FileNotFoundError: no such configuration.
@@ -53,46 +119,31 @@ def read_study(argv: list[str]) -> tuple[StudyArguments, list[dict], dict, list[
     """
     argv = [part for word in argv for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
     if "--config" not in argv[:-1]:
-        raise ValueError("give --config recipes/configs/METHOD_study_NAME.yaml.")
+        raise ValueError("give --config recipes/configs/METHOD/studies/NAME.yaml.")
     at = argv.index("--config")
     path, rest = Path(argv[at + 1]), argv[:at] + argv[at + 2 :]
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such configuration; the studies are in recipes/configs/.")
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not valid YAML ({error}).") from None
-    entry = content.pop("study", None) if isinstance(content, dict) else None
-    if not isinstance(entry, dict) or not isinstance(entry.get("rows"), list):
-        raise ValueError(f"{path}: has no 'study' entry with rows; to train one model use the method's own recipe.")
-    check_keys(entry, StudyArguments.__dataclass_fields__, f"{path}, study")
+    content = read_yaml(path)
+    entry = content.pop("study", None)
+    if not isinstance(entry, dict) or not any(isinstance(entry.get(key), list) for key in ("rows", "grid")):
+        raise ValueError(f"{path}: has no 'study' entry with rows or grid; to train one model use the method's recipe.")
+    known = StudyArguments.__dataclass_fields__
+    check_keys(entry, known, f"{path}, study")
     own, other = [], []
     for i, word in enumerate(rest):  # the study's own keys may be given on the command line, too
         named = next((w for w in reversed(rest[: i + 1]) if w.startswith("--")), "")
-        (own if named[2:].split("=")[0] in StudyArguments.__dataclass_fields__ else other).append(word)
-    entry["rows"] = json.dumps(entry["rows"])
-    (study,) = parse_arguments((StudyArguments,), own, defaults=entry)
-    if study.method not in METHODS:
-        raise ValueError(f"{path}: method {study.method!r} is not one of {', '.join(METHODS)}.")
-    rows, known = json.loads(study.rows), model_keys(study.method)
-    check_keys(content, known, str(path))
+        (own if named[2:].split("=")[0] in known else other).append(word)
+    entry |= {key: json.dumps(entry[key]) for key in ("rows", "grid", "show") if key in entry}
+    (args,) = parse_arguments((StudyArguments,), own, defaults=entry)
+    module = method(args.method)
+    rows, keys = args.all_rows(), {f.name for f in (*fields(module.Arguments), *fields(TrainingArguments))}
+    check_keys(content, keys, str(path))
     for number, row in enumerate(rows, 1):
         check_keys(row, ROW_KEYS, f"{path}, row {number}")
-        check_keys(row.get("set") or {}, known, f"{path}, row {number}")
+        check_keys(row.get("set") or {}, keys, f"{path}, row {number}")
     if len({row.get("label") for row in rows} - {None}) < len(rows):
         raise ValueError(f"{path}: every row needs a label of its own.")
-    defaults = method_module(study.method).TRAINING_DEFAULTS
-    return study, rows, defaults | {"output_dir": "outputs/study", "save_strategy": "no"} | content, other
-
-
-def method_module(method: str) -> ModuleType:
-    """The module that takes part in studies for a method."""
-    return import_module(f"hfxling.training.{method}")
-
-
-def model_keys(method: str) -> set[str]:
-    """All keys that a row may set."""
-    return {f.name for f in (*fields(method_module(method).ARGUMENTS), *fields(TrainingArguments))}
+    base = module.TRAINING_DEFAULTS | {"output_dir": "outputs/study", "save_strategy": "no"} | content
+    return Study(args, rows, base, other)
 
 
 def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -103,101 +154,158 @@ def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
             raise ValueError(f"unknown key {key!r} in {where}; the nearest known one is {near[0]!r}.")
 
 
-def row_settings(rows: Sequence[dict], base: dict, command_line: list[str], method: str) -> list[tuple]:
-    """(arguments, training arguments) of every row: the row's keys win over the command line, that over the file."""
-    types = (method_module(method).ARGUMENTS, TrainingArguments)
-    return [parse_arguments(types, command_line + as_tokens(row.get("set") or {}), defaults=base) for row in rows]
+def run_study(study: Study) -> list[EvalResult]:
+    """Run every row with every seed, seed by seed; the results file is written anew after each run.
 
+    Rows that share text and encoder are prepared together, once. A study that was stopped goes on: runs that the file
+    holds are not repeated, if nothing but rows was added since. Rows whose layer the encoder lacks are left out.
 
-def run_study(study: StudyArguments, rows: list[dict], base: dict, command_line: list[str]) -> list[EvalResult]:
-    """Run every row with every seed, seed by seed; results/NAME.json is written anew after each run.
-
-    A study that was stopped goes on: runs that the file holds are not repeated, if nothing but rows was added since.
+    Raises:
+        ValueError: no row is left; what the method's `prepare` and `run` refuse.
     """
-    module, settings = method_module(study.method), row_settings(rows, base, command_line, study.method)
-    path, cache = Path(study.results_dir) / f"{study.name}.json", {}
-    before: dict[tuple, EvalResult] = {}
-    after: list[EvalResult] = []
-    for result in finished_runs(path, resolved(*settings[0]), rows, study.seeds):
-        if result.settings["stage"] == "before":
-            before[_place(result)] = result
-        else:
-            after.append(result)
-    done = {(result.seed, result.settings["row"]) for result in after}
-    about = {"title": study.title, "rows": rows, "paper_columns": study.paper_columns, "metrics": study.metrics}
-    for seed in study.seeds:
-        for row, (args, training_args) in zip(rows, settings):
-            if (seed, row["label"]) in done or seed not in row.get("seeds", study.seeds):
+    args, module = study.args, method(study.args.method)
+    settings = study.settings()
+    kept = [(row, *of_row) for row, of_row in zip(study.rows, settings) if of_row[0].is_possible()]
+    if not kept:
+        raise ValueError(f"study {args.name}: the encoder has none of the layers that the rows name.")
+    groups: dict[tuple, list] = {}
+    for _, own, _ in kept:
+        groups.setdefault(own.shared_key(), []).append(own)
+    before, after = finished_runs(study, resolved(*settings[0]))
+    done, prepared = {(result.seed, result.settings["row"]) for result in after}, {}
+    for seed in args.seeds:
+        for row, own, training_args in kept:
+            if (seed, row["label"]) in done or seed not in row.get("seeds", args.seeds):
                 continue
             training_args = copy.copy(training_args)
             training_args.seed = seed
-            found = module.study_row(args, training_args, cache)
-            for result in found:
-                if result.settings.get("stage") == "before":  # the same for every run: listed once
+            key = own.shared_key()
+            if key not in prepared:
+                prepared[key] = module.prepare(groups[key], training_args)
+            run = module.run(own, training_args, prepared[key])
+            for result in run.results:
+                if result.settings["stage"] == "before":  # the same for every run: listed once
                     before.setdefault(_place(result), result)
                 else:
-                    labelled = result.settings | {"stage": "after", "row": row["label"]}
+                    labelled = result.settings | run.reached | {"row": row["label"]}
                     after.append(replace(result, seed=seed, settings=labelled))
-            kept = [*before.values(), *after]
-            write_results(path, kept, recipe="recipes/study.py", settings=resolved(*settings[0]), extra=about)
-            sys.stderr.write(f"{study.name}: seed {seed}, {row['label']} done\n")
+            results = [*before.values(), *after]
+            write_results(study.path, results, recipe=RECIPE, settings=resolved(*settings[0]), extra=study.about())
+            log.info("%s: seed %d, %s done", args.name, seed, row["label"])
     results = [*before.values(), *after]
-    header, table = study_table(results, rows, study.paper_columns, study.metrics)
-    sys.stdout.write(f"\n{study.title}\n\n{format_table(header, table)}\n\n")
-    figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
-    last = {"name": study.name, "figures": figures, "settings": {"seeds": study.seeds}}
-    sys.stdout.write(json.dumps(last, ensure_ascii=False) + "\n")
+    report(study, results)
     return results
 
 
-def finished_runs(path: Path, settings: dict, rows: Sequence[dict], seeds: Sequence[int]) -> list[EvalResult]:
-    """What an earlier start of the same study measured: the untrained results and those of its whole runs."""
-    if not path.is_file():
-        return []
-    results, content = read_results(path), json.loads(path.read_text(encoding="utf-8"))
+def report(study: Study, results: Sequence[EvalResult]) -> None:
+    """Print the table, what more text would buy where shares of it were studied, and the figures as JSON."""
+    args, about = study.args, study.about()
+    header, table = study_table(results, study.rows, args.paper_columns, about["show"])
+    sys.stdout.write(f"\n{args.title}\n\n{format_table(header, table)}\n\n")
+    figures: dict[str, Any] = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
+    if curve := learning_curve(results, study.rows):
+        sys.stdout.write(f"another 1,000 pairs, points of {curve[0]}: {curve[1]}\n\n")
+        figures["another_1000_pairs"] = [round(x, 2) for x in (curve[1].gain, curve[1].gain_low, curve[1].gain_high)]
+    last = {"name": args.name, "figures": figures, "settings": {"seeds": args.seeds}}
+    sys.stdout.write(json.dumps(last, ensure_ascii=False) + "\n")
+
+
+def finished_runs(study: Study, settings: dict) -> tuple[dict[tuple, EvalResult], list[EvalResult]]:
+    """What an earlier start of the same study measured: the untrained results by place, and those of its runs."""
+    before: dict[tuple, EvalResult] = {}
+    if not study.path.is_file():
+        return before, []
+    content = json.loads(study.path.read_text(encoding="utf-8"))
     current = {"settings": as_json(settings), "versions": package_versions()}
     if any(content.get(key) != value for key, value in current.items()):
-        return []
-    earlier = {row["label"]: row.get("set") for row in content.get("rows", [])}
-    same = {row["label"] for row in rows if row["label"] in earlier and earlier[row["label"]] == row.get("set")}
-    return [
-        result
-        for result in results
-        if result.settings["stage"] == "before" or (result.settings["row"] in same and result.seed in seeds)
-    ]
+        return before, []
+    earlier = {row["label"]: row.get("set") or {} for row in content.get("rows", [])}
+    same = {row["label"] for row in study.rows if earlier.get(row["label"]) == (row.get("set") or {})}
+    after = []
+    for result in read_results(study.path):
+        if result.settings["stage"] == "before":
+            before[_place(result)] = result
+        elif result.settings["row"] in same and result.seed in study.args.seeds:
+            after.append(result)
+    return before, after
 
 
 def study_table(
-    results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequence[str], metrics: Sequence[str] = ()
+    results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequence[str] = (), show: dict | None = None
 ) -> tuple[list, list[list]]:
     """Header and one line a row: mean over the seeds, their standard deviation, the 95% interval; the paper's last.
 
-    Columns are the test sets and metrics (only those named, where some are), or the averages alone where a test set
-    has some, and what a run cost. The interval is the bootstrap's over test items, averaged over the seeds.
+    Columns are the test sets, metrics, directions and settings that `show` asks for (by default all of them), or the
+    averages alone where a test set has some, and what a run cost. Where rows start from different encoders, each figure
+    is followed by what its own encoder had. The interval is that over test items, averaged over the seeds.
+
+    Args:
+        results: of all runs.
+        rows: of the study, in their order.
+        paper: names of the paper's columns.
+        show: metric, direction or setting -> what is shown of it.
     """
-    averaged = {row.dataset for row in results if "avg" in row.metric}
-    shown = [row for row in results if row.dataset not in averaged or "avg" in row.metric]
-    shown = [row for row in shown if not metrics or row.metric in metrics]
-    columns = list(dict.fromkeys(_column(row) for row in shown))
+    shown = _wanted(results, show or {})
+    name_of = _column_names(shown, forward="forward" in (show or {}).get("direction", ()))
+    columns = list(dict.fromkeys(map(name_of, shown)))
     cells: dict[tuple, list[EvalResult]] = {}
     for row in shown:
-        cells.setdefault((row.settings.get("row", UNTRAINED), _column(row)), []).append(row)
+        cells.setdefault((row.settings.get("row", UNTRAINED), name_of(row)), []).append(row)
+    several = any(len(cells.get((UNTRAINED, column), ())) > 1 for column in columns)
     costs = [name for name in COSTS if any(name in row.settings for row in shown)]
-    untrained = [UNTRAINED] * any(row.settings["stage"] == "before" for row in results)
+    untrained = [UNTRAINED] * (not several and any(row.settings["stage"] == "before" for row in shown))
     labels = list(dict.fromkeys([*untrained, *(row["label"] for row in rows)]))
     figures = {row["label"]: row.get("paper") or [] for row in rows}
     table = []
     for label in labels:
         found = [cells.get((label, column), []) for column in columns]
-        runs = max(found, key=len)
+        runs = max(found, key=len, default=[])
         if runs:
             spent = [
-                np.mean([row.settings[name] for row in runs]) if name in runs[0].settings else "" for name in costs
+                f"{np.mean([row.settings[name] for row in runs]):.0f}" if name in runs[0].settings else ""
+                for name in costs
             ]
             published = [*figures.get(label, []), *[None] * len(paper)][: len(paper)]
-            table.append([label, len(runs), *map(cell, found), *(x and f"{x:.0f}" for x in spent), *published])
-    header = ["", "seeds", *columns, *(COSTS[name] for name in costs), *(f"paper {name}" for name in paper)]
-    return header, table
+            values = [text for at in found for text in ([cell(at), starting_point(at)] if several else [cell(at)])]
+            table.append([label, len(runs), *values, *spent, *published])
+    names = [name for column in columns for name in ([column, "encoder"] if several else [column])]
+    return ["", "seeds", *names, *(COSTS[name] for name in costs), *(f"paper {name}" for name in paper)], table
+
+
+def _wanted(results: Sequence[EvalResult], show: dict) -> list[EvalResult]:
+    """The rows that a table shows."""
+    averaged = {row.dataset for row in results if "avg" in row.metric}
+    found = [row for row in results if row.dataset not in averaged or "avg" in row.metric]
+    first: dict[str, str | None] = {}
+    for row in found:
+        first.setdefault(row.settings.get("row", UNTRAINED), row.direction)
+
+    def passes(row: EvalResult) -> bool:
+        values = {"metric": row.metric, "direction": row.direction} | row.settings
+        for key, allowed in show.items():
+            if key == "direction" and "forward" in allowed:
+                if row.direction not in first.values() or first[row.settings.get("row", UNTRAINED)] != row.direction:
+                    return False
+            elif key in values and values[key] not in allowed:
+                return False
+        return True
+
+    return [row for row in found if passes(row)]
+
+
+def _column_names(shown: Sequence[EvalResult], forward: bool):
+    """A function from a row to its column: what all rows have in common is left out."""
+    varied = [name for name in _SHOWN if len({row.settings.get(name) for row in shown}) > 1]
+    several_sets = len({row.dataset for row in shown}) > 1 and not forward
+
+    def name(row: EvalResult) -> str:
+        direction = None if forward else row.direction
+        settings = (row.settings.get(key) for key in varied)
+        settings = (f"centred ({value})" if key == "centering" else value for key, value in zip(varied, settings))
+        settings = (value for value in settings if value not in (None, "centred (none)"))
+        return " ".join(filter(None, (row.dataset if several_sets else None, row.metric, direction, *settings)))
+
+    return name
 
 
 def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
@@ -213,9 +321,25 @@ def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
     return f"{text} ({np.mean(lows):.{digits}f}-{np.mean(highs):.{digits}f})"
 
 
-def _column(row: EvalResult) -> str:
-    return " ".join(filter(None, (row.dataset, row.metric, row.direction, row.settings.get("decoding"))))
+def starting_point(rows: list[EvalResult]) -> str:
+    """What the encoder had before training, read off the paired differences."""
+    paired = [row for row in rows if "paired" in row.settings]
+    if not paired:
+        return ""
+    digits = 1 if paired[0].unit == "%" else 3
+    p_value = np.median([row.settings["paired"]["p_value"] for row in paired])
+    value = np.mean([row.value - row.settings["paired"]["difference"] for row in paired])
+    return f"{value:.{digits}f} (p = {p_value:.2g})"
+
+
+def learning_curve(results: Sequence[EvalResult], rows: Sequence[dict]):
+    """(metric, forecast) of what another 1,000 pairs would bring, where rows set a `fraction`; else None."""
+    if not any("fraction" in (row.get("set") or {}) for row in rows):
+        return None
+    show = {"metric": ["P@1"], "centering": ["none"], "method": ["cosine"], "direction": ["forward"]}
+    curve = [row for row in _wanted(results, show) if row.settings["stage"] == "after"]
+    return "P@1", forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
 
 
 def _place(row: EvalResult) -> tuple:
-    return (row.dataset, row.direction, row.metric, row.model, json.dumps(row.settings, sort_keys=True))
+    return (row.dataset, row.direction, row.metric, row.n, row.revision, row.model, json.dumps(row.settings, sort_keys=True))

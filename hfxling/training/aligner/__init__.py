@@ -1,48 +1,51 @@
-"""The word aligner step by step: text, vocabularies, batches, training under a CPU budget, the best state kept."""
+"""The word aligner: a contrastive BiLSTM encoder-decoder, trained from scratch (Zhang et al. 2024).
+
+Beside the files of every method: dice.py, the pseudo-dictionary that a state is chosen by; export.py, the folder, whose
+static vectors need an export of their own.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import json
+import os
+from dataclasses import replace
 
 import torch
 from transformers import TrainingArguments
 
-from hfxling.data.corpus import CorpusArguments
-from hfxling.evaluation.results import EvalResult
+from hfxling.training.publishing import Run
 
 from .arguments import TRAINING_DEFAULTS, AlignerArguments
-from .data import encode_pairs, learn_corpus_vocabularies, learn_priors, load_corpora
-from .evaluate import dice_dictionaries, dictionary_counts, dictionary_evaluator, evaluate
+from .card import card
+from .data import Prepared, prepare
+from .evaluate import dice_dictionaries, dictionary_evaluator, evaluate
+from .export import export_aligner
 from .train import fit, new_model
 
-ARGUMENTS = AlignerArguments  # for studies
-__all__ = ["ARGUMENTS", "TRAINING_DEFAULTS", "study_row"]
+Arguments = AlignerArguments
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
 
 
-def study_row(args: AlignerArguments, training_args: TrainingArguments, cache: dict) -> list[EvalResult]:
-    """One run of a study; text, vocabularies and the statistical aligners are shared.
+def run(args: AlignerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+    """Train, and measure word translation and alignment before and after.
 
     Where there is test text, P@1 on its own Dice dictionary is among the results: settings are chosen by that.
     """
-    names = [*CorpusArguments.__dataclass_fields__, "extra_pairs", "vocab_size", "min_count", "pieces", "segmenters"]
-    key = json.dumps([getattr(args, name) for name in [*names, "max_words"]])
-    if key not in cache:
-        corpora = load_corpora(args, training_args.seed)
-        vocabularies = learn_corpus_vocabularies(args, corpora)
-        pairs = encode_pairs(corpora, vocabularies, max_words=args.max_words)
-        held_out = [side for side in encode_pairs(corpora, vocabularies, split="test") if side.source]
-        priors, counts = learn_priors(pairs, vocabularies), dictionary_counts(args, pairs, vocabularies)
-        cache[key] = vocabularies, pairs, held_out, priors, counts
-    vocabularies, pairs, held_out, priors, counts = cache[key]
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)  # LSTMs of this size gain little from more
+    vocabularies, pairs = prepared.vocabularies, prepared.pairs
+    uses_priors = args.prior or args.model is not None
+    priors, counts = (prepared.priors, prepared.counts) if uses_priors else ([], {})
     torch.manual_seed(training_args.seed)
-    model = new_model(args, vocabularies, pairs, priors).eval()
-    used = priors if args.prior else []
-    record = fit(args, training_args, model, vocabularies, pairs, used)
-    spent = {"stage": "after", "steps": record["steps"], "train_cpu_s": round(record["cpu_seconds"], 1)}
-    known = counts if args.prior else None
-    results = evaluate(args, model, vocabularies, used, known, **spent, **args.network())
-    if held_out:
-        dice = dictionary_evaluator(vocabularies, dice_dictionaries(held_out, vocabularies), "Dice, held-out text")
-        results += [dataclasses.replace(row, split="test", settings=row.settings | spent) for row in dice(model)]
-    return results
+    model = new_model(args, vocabularies, priors)
+    results = evaluate(args, model, vocabularies, priors, counts, stage="before")
+    record = fit(args, training_args, model, vocabularies, pairs, priors)
+    scores = record.pop("scores")
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], record)
+    results += evaluate(args, model, vocabularies, priors, counts, stage="after")
+    if prepared.held_out:
+        dictionaries = dice_dictionaries(prepared.held_out, vocabularies)
+        found = dictionary_evaluator(vocabularies, dictionaries, "Dice, held-out text")(model)
+        results += [replace(row, split="test", settings={"stage": "after"}) for row in found]
+    results = [replace(row, seed=training_args.seed) for row in results]
+    return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), {"scores": scores})

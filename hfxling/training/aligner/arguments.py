@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 
 import torch
 
-from hfxling.data.corpus import CorpusArguments
+from hfxling.data.corpus import TEXT_KEYS, TextArguments
+from hfxling.data.sources import Pair, parse_pair
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import DIRECTIONS, SIDES
-
-INITS = ("random", "links")
-
 
 # What one pass over a batch updates: everything at once, or as Wada et al.'s scripts do one encoded side and one
 # decoder direction after the other.
@@ -20,11 +17,10 @@ UPDATES = {
     "one": ((SIDES, DIRECTIONS),),
     "four": tuple(((side,), (direction,)) for side in SIDES for direction in DIRECTIONS),
 }
-
-
 # Settings of the Trainer that the aligner wants and transformers' defaults do not give. Adam without weight decay,
 # clipped at 5, batches of 16: Wada et al. Their learning rate is 1e-3, the paper's 2e-5; docs/results.md compares.
 TRAINING_DEFAULTS = {
+    "output_dir": "outputs/aligner",
     "num_train_epochs": 200,
     "per_device_train_batch_size": 16,
     "learning_rate": 4e-3,
@@ -40,14 +36,10 @@ TRAINING_DEFAULTS = {
 
 
 @dataclass
-class AlignerArguments(CorpusArguments):
-    """The text, the vocabularies, the network and how it is trained."""
+class AlignerArguments(TextArguments):
+    """The vocabularies, the network and how it is trained."""
 
     model: str | None = field(default=None, metadata={"help": "folder or Hub id of an aligner to go on training"})
-    extra_pairs: list[str] = field(
-        default_factory=list,
-        metadata={"help": "further text for the same model, e.g. lo-th=lo.txt,th.txt; same lines as the first"},
-    )
     vocab_size: int | None = field(default=None, metadata={"help": "words of a language at most; default by segmenter"})
     min_count: int | None = field(default=None, metadata={"help": "occurrences a word needs; default by segmenter"})
     pieces: int = field(default=8000, metadata={"help": "subword pieces that the languages share, at most (eq. 10)"})
@@ -62,7 +54,6 @@ class AlignerArguments(CorpusArguments):
     temperature: float = field(default=0.5, metadata={"help": "of the contrastive loss (paper: 0.5)"})
     negatives: str = field(default="inter", metadata={"help": "inter or inter+intra"})
     contrastive_pooling: str = field(default="avg", metadata={"help": "avg or max"})
-    init: str = field(default="random", metadata={"help": "of word vectors: random (paper), or links"})
     prior: bool = field(
         default=False, metadata={"help": "attention starts from the links of a statistical aligner (not in the paper)"}
     )
@@ -77,47 +68,34 @@ class AlignerArguments(CorpusArguments):
     evaluate_every: int = field(default=5, metadata={"help": "epochs between two scores; the best state is kept"})
 
     def __post_init__(self):
+        super().__post_init__()
         if self.updates not in UPDATES:
             raise ValueError(f"updates={self.updates!r} is not one of {', '.join(UPDATES)}.")
-        if self.init not in INITS:
-            raise ValueError(f"init={self.init!r} is not one of {', '.join(INITS)}.")
         for name in ("evaluate_every", "max_words", "cpu_seconds"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name}={value} must be more than 0.")
-        self.pair_arguments()  # these three refuse bad values, here and not after the text was read
+        # these three refuse bad values, here and not after the text was read
         self.segmenter_choices(), self.pair_files("dictionaries"), self.pair_files("gold")
-        AlignerConfig(vocab_sizes={self.source_lang: 5, self.target_lang: 5}, **self.network())
+        AlignerConfig(vocab_sizes=dict.fromkeys(self.languages, 5), **self.network())
 
     def network(self) -> dict:
         """The fields of `AlignerConfig` that do not follow from the text."""
         names = ("size", "layers", "dropout", "contrastive_weight", "temperature", "negatives", "contrastive_pooling")
         return {name: getattr(self, name) for name in names}
 
-    def pair_arguments(self) -> list[CorpusArguments]:
-        """One set of corpus arguments a language pair, the main one first."""
-        names = [f.name for f in dataclasses.fields(CorpusArguments)]
-        first = CorpusArguments(**{name: getattr(self, name) for name in names})
-        further = []
-        for entry in self.extra_pairs:
-            pair, _, files = entry.partition("=")
-            source, _, target = pair.partition("-")
-            if not (source and target and files):
-                raise ValueError(f"extra_pairs: {entry!r} is not of the form lo-th=FILE,FILE (or lo-th=sample).")
-            changed = {"source_lang": source, "target_lang": target, "train_data": files.split(","), "data_name": None}
-            changed |= {"source_column": None, "target_column": None}
-            further.append(dataclasses.replace(first, **changed, test_data=None))
-        return [first, *further]
+    def pair_files(self, name: str) -> dict[Pair, str]:
+        """(source, target) language -> file, of `dictionaries` or `gold`.
 
-    def pair_files(self, name: str) -> dict[tuple[str, str], str]:
-        """(source, target) language -> file, of `dictionaries` or `gold`."""
+        Raises:
+            ValueError: an entry that is not of the form lo-zh=FILE.
+        """
         paths = {}
         for entry in getattr(self, name):
             pair, _, path = entry.partition("=")
-            source, _, target = pair.partition("-")
-            if not (source and target and path):
+            if not (pair and path):
                 raise ValueError(f"{name}: {entry!r} is not of the form lo-zh=FILE.")
-            paths[source, target] = path
+            paths[parse_pair(pair)] = path
         return paths
 
     def segmenter_choices(self) -> dict[str, str]:
@@ -126,3 +104,8 @@ class AlignerArguments(CorpusArguments):
             if not all(entry.partition("=")):
                 raise ValueError(f"segmenters: {entry!r} is not of the form lo=whitespace.")
         return dict(entry.split("=", 1) for entry in self.segmenters)
+
+    def shared_key(self) -> tuple:
+        """The same for runs that share text and vocabularies."""
+        names = (*TEXT_KEYS, "model", "vocab_size", "min_count", "pieces", "segmenters", "max_words", "dictionaries")
+        return tuple(str(getattr(self, name)) for name in names)

@@ -3,16 +3,124 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from hfxling.alignment.aligner import load_aligner
 from hfxling.alignment.pairs import EncodedPairs, pad, pad_matrices
-from hfxling.alignment.prior import LinkPrior, word_classes
+from hfxling.alignment.prior import LinkPrior, load_prior, translation_counts, word_classes
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.data.segment import Vocabulary, learn_vocabularies
+from hfxling.data.sources import Pair
 
 from .arguments import UPDATES, AlignerArguments
+from .evaluate import test_dictionaries
+
+
+@dataclass
+class Prepared:
+    """What runs that differ in network, training or seed only have in common.
+
+    Attributes:
+        corpus: the text.
+        vocabularies: of its languages, learnt from it or those of the model that training goes on with.
+        pairs: training text in word ids.
+        held_out: test text in word ids, of the pairs that have any.
+        priors: a statistical aligner of each language pair; empty where no run asks for one.
+        counts: statistical link counts for the dictionaries, by pair.
+    """
+
+    corpus: Corpus
+    vocabularies: Mapping[str, Vocabulary]
+    pairs: list[EncodedPairs]
+    held_out: list[EncodedPairs]
+    priors: list[LinkPrior]
+    counts: dict[Pair, object]
+
+
+def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
+    """Read the text, learn vocabularies and, where asked for, the statistical links.
+
+    Args:
+        rows: arguments of runs that share text and vocabularies.
+        training_args: not needed here.
+
+    Raises:
+        ValueError: malformed text (see `load_corpus`), languages or pairs that the model to go on with does not have.
+        FileNotFoundError: a file, folder or model that is not there.
+    """
+    args = rows[0]
+    corpus = load_corpus(args)
+    if args.model is None:
+        vocabularies = learn_corpus_vocabularies(args, corpus)
+        pairs = encode_pairs(corpus, vocabularies, max_words=args.max_words)
+        priors = learn_priors(pairs, vocabularies) if any(row.prior for row in rows) else []
+    else:
+        model, vocabularies = load_aligner(args.model)
+        for language in args.languages:
+            model.check_language(language)
+        pairs = encode_pairs(corpus, vocabularies, max_words=args.max_words)
+        priors = [load_prior(args.model, model.config, text.languages) for text in pairs]
+        if None in priors and (args.prior or any(priors)):
+            known = ", ".join(model.config.priors) or "no pair"
+            raise ValueError(
+                f"model={args.model!r} has a prior for {known}; give text of those only, or leave --prior out."
+            )
+        priors = [prior for prior in priors if prior]
+    held_out = [text for text in encode_pairs(corpus, vocabularies, split="test") if text.source]
+    counts = dictionary_counts(args, pairs, vocabularies) if priors else {}
+    return Prepared(corpus, vocabularies, pairs, held_out, priors, counts)
+
+
+def training_lines(corpus: Corpus) -> dict[str, list[str]]:
+    """Language code -> its distinct training sentences, from all pairs."""
+    lines: dict[str, dict[str, None]] = {}
+    for pair in corpus.pairs:
+        for lang, side in zip(pair.languages, ("source", "target")):
+            lines.setdefault(lang, {}).update(dict.fromkeys(pair.train[side]))
+    return {lang: list(texts) for lang, texts in lines.items()}
+
+
+def learn_corpus_vocabularies(args: AlignerArguments, corpus: Corpus) -> dict[str, Vocabulary]:
+    """A vocabulary a language and the pieces they share, from the training text."""
+    sizes = {"size": args.vocab_size, "min_count": args.min_count, "pieces": args.pieces}
+    return learn_vocabularies(training_lines(corpus), segmenters=args.segmenter_choices(), **sizes)
+
+
+def encode_pairs(
+    corpus: Corpus, vocabularies: Mapping[str, Vocabulary], *, split: str = "train", max_words: int = 150
+) -> list[EncodedPairs]:
+    """Word ids of one split, by language pair; what is longer is cut, pairs with an empty side are left out."""
+    encoded = []
+    for pair in corpus.pairs:
+        texts = getattr(pair, split)
+        sides = [
+            [row.ids[:max_words] for row in vocabularies[lang].encode_batch(list(texts[side]))]
+            for lang, side in zip(pair.languages, ("source", "target"))
+        ]
+        kept = [(source, target) for source, target in zip(*sides) if source and target]
+        encoded.append(EncodedPairs(pair.languages, [source for source, _ in kept], [target for _, target in kept]))
+    return encoded
+
+
+def learn_priors(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]) -> list[LinkPrior]:
+    """A statistical aligner for every language pair's training text."""
+    classes = {lang: word_classes(vocabulary) for lang, vocabulary in vocabularies.items()}
+    return [LinkPrior.learn(text, [classes[lang] for lang in text.languages]) for text in pairs]
+
+
+def dictionary_counts(
+    args: AlignerArguments, pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]
+) -> dict[Pair, object]:
+    """Statistical link counts of the training text for the dictionaries whose languages it has, in either order."""
+    counts = {}
+    for text in pairs:
+        for pair in {text.languages, text.languages[::-1]} & test_dictionaries(args).keys():
+            found = translation_counts(text, [vocabularies[lang] for lang in text.languages])
+            counts[pair] = found if pair == text.languages else found.T
+    return counts
 
 
 class PairBatches(torch.utils.data.Dataset):
@@ -78,49 +186,3 @@ class PairBatches(torch.utils.data.Dataset):
             "directions": directions,
         }
         return item if self.priors is None else item | {"prior": pad_matrices(self.priors[number](*sides))}
-
-
-def load_corpora(args: AlignerArguments, seed: int = 0) -> list[Corpus]:
-    """Filtered text of every language pair; what the test text holds is in no training text (see `load_corpus`)."""
-    return [load_corpus(pair, seed, test_needed=False) for pair in args.pair_arguments()]
-
-
-def training_lines(corpora: Sequence[Corpus]) -> dict[str, list[str]]:
-    """Language code -> its distinct training sentences, from all pairs."""
-    lines: dict[str, dict[str, None]] = {}
-    for corpus in corpora:
-        for side in ("source", "target"):
-            lines.setdefault(corpus.train[f"{side}_lang"][0], {}).update(dict.fromkeys(corpus.train[side]))
-    return {lang: list(texts) for lang, texts in lines.items()}
-
-
-def learn_corpus_vocabularies(args: AlignerArguments, corpora: Sequence[Corpus]) -> dict[str, Vocabulary]:
-    """A vocabulary a language and the pieces they share, from the training text."""
-    sizes = {"size": args.vocab_size, "min_count": args.min_count, "pieces": args.pieces}
-    return learn_vocabularies(training_lines(corpora), segmenters=args.segmenter_choices(), **sizes)
-
-
-def encode_pairs(
-    corpora: Sequence[Corpus], vocabularies: Mapping[str, Vocabulary], *, split: str = "train", max_words: int = 150
-) -> list[EncodedPairs]:
-    """Word ids of one split, by language pair; what is longer is cut, pairs with an empty side are left out."""
-    encoded: dict[tuple[str, str], EncodedPairs] = {}
-    for corpus in corpora:
-        rows = getattr(corpus, split)
-        languages = corpus.train["source_lang"][0], corpus.train["target_lang"][0]
-        sides = [
-            [row.ids[:max_words] for row in vocabularies[lang].encode_batch(list(rows[side]))]
-            for lang, side in zip(languages, ("source", "target"))
-        ]
-        pairs = encoded.setdefault(languages, EncodedPairs(languages, [], []))
-        for source, target in zip(*sides):
-            if source and target:
-                pairs.source.append(source)
-                pairs.target.append(target)
-    return list(encoded.values())
-
-
-def learn_priors(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]) -> list[LinkPrior]:
-    """A statistical aligner for every language pair's training text."""
-    classes = {lang: word_classes(vocabulary) for lang, vocabulary in vocabularies.items()}
-    return [LinkPrior.learn(corpus, [classes[lang] for lang in corpus.languages]) for corpus in pairs]

@@ -11,10 +11,11 @@ import numpy as np
 from hfxling.alignment.aligner import Aligner, default_method
 from hfxling.alignment.confidence import cross_validated, expected_calibration_error, gather
 from hfxling.alignment.pairs import EncodedPairs
-from hfxling.alignment.prior import LinkPrior, translation_counts
+from hfxling.alignment.prior import LinkPrior
 from hfxling.data.pharaoh import read_aligned
 from hfxling.data.sample import dictionary as sample_dictionary
 from hfxling.data.segment import EOS, Vocabulary, normalize
+from hfxling.data.sources import SAMPLE
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.lexicon import (
     Dictionary,
@@ -68,25 +69,13 @@ def dictionary_evaluator(
 def test_dictionaries(args: AlignerArguments) -> Dictionaries:
     """The dictionaries to test on; the embedded corpus brings its own."""
     found: Dictionaries = {pair: read_dictionary(path) for pair, path in args.pair_files("dictionaries").items()}
-    pair = (args.source_lang, args.target_lang)
-    if args.train_data == ["sample"] and pair not in found:
-        entries: dict[str, set[str]] = {}
-        for source, target in sample_dictionary(*pair):
-            entries.setdefault(normalize(source), set()).add(normalize(target))
-        found[pair] = entries
+    for pair in args.language_pairs if args.train_data == [SAMPLE] else ():
+        if pair not in found:
+            entries: dict[str, set[str]] = {}
+            for source, target in sample_dictionary(*pair):
+                entries.setdefault(normalize(source), set()).add(normalize(target))
+            found[pair] = entries
     return found
-
-
-def dictionary_counts(
-    args: AlignerArguments, pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]
-) -> dict[tuple[str, str], object]:
-    """Statistical link counts of the training text for the dictionaries whose languages it has, in either order."""
-    counts = {}
-    for corpus in pairs:
-        for pair in {corpus.languages, corpus.languages[::-1]} & test_dictionaries(args).keys():
-            found = translation_counts(corpus, [vocabularies[lang] for lang in corpus.languages])
-            counts[pair] = found if pair == corpus.languages else found.T
-    return counts
 
 
 def evaluate(

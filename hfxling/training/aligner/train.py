@@ -6,7 +6,6 @@ import copy
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from transformers import TrainerCallback, TrainingArguments, set_seed
 from transformers.trainer_callback import ExportableState
 
+from hfxling.alignment.aligner import load_aligner
 from hfxling.alignment.pairs import EncodedPairs
 from hfxling.alignment.prior import LinkPrior
 from hfxling.data.segment import Vocabulary
@@ -27,11 +27,6 @@ from hfxling.training.trainer import Evaluator, XlingTrainer
 from .arguments import AlignerArguments
 from .data import PairBatches
 from .evaluate import dice_dictionaries, dictionary_evaluator
-from .start import init_from_links
-
-if TYPE_CHECKING:
-    from .arguments import AlignerArguments
-
 
 BEST = "best.safetensors"
 
@@ -208,24 +203,20 @@ def _check_bfloat16(device: torch.device) -> None:
 
 
 def new_model(
-    args: AlignerArguments,
-    vocabularies: Mapping[str, Vocabulary],
-    pairs: Sequence[EncodedPairs] = (),
-    priors: Sequence[LinkPrior] = (),
+    args: AlignerArguments, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()
 ) -> AlignerModel:
-    """An untrained aligner for these vocabularies; `init="links"` reads its first word vectors off pairs and priors."""
+    """An untrained aligner for these vocabularies, or the one that training goes on with."""
+    if args.model is not None:
+        return load_aligner(args.model)[0]
     tables = {lang: torch.from_numpy(vocabulary.piece_ids()[0]) for lang, vocabulary in vocabularies.items()}
     config = AlignerConfig(
         vocab_sizes={lang: len(vocabulary) for lang, vocabulary in vocabularies.items()},
         piece_vocab_size=max(int(table.max()) for table in tables.values()) + 1,
         pieces_per_word=max(table.shape[1] for table in tables.values()),
-        priors=["-".join(prior.languages) for prior in priors] if args.prior else [],
+        priors=["-".join(prior.languages) for prior in priors],
         **args.network(),
     )
-    model = AlignerModel(config, tables)
-    if args.init == "links":
-        init_from_links(model, pairs, priors)
-    return model
+    return AlignerModel(config, tables).eval()
 
 
 def fit(
@@ -238,11 +229,10 @@ def fit(
 ) -> dict:
     """Train; the state that scores best on the Dice dictionary is kept (see `train_aligner`).
 
-    The last one is where there is no such dictionary, or where the start knew it by heart (`init="links"`). No epochs
-    leave the model as it is.
+    The last one is where there is no such dictionary. No epochs leave the model as it is.
     """
     if not training_args.num_train_epochs:
         return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": []}
-    dice = dice_dictionaries(pairs, vocabularies) if args.init == "random" else {}
+    dice = dice_dictionaries(pairs, vocabularies)
     evaluators = [dictionary_evaluator(vocabularies, dice)] if dice else []
     return train_aligner(args, training_args, model, pairs, evaluators, priors)

@@ -1,22 +1,30 @@
-"""Dual-alignment pre-training step by step: text, training, evaluation."""
+"""Dual-alignment pre-training: translation ranking and representation translation learning (Li et al. 2023).
+
+Beside the files of every method: mixing.py and collators.py, batches of many languages without padding work;
+distributed.py, negatives of all processes; row_adamw.py, updates of only the word vectors that a batch has.
+"""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments
 
-from hfxling.encoding import token_limit
+from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.encoding import SentenceEmbedder, model_name, one_line_where_missing, token_limit
 from hfxling.evaluation.results import EvalResult
-from hfxling.models.modeling_dap import DapForPreTraining, DapModel
+from hfxling.hub.export import export
+from hfxling.models.modeling_dap import DapModel
+from hfxling.training.publishing import Run, training_cost
 
-from .arguments import TRAINING_DEFAULTS, DapArguments, HeldOutArguments, MultiCorpusArguments
-from .data import MultiCorpus, load_corpora
-from .evaluate import HeldOut, Rankings, SentenceEmbedder
+from .arguments import TRAINING_DEFAULTS, DapArguments
+from .card import card
+from .evaluate import HeldOut, Rankings
 from .train import published_model, train
+
+Arguments = DapArguments
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
 
 
 @dataclass
@@ -24,62 +32,51 @@ class Prepared:
     """What runs that differ in objective or seed only have in common."""
 
     held_out: HeldOut
-    corpus: MultiCorpus
+    corpus: Corpus
     tokenizer: PreTrainedTokenizerBase
     max_length: int  # at inference
     before: Rankings
 
 
-def prepare(args: DapArguments, device: str | torch.device = "cpu") -> Prepared:
-    """Read training and test text and rank the test text with the encoder as it is."""
-    held_out = HeldOut(args, args.languages, args.pivot)
-    corpus = load_corpora(args, held_out.guard())
-    hub_kwargs = {"revision": args.base_revision} if args.base_revision else {}
-    tokenizer = AutoTokenizer.from_pretrained(args.base_model, trust_remote_code=False, **hub_kwargs)
-    encoder = DapModel.from_pretrained(args.base_model, pooling=args.pooling, **hub_kwargs).to(device)
+def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> Prepared:
+    """Read training and test text and rank the test text with the encoder as it is.
+
+    Args:
+        rows: arguments of runs that share text and encoder.
+        training_args: names the device.
+
+    Raises:
+        ValueError: malformed text (see `load_corpus`), a pair without any.
+        FileNotFoundError: a file, folder or encoder that is not there.
+    """
+    args = rows[0]
+    held_out = HeldOut(args)
+    corpus = load_corpus(args, tests=held_out.tests(), streaming=args.streaming)
+    with one_line_where_missing(args.base_model):
+        tokenizer = AutoTokenizer.from_pretrained(args.base_model, trust_remote_code=False, **args.hub_kwargs)
+        encoder = DapModel.from_pretrained(args.base_model, pooling=args.pooling, **args.hub_kwargs)
     max_length = token_limit(tokenizer, encoder.encoder.config)
-    before = held_out.rank(SentenceEmbedder(encoder, tokenizer, max_length))
+    before = held_out.rank(SentenceEmbedder(encoder.to(training_args.device), tokenizer, max_length))
     return Prepared(held_out, corpus, tokenizer, max_length, before)
 
 
-@dataclass
-class DapRun:
-    """What a run leaves: the model to publish, all that was measured, and how far training got."""
-
-    model: DapModel
-    results: list[EvalResult]
-    reached: dict
-
-
-def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared) -> DapRun:
+def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train the encoder and test it on what the untrained one was tested on."""
     held_out, before = prepared.held_out, prepared.before
-    fields = {"model": Path(args.base_model).name if Path(args.base_model).exists() else args.base_model}
+    fields = {"model": model_name(args.base_model)}
 
-    def evaluate(model: DapForPreTraining) -> list[EvalResult]:
-        after = held_out.rank(SentenceEmbedder(model.dap, prepared.tokenizer, prepared.max_length))
+    def evaluate(model: DapModel) -> list[EvalResult]:
+        after = held_out.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
         settings = {"stage": "after", "objective": args.objective}
         return held_out.results(after, before, seed=training_args.seed, settings=settings, **fields)
 
-    trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [evaluate])
-    reached = {"steps": trainer.state.global_step, "train_seconds": trainer.seconds, "train_cpu_s": trainer.cpu_seconds}
+    with training_cost() as cost:
+        trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [evaluate])
+    results = held_out.results(before, settings={"stage": "before"}, **fields) + evaluate(trainer.evaluated())
     model = published_model(trained)
-    results = held_out.results(before, settings={"stage": "before"}, **fields)
-    return DapRun(model, results + evaluate(trained), reached)
-
-
-ARGUMENTS = DapArguments  # for studies
-__all__ = ["ARGUMENTS", "TRAINING_DEFAULTS", "DapRun", "Prepared", "prepare", "run", "study_row"]
-
-
-def study_row(args: DapArguments, training_args: TrainingArguments, cache: dict) -> list[EvalResult]:
-    """One run of a study; text and the untrained encoder's rankings are shared."""
-    names = (*MultiCorpusArguments.__dataclass_fields__, *HeldOutArguments.__dataclass_fields__)
-    key = json.dumps([getattr(args, name) for name in (*names, "base_model", "base_revision", "pooling")])
-    if key not in cache:
-        cache[key] = prepare(args, training_args.device)
-    done = run(args, training_args, cache[key])
-    return [
-        replace(row, settings=row.settings | done.reached) if row.settings["stage"] == "after" else row
-        for row in done.results
-    ]
+    reached = {"steps": trainer.state.global_step} | cost
+    return Run(
+        results,
+        reached,
+        lambda folder: export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length),
+    )

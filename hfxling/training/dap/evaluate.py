@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from transformers import PreTrainedTokenizerBase
 
-from hfxling.encoding import length_sorted, token_limit
-from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.data.sources import Pair, Source, joined, read_sources
+from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, rank_translations, ranking_results
 from hfxling.evaluation.tatoeba import load_tatoeba, rank_tatoeba, tatoeba_results
 from hfxling.files import content_hash
-from hfxling.models.modeling_dap import DapModel
 
-from .arguments import HeldOutArguments, Source
+from .arguments import DapArguments
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
 
 Embed = Callable[[list[str]], np.ndarray]
 Rankings = dict[str, dict[str, list[Ranking]]]
@@ -36,45 +32,37 @@ class HeldOut:
     """Test text, ranked by any embedder.
 
     Args:
-        args: what is tested on.
-        languages: codes of the non-English sides; a language that a test source lacks is left out of it.
-        pivot: the other side's code.
+        args: what is tested on, in which language pairs; a pair that a test source lacks is left out of it.
 
     Attributes:
-        sets: test set name -> language -> pairs.
+        sets: test set name -> source language -> pairs.
 
     Raises:
-        ValueError: for test text that is malformed or has none of the languages.
+        ValueError: for test text that is malformed or has none of the pairs.
+        FileNotFoundError: for a file or folder that is not there.
     """
 
-    def __init__(self, args: HeldOutArguments, languages: Sequence[str], pivot: str = "en"):
-        self.pivot = pivot
+    def __init__(self, args: DapArguments):
+        self.pairs, self.pivot = args.language_pairs, args.pivot
         self.sets: dict[str, dict[str, Dataset]] = {}
-        for template in args.test_data:
-            source = Source.parse(template)
-            found = {}
-            for lang in languages:
-                try:
-                    found[lang] = source.fill(lang, pivot).load(lang, pivot, split=args.test_split, streaming=False)
-                except FileNotFoundError:
-                    continue
-            if not found:
-                raise ValueError(f"test_data={template!r} has none of {', '.join(languages)}; check its spelling.")
-            self.sets[_name(template)] = found
+        for text in args.test_sources():
+            source = Source.parse(text)
+            found = {pair: read_sources([source], pair, args.test_split)[0] for pair in self.pairs}
+            if not any(found.values()):
+                raise ValueError(f"test_data={text!r} has none of {', '.join(args.pairs)}; check its spelling.")
+            self.sets[source.name] = {pair[0]: parts[0] for pair, parts in found.items() if parts}
         self.tatoeba = load_tatoeba(args.tatoeba) if args.tatoeba else {}
 
-    def guard(self) -> dict[str, Dataset]:
-        """Test pairs by the training languages' codes, for the leakage gate."""
-        from datasets import concatenate_datasets
-
+    def tests(self) -> dict[Pair, Dataset]:
+        """All test text by language pair: training text is kept free of it."""
         known = dict(self.sets)
         known["tatoeba"] = {code: self.tatoeba[name] for code, name in TATOEBA_CODES.items() if name in self.tatoeba}
-        languages = dict.fromkeys(lang for pairs in known.values() for lang in pairs)
         columns = ["source", "target"]
-        return {
-            lang: concatenate_datasets([p[lang].select_columns(columns) for p in known.values() if lang in p])
-            for lang in languages
+        found = {
+            pair: [texts[pair[0]].select_columns(columns) for texts in known.values() if pair[0] in texts]
+            for pair in self.pairs
         }
+        return {pair: joined(parts) for pair, parts in found.items() if parts}
 
     def rank(self, embed: Embed) -> Rankings:
         """Rankings of every set and language, both directions."""
@@ -102,46 +90,3 @@ class HeldOut:
                 about = {"dataset": name, "split": "test", "revision": content_hash(data["source"], data["target"])}
                 rows += ranking_results(ranked, ks=(1,), baseline=theirs and theirs[lang], **about, **fields)
         return rows
-
-
-def before_and_after(results: Sequence[EvalResult]) -> str:
-    """P@1 before and after training as a table, a set and direction a line."""
-    cells: dict[tuple, dict[str, EvalResult]] = {}
-    for row in results:
-        cells.setdefault((row.dataset, row.direction, row.metric, row.n), {})[row.settings["stage"]] = row
-    table = []
-    for key, stages in cells.items():
-        before, after = stages.get("before"), stages.get("after")
-        interval = f"{after.low:.1f}-{after.high:.1f}" if after else None
-        table.append([*key, before and before.value, after and after.value, interval])
-    return format_table(["test set", "direction", "metric", "n", "before", "after", "95 %"], table)
-
-
-def _name(template: str) -> str:
-    """The template's folder, or the id of a Hub set."""
-    data = Source.parse(template).data.partition("+")[0]
-    parts = data.split("/")
-    return parts[-2] if len(parts) > 2 else data.partition(":")[0]
-
-
-class SentenceEmbedder:
-    """Texts to (N, H) unit sentence vectors by a dual encoder, length-sorted and without padding work.
-
-    Args:
-        model: on the device where it is.
-        tokenizer: its tokenizer.
-        max_length: tokens kept of a text, see `token_limit`.
-    """
-
-    def __init__(self, model: DapModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
-        self.model, self.tokenizer = model, tokenizer
-        self.max_length = token_limit(tokenizer, model.encoder.config, max_length)
-
-    @torch.inference_mode()
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """(N, H) float32, in the texts' order."""
-        vectors = np.empty((len(texts), self.model.config.hidden_size), np.float32)
-        ids = self.tokenizer(list(texts), truncation=True, max_length=self.max_length)["input_ids"]
-        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device):
-            vectors[rows] = self.model(**inputs).sentence_embedding.float().cpu().numpy()
-        return vectors

@@ -1,41 +1,41 @@
-"""The disentangler step by step: vectors, split, evaluation. The recipe and the studies are made of these steps."""
+"""The disentangler: a frozen encoder's sentence vectors split into meaning and language (Nonomura et al.).
+
+Beside the files of every method: batches.py, vectors of many language pairs read from disk in blocks.
+"""
 
 from __future__ import annotations
 
-import json
-import time
-from dataclasses import replace
+from pathlib import Path
 
 from transformers import TrainingArguments
 
-from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.plots import plot_trajectory
+from hfxling.training.frozen import write_frozen
+from hfxling.training.publishing import Run, training_cost
 
-from .arguments import SOURCE_KEYS, TRAINING_DEFAULTS, DisentanglerArguments
-from .data import SplitData, encode
+from .arguments import TRAINING_DEFAULTS, DisentanglerArguments
+from .card import card
+from .data import Prepared, prepare
 from .evaluate import evaluate
-from .train import fit
+from .train import assemble, fit
 
-# What studies need of a method (see `study.py`), and what decides the text and the vectors of a row.
-ARGUMENTS = DisentanglerArguments
-__all__ = ["ARGUMENTS", "TRAINING_DEFAULTS", "run", "study_row"]
+Arguments = DisentanglerArguments
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
 
 
-def run(args: DisentanglerArguments, training_args: TrainingArguments, data: SplitData) -> list[EvalResult]:
-    """Train, unless the objective is "none", and evaluate; "after" rows say how long the training took."""
+def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+    """Train, unless the objective is "none", and evaluate before and after."""
     if args.objective == "none":
-        return evaluate(args, data)
-    start = time.process_time()
-    fitted = fit(args, training_args, data)
-    spent = fitted.about | {"train_cpu_s": round(time.process_time() - start, 1), "objective": fitted.objective}
-    return [
-        replace(row, settings=row.settings | spent) if row.settings["stage"] == "after" else row
-        for row in evaluate(args, data, fitted, training_args.seed)
-    ]
+        return Run(evaluate(args, prepared), {"objective": "none"})
+    with training_cost() as cost:
+        fitted = fit(args, training_args, prepared)
+    reached = {"objective": fitted.objective} | fitted.about | cost
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], reached)
 
+    def write(folder: Path) -> None:
+        write_frozen(args, assemble(args, prepared.hidden_size, fitted), folder)
+        plot_trajectory(folder / "trajectory.png", {fitted.objective: [point[1:] for point in fitted.trajectory]})
 
-def study_row(args: DisentanglerArguments, training_args: TrainingArguments, cache: dict) -> list[EvalResult]:
-    """One run of a study; text and vectors are shared by all runs that read the same."""
-    key = json.dumps([getattr(args, name) for name in SOURCE_KEYS])
-    if key not in cache:
-        cache[key] = encode(args)
-    return run(args, training_args, cache[key])
+    results = evaluate(args, prepared, fitted, training_args.seed)
+    return Run(results, reached, write, {"trajectory": fitted.trajectory})

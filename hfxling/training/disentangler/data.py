@@ -4,39 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import numpy as np
+from hfxling.data.corpus import Corpus, PairText, load_corpus
+from hfxling.data.scored import read_qe, read_sts17
+from hfxling.data.sources import name_of_pair
+from hfxling.encoding import FrozenEncoder, model_name
+from hfxling.training.frozen import Sides, check_widths, coverage_line, given_vectors, training_vectors
 
-from hfxling.data.coverage import check_coverage
-from hfxling.data.features import load_vectors
-from hfxling.encoding import FrozenEncoder
-from hfxling.training.siamese.data import frozen_encoder, model_name
-
-from .batches import Vectors
-from .corpus import PairCorpus, load_pair_corpus
-
-if TYPE_CHECKING:
-    from .arguments import DisentanglerArguments
+from .arguments import DisentanglerArguments
 
 
 @dataclass
-class SplitData:
-    """Text and vectors of a run: encoded once, shared by all rows and seeds of a study.
+class Prepared:
+    """Text and vectors of runs: encoded once, shared by all rows and seeds of a study.
 
     Attributes:
         corpus: the text.
         train: (source, target) vectors of each language pair, (N, D) each.
         scored: the same of each test set with human scores.
-        parallel: the same of each parallel test set.
+        parallel: the same of the test text of each of `tested`.
+        tested: the pairs that have test text.
         kind: of the encoder, "encoder" or "llm".
         model: name of the encoder, for the results.
     """
 
-    corpus: PairCorpus
-    train: Vectors
-    scored: Vectors
-    parallel: Vectors
+    corpus: Corpus
+    train: list[Sides]
+    scored: list[Sides]
+    parallel: list[Sides]
+    tested: list[PairText]
     kind: str
     model: str
 
@@ -46,45 +42,56 @@ class SplitData:
         return self.train[0][0].shape[1]
 
 
-def encode(args: DisentanglerArguments) -> SplitData:
+def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepared:
     """Read all text and the vectors of it, from the encoder through the cache, or from files.
 
     Warns when the encoder's vocabulary does not cover a language.
 
+    Args:
+        rows: arguments of runs that share text and vectors.
+        training_args: not needed here.
+
     Raises:
-        ValueError: for malformed text or vectors (see `load_pair_corpus`, `load_vectors`); rows are named.
+        ValueError: for malformed text or vectors (see `load_corpus`, `load_vectors`), or fewer than two pairs.
         FileNotFoundError: for a file, folder or encoder that is not there.
     """
-    corpus = load_pair_corpus(args)
-    tests = [(test.source, test.target) for test in corpus.scored]
-    tests += [(test["source"], test["target"]) for test in corpus.parallel.values()]
+    args = rows[0]
+    scored = [*(read_qe(args.qe) if args.qe else ()), *(read_sts17(args.sts) if args.sts else ())]
+    corpus = load_corpus(args, scored=scored)
+    for pair in corpus.pairs:
+        if len(pair.train) < 2:
+            name = name_of_pair(pair.languages)
+            raise ValueError(f"pair {name}: {len(pair.train)} training pair is left of {pair.read}; give more text.")
+    tested = [pair for pair in corpus.pairs if len(pair.test)]
+    tests = [(test.direction.replace("->", "-"), test.source, test.target) for test in scored]
+    tests += [(name_of_pair(pair.languages), pair.test["source"], pair.test["target"]) for pair in tested]
     encoder = None
     if args.train_vectors:
-        train, found = _given_vectors(args, corpus, tests)
+        train = [training_vectors(args, pair) for pair in corpus.pairs]
+        found = [given_vectors("test_vectors", args.test_vectors, name, len(texts)) for name, texts, _ in tests]
+        check_widths([*train, *found])
     else:
-        encoder = frozen_encoder(args)
-        corpus.coverage = _coverage(encoder, corpus)
+        encoder = args.encoder()
+        corpus.coverage = coverage_line(encoder, _texts_by_language(corpus))
         train = [_encoded(args, encoder, pair.train["source"], pair.train["target"]) for pair in corpus.pairs]
-        found = [_encoded(args, encoder, *sides) for sides in tests]
+        found = [_encoded(args, encoder, *sides) for _, *sides in tests]
     kind = _kind_of(args.pooling, encoder) if args.encoder_kind == "auto" else args.encoder_kind
-    split = len(corpus.scored)
-    return SplitData(corpus, train, found[:split], found[split:], kind, model_name(args))
+    split = len(scored)
+    return Prepared(corpus, train, found[:split], found[split:], tested, kind, model_name(args.base_model))
 
 
-def _encoded(args: DisentanglerArguments, encoder: FrozenEncoder, *sides: Sequence[str]) -> tuple[np.ndarray, ...]:
+def _encoded(args: DisentanglerArguments, encoder: FrozenEncoder, *sides: Sequence[str]) -> Sides:
     """Vectors of both sides, the prompt before every text."""
     prompt = args.prompt or ""
     return tuple(encoder.features([prompt + text for text in side], args.cache_dir)[:, 0] for side in sides)
 
 
-def _coverage(encoder: FrozenEncoder, corpus: PairCorpus) -> str:
+def _texts_by_language(corpus: Corpus) -> dict[str, list[str]]:
     texts: dict[str, list[str]] = {}
     for pair in corpus.pairs:
         for side, language in zip(("source", "target"), pair.languages):
             texts.setdefault(language, []).extend(pair.train[side])
-    found = {lang: check_coverage(encoder.tokenizer, part, lang, encoder.max_length) for lang, part in texts.items()}
-    rates = (f"{lang} {c.unknown_rate:.1%} unknown, {c.truncated} of {c.total} texts cut" for lang, c in found.items())
-    return f"Characters the vocabulary lacks, texts past {encoder.max_length} tokens: {'; '.join(rates)}."
+    return texts
 
 
 def _kind_of(pooling: str, encoder: FrozenEncoder | None) -> str:
@@ -93,29 +100,3 @@ def _kind_of(pooling: str, encoder: FrozenEncoder | None) -> str:
         return "encoder"
     is_causal = any(name.endswith("ForCausalLM") for name in encoder.model.config.architectures or ())
     return "llm" if pooling == "last" or is_causal else "encoder"
-
-
-def _given_vectors(args: DisentanglerArguments, corpus: PairCorpus, tests: Sequence) -> tuple[list, list]:
-    """The vectors of `train_vectors` and `test_vectors`: one for every pair as it was read, dropped ones included."""
-    names = [test.direction.replace("->", "-") for test in corpus.scored] + list(map("-".join, corpus.parallel))
-    of_tests = [_sides("test_vectors", args.test_vectors, name, rows=len(test[0])) for name, test in zip(names, tests)]
-    train = []
-    for pair in corpus.pairs:
-        sides = _sides("train_vectors", args.train_vectors, "-".join(pair.languages), rows=pair.read)
-        if len(pair.train) < pair.read:
-            sides = tuple(side[np.asarray(pair.train["row"])] for side in sides)
-        train.append(sides)
-    widths = {side.shape[1] for sides in (*train, *of_tests) for side in sides}
-    if len(widths) > 1:
-        raise ValueError(f"the vector files have different widths {sorted(widths)}; all must agree.")
-    return train, of_tests
-
-
-def _sides(option: str, entries: Sequence[str], name: str, rows: int) -> tuple[np.ndarray, ...]:
-    """Both sides' vectors of the entry NAME=FILE+FILE."""
-    named = dict(entry.partition("=")[::2] for entry in entries)
-    paths = named.get(name, "").split("+")
-    if len(paths) != 2:
-        given = " ".join(entries)
-        raise ValueError(f"{option}: no entry {name}=SOURCE_FILE+TARGET_FILE among {given}; give two files of vectors.")
-    return tuple(load_vectors(path, rows=rows) for path in paths)

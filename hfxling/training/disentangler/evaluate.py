@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hfxling.data.corpus import PairText
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.probes import probe_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import rank_translations, ranking_results
 from hfxling.evaluation.similarity import correlation_results, cosines
-from hfxling.files import content_hash
 
 from .arguments import DisentanglerArguments
-from .data import SplitData
-from .train import FittedSplit, _division, _meaning, _sides, split_vectors
+from .data import Prepared
+from .train import FittedSplit, division, meaning_of, sample_sides, split_vectors
 
 
 def evaluate(
-    args: DisentanglerArguments, data: SplitData, fitted: FittedSplit | None = None, seed: int | None = None
+    args: DisentanglerArguments, data: Prepared, fitted: FittedSplit | None = None, seed: int | None = None
 ) -> list[EvalResult]:
     """Correlation with human scores, retrieval, geometry and language probes, before and after.
 
@@ -32,7 +32,7 @@ def evaluate(
     before = [cosines(*sides) for sides in data.scored]
     about = {"model": data.model}
     results = correlation_results(data.corpus.scored, before, settings={"stage": "before"}, **about)
-    rankings = [_ranked(languages, sides) for languages, sides in zip(data.corpus.parallel, data.parallel)]
+    rankings = [_ranked(pair, sides) for pair, sides in zip(data.tested, data.parallel)]
     for fields, found in zip(_retrieval_fields(data), rankings):
         results += ranking_results(found, settings={"stage": "before"}, **fields, **about)
     results += _on_validation(args, data, None, about)
@@ -41,25 +41,25 @@ def evaluate(
     about["seed"] = seed
     after = [cosines(*(split_vectors(fitted.head, side)[1] for side in sides)) for sides in data.scored]
     results += correlation_results(data.corpus.scored, after, baseline=before, settings={"stage": "after"}, **about)
-    for fields, found, languages, sides in zip(_retrieval_fields(data), rankings, data.corpus.parallel, data.parallel):
-        ranked = _ranked(languages, [split_vectors(fitted.head, side)[1] for side in sides])
+    for pair, fields, found, sides in zip(data.tested, _retrieval_fields(data), rankings, data.parallel):
+        ranked = _ranked(pair, [split_vectors(fitted.head, side)[1] for side in sides])
         results += ranking_results(ranked, baseline=found, settings={"stage": "after"}, **fields, **about)
     return results + _on_validation(args, data, fitted, about)
 
 
-def _on_validation(args: DisentanglerArguments, data: SplitData, fitted: FittedSplit | None, about: dict) -> list:
+def _on_validation(args: DisentanglerArguments, data: Prepared, fitted: FittedSplit | None, about: dict) -> list:
     """Geometry of held-out training pairs, and what a probe reads off them, of the vectors or of their parts."""
     fields = {"dataset": data.corpus.name, "split": "validation", "revision": data.corpus.revision(), **about}
     fields["settings"] = {"stage": "before" if fitted is None else "after"}
-    held = [rows for _, rows in _division(args, data)]
-    pairs = _sides(data, held, args.geometry_pairs)
+    held = [rows for _, rows in division(args, data)]
+    pairs = sample_sides(data, held, args.geometry_pairs)
     if fitted is None:
         results = geometry_results(pairs, **fields)
     else:
-        results = geometry_results([_meaning(fitted.head, sides) for sides in pairs], baseline=pairs, **fields)
+        results = geometry_results([meaning_of(fitted.head, sides) for sides in pairs], baseline=pairs, **fields)
     if not args.probe_pairs:
         return results
-    pairs, languages, groups = _sides(data, held, args.probe_pairs), [], []
+    pairs, languages, groups = sample_sides(data, held, args.probe_pairs), [], []
     for number, (pair, (source, _)) in enumerate(zip(data.corpus.pairs, pairs)):
         for language in pair.languages:
             languages += [language] * len(source)
@@ -73,12 +73,10 @@ def _on_validation(args: DisentanglerArguments, data: SplitData, fitted: FittedS
     return [*results, probe_result(meaning, languages, groups, baseline=vectors, **fields), of_language]
 
 
-def _ranked(languages: tuple[str, str], sides: Sequence[np.ndarray]) -> list:
-    return rank_translations(*map(np.asarray, sides), source_lang=languages[0], target_lang=languages[1])
+def _ranked(pair: PairText, sides: Sequence[np.ndarray]) -> list:
+    source_lang, target_lang = pair.languages
+    return rank_translations(*map(np.asarray, sides), source_lang=source_lang, target_lang=target_lang)
 
 
-def _retrieval_fields(data: SplitData) -> list[dict]:
-    return [
-        {"dataset": data.corpus.name, "split": "test", "revision": content_hash(test["source"], test["target"])}
-        for test in data.corpus.parallel.values()
-    ]
+def _retrieval_fields(data: Prepared) -> list[dict]:
+    return [data.corpus.test_fields(pair) for pair in data.tested]

@@ -12,11 +12,11 @@ from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.modeling_disentangler import DisentanglerHead, DisentanglerModel
-from hfxling.training.siamese.train import trainer_arguments
+from hfxling.training.frozen import head_trainer_arguments
 
 from .arguments import OBJECTIVES, DisentanglerArguments
 from .batches import PairRows, SplitObjective, SplitTrainer, divide
-from .data import SplitData
+from .data import Prepared
 
 
 @dataclass
@@ -51,8 +51,7 @@ def new_head(args: DisentanglerArguments, hidden_size: int) -> DisentanglerHead:
     if args.init == "share":
         head.init_share()
     if args.init == "published":
-        hub_kwargs = {"revision": args.base_revision} if args.base_revision else {}
-        earlier = DisentanglerModel.from_pretrained(args.base_model, **hub_kwargs)
+        earlier = DisentanglerModel.from_pretrained(args.base_model, **args.hub_kwargs)
         wanted = earlier.config.head_dict() | args.head_settings()
         if earlier.config.head_dict() != wanted:
             raise ValueError(f"{args.base_model} was published with other settings: {earlier.config.head_dict()}.")
@@ -60,7 +59,7 @@ def new_head(args: DisentanglerArguments, hidden_size: int) -> DisentanglerHead:
     return head
 
 
-def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: SplitData) -> FittedSplit:
+def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: Prepared) -> FittedSplit:
     """Train the split with early stopping.
 
     Raises:
@@ -73,15 +72,15 @@ def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: Spl
         raise ValueError(f"objective={objective!r} trains nothing; choose one of {', '.join(OBJECTIVES)}.")
     set_seed(training_args.seed)
     head = new_head(args, data.hidden_size)
-    used, held = zip(*_division(args, data))
-    pairs = _sides(data, held, args.geometry_pairs)
+    used, held = zip(*division(args, data))
+    pairs = sample_sides(data, held, args.geometry_pairs)
     place = {"dataset": "validation", "split": "validation"}
     trainer = SplitTrainer(
         SplitObjective(head, objective, args.both_sides),
-        trainer_arguments(training_args),
+        head_trainer_arguments(training_args),
         train_dataset=PairRows(data.train, used),
         eval_dataset=PairRows(data.train, held),
-        evaluators=[lambda model: geometry_results([_meaning(model.head, sides) for sides in pairs], **place)],
+        evaluators=[lambda model: geometry_results([meaning_of(model.head, sides) for sides in pairs], **place)],
         callbacks=[EarlyStoppingCallback(args.patience)],
     )
     trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
@@ -94,6 +93,17 @@ def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: Spl
     return FittedSplit(head.eval().to("cpu"), objective, about, [(0.0, *start), *epochs])
 
 
+def assemble(args: DisentanglerArguments, hidden_size: int, fitted: FittedSplit) -> DisentanglerModel:
+    """The split on its encoder; on nothing where only vectors were given."""
+    settings = args.head_settings()
+    if args.base_model is None:
+        model = DisentanglerModel(DisentanglerConfig(hidden_size=hidden_size, **settings))
+    else:
+        model = DisentanglerModel.from_encoder(args.base_model, hub_kwargs=args.hub_kwargs, **settings)
+    model.head.load_state_dict(fitted.head.state_dict())
+    return model.eval()
+
+
 @torch.inference_mode()
 def split_vectors(head: DisentanglerHead, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(N, D) vectors e, their meaning parts and their language parts."""
@@ -103,20 +113,20 @@ def split_vectors(head: DisentanglerHead, vectors: np.ndarray) -> tuple[np.ndarr
     return pooled.numpy(), meaning.numpy(), (pooled - meaning).numpy()
 
 
-def _division(args: DisentanglerArguments, data: SplitData) -> list[tuple[np.ndarray, np.ndarray]]:
+def division(args: DisentanglerArguments, data: Prepared) -> list[tuple[np.ndarray, np.ndarray]]:
     """Training and validation rows of each language pair, the same for every seed: runs compare on the same rows."""
     rng = np.random.default_rng(0)
     return [divide(len(source), args.validation_share, rng) for source, _ in data.train]
 
 
-def _sides(data: SplitData, rows: Sequence[np.ndarray], limit: int) -> list[list[np.ndarray]]:
+def sample_sides(data: Prepared, rows: Sequence[np.ndarray], limit: int) -> list[list[np.ndarray]]:
     """The vectors of a sample of the rows, at most `limit` of each language pair."""
     chosen = [np.sort(np.random.default_rng(0).permutation(part)[:limit]) for part in rows]
     return [[np.asarray(side[part], np.float32) for side in sides] for sides, part in zip(data.train, chosen)]
 
 
 @torch.inference_mode()
-def _meaning(head: DisentanglerHead, sides: Sequence[np.ndarray]) -> list[np.ndarray]:
+def meaning_of(head: DisentanglerHead, sides: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Meaning parts, on the device where the head is."""
     features = [torch.from_numpy(side).to(head.linear.weight.device) for side in sides]
     return [head(head.prepare(side)).cpu().numpy() for side in features]

@@ -1,9 +1,44 @@
-"""The siamese method step by step: vectors, head, evaluation."""
+"""The siamese method: a linear head on one frozen layer ("mBERT-SF"; Huang et al. 2023).
+
+Beside the files of every method: closed_form.py, the heads that need no training.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from transformers import TrainingArguments
+
+from hfxling.encoding import model_name
+from hfxling.evaluation.plots import scatter_before_after
+from hfxling.training.frozen import write_frozen
+from hfxling.training.publishing import Run, training_cost
+
 from .arguments import TRAINING_DEFAULTS, SiameseArguments
+from .card import card
+from .data import Prepared, prepare
+from .evaluate import evaluate
+from .train import assemble, plain_output, train_head
 
-__all__ = ["ARGUMENTS", "TRAINING_DEFAULTS"]
+Arguments = SiameseArguments
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
 
-ARGUMENTS = SiameseArguments  # for studies
+
+def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+    """Fit a head on the run's share of the vectors, and measure retrieval before and after."""
+    text = prepared.text
+    rows, vectors = prepared.vectors[args.layer_index, args.pooling].draw(args.fraction, training_args.seed)
+    with training_cost() as cost:
+        head, chosen = train_head(args, training_args, vectors, [text.train["target"][int(row)] for row in rows])
+    fields = prepared.corpus.test_fields(text) | {"model": model_name(args.base_model), "seed": training_args.seed}
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], chosen)
+    results = evaluate(args, vectors, head, settings={"pairs": len(rows)}, **fields)
+
+    def write(folder: Path) -> None:
+        model = assemble(args, vectors.hidden_size, head)
+        write_frozen(args, model, folder)
+        after = [plain_output(model.head, array, lang) for array, lang in zip(vectors.test, args.languages)]
+        scatter_before_after(folder / "embeddings.png", vectors.test, after, args.languages)
+
+    return Run(results, chosen | cost, write)

@@ -2,23 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from hfxling.data.corpus import Corpus
-from hfxling.data.coverage import check_coverage
-from hfxling.data.features import load_vectors
-from hfxling.encoding import FrozenEncoder
+from hfxling.data.corpus import Corpus, PairText, load_corpus
+from hfxling.data.documents import join_paragraphs
+from hfxling.data.sources import name_of_pair
+from hfxling.encoding import FrozenEncoder, View
+from hfxling.training.frozen import Sides, check_widths, coverage_line, given_vectors, training_vectors
 
 from .arguments import SiameseArguments
 
 
-# How a pool of candidates becomes one loss. The paper's "worst" is read as the candidate with the largest loss, the
-# closest one; its prose also fits the opposite, the farthest, which is therefore here as "easiest".
+@dataclass
+class PairVectors:
+    """Frozen vectors of a corpus: (N, H) arrays, rows aligned."""
+
+    train: Sides
+    test: Sides
+
+    @property
+    def hidden_size(self) -> int:
+        """H."""
+        return self.train[0].shape[1]
+
+    def draw(self, fraction: float, seed: int) -> tuple[np.ndarray, PairVectors]:
+        """The row numbers of a random share of the training pairs, and these vectors with that share alone."""
+        count = len(self.train[0])
+        rows = np.arange(count)
+        if (kept := round(count * fraction)) == count:
+            return rows, self
+        rows = np.random.default_rng(seed).permutation(count)[:kept]
+        return rows, PairVectors(tuple(np.asarray(side)[rows] for side in self.train), self.test)
+
+
+@dataclass
+class Prepared:
+    """What runs on the same text and encoder have in common: the text, and its vectors by (layer, pooling)."""
+
+    corpus: Corpus
+    vectors: dict[View, PairVectors]
+
+    @property
+    def text(self) -> PairText:
+        """The text of the language pair."""
+        return self.corpus.pairs[0]
+
+
+def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
+    """Read the text and its frozen vectors: those of every row's layer and pooling from one pass of the encoder.
+
+    Warns when the encoder's vocabulary does not cover a language or texts are longer than it can read.
+
+    Args:
+        rows: arguments of runs that share text and encoder.
+        training_args: not needed here.
+
+    Raises:
+        ValueError: no test text, malformed text or vectors (see `load_corpus`, `load_vectors`).
+        FileNotFoundError: a file, folder or encoder that is not there.
+    """
+    args = rows[0]
+    corpus = load_corpus(args)
+    (text,) = corpus.pairs
+    if not len(text.test):
+        raise ValueError(
+            f"{' '.join(args.train_data)}: no test text; give --test_data, such as my.zh+my.vi@1501-2000 beside "
+            "--train_data my.zh+my.vi@1-1500."
+        )
+    if args.paragraphs:
+        text.test = join_paragraphs(text.test)
+    views = list(dict.fromkeys((row.layer_index, row.pooling) for row in rows))
+    if args.train_vectors:
+        return Prepared(corpus, dict.fromkeys(views, _given(args, text)))
+    encoder = args.encoder(views)
+    sides = dict(zip(args.languages, ("source", "target")))
+    corpus.coverage = coverage_line(
+        encoder, {lang: [*text.train[side], *text.test[side]] for lang, side in sides.items()}
+    )
+    arrays = {
+        split: [
+            encoder.features(getattr(text, split)[side], args.cache_dir, f"{lang} {split}")
+            for lang, side in sides.items()
+        ]
+        for split in ("train", "test")
+    }
+    vectors = {
+        view: PairVectors(*(tuple(side[:, i] for side in arrays[split]) for split in ("train", "test")))
+        for i, view in enumerate(views)
+    }
+    return Prepared(corpus, vectors)
+
+
+def _given(args: SiameseArguments, text: PairText) -> PairVectors:
+    """The vectors that were given in place of the encoder's.
+
+    Raises:
+        ValueError: vectors that are not the encoder's where one is given too: the published model would not be the one
+            that was measured.
+    """
+    train = training_vectors(args, text)
+    test = given_vectors("test_vectors", args.test_vectors, name_of_pair(text.languages), len(text.test))
+    width = check_widths([train, test])
+    if args.base_model is not None:
+        _check_encoder(args, args.encoder(), text, test, width)
+    return PairVectors(train, test)
+
+
+def _check_encoder(args: SiameseArguments, encoder: FrozenEncoder, text: PairText, test: Sides, width: int) -> None:
+    if width != encoder.hidden_size:
+        raise ValueError(f"the vectors are {width} wide, those of {args.base_model} {encoder.hidden_size}.")
+    for side, given in zip(("source", "target"), test):
+        cosine = (unit(encoder(text.test[side][:8])[:, 0]) * unit(given[:8])).sum(1)
+        if cosine.min() < 0.995:  # bfloat16 costs 1e-4, the next layer 0.03 or more
+            raise ValueError(
+                f"test_vectors, {side}: row {cosine.argmin() + 1} is not what layer {args.layer} ({args.pooling}) of "
+                f"{args.base_model} gives for its text (cosine {cosine.min():.2f}); give the --layer and --pooling "
+                "that the vectors were made with, or leave --base_model out to publish the head alone."
+            )
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Rows of length 1."""
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
 def labelled_pairs(
     targets: Sequence, *, pool_size: int = 1, parallel_only: bool = False, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -53,110 +163,3 @@ def labelled_pairs(
         wrong[clash] = rng.integers(count, size=int(clash.sum()))
     label = np.repeat([0, 1], count)
     return np.concatenate([rows, rows]), np.concatenate([own, wrong]), label
-
-
-@dataclass
-class PairVectors:
-    """Frozen vectors of a corpus: (N, H) arrays, rows aligned."""
-
-    train: tuple[np.ndarray, np.ndarray]
-    test: tuple[np.ndarray, np.ndarray]
-
-    @property
-    def hidden_size(self) -> int:
-        """H."""
-        return self.train[0].shape[1]
-
-
-def encode_corpus(args: SiameseArguments, corpus: Corpus, views: Sequence | None = None) -> list[PairVectors]:
-    """Frozen vectors of both splits, one `PairVectors` for each (layer, pooling) view, from one pass of the encoder.
-
-    Warns when the encoder's vocabulary does not cover a language or texts are longer than it can read.
-    """
-    if args.train_vectors:
-        return [read_vectors(args, corpus)]
-    encoder = frozen_encoder(args, views)
-    arrays, coverage = {}, []
-    for side, lang in (("source", args.source_lang), ("target", args.target_lang)):
-        texts = [*corpus.train[side], *corpus.test[side]]
-        found = check_coverage(encoder.tokenizer, texts, lang, encoder.max_length)
-        coverage.append(f"{lang} {found.unknown_rate:.1%} unknown, {found.truncated} of {found.total} texts cut")
-        for split in ("train", "test"):
-            texts = getattr(corpus, split)[side]
-            arrays[split, side] = encoder.features(texts, args.cache_dir, f"{lang} {split}")
-    corpus.coverage = f"Characters the vocabulary lacks, texts past {encoder.max_length} tokens: {'; '.join(coverage)}."
-    return [
-        PairVectors(*(tuple(arrays[split, side][:, i] for side in ("source", "target")) for split in ("train", "test")))
-        for i in range(len(encoder.views))
-    ]
-
-
-def frozen_encoder(args: SiameseArguments, views: Sequence | None = None) -> FrozenEncoder:
-    """The encoder that the arguments name."""
-    with one_line_where_missing(args.base_model):
-        return FrozenEncoder(
-            args.base_model,
-            views or [(args.layer_index, args.pooling)],
-            dtype=args.encode_dtype,
-            max_length=args.max_length,
-            hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
-        )
-
-
-@contextmanager
-def one_line_where_missing(base_model: str) -> Iterator[None]:
-    """Turn what transformers says of a folder or Hub repository that is not there into one line."""
-    try:
-        yield
-    except OSError as error:
-        cause = str(error).partition("\n")[0]
-        raise FileNotFoundError(
-            f"base_model={base_model!r} is neither the folder of an encoder with its tokenizer nor to be had from "
-            f"the Hub ({cause}); check the name and the connection."
-        ) from None
-
-
-def read_vectors(args: SiameseArguments, corpus: Corpus) -> PairVectors:
-    """The vectors that were given in place of the encoder's: one for every pair as it was read, dropped ones included.
-
-    Raises:
-        ValueError: for malformed files (see `load_vectors`), different widths, or vectors that are not the encoder's
-            where one is given too: the published model would not be the one that was measured.
-    """
-    train = tuple(load_vectors(path, rows=corpus.read) for path in _two(args.train_vectors))
-    test = tuple(load_vectors(path, rows=len(corpus.test)) for path in _two(args.test_vectors))
-    widths = {array.shape[1] for array in (*train, *test)}
-    if len(widths) > 1:
-        raise ValueError(f"the vector files have different widths {sorted(widths)}; all four must agree.")
-    if len(corpus.train) < corpus.read:
-        train = tuple(array[corpus.train["row"]] for array in train)
-    if args.base_model is not None:
-        encoder = frozen_encoder(args)
-        if widths != {encoder.hidden_size}:
-            raise ValueError(f"the vectors are {widths.pop()} wide, those of {args.base_model} {encoder.hidden_size}.")
-        for path, side, given in zip(args.test_vectors, ("source", "target"), test):
-            cosine = (_unit(encoder(corpus.test[side][:8])[:, 0]) * _unit(given[:8])).sum(1)
-            if cosine.min() < 0.995:  # bfloat16 costs 1e-4, the next layer 0.03 or more
-                raise ValueError(
-                    f"{path}: row {cosine.argmin() + 1} is not what layer {args.layer} ({args.pooling}) of "
-                    f"{args.base_model} gives for its text (cosine {cosine.min():.2f}); give the --layer and --pooling "
-                    "that the vectors were made with, or leave --base_model out to publish the head alone."
-                )
-    return PairVectors(train, test)
-
-
-def model_name(args: SiameseArguments) -> str:
-    """The encoder's name without the folders above it."""
-    if args.base_model is None:
-        return "vectors"
-    return Path(args.base_model).name if Path(args.base_model).exists() else args.base_model
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def _two(paths: list[str]) -> list[str]:
-    if len(paths) != 2:
-        raise ValueError(f"{' '.join(paths)}: give two files of vectors, the source's and the target's.")
-    return paths

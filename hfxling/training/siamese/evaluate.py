@@ -2,71 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from hfxling.data.corpus import Corpus
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import CENTERINGS, Ranking, language_mean, rank_translations, ranking_results
 from hfxling.models.modeling_siamese import SiameseHead
 
 from .arguments import SiameseArguments
-from .data import PairVectors, model_name
+from .data import PairVectors
 from .train import plain_output
 
+METHODS = ("cosine", "csls")
 
-def rank_head(
-    args: SiameseArguments,
-    vectors: PairVectors,
-    head: SiameseHead | None,
-    *,
-    centerings: Sequence[str] = CENTERINGS,
-    methods: Sequence[str] = ("cosine",),
-) -> list[Ranking]:
+
+def rank_head(args: SiameseArguments, vectors: PairVectors, head: SiameseHead | None) -> list[Ranking]:
     """Test retrieval with the head's output (the frozen vectors themselves for None) under every centring."""
 
-    def apply(pair: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
+    def apply(sides: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
         if head is None:
-            return [np.asarray(array) for array in pair]
-        return [plain_output(head, array, lang) for array, lang in zip(pair, args.languages)]
+            return [np.asarray(array) for array in sides]
+        return [plain_output(head, array, lang) for array, lang in zip(sides, args.languages)]
 
-    test = apply(vectors.test)
-    means = None
-    if "train" in centerings:
-        means = tuple(language_mean(array) for array in apply(vectors.train))
+    test, means = apply(vectors.test), tuple(language_mean(array) for array in apply(vectors.train))
+    source_lang, target_lang = args.languages
     rankings = []
-    for centering in centerings:
+    for centering in CENTERINGS:
         rankings += rank_translations(
             *test,
-            source_lang=args.source_lang,
-            target_lang=args.target_lang,
+            source_lang=source_lang,
+            target_lang=target_lang,
             centering=centering,
             means=means if centering == "train" else None,
-            methods=methods,
+            methods=METHODS,
             csls_k=min(10, len(test[0])),
         )
     return rankings
 
 
-def evaluate_head(
-    args: SiameseArguments,
-    corpus: Corpus,
-    vectors: PairVectors,
-    head: SiameseHead,
-    seed: int,
-    methods: Sequence[str] = ("cosine", "csls"),
+def evaluate(
+    args: SiameseArguments, vectors: PairVectors, head: SiameseHead, *, settings: dict, seed: int, **fields
 ) -> list[EvalResult]:
-    """P@1 and P@5 before and after, both directions, every centring, each "after" row tested against its "before"."""
-    before = rank_head(args, vectors, None, methods=methods)
-    after = rank_head(args, vectors, head, methods=methods)
-    fields = corpus.result_fields()
-    name = model_name(args)
-    return ranking_results(before, settings={"stage": "before"}, model=name, **fields) + ranking_results(
-        after,
-        baseline=before,
-        settings={"stage": "after"},
-        model=name,
-        seed=seed,
-        **fields,
-    )
+    """P@1 and P@5 before and after, both directions, every centring, each "after" row tested against its "before".
+
+    Args:
+        args: of the run.
+        vectors: (N, H) frozen ones; the training text's give the means of centring "train".
+        head: trained.
+        settings: further settings of the "after" rows.
+        seed: of the training run.
+        **fields: of `EvalResult`: dataset, split, revision, model.
+    """
+    before, after = rank_head(args, vectors, None), rank_head(args, vectors, head)
+    encoder = {"layer": args.layer, "pooling": args.pooling}
+    results = ranking_results(before, settings=encoder | {"stage": "before"}, **fields)
+    settings = encoder | {"stage": "after", "fit": args.fit} | settings
+    return results + ranking_results(after, baseline=before, settings=settings, seed=seed, **fields)

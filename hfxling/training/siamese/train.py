@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,21 +14,22 @@ from hfxling.evaluation.retrieval import language_mean
 from hfxling.models.configuration_siamese import SiameseConfig
 from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
 from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
+from hfxling.training.frozen import head_trainer_arguments
 from hfxling.training.trainer import XlingTrainer
 
-from .arguments import LossSettings, SiameseArguments
+from .arguments import SiameseArguments
 from .closed_form import CLOSED_FORMS, Affine, fit_closed_form
-from .data import PairVectors, _unit, labelled_pairs
+from .data import PairVectors, labelled_pairs, unit
 
 
 class HeadObjective(nn.Module):
     """A head and its loss: what the Trainer trains."""
 
-    def __init__(self, head: SiameseHead, languages: Sequence[str], settings: LossSettings):
+    def __init__(self, head: SiameseHead, args: SiameseArguments):
         super().__init__()
         self.head = head
-        self.source_lang, self.target_lang = languages
-        self.settings = settings
+        self.source_lang, self.target_lang = args.languages
+        self.args = args
 
     def forward(self, source: Tensor, target: Tensor, label: Tensor) -> dict[str, Tensor]:
         """Loss of a batch.
@@ -42,24 +42,24 @@ class HeadObjective(nn.Module):
         Returns:
             {"loss": scalar}, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
         """
-        settings = self.settings
-        if settings.negatives in ("worst", "easiest") and target.shape[1] > 1:
-            target = self.chosen(source, target, largest=settings.negatives == "easiest")
+        args = self.args
+        if args.fit == "contrastive" and args.negatives in ("worst", "easiest") and target.shape[1] > 1:
+            target = self.chosen(source, target, largest=args.negatives == "easiest")
         x, y = self.head.project(source, self.source_lang), self.head.project(target, self.target_lang)
-        if settings.loss == "infonce":
+        if args.fit == "infonce":
             forward, backward = (
-                translation_ranking_loss(a, b, settings.temperature) for a, b in ((x, y[:, 0]), (y[:, 0], x))
+                translation_ranking_loss(a, b, args.temperature) for a, b in ((x, y[:, 0]), (y[:, 0], x))
             )
             return {"loss": (forward + backward) / 2}
-        losses = contrastive_loss(self.distance(x, y), label[:, None], settings.margin).mean(1)
+        losses = contrastive_loss(self.distance(x, y), label[:, None], args.margin).mean(1)
         parts = {"loss_parallel": losses[label == 0], "loss_non_parallel": losses[label == 1]}
         return {"loss": losses.mean()} | {name: part.sum() / len(losses) for name, part in parts.items()}
 
     def distance(self, x: Tensor, y: Tensor) -> Tensor:
         """(B, K) distances of (B, H) source outputs to their (B, K, H) candidates."""
-        if self.settings.normalize_output:
+        if self.args.normalize_output:
             x, y = F.normalize(x, dim=-1), F.normalize(y, dim=-1)
-        return pair_distance(x[:, None], y, self.settings.distance)
+        return pair_distance(x[:, None], y, self.args.distance)
 
     @torch.no_grad()
     def chosen(self, source: Tensor, target: Tensor, largest: bool) -> Tensor:
@@ -85,18 +85,18 @@ class PairRows(torch.utils.data.Dataset):
         source: (N, H) vectors, or anything that gives them for an array of row numbers.
         target: (N, H), likewise; row i is parallel to source row i.
         texts: the N target texts: a repeated translation is never drawn as a negative.
-        settings: of the loss.
+        args: which loss and negatives.
         seed: of the drawn negatives.
     """
 
-    def __init__(self, source, target, texts: Sequence[str], settings: LossSettings, seed: int = 0):
+    def __init__(self, source, target, texts: Sequence[str], args: SiameseArguments, seed: int = 0):
         self.vectors = source, target
-        if settings.loss == "infonce":
+        if args.fit == "infonce":
             rows = np.arange(len(texts))
             self.rows = rows, rows[:, None], np.zeros(len(rows), np.int64)
         else:
-            pool = 1 if settings.negatives == "random" else settings.pool_size
-            self.rows = labelled_pairs(texts, pool_size=pool, parallel_only=settings.parallel_only, seed=seed)
+            pool = 1 if args.negatives == "random" else args.pool_size
+            self.rows = labelled_pairs(texts, pool_size=pool, parallel_only=args.parallel_only, seed=seed)
 
     def __len__(self) -> int:
         return len(self.rows[0])
@@ -121,13 +121,16 @@ def set_affine(head: SiameseHead, maps: dict[str, Affine]) -> None:
 
 
 def new_head(args: SiameseArguments, hidden_size: int) -> SiameseHead:
-    """An untrained head as the arguments describe it."""
+    """An untrained head as the arguments describe it, or the one that `base_model` was published with.
+
+    Raises:
+        ValueError: when that is a head of another kind.
+    """
     head = SiameseHead(SiameseConfig(hidden_size=hidden_size, layer=None, **args.head_settings()))
     if args.init == "identity":
         head.init_identity()
     if args.init == "published":
-        hub_kwargs = {"revision": args.base_revision} if args.base_revision else {}
-        earlier = SiameseModel.from_pretrained(args.base_model, **hub_kwargs).head
+        earlier = SiameseModel.from_pretrained(args.base_model, **args.hub_kwargs).head
         if {k: v.shape for k, v in earlier.state_dict().items()} != {k: v.shape for k, v in head.state_dict().items()}:
             raise ValueError(
                 f"{args.base_model} has a head of another kind ({earlier.config.head_dict()}); "
@@ -137,7 +140,7 @@ def new_head(args: SiameseArguments, hidden_size: int) -> SiameseHead:
     return head
 
 
-def fit_head(
+def train_head(
     args: SiameseArguments, training_args: TrainingArguments, vectors: PairVectors, target_texts: Sequence[str]
 ) -> tuple[SiameseHead, dict]:
     """Fit a head on the training vectors, in closed form or with the Trainer.
@@ -148,16 +151,15 @@ def fit_head(
     set_seed(training_args.seed)
     head = new_head(args, vectors.hidden_size)
     if args.fit in CLOSED_FORMS:
-        source, target = (_unit(array) if args.normalize_input else np.asarray(array) for array in vectors.train)
+        source, target = (unit(array) if args.normalize_input else np.asarray(array) for array in vectors.train)
         of_source, of_target, chosen = fit_closed_form(args.fit, source, target, seed=training_args.seed)
-        set_affine(head, {args.source_lang: of_source, args.target_lang: of_target})
+        set_affine(head, dict(zip(args.languages, (of_source, of_target))))
     else:
-        settings = args.loss_settings()
         source, target = (torch.from_numpy(np.array(array)) for array in vectors.train)
-        rows = PairRows(source, target, target_texts, settings, seed=training_args.seed)
+        rows = PairRows(source, target, target_texts, args, seed=training_args.seed)
         trainer = XlingTrainer(
-            HeadObjective(head, args.languages, settings),
-            trainer_arguments(training_args),
+            HeadObjective(head, args),
+            head_trainer_arguments(training_args),
             train_dataset=rows,
             data_collator=rows.collate,
         )
@@ -172,12 +174,17 @@ def fit_head(
     return head, chosen
 
 
-def trainer_arguments(training_args: TrainingArguments) -> TrainingArguments:
-    """The Trainer's arguments for training on cached vectors: it neither drops columns nor pushes checkpoints."""
-    changed = copy.copy(training_args)
-    changed.remove_unused_columns = False
-    changed.push_to_hub = False
-    return changed
+def assemble(args: SiameseArguments, hidden_size: int, head: SiameseHead) -> SiameseModel:
+    """The head on its encoder; on nothing where only vectors were given."""
+    settings = args.head_settings()
+    if args.base_model is None:
+        model = SiameseModel(SiameseConfig(hidden_size=hidden_size, layer=None, **settings))
+    else:
+        model = SiameseModel.from_encoder(
+            args.base_model, layer=args.layer_index, pooling=args.pooling, hub_kwargs=args.hub_kwargs, **settings
+        )
+    model.head.load_state_dict(head.state_dict())
+    return model.eval()
 
 
 @torch.inference_mode()

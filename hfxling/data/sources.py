@@ -1,0 +1,209 @@
+"""One grammar for text: `[PAIR=]DATA[@LINES][#SOURCE,TARGET]` (docs/text.md).
+
+DATA is `sample`, a table, two line-aligned files joined by `+`, or a Hub id with its configuration and revision,
+`org/name:config@revision`. `{source}`, `{target}` and `{pair}` stand for the languages' codes, so that one source
+serves many language pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .parallel import check_languages, load_parallel, local_paths
+
+if TYPE_CHECKING:
+    from datasets import Dataset, IterableDataset
+
+    AnyDataset = Dataset | IterableDataset
+
+Pair = tuple[str, str]  # source and target language
+PLACEHOLDERS = ("{source}", "{target}", "{pair}")
+SAMPLE = "sample"
+COLUMNS = ["source", "target", "source_lang", "target_lang"]
+_CODE = r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*"
+
+
+def parse_pair(text: str) -> Pair:
+    """Source and target language of `zh-vi`, or of `zh-tw:vi` where a code has a region.
+
+    Raises:
+        ValueError: not two different language codes.
+    """
+    source, mark, target = text.partition(":" if ":" in text else "-")
+    if not mark or ("-" in target and ":" not in text):
+        raise ValueError(
+            f"pair {text!r}: write zh-vi, or zh-tw:vi where a code has a region."
+        )
+    check_languages(source, target)
+    return source, target
+
+
+def name_of_pair(pair: Pair) -> str:
+    """The pair as `parse_pair` reads it."""
+    return (":" if any("-" in code for code in pair) else "-").join(pair)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of text, taken apart.
+
+    Attributes:
+        data: what is read, with placeholders.
+        lines: "first-last", of local files.
+        columns: names or positions of source and target in a table.
+        only_for: the one pair that the source is for.
+    """
+
+    data: str
+    lines: str | None = None
+    columns: Pair | None = None
+    only_for: Pair | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Source:
+        """Take a source apart.
+
+        Raises:
+            ValueError: for a placeholder that is none of `PLACEHOLDERS`, or a restriction to what is no pair.
+        """
+        if unknown := set(re.findall(r"\{[^{}]*\}|[{}]", text)) - set(PLACEHOLDERS):
+            raise ValueError(f"{text!r}: {', '.join(sorted(unknown))} is not one of {', '.join(PLACEHOLDERS)}.")
+        data, lines, columns, only_for = text, None, None, None
+        if match := re.fullmatch(rf"({_CODE}[-:]{_CODE})=(.+)", data):
+            only_for, data = parse_pair(match[1]), match[2]
+        if match := re.fullmatch(r"(.+)#([^#,/]+),([^#,/]+)", data):
+            data, columns = match[1], (match[2], match[3])
+        if match := re.fullmatch(r"(.+)@(\d+-\d+)", data):
+            data, lines = match[1], match[2]
+        if not data.strip():
+            raise ValueError(f"{text!r} names no text; give a file, two files joined by +, a Hub id or {SAMPLE}.")
+        return cls(data, lines, columns, only_for)
+
+    @property
+    def is_template(self) -> bool:
+        """Whether the source may have text of several pairs, and lack some."""
+        return self.data == SAMPLE or any(mark in self.data for mark in PLACEHOLDERS)
+
+    @property
+    def name(self) -> str:
+        """Of the data in results: the folder of files, with the name of a single one; a Hub id."""
+        data = self.data.partition("+")[0]
+        path = Path(data)
+        if data == SAMPLE or not (path.suffix or path.exists()):
+            return re.split("[:@]", data)[0]
+        folder = path.parent.name or path.resolve().parent.name
+        single = "+" not in self.data and not any(mark in self.data for mark in PLACEHOLDERS)
+        return f"{folder}/{path.name.split('.')[0]}" if single else folder
+
+    def is_for(self, pair: Pair) -> bool:
+        """Whether the source is to be asked for text of a pair."""
+        return self.only_for in (None, pair)
+
+    def fill(self, pair: Pair) -> Source:
+        """The source of one pair; {pair} is both codes in alphabetical order."""
+        values = dict(zip(PLACEHOLDERS, (*pair, "-".join(sorted(pair)))))
+
+        def filled(text: str) -> str:
+            return re.sub("|".join(map(re.escape, PLACEHOLDERS)), lambda match: values[match[0]], text)
+
+        columns = self.columns and (filled(self.columns[0]), filled(self.columns[1]))
+        return Source(filled(self.data), self.lines, columns, self.only_for)
+
+    def files(self, pair: Pair) -> tuple[str, ...]:
+        """The file or the two files of a pair; () for the sample and Hub ids.
+
+        Raises:
+            FileNotFoundError: a file that does not exist.
+            ValueError: a folder, or a single file that is no table.
+        """
+        data = self.fill(pair).data
+        if data == SAMPLE:
+            return ()
+        if "+" in data and not Path(data).exists():
+            return local_paths(data.split("+"), pair)
+        return () if _hub_parts(data) else local_paths(data, pair)
+
+    def load(self, pair: Pair, *, split: str = "train", streaming: bool = False) -> AnyDataset:
+        """What `load_parallel` makes of it: columns source, target, source_lang, target_lang."""
+        source = self.fill(pair)
+        data, config, revision = source.data, None, None
+        if data != SAMPLE:
+            if hub := _hub_parts(data):
+                data, config, revision = hub
+            else:
+                paths = self.files(pair)
+                data = list(paths) if len(paths) == 2 else paths[0] if paths else data
+        source_column, target_column = source.columns or (None, None)
+        return load_parallel(
+            data,
+            *pair,
+            split=split,
+            config=config,
+            revision=revision,
+            source_column=source_column,
+            target_column=target_column,
+            lines=source.lines,
+            streaming=streaming,
+        ).select_columns(COLUMNS)
+
+
+def _hub_parts(data: str) -> tuple[str, str | None, str | None] | None:
+    """Id, configuration and revision of `org/name:config@revision`; None for what can only be a local file."""
+    match = re.fullmatch(r"(\w[\w.-]*(?:/\w[\w.-]*)?)(?::([^@+]+))?(?:@([^@+]+))?", data)
+    if not match or Path(data).exists() or not (match[2] or match[3]):
+        return None
+    return match[1], match[2], match[3]
+
+
+def load_pairs(texts: Sequence[str], pair: Pair, *, split: str = "train") -> Dataset:
+    """The text of one pair from all sources, one after the other, neither filtered nor guarded.
+
+    Raises:
+        ValueError: none of the sources has the pair; malformed text (see `load_parallel`).
+        FileNotFoundError: a file or data set that is not there.
+    """
+    parts, missing = read_sources([Source.parse(text) for text in texts], pair, split)
+    if not parts:
+        raise no_text(pair, missing)
+    return joined(parts)
+
+
+def read_sources(
+    sources: Sequence[Source], pair: Pair, split: str, streaming: bool = False
+) -> tuple[list[AnyDataset], dict[str, str]]:
+    """What each source has of a pair, and of those that lack it why."""
+    parts, missing = [], {}
+    for source in sources:
+        if not source.is_for(pair):
+            continue
+        try:
+            parts.append(source.load(pair, split=split, streaming=streaming))
+        except (FileNotFoundError, ValueError) as error:
+            if not (source.is_template and _lacks_pair(error, source.data)):
+                raise
+            missing[source.fill(pair).data] = str(error)
+    return parts, missing
+
+
+def _lacks_pair(error: Exception, data: str) -> bool:
+    """Whether an error means that a source is sound, as far as one can see, but not there for this pair."""
+    message = str(error)
+    no_config = "BuilderConfig" in message and "not found" in message
+    return isinstance(error, FileNotFoundError) or no_config or (data == SAMPLE and "not in the sample" in message)
+
+
+def no_text(pair: Pair, missing: Mapping[str, str]) -> ValueError:
+    """That no source has a pair, and why."""
+    causes = "; ".join(missing.values()) or "every source is for another pair"
+    return ValueError(f"pair {name_of_pair(pair)}: none of the data has text of it ({causes}).")
+
+
+def joined(parts: Sequence[Dataset]) -> Dataset:
+    """The sets one after the other."""
+    from datasets import concatenate_datasets
+
+    return parts[0] if len(parts) == 1 else concatenate_datasets(list(parts))

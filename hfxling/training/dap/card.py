@@ -1,0 +1,39 @@
+"""What the card of a DAP model says."""
+
+from __future__ import annotations
+
+from hfxling.hub.card import standard_snippets
+
+from .arguments import DapArguments
+
+SUMMARY = "A dual encoder trained with translation ranking and representation translation learning."
+CITATION = """@inproceedings{li2023dual,
+  title = {Dual-Alignment Pre-training for Cross-lingual Sentence Embedding},
+  author = {Li, Ziheng and Huang, Shaohan and Zhang, Zihan and Deng, Zhi-Hong and Lou, Qiang and Huang, Haizhen
+            and Jiao, Jian and Wei, Furu and Deng, Weiwei and Zhang, Qi},
+  booktitle = {Proceedings of the 61st Annual Meeting of the Association for Computational Linguistics},
+  year = {2023},
+  eprint = {2305.09148},
+}"""
+LIMITS = (
+    "Sentence vectors are compared by cosine; scores are not calibrated across languages.",
+    "A language that the encoder was not pre-trained on, or that has little parallel text, is served badly.",
+)
+
+
+def card(args: DapArguments, prepared, run) -> dict:
+    """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
+    sources = [source for source, _ in args.language_pairs]
+    languages = [*sources, args.pivot]
+    return {
+        "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-dap",
+        "summary": SUMMARY,
+        "citation": CITATION,
+        "base_model": args.base_model,
+        "languages": languages,
+        "intended_use": f"Finding translations between {', '.join(sources)} and {args.pivot}: retrieval, mining "
+        "and cleaning of parallel sentences; the encoder also serves as a start for cross-lingual fine-tuning.",
+        "limits": LIMITS,
+        "loading": standard_snippets(languages),
+        "configuration": {"objective": args.objective, "pooling": args.pooling},
+    }

@@ -1,0 +1,180 @@
+"""The tail that every recipe shares: checks before anything is trained, then folder, card, table and upload."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainingArguments
+
+from hfxling.arguments import resolved
+from hfxling.data.corpus import TextArguments
+from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.hub.card import CardInfo
+from hfxling.hub.publish import check_push, publish
+from hfxling.training import method
+
+
+@dataclass
+class Run:
+    """What a run leaves.
+
+    Attributes:
+        results: all that was measured, before ("stage") and after; empty in processes that do not evaluate.
+        reached: how far training got and what it chose: steps, seconds, CPU seconds, shrinkage, loss.
+        write: writes the model's folder; None where nothing was trained.
+        extra: further entries of results.json.
+    """
+
+    results: list[EvalResult]
+    reached: dict[str, Any]
+    write: Callable[[Path], None] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def training_cost() -> Iterator[dict[str, float]]:
+    """Yield a dictionary that holds train_seconds (wall) and train_cpu_s of this process when the block has ended."""
+    cost: dict[str, float] = {}
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield cost
+    cost["train_seconds"] = round(time.perf_counter() - wall, 1)
+    cost["train_cpu_s"] = round(time.process_time() - cpu, 1)
+
+
+def check_run(training_args: TrainingArguments) -> bool:
+    """Refuse what cannot succeed, find the checkpoint to resume from, and keep the Trainer from pushing checkpoints.
+
+    Returns:
+        Whether the finished folder is to be pushed.
+
+    Raises:
+        ValueError: a push without repository or token, an output folder that is a file, no checkpoint to resume from.
+    """
+    push, training_args.push_to_hub = training_args.push_to_hub, False
+    if push:
+        check_push(training_args.hub_model_id, training_args.hub_token)
+    if Path(training_args.output_dir).is_file():
+        raise ValueError(f"output_dir={training_args.output_dir} is a file; name a folder.")
+    training_args.resume_from_checkpoint = checkpoint_of(training_args)
+    return push
+
+
+def checkpoint_of(training_args: TrainingArguments) -> str | None:
+    """The folder that `resume_from_checkpoint` names, without a value the newest whole one of `output_dir`.
+
+    Raises:
+        ValueError: no checkpoint there; an older whole one is named where there is one.
+    """
+    asked = training_args.resume_from_checkpoint
+    if asked is None or str(asked).lower() in ("", "false"):
+        return None
+    folder = Path(training_args.output_dir)
+    whole = newest_checkpoint(folder)
+    found = whole if str(asked).lower() == "true" else asked
+    if found is None or not _is_whole(Path(found)):
+        advice = f"the newest whole one is {whole}" if whole else "leave it out to start anew"
+        raise ValueError(f"resume_from_checkpoint={asked}: no whole checkpoint in {found or folder}; {advice}.")
+    return str(found)
+
+
+def newest_checkpoint(folder: Path) -> str | None:
+    """The newest whole checkpoint of an output folder; one that a kill left unfinished is passed over."""
+    whole = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdigit() and _is_whole(path)]
+    return str(max(whole, key=lambda path: int(path.name[11:]))) if whole else None
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    return (checkpoint / "trainer_state.json").is_file()  # the Trainer writes it last
+
+
+def scrubbed(words: Sequence[str], token: str | None) -> str:
+    """A command line as it may be published: without the Hub's token."""
+    return shlex.join(word.replace(token, "TOKEN") if token else word for word in words)
+
+
+def publish_run(
+    name: str,
+    args: TextArguments,
+    training_args: TrainingArguments,
+    prepared: Any,
+    run: Run,
+    *,
+    argv: Sequence[str] | None = None,
+    push: bool = False,
+) -> list[EvalResult]:
+    """Write OUTPUT_DIR/model with its card, print the table of before and after, and push where asked.
+
+    Args:
+        name: of the method.
+        args: of its recipe.
+        training_args: of the Trainer.
+        prepared: what the method's `prepare` gave.
+        run: what its `run` gave.
+        argv: the command line as it was given; by default this process'.
+        push: upload the finished folder.
+    """
+    if not training_args.should_save or run.write is None:  # one process writes
+        return run.results
+    token = training_args.hub_token
+    configuration = {key: value for key, value in resolved(args, training_args).items() if value != []}
+    told = method(name).card(args, prepared, run)
+    info = CardInfo(
+        **{
+            "repo_id": training_args.hub_model_id or told.pop("repo_id"),
+            "method": name,
+            "licence": args.licence or "other",
+        }
+        | {"training_command": scrubbed([*_launcher(name), *(sys.argv[1:] if argv is None else argv)], token)}
+        | {
+            "limits": [*args.limits, *told.pop("limits")],
+            "configuration": told.pop("configuration", {}) | configuration,
+        }
+        | {"train_data": prepared.corpus.card_entries(args.licence)}
+        | {key: value for key, value in told.items() if key != "repo_id"}
+    )
+    folder = publish(
+        Path(training_args.output_dir) / "model",
+        run.write,
+        run.results,
+        info,
+        recipe=f"recipes/{name}.py",
+        extra={"reached": run.reached} | run.extra,
+        push=push,
+        private=bool(training_args.hub_private_repo),
+        token=token,
+    )
+    reached = ", ".join(f"{key} {value}" for key, value in run.reached.items())
+    sys.stdout.write(f"{before_and_after(run.results)}\n{reached}\nmodel folder: {folder}\n")
+    return run.results
+
+
+def _launcher(name: str) -> list[str]:
+    return ["accelerate", "launch", f"recipes/{name}.py"]
+
+
+def before_and_after(results: Sequence[EvalResult]) -> str:
+    """Every measured number before and after training; columns that say nothing are left out."""
+    lines: dict[tuple, dict[str, EvalResult]] = {}
+    for row in results:
+        how = [row.settings.get(name) for name in ("method", "centering", "decoding")]
+        lines.setdefault((row.dataset, row.direction, row.metric, *how, row.n), {})[row.settings["stage"]] = row
+    header = ["test set", "direction", "metric", "similarity", "centring", "decoding", "n", "before", "after", "95 %"]
+    table = []
+    for key, stages in lines.items():
+        before, after = stages.get("before"), stages.get("after")
+        digits = 1 if next(iter(stages.values())).unit == "%" else 3
+        values = [None if row is None else f"{row.value:.{digits}f}" for row in (before, after)]
+        known = after is not None and after.low is not None
+        interval = f"{after.low:.{digits}f}-{after.high:.{digits}f}" if known else None
+        paired = after.settings.get("paired") if after else None
+        table.append([*key, *values, interval, f"{paired['p_value']:.2g}" if paired else None])
+    header.append("p")
+    kept = [i for i in range(len(header)) if any(line[i] is not None for line in table)]
+    return format_table([header[i] for i in kept], [[line[i] for i in kept] for line in table])

@@ -1,0 +1,50 @@
+"""What the card of a siamese model says."""
+
+from __future__ import annotations
+
+from hfxling.hub.card import standard_snippets
+
+from .arguments import SiameseArguments
+
+SUMMARY = "A linear head on one frozen layer of a multilingual encoder, fitted on parallel sentences."
+CITATION = """@article{huang2023crosslingual,
+  title = {Cross-lingual Sentence Embedding for Low-resource {Chinese-Vietnamese} Based on Contrastive Learning},
+  author = {Huang, Yuxin and Liang, Yin and Wu, Zhaoyuan and Zhu, Enchang and Yu, Zhengtao},
+  journal = {ACM Transactions on Asian and Low-Resource Language Information Processing},
+  volume = {22},
+  number = {6},
+  articleno = {176},
+  year = {2023},
+  doi = {10.1145/3589341},
+}"""
+LIMITS = (
+    "Trained on few sentence pairs of one language pair; text of other domains may fare worse than the test text.",
+    "The encoder is frozen: what its vocabulary or its pretraining does not cover, the head cannot add.",
+)
+ON_VECTORS = """import torch
+from hfxling import SiameseModel
+
+model = SiameseModel.from_pretrained("{repo}").eval()
+vectors = torch.randn(1, model.config.hidden_size)  # yours, made as the training vectors were
+with torch.no_grad():
+    embeddings = model(features=vectors, language="{source}").sentence_embedding"""
+
+
+def card(args: SiameseArguments, prepared, run) -> dict:
+    """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
+    source, target = args.languages
+    return {
+        "repo_id": f"{source}-{target}-sf",
+        "summary": SUMMARY,
+        "citation": CITATION,
+        "base_model": args.base_model or "precomputed vectors",
+        "languages": args.languages,
+        "intended_use": f"Finding translations between {source} and {target}: retrieval, mining and cleaning of "
+        "parallel sentences.",
+        "limits": LIMITS,
+        "loading": standard_snippets(args.languages, f', language="{source}"')
+        if args.base_model
+        else {"On vectors of your own": ON_VECTORS.replace("{source}", source)},
+        "coverage": prepared.corpus.coverage,
+        "configuration": {"fit": args.fit, "layer": args.layer, "pooling": args.pooling},
+    }
