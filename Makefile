@@ -17,7 +17,7 @@ install: .venv/installed
 quickstart: install
 	$(BIN)/python recipes/pretrain.py --config recipes/configs/pretrain/quickstart.yaml
 	$(BIN)/python recipes/siamese.py --config recipes/configs/siamese/quickstart.yaml
-	$(BIN)/python hfxling/cli/nearest.py --model outputs/quickstart/zh-vi-sf/model \
+	$(BIN)/python -m hfxling nearest --model outputs/quickstart/zh-vi-sf/model \
 		"司机不肯打表。" "我爷爷在哪里学习历史？" "我弟弟对花生过敏。"
 
 test: install

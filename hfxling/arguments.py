@@ -33,7 +33,7 @@ _HELP = ("-h", "--help", "--help-all")
 _GENERAL = {
     "--config": {"metavar": "FILE", "help": "YAML file of key: value lines; the command line wins over it"},
     "--traceback": {"action": "store_true", "help": "show all of an error, not one line"},
-    "--help": {"action": "store_true", "help": "this page; --help-all also lists the Trainer's other arguments"},
+    "--help": {"action": "store_true", "help": "this page"},
 }
 
 
@@ -114,10 +114,8 @@ def run_recipe(main: Callable[[], Any], argv: Sequence[str] | None = None) -> No
         if "--traceback" in (sys.argv if argv is None else argv):
             traceback.print_exc()
         else:
-            told = (
-                str(error) if is_users else f"{''.join(traceback.format_exception_only(error))} --traceback shows all"
-            )
-            logger.error(" ".join(told.split()))
+            told = [str(error)] if is_users else [*traceback.format_exception_only(error), "(--traceback shows all)"]
+            logger.error(" ".join(" ".join(told).split()))
         sys.exit(2 if is_users else 1)
     finally:
         logger.removeHandler(handler)
@@ -209,7 +207,7 @@ def _parser(types: Sequence[type], given: dict, show_all: bool, **about: Any) ->
 def _title(owner: type) -> str:
     """The first line of a docstring; dataclasses without one have a made-up docstring that starts with their name."""
     if owner.__module__.startswith("transformers."):
-        return f"The Trainer's (transformers.{owner.__name__})"
+        return f"The Trainer's (transformers.{owner.__name__}; --help-all shows all of them)"
     line = (owner.__doc__ or "").strip().partition("\n")[0]
     return owner.__name__ if not line or line.startswith(f"{owner.__name__}(") else line.removesuffix(".")
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -303,3 +305,106 @@ def _word_means(states: np.ndarray, word_ids: Sequence[int | None], words: int) 
     counts = np.bincount(owner, minlength=words).astype(np.float32)
     counts[counts == 0] = np.nan
     return sums / counts[:, None]
+
+
+# Any SentenceTransformer -----------------------------------------------------------------------------
+class SentenceEncoder:
+    """Any model that sentence-transformers loads, with its routes.
+
+    Args:
+        name: folder or Hub id.
+        revision: branch, tag or commit on the Hub.
+        device: by default a GPU when there is one.
+        prompt: put before every text; by default the model's own.
+        batch_size: texts encoded at once.
+
+    Attributes:
+        model: the `SentenceTransformer`.
+        routes: names of the model's routes in their order, [] where it has none: the languages of a model with a part
+            for each.
+
+    Raises:
+        FileNotFoundError: no such folder or Hub model.
+        ValueError: a folder that holds no model, or a batch size below 1.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        revision: str | None = None,
+        device: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+    ):
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.modules import Router
+
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: give 1 or more.")
+        self.name, self.prompt, self.batch_size = name, prompt, batch_size
+        with one_line_where_missing(name, "model", "a model"):
+            self.model = SentenceTransformer(name, revision=revision, device=device)
+        routers = [module for module in self.model if isinstance(module, Router)]
+        self.routes = list(dict.fromkeys(route for router in routers for route in router.sub_modules))
+
+    @property
+    def label(self) -> str:
+        """The name without the folders above it."""
+        return model_name(self.name)
+
+    @cached_property
+    def revision(self) -> str | None:
+        """The Hub's commit; of a folder the hash of its weights."""
+        if not Path(self.name).is_dir():
+            return getattr(getattr(self.model[0], "config", None), "_commit_hash", None)
+        digest = hashlib.sha256()
+        for path in sorted(Path(self.name).rglob("*.safetensors")):
+            with open(path, "rb") as weights:
+                digest.update(hashlib.file_digest(weights, "sha256").digest())
+        return digest.hexdigest()[:16]
+
+    @property
+    def width(self) -> int:
+        """D, the width of a vector."""
+        return self.model.get_embedding_dimension()
+
+    def route(self, lang: str | None, task: str | None = None) -> str | None:
+        """The route of a text: that of its language, or else of its task; None where the model has no routes.
+
+        Raises:
+            ValueError: a model with routes that has neither.
+        """
+        found = next((name for name in (lang, task) if name in self.routes), None)
+        if self.routes and found is None:
+            problem = f" and none for {lang or task}." if lang or task else "; say which."
+            raise ValueError(f"{self.label} has parts for {', '.join(self.routes)}{problem}")
+        return found
+
+    def encode(
+        self, texts: Sequence[str], lang: str | None = None, task: str | None = None, *, progress: bool | None = None
+    ) -> np.ndarray:
+        """(N, D) float32 sentence vectors.
+
+        Args:
+            texts: N texts.
+            lang: their language.
+            task: "query" or "document", for models with parts for these.
+            progress: show a bar; by default where somebody is watching.
+
+        Raises:
+            ValueError: see `route`.
+        """
+        progress = sys.stderr.isatty() if progress is None else progress
+        options = {"prompt": self.prompt, "batch_size": self.batch_size, "task": self.route(lang, task)}
+        return self.model.encode(list(texts), show_progress_bar=progress, **options).astype(np.float32, copy=False)
+
+    def word_states(self, sentences: Sequence[Sequence[str]], layer: int | None = None) -> list[np.ndarray]:
+        """One (words, H) array a sentence given as words, from the model's encoder; see `WordStates`.
+
+        Raises:
+            ValueError: a model that does not start with an encoder; see also `WordStates`.
+        """
+        transformer = self.model[0]
+        if not hasattr(transformer, "auto_model"):
+            raise ValueError(f"{self.label} does not start with an encoder, so it has no token vectors.")
+        return WordStates(transformer.auto_model, self.model.tokenizer, layer=layer)(sentences)

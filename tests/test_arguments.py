@@ -1,8 +1,13 @@
 """YAML and command line."""
 
+import logging
+import subprocess
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+from transformers import TrainingArguments
 
 from hfxling.arguments import parse_arguments, resolved, run_recipe
 
@@ -72,3 +77,145 @@ def test_an_error_of_the_user_ends_in_one_line(capsys):
         run_recipe(main)
     assert stop.value.code == 2
     assert capsys.readouterr().err == "error: line one and two\n"
+
+
+@dataclass
+class Base:
+    """What is read. A second sentence.
+
+    And a second paragraph.
+    """
+
+    data: list[str] = field(metadata={"help": "files"})
+    share: str = field(default="100%", metadata={"help": "of it"})
+
+
+@dataclass
+class Derived(Base):
+    """How it is used."""
+
+    rate: float = field(default=1e-3, metadata={"help": "of learning"})
+    centre: bool = field(default=True, metadata={"help": "or not"})
+
+
+def help_page(capsys, *argv, types=(Derived, TrainingArguments), **kwargs) -> str:
+    with pytest.raises(SystemExit) as stop:
+        parse_arguments(types, list(argv), **kwargs)
+    assert stop.value.code == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_help_has_groups_with_the_defaults_that_hold(capsys, tmp_path):
+    (tmp_path / "run.yaml").write_text("share: 50%\n")
+    defaults = {"rate": 7.0, "warmup_steps": 3, "output_dir": "outputs/x", "seed": None}
+    page = help_page(capsys, "--config", str(tmp_path / "run.yaml"), "--help", defaults=defaults, prog="train")
+    assert page.startswith("usage: train --data DATA ... [--KEY VALUE ...] ")
+    titles = ["What is read. A second sentence: --data ", "How it is used: --rate ", "The Trainer's (", "General: "]
+    assert [page.index(title) for title in titles] == sorted(page.index(title) for title in titles)
+    for part in ("files (required)", "of it (default: 50%)", "of learning (default: 7.0)", "or not (default: true)"):
+        assert part in page
+    assert "(default: outputs/x)" in page
+    assert "(default: 42)" in page, "a default of None is none"
+    for key in ("--warmup_steps", "--push_to_hub", "--bf16", "--resume_from_checkpoint"):
+        assert f"{key} " in page
+    assert "--adam_beta1" not in page
+    assert "--adam_beta1" in help_page(capsys, "--help-all", defaults=defaults)
+
+
+def test_every_key_of_the_trainer_can_be_given(tmp_path):
+    argv = ["--output_dir", str(tmp_path), "--use_cpu", "--lr_scheduler_type", "cosine", "--optim", "adamw_torch"]
+    argv += ["--lr-scheduler-kwargs", '{"num_cycles": 2}', "--logging_steps", "0.5", "--torch_compile", "no"]
+    argv += ["--report_to", "none", "--ddp_find_unused_parameters", "false", "--include_num_input_tokens_seen", "true"]
+    (found,) = parse_arguments((TrainingArguments,), [*argv, "--resume_from_checkpoint"], defaults={"max_steps": 5})
+    assert (found.max_steps, found.logging_steps, found.use_cpu) == (5, 0.5, True)
+    assert (found.lr_scheduler_type, found.optim, found.report_to) == ("cosine", "adamw_torch", [])
+    assert (found.lr_scheduler_kwargs, found.torch_compile) == ({"num_cycles": 2}, False)
+    assert (found.ddp_find_unused_parameters, found.include_num_input_tokens_seen) == (False, "all")
+    assert found.resume_from_checkpoint == "true"
+
+
+@dataclass
+class Positional:
+    model: str
+    source: str | None = field(default=None, metadata={"positional": True})
+    rest: list[str] | None = field(default=None, metadata={"positional": True})
+    top: int = 3
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["a", "--model", "m"], Positional("m", "a")),
+        (["a", "--model", "m", "b", "--top", "2", "c"], Positional("m", "a", ["b", "c"], 2)),
+        (["--model=m", "--", "--a", "-b"], Positional("m", "--a", ["-b"])),
+        (["--model", "m", "- a dash", "-"], Positional("m", "- a dash", ["-"])),
+        (["--source", "a", "--rest", "b", "c", "--model", "m"], Positional("m", "a", ["b", "c"])),
+    ],
+)
+def test_words_by_position(argv, expected, tmp_path):
+    assert parse_arguments((Positional,), argv) == (expected,)
+    (tmp_path / "run.yaml").write_text("rest: [x, y]\n")
+    (found,) = parse_arguments((Positional,), ["--config", str(tmp_path / "run.yaml"), *argv])
+    assert found.source == expected.source
+    assert found.rest == (expected.rest or ["x", "y"])
+
+
+def test_dashes_stand_for_underscores():
+    @dataclass
+    class Two:
+        source_lang: str
+
+    for argv in (["--source-lang", "zh-tw"], ["--source-lang=zh-tw"], ["--source_lang", "zh-tw"]):
+        assert parse_arguments((Two,), argv) == (Two("zh-tw"),)
+
+
+def test_unknown_defaults_are_refused():
+    with pytest.raises(ValueError, match="unknown key 'marjin' in the defaults; the nearest known one is 'margin'"):
+        parse(["--data", "x"], defaults={"marjin": 1})
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (FileNotFoundError("gone"), 2, "error: gone\n"),
+        (RuntimeError("one\n  and two"), 1, "error: RuntimeError: one and two (--traceback shows all)\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_how_a_program_ends(error, status, said, capsys):
+    def main():
+        raise error
+
+    with pytest.raises(SystemExit) as stop:
+        run_recipe(main, [])
+    assert stop.value.code == status
+    assert capsys.readouterr().err == said
+    if said:
+        with pytest.raises(SystemExit) as stop:
+            run_recipe(main, ["--traceback"])
+        assert stop.value.code == status
+        assert capsys.readouterr().err.startswith("Traceback")
+    assert not logging.getLogger("hfxling").handlers
+
+
+def test_messages_go_to_standard_error(capsys):
+    logger = logging.getLogger("hfxling.part")
+
+    def main():
+        logger.info("written: %s", "x")
+        logger.warning("too few")
+        sys.stdout.write("a result\n")
+
+    run_recipe(main)
+    assert capsys.readouterr() == ("a result\n", "written: x\nwarning: too few\n")
+
+
+def test_a_closed_pipe_is_no_error():
+    code = "from hfxling.arguments import run_recipe\nrun_recipe(lambda: [print('x' * 1000) for _ in range(1000)])"
+    root = Path(__file__).resolve().parents[1]
+    program = subprocess.Popen([sys.executable, "-c", code], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    program.stdout.read(10)
+    program.stdout.close()
+    assert program.stderr.read() == b""
+    program.stderr.close()
+    assert program.wait() == 141

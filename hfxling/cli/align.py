@@ -1,6 +1,6 @@
 """Word links of two line-aligned files by a trained aligner.
 
-python recipes/align.py SOURCE TARGET --model DIR [--source_lang lo --target_lang zh] > links
+hfxling align SOURCE TARGET --model DIR [--source_lang lo --target_lang zh] > links
 
 Writes one line of Pharaoh links (`i-j`, positions of words from 0) for every pair. `--spans FILE.jsonl` adds the places
 of linked words in the original lines, `--heatmap FILE.png --pair 3` a picture of one pair. `--fit_confidence GOLD.tsv
@@ -8,12 +8,16 @@ of linked words in the original lines, `--heatmap FILE.png --pair 3` a picture o
 each link and `--min_confidence` drops doubtful ones.
 """
 
-import argparse
+from __future__ import annotations
+
 import json
+import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from tqdm import tqdm
 
 from hfxling.alignment.aligner import UNITS, AlignedLine, Aligner, default_method, load_aligner
 from hfxling.alignment.confidence import (
@@ -24,43 +28,69 @@ from hfxling.alignment.confidence import (
     link_features,
 )
 from hfxling.alignment.links import METHODS
-from hfxling.alignment.prior import load_prior
-from hfxling.arguments import run_recipe
+from hfxling.arguments import parse_arguments
 from hfxling.data.pharaoh import format_links, read_aligned, write_links
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
 
+logger = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class AlignArguments:
+    """Text, model and links."""
+
+    source: str | None = field(default=None, metadata={"positional": True, "help": "text file, one sentence a line"})
+    target: str | None = field(default=None, metadata={"positional": True, "help": "its translation, line by line"})
+    model: str = field(metadata={"help": "folder or Hub id of an aligner"})
+    source_lang: str | None = field(default=None, metadata={"help": "by default the model's first language"})
+    target_lang: str | None = field(default=None, metadata={"help": "by default the model's second language"})
+    symmetrize: str | None = field(
+        default=None,
+        metadata={
+            "help": f"how links are decided: {', '.join(METHODS)}; by default mean with a prior, else "
+            "grow-diag-final-and"
+        },
+    )
+    units: str = field(default="words", metadata={"help": "words (between white space), or the model's segments"})
+    null: float = field(default=0.0, metadata={"help": "weight up to which a word's best partner is no link"})
+    batch_size: int | None = field(
+        default=None, metadata={"help": "pairs at a time; by default as many as fit, the same links"}
+    )
+    output: str | None = field(default=None, metadata={"help": "links file; by default standard output"})
+    spans: str | None = field(
+        default=None, metadata={"help": "JSON lines file with the places of the linked words in the original lines"}
+    )
+    heatmap: str | None = field(default=None, metadata={"help": "PNG of one pair's soft alignment"})
+    pair: int = field(default=1, metadata={"help": "line number of the pair for --heatmap, from 1"})
+    fit_confidence: str | None = field(
+        default=None, metadata={"help": "gold file: source TAB target TAB links; needs --confidence"}
+    )
+    confidence: str | None = field(default=None, metadata={"help": "JSON file of a fitted confidence"})
+    min_confidence: float = field(default=0.0, metadata={"help": "drop links with a lower probability"})
+
+    def __post_init__(self):
+        if self.symmetrize not in (None, *METHODS):
+            raise ValueError(f"symmetrize={self.symmetrize!r} is not one of {', '.join(METHODS)}.")
+        if self.units not in UNITS:
+            raise ValueError(f"units={self.units!r} is not one of {', '.join(UNITS)}.")
+        if self.fit_confidence:
+            if not self.confidence or self.units != "words":
+                raise ValueError("--fit_confidence GOLD needs --confidence FILE to write to, and --units words.")
+        elif not (self.source and self.target):
+            raise ValueError("give a source and a target file, or --fit_confidence GOLD.")
+        if self.min_confidence and not self.confidence:
+            raise ValueError("--min_confidence needs --confidence FILE; fit one with --fit_confidence GOLD.")
+
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", nargs="?", help="text file, one sentence a line")
-    parser.add_argument("target", nargs="?", help="its translation, line by line")
-    parser.add_argument("--model", required=True, help="folder or Hub id")
-    parser.add_argument("--source_lang", help="by default the model's first language")
-    parser.add_argument("--target_lang", help="by default the model's second language")
-    parser.add_argument(
-        "--symmetrize",
-        choices=METHODS,
-        help="how links are decided; by default mean with a prior, else grow-diag-final-and",
-    )
-    parser.add_argument("--units", default="words", choices=UNITS, help="white-space words, or the model's segments")
-    parser.add_argument("--null", type=float, default=0.0, help="weight up to which a word's best partner is no link")
-    parser.add_argument("--batch_size", type=int, help="pairs at a time; by default as many as fit, the same links")
-    parser.add_argument("--output", help="links file; by default standard output")
-    parser.add_argument("--spans", help="JSON lines file with the places of the linked words in the original lines")
-    parser.add_argument("--heatmap", help="PNG of one pair's soft alignment")
-    parser.add_argument("--pair", type=int, default=1, help="line number of the pair for --heatmap, from 1")
-    parser.add_argument("--fit_confidence", help="gold file: source TAB target TAB links; needs --confidence")
-    parser.add_argument("--confidence", help="JSON file of a fitted confidence")
-    parser.add_argument("--min_confidence", type=float, default=0.0, help="drop links with a lower probability")
-    args = parser.parse_args(argv)
-    check(args)
+    (args,) = parse_arguments((AlignArguments,), argv, prog="hfxling align", description=__doc__)
+    from hfxling.alignment.prior import load_prior
 
     model, vocabularies = load_aligner(args.model)
-    languages = model.config.languages
-    pair = (args.source_lang or languages[0], args.target_lang or languages[min(1, len(languages) - 1)])
+    pair = language_pair(args.source_lang, args.target_lang, model.config.languages)
     prior = load_prior(args.model, model.config, pair)
     args.symmetrize = args.symmetrize or default_method(prior)
     aligner = Aligner(model, vocabularies, pair, units=args.units, method=args.symmetrize, null=args.null, prior=prior)
@@ -72,21 +102,16 @@ def main(argv: list[str] | None = None) -> None:
     write(args, aligner, confidence, lines)
 
 
-def check(args: argparse.Namespace) -> None:
-    """Combinations that make no sense, before anything is loaded."""
-    if args.fit_confidence:
-        if not args.confidence or args.units != "words":
-            raise ValueError("--fit_confidence GOLD needs --confidence FILE to write to, and --units words.")
-    elif not (args.source and args.target):
-        raise ValueError("give a source and a target file, or --fit_confidence GOLD.")
-    if args.min_confidence and not args.confidence:
-        raise ValueError("--min_confidence needs --confidence FILE; fit one with --fit_confidence GOLD.")
+def language_pair(source_lang: str | None, target_lang: str | None, known: Sequence[str]) -> tuple[str, str]:
+    """What was asked for, or else a model's first two languages."""
+    return source_lang or known[0], target_lang or known[min(1, len(known) - 1)]
 
 
-def fit_confidence(args: argparse.Namespace, aligner: Aligner) -> None:
+def fit_confidence(args: AlignArguments, aligner: Aligner) -> None:
     """Learn a confidence from gold links, and say how good links and confidence are on sentences it had not seen."""
     gold = read_aligned(args.fit_confidence)
-    lines = list(aligner([" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold]))
+    found = aligner([" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold])
+    lines = list(tqdm(found, total=len(gold), unit=" pairs", disable=None))
     features, right, groups = gather(lines, gold)
     error = expected_calibration_error(cross_validated(features, right, groups), right)
     about = {"method": args.symmetrize, "languages": aligner.languages, "pairs": len(gold), "links": len(right)}
@@ -95,17 +120,17 @@ def fit_confidence(args: argparse.Namespace, aligner: Aligner) -> None:
     rows = alignment_results([line.links for line in lines], gold, dataset=args.fit_confidence, split="gold")
     table = [(row.metric, row.value, f"{row.low:.1f}-{row.high:.1f}") for row in rows]
     print(format_table(["metric, %", "value", "95 %"], table))
-    print(f"expected calibration error, 5-fold, 10 bins: {error:.3f}\nwritten: {args.confidence}")
+    print(f"expected calibration error, 5-fold, 10 bins: {error:.3f}")
+    logger.info("written: %s", args.confidence)
 
 
-def write(
-    args: argparse.Namespace, aligner: Aligner, confidence: LinkConfidence | None, lines: list[list[str]]
-) -> None:
+def write(args: AlignArguments, aligner: Aligner, confidence: LinkConfidence | None, lines: list[list[str]]) -> None:
     """Align, and write links, spans and picture."""
     if not 1 <= args.pair <= len(lines[0]) and args.heatmap:
         raise ValueError(f"--pair {args.pair} is outside the lines 1-{len(lines[0])} of {args.source}.")
     all_links, records = [], []
-    for number, aligned in enumerate(aligner(*lines, batch_size=args.batch_size), 1):
+    found = tqdm(aligner(*lines, batch_size=args.batch_size), total=len(lines[0]), unit=" pairs", disable=None)
+    for number, aligned in enumerate(found, 1):
         scored = list(scored_links(aligned, confidence, args.min_confidence))
         all_links.append([link for link, _ in scored])
         if args.spans:
@@ -144,7 +169,3 @@ def draw(path: str, aligned: AlignedLine, links: list[tuple[int, int]]) -> None:
 
     weights = (aligned.soft.forward[0] + aligned.soft.backward[0]) / 2
     draw_alignment(path, weights, [s.text for s in aligned.source], [s.text for s in aligned.target], links)
-
-
-if __name__ == "__main__":
-    run_recipe(main)

@@ -1,28 +1,25 @@
 """Evaluate any model that sentence-transformers loads: a table, and results.json.
 
-python recipes/evaluate.py --model DIR_OR_HUB_ID --task tatoeba [--data ../shared/data/tatoeba] [--key value ...]
-python recipes/evaluate.py --model ... --task retrieval --source_lang zh --target_lang vi --data test.zh test.vi
-python recipes/evaluate.py --model ... --task tokens --source_lang zh --target_lang en --data zh-en.tsv
+hfxling evaluate --model DIR_OR_HUB_ID --task tatoeba [--data ../shared/data/tatoeba] [--key value ...]
+hfxling evaluate --model ... --task retrieval --source_lang zh --target_lang vi --data test.zh test.vi
+hfxling evaluate --model ... --task tokens --source_lang zh --target_lang en --data zh-en.tsv
 
 With --baseline DIR_OR_HUB_ID a second model is measured on the same items and every difference is tested.
 """
 
-import hashlib
+from __future__ import annotations
+
+import logging
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Router
-
-from hfxling.arguments import parse_arguments, resolved, run_recipe
+from hfxling.arguments import parse_arguments, resolved
 from hfxling.data.parallel import load_parallel
 from hfxling.data.pharaoh import read_aligned
-from hfxling.encoding import WordStates
 from hfxling.evaluation.plots import scatter_tokens
 from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.evaluation.retrieval import CENTERINGS, rank_translations, ranking_results
@@ -30,16 +27,22 @@ from hfxling.evaluation.tatoeba import XTREME, load_tatoeba, rank_tatoeba, tatoe
 from hfxling.evaluation.tokens import sample_pairs, token_results, token_scores
 from hfxling.files import content_hash
 
+from .model import ModelArguments
 
-@dataclass
-class EvaluateArguments:
-    model: str = field(metadata={"help": "folder or Hub id"})
-    task: str = field(metadata={"help": "what is measured, see above"})
-    model_revision: str | None = field(default=None, metadata={"help": "revision of the model"})
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from hfxling.encoding import SentenceEncoder
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class EvaluateArguments(ModelArguments):
+    """What is measured, on which text."""
+
+    task: str = field(metadata={"help": "tatoeba, retrieval or tokens"})
     baseline: str | None = field(default=None, metadata={"help": "folder or Hub id of a model to compare with"})
-    prompt: str | None = field(default=None, metadata={"help": "put before every text; by default the model's own"})
-    batch_size: int = field(default=32, metadata={"help": "texts encoded at once"})
-    device: str | None = field(default=None, metadata={"help": "by default a GPU when there is one"})
     output: str = field(default="outputs/evaluate", metadata={"help": "folder of results.json and pictures"})
     data: list[str] = field(default_factory=list, metadata={"help": "file(s), folder, Hub id or sample, by task"})
     data_name: str | None = field(default=None, metadata={"help": "name of the data in the results"})
@@ -69,63 +72,6 @@ class EvaluateArguments:
             raise ValueError(f"task {self.task} needs {' and '.join(lacking)}; see --help.")
 
 
-class Encoder:
-    """A loaded model: `encode` for sentences, `word_states` for lists of words."""
-
-    def __init__(self, name: str, args: EvaluateArguments, revision: str | None = None):
-        self.name, self.args = name, args
-        try:
-            self.model = SentenceTransformer(name, revision=revision, device=args.device)
-        except OSError as error:
-            cause = str(error).partition("\n")[0]
-            raise FileNotFoundError(f"model={name!r}: no such folder or Hub model ({cause}); check the name.") from None
-
-    @property
-    def label(self) -> str:
-        """The name without the folders above it."""
-        return Path(self.name).resolve().name if Path(self.name).exists() else self.name
-
-    @cached_property
-    def revision(self) -> str | None:
-        """The Hub's commit; of a folder the hash of its weights."""
-        if not Path(self.name).is_dir():
-            return getattr(getattr(self.model[0], "config", None), "_commit_hash", None)
-        digest = hashlib.sha256()
-        for path in sorted(Path(self.name).rglob("*.safetensors")):
-            with open(path, "rb") as weights:
-                digest.update(hashlib.file_digest(weights, "sha256").digest())
-        return digest.hexdigest()[:16]
-
-    @property
-    def routes(self) -> set[str]:
-        """Names of the model's routes: the languages of a model with a part for each."""
-        routers = [module for module in self.model if isinstance(module, Router)]
-        return {name for router in routers for name in router.sub_modules}
-
-    def encode(self, texts: Sequence[str], lang: str | None = None, task: str | None = None) -> np.ndarray:
-        """(N, D) sentence vectors; a model with routes takes that of the language, or else of query or document."""
-        if self.routes and lang in self.routes:
-            task = lang
-        elif self.routes and task not in self.routes:
-            raise ValueError(
-                f"{self.label} has parts for {', '.join(sorted(self.routes))} and none for {lang or task}."
-            )
-        options = {
-            "prompt": self.args.prompt,
-            "batch_size": self.args.batch_size,
-            "task": task if self.routes else None,
-        }
-        return self.model.encode(list(texts), show_progress_bar=sys.stderr.isatty(), **options)
-
-    def word_states(self, sentences: list[list[str]]) -> list[np.ndarray]:
-        """One (words, H) array a sentence, from the model's encoder."""
-        transformer = self.model[0]
-        if not hasattr(transformer, "auto_model"):
-            raise ValueError(f"{self.label} does not start with an encoder, so it has no token vectors.")
-        states = WordStates(transformer.auto_model, self.model.tokenizer, layer=self.args.layer)
-        return states(sentences)
-
-
 @dataclass
 class Measured:
     """What a task gives: rows, and the table that is printed."""
@@ -135,7 +81,7 @@ class Measured:
     table: list[list]
 
 
-Task = Callable[[EvaluateArguments, Encoder, Encoder | None], Measured]
+Task = Callable[[EvaluateArguments, "SentenceEncoder", "SentenceEncoder | None"], Measured]
 TASKS: dict[str, Task] = {}
 
 
@@ -150,7 +96,7 @@ def task(name: str) -> Callable[[Task], Task]:
 
 
 @task("tatoeba")
-def tatoeba(args: EvaluateArguments, encoder: Encoder, baseline: Encoder | None) -> Measured:
+def tatoeba(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
     """36 languages against English, with the averages over 14, 28 and 36; `data` is a folder or a Hub id."""
     options = {"split": args.split, "revision": args.dataset_revision}
     options |= {"source_column": args.source_column, "target_column": args.target_column}
@@ -163,10 +109,25 @@ def tatoeba(args: EvaluateArguments, encoder: Encoder, baseline: Encoder | None)
 
 
 @task("retrieval")
-def retrieval(args: EvaluateArguments, encoder: Encoder, baseline: Encoder | None) -> Measured:
+def retrieval(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
     """Each sentence's own translation among all of them; `data` as everywhere: one file, two files, Hub id, sample."""
     args.need("source_lang", "target_lang", "data")
-    pairs = load_parallel(
+    pairs = read_pairs(args)
+
+    def rank(model: SentenceEncoder):
+        source = model.encode(pairs["source"], args.source_lang, "query")
+        target = model.encode(pairs["target"], args.target_lang, "document")
+        options = {"methods": args.methods, "centering": args.centering, "csls_k": min(10, len(pairs))}
+        return rank_translations(source, target, source_lang=args.source_lang, target_lang=args.target_lang, **options)
+
+    about = fields(args, encoder, baseline) | {"revision": content_hash(pairs["source"], pairs["target"])}
+    rows = ranking_results(rank(encoder), baseline=rank(baseline) if baseline else None, **about)
+    return Measured(rows, *plain_table(rows))
+
+
+def read_pairs(args: EvaluateArguments) -> Dataset:
+    """The text of a retrieval test."""
+    return load_parallel(
         args.data[0] if len(args.data) == 1 else args.data,
         args.source_lang,
         args.target_lang,
@@ -178,19 +139,9 @@ def retrieval(args: EvaluateArguments, encoder: Encoder, baseline: Encoder | Non
         lines=args.lines,
     )
 
-    def rank(model: Encoder):
-        source = model.encode(pairs["source"], args.source_lang, "query")
-        target = model.encode(pairs["target"], args.target_lang, "document")
-        options = {"methods": args.methods, "centering": args.centering, "csls_k": min(10, len(pairs))}
-        return rank_translations(source, target, source_lang=args.source_lang, target_lang=args.target_lang, **options)
-
-    about = fields(args, encoder, baseline) | {"revision": content_hash(pairs["source"], pairs["target"])}
-    rows = ranking_results(rank(encoder), baseline=rank(baseline) if baseline else None, **about)
-    return Measured(rows, *plain_table(rows))
-
 
 @task("tokens")
-def tokens(args: EvaluateArguments, encoder: Encoder, baseline: Encoder | None) -> Measured:
+def tokens(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
     """Cosine of gold-linked words against unlinked ones, with a picture; `data` is a file of links, or sample."""
     args.need("source_lang", "target_lang", "data")
     if args.data == ["sample"]:
@@ -199,9 +150,9 @@ def tokens(args: EvaluateArguments, encoder: Encoder, baseline: Encoder | None) 
         pairs = read_aligned(args.data[0])
     sides: dict[str, tuple] = {}
 
-    def score(title: str, model: Encoder):
+    def score(title: str, model: SentenceEncoder):
         def states(sentences):
-            found = model.word_states(sentences)
+            found = model.word_states(sentences, args.layer)
             sides[title] = (found[: len(pairs)], found[len(pairs) :])
             return found
 
@@ -216,7 +167,7 @@ def tokens(args: EvaluateArguments, encoder: Encoder, baseline: Encoder | None) 
     return Measured(rows, *plain_table(rows))
 
 
-def fields(args: EvaluateArguments, encoder: Encoder, baseline: Encoder | None) -> dict:
+def fields(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> dict:
     """Fields of `EvalResult` that every task fills alike."""
     settings = {"prompt": args.prompt} if args.prompt else {}
     settings |= {"baseline": baseline.label, "baseline_revision": baseline.revision} if baseline else {}
@@ -249,19 +200,12 @@ def plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:
     argv = sys.argv[1:] if argv is None else argv
-    (args,) = parse_arguments((EvaluateArguments,), argv, description=__doc__)
-    encoder = Encoder(args.model, args, args.model_revision)
-    baseline = Encoder(args.baseline, args) if args.baseline else None
+    (args,) = parse_arguments((EvaluateArguments,), argv, prog="hfxling evaluate", description=__doc__)
+    encoder = args.encoder()
+    baseline = args.encoder(args.baseline) if args.baseline else None
     measured = TASKS[args.task](args, encoder, baseline)
-    path = Path(args.output) / "results.json"
-    command = shlex.join(["python", "recipes/evaluate.py", *argv])
-    write_results(
-        path, measured.rows, recipe="recipes/evaluate.py", settings=resolved(args), extra={"command": command}
-    )
+    path, command = Path(args.output) / "results.json", {"command": shlex.join(["hfxling", "evaluate", *argv])}
+    write_results(path, measured.rows, recipe="hfxling evaluate", settings=resolved(args), extra=command)
     print(format_table(measured.headers, measured.table))
-    print(f"results: {path}")
+    logger.info("results: %s", path)
     return measured.rows
-
-
-if __name__ == "__main__":
-    run_recipe(main)

@@ -1,6 +1,6 @@
 """A bilingual word list out of a trained aligner, with scores and example sentences, for a human to check.
 
-python recipes/lexicon.py --model DIR --source train.lo --target train.zh --output lo-zh.tsv [--dictionary gold.tsv]
+hfxling lexicon train.lo train.zh --model DIR --output lo-zh.tsv [--dictionary gold.tsv]
 
 Words come from the source file, most frequent first; translations are the nearest target words by CSLS (K = 3), words
 and frequent runs of segments ("runs": Chinese words are several characters). `--by` says what makes words near: the
@@ -8,16 +8,19 @@ model's static embeddings, how often a statistical aligner links them in the fil
 was trained with a statistical prior), or both. `--dictionary` prints P@1, P@5 and coverage.
 """
 
-import argparse
+from __future__ import annotations
+
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+from tqdm import tqdm
 
 from hfxling.alignment.aligner import load_aligner
-from hfxling.alignment.pairs import EncodedPairs
-from hfxling.alignment.prior import translation_counts
-from hfxling.arguments import run_recipe
+from hfxling.arguments import parse_arguments
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import EOS, Encoding, Vocabulary
 from hfxling.evaluation.lexicon import (
@@ -31,32 +34,46 @@ from hfxling.evaluation.lexicon import (
 )
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.files import atomic_path
-from hfxling.models.modeling_aligner import AlignerModel
+
+from .align import language_pair
+
+if TYPE_CHECKING:
+    from hfxling.models.modeling_aligner import AlignerModel
 
 EXAMPLES = 2
 BY = ("static", "links", "both")
 COLUMNS = ["word", "count", "rank", "translation", "score", "together"]
+logger = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class LexiconArguments:
+    """Text, model and list."""
+
+    source: str = field(metadata={"positional": True, "help": "text file, one sentence a line"})
+    target: str = field(metadata={"positional": True, "help": "its translation, line by line"})
+    model: str = field(metadata={"help": "folder or Hub id of an aligner"})
+    output: str = field(metadata={"help": "TSV file"})
+    source_lang: str | None = field(default=None, metadata={"help": "by default the model's first language"})
+    target_lang: str | None = field(default=None, metadata={"help": "by default the model's second language"})
+    top: int = field(default=3, metadata={"help": "translations of each word"})
+    min_count: int = field(default=3, metadata={"help": "occurrences that a word or run needs"})
+    runs: int = field(default=3, metadata={"help": "segments at most of a word made of several; 1 for none"})
+    by: str | None = field(default=None, metadata={"help": "static embeddings, links, or both; see above"})
+    dictionary: str | None = field(
+        default=None, metadata={"help": "TSV: word TAB translation [TAB origin], to be scored against"}
+    )
+    origin: str | None = field(default=None, metadata={"help": "only dictionary lines of this origin, e.g. concept"})
+
+    def __post_init__(self):
+        if self.by not in (None, *BY):
+            raise ValueError(f"by={self.by!r} is not one of {', '.join(BY)}.")
 
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="folder or Hub id")
-    parser.add_argument("--source", required=True, help="text file, one sentence a line")
-    parser.add_argument("--target", required=True, help="its translation, line by line")
-    parser.add_argument("--output", required=True, help="TSV file")
-    parser.add_argument("--source_lang", help="by default the model's first language")
-    parser.add_argument("--target_lang", help="by default the model's second language")
-    parser.add_argument("--top", type=int, default=3, help="translations of each word")
-    parser.add_argument("--min_count", type=int, default=3, help="occurrences that a word or run needs")
-    parser.add_argument("--runs", type=int, default=3, help="segments at most of a word made of several; 1 for none")
-    parser.add_argument("--by", choices=BY, help="static embeddings, links, or both")
-    parser.add_argument("--dictionary", help="TSV: word TAB translation [TAB origin], to be scored against")
-    parser.add_argument("--origin", help="only dictionary lines of this origin, e.g. concept")
-    args = parser.parse_args(argv)
-
+    (args,) = parse_arguments((LexiconArguments,), argv, prog="hfxling lexicon", description=__doc__)
     model, loaded = load_aligner(args.model)
-    languages = model.config.languages
-    pair = (args.source_lang or languages[0], args.target_lang or languages[min(1, len(languages) - 1)])
+    pair = language_pair(args.source_lang, args.target_lang, model.config.languages)
     for lang in pair:
         model.check_language(lang)
     vocabularies = [loaded[lang] for lang in pair]
@@ -88,6 +105,9 @@ def word_vectors(
     by: str,
 ) -> Sequence[np.ndarray]:
     """What words are compared by, for source and target."""
+    from hfxling.alignment.pairs import EncodedPairs
+    from hfxling.alignment.prior import translation_counts
+
     static = [model.static_table(lang).detach().numpy() for lang in pair]
     if by == "static":
         return static
@@ -112,7 +132,7 @@ def _runs(row: Encoding, longest: int) -> Iterable[str]:
 
 
 def write_list(
-    args: argparse.Namespace,
+    args: LexiconArguments,
     lines: list[list[str]],
     encoded: list[list[Encoding]],
     counts: list[dict[str, int]],
@@ -129,7 +149,7 @@ def write_list(
     rows = [
         "\t".join([*COLUMNS, *(f"example {i + 1} {side}" for i in range(EXAMPLES) for side in ("source", "target"))])
     ]
-    for word, candidates, values in zip(asked, found, scores):
+    for word, candidates, values in tqdm(zip(asked, found, scores), total=len(asked), unit=" words", disable=None):
         for rank, (candidate, score) in enumerate(zip(candidates, values), 1):
             translation = target.words[candidate]
             together = places[0][word] & places[1].get(translation, set())
@@ -139,7 +159,7 @@ def write_list(
             rows.append("\t".join(map(str, cells + [""] * (len(COLUMNS) + 2 * EXAMPLES - len(cells)))))
     with atomic_path(args.output) as scratch:
         scratch.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    print(f"{len(asked)} words, {len(rows) - 1} translations: {args.output}")
+    logger.info("%d words, %d translations: %s", len(asked), len(rows) - 1, args.output)
 
 
 def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]]:
@@ -149,7 +169,3 @@ def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]
         for text in _runs(row, longest):
             places.setdefault(text, set()).add(number)
     return places
-
-
-if __name__ == "__main__":
-    run_recipe(main)

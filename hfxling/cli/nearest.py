@@ -1,31 +1,49 @@
-"""The nearest translations of sentences, by a published model folder or Hub repository.
+"""The nearest translations of sentences, by any model that sentence-transformers loads.
 
-python recipes/nearest.py --model outputs/quickstart/zh-vi-sf/model "今天下雨。" [--candidates FILE] [--top 3]
+hfxling nearest "今天下雨。" --model outputs/quickstart/zh-vi-sf/model [--candidates FILE] [--top 3]
+
+A model with a part for each language takes the first one's for the sentences and the second one's for the candidates,
+unless --source_lang and --target_lang say otherwise.
 """
 
-import argparse
-from pathlib import Path
+from __future__ import annotations
 
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.util import semantic_search
+from dataclasses import dataclass, field
 
-from hfxling.arguments import run_recipe
+from hfxling.arguments import parse_arguments
+from hfxling.data.readers import read_lines
 from hfxling.data.sample import LANGUAGES, sample_texts
+
+from .model import ModelArguments
+
+
+@dataclass(kw_only=True)
+class NearestArguments(ModelArguments):
+    """Sentences and candidates."""
+
+    sentences: list[str] = field(metadata={"positional": True, "help": "in the source language"})
+    candidates: str | None = field(
+        default=None, metadata={"help": "text file, one sentence a line; by default the sample corpus' test text"}
+    )
+    source_lang: str | None = field(default=None, metadata={"help": "of the sentences; by default the model's first"})
+    target_lang: str | None = field(default=None, metadata={"help": "of the candidates; by default the model's second"})
+    top: int = field(default=3, metadata={"help": "translations shown for each sentence"})
+
+    def __post_init__(self):
+        if self.top < 1:
+            raise ValueError(f"top={self.top}: give 1 or more.")
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sentences", nargs="+", help="in the model's source language")
-    parser.add_argument("--model", required=True, help="folder or Hub id")
-    parser.add_argument("--candidates", help="text file, one sentence a line; by default the sample corpus' test text")
-    parser.add_argument("--target_lang", help="language of the candidates; by default the model's second language")
-    parser.add_argument("--top", type=int, default=3, help="translations shown for each sentence")
-    args = parser.parse_args(argv)
+    (args,) = parse_arguments((NearestArguments,), argv, prog="hfxling nearest", description=__doc__)
+    encoder = args.encoder()
+    languages = [route for route in encoder.routes if route not in ("query", "document")] + [None, None]
+    target_lang = args.target_lang or languages[1]
+    candidates = read_candidates(args.candidates, target_lang)
+    vectors = encoder.encode(args.sentences, args.source_lang or languages[0], "query", progress=False)
+    from sentence_transformers.util import semantic_search
 
-    model = SentenceTransformer(args.model)
-    languages = model[0].model.config.siamese["languages"]
-    candidates = read_candidates(args.candidates, args.target_lang or languages[1])
-    found = semantic_search(model.encode_query(args.sentences), model.encode_document(candidates), top_k=args.top)
+    found = semantic_search(vectors, encoder.encode(candidates, target_lang, "document"), top_k=args.top)
     for sentence, hits in zip(args.sentences, found):
         print(f"\n{sentence}")
         for hit in hits:
@@ -36,13 +54,10 @@ def read_candidates(path: str | None, target_lang: str | None) -> list[str]:
     """Lines of a file, or the embedded corpus' test sentences of the language."""
     if path is None:
         if target_lang not in LANGUAGES:
-            raise ValueError(f"target_lang={target_lang!r} is not in the sample corpus; give --candidates FILE.")
+            known = f"is one of the sample corpus' {', '.join(LANGUAGES)}"
+            raise ValueError(f"target_lang={target_lang!r}: give --candidates FILE, or a --target_lang that {known}.")
         return sample_texts(target_lang, "test")
-    lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").split("\n")]
-    if not any(lines):
+    lines = [stripped for _, line in read_lines(path) if (stripped := line.strip())]
+    if not lines:
         raise ValueError(f"{path}: no sentence in it; give one sentence a line.")
-    return [line for line in lines if line]
-
-
-if __name__ == "__main__":
-    run_recipe(main)
+    return lines

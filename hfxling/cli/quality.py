@@ -1,14 +1,16 @@
 """Translation quality without references: a score for every pair of a file, and a guard for what the score cannot see.
 
-python recipes/quality.py --model DIR_OR_ID --data pairs.tsv --source_lang en --target_lang de [--output scores.tsv]
+hfxling quality --model DIR_OR_ID --data pairs.tsv --source_lang en --target_lang de [--output scores.tsv]
 
 Writes one line for every pair, in the file's order: the cosine of the two embeddings, the guard's flags (copy,
 wrong_language, truncated, too_long, repeated, empty; none for most) and, with --human, --calibrate or --calibration,
 the cosine on the scale of human scores. The output has a header line where the input has one.
 """
 
+from __future__ import annotations
+
+import logging
 import math
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,12 +19,9 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Router
 from tqdm import tqdm
-from transformers import PreTrainedTokenizerBase
 
-from hfxling.arguments import parse_arguments, run_recipe
+from hfxling.arguments import parse_arguments
 from hfxling.data.coverage import CoverageWarning, check_coverage
 from hfxling.data.faults import FLAGS, Guard
 from hfxling.data.parallel import check_languages, local_paths
@@ -31,14 +30,18 @@ from hfxling.evaluation.calibration import Calibration, fit_calibration
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
 
+from .model import ModelArguments
+
+logger = logging.getLogger(__name__)
 BLOCK = 2_048  # pairs embedded at a time
 COVERAGE_TEXTS = 2_000
 Pair = tuple[str, str, float | None]  # source, target ("" where there is none), human score
 
 
-@dataclass
-class QualityArguments:
-    model: str = field(metadata={"help": "folder or Hub id, loaded with sentence-transformers"})
+@dataclass(kw_only=True)
+class QualityArguments(ModelArguments):
+    """Pairs, their languages, and human scores."""
+
     data: list[str] = field(metadata={"help": "one file (TSV, CSV, JSONL, Parquet) or two line-aligned text files"})
     source_lang: str = field(metadata={"help": "language code of the source side, e.g. en"})
     target_lang: str = field(metadata={"help": "language code of the translations, e.g. de"})
@@ -53,12 +56,21 @@ class QualityArguments:
         default=None, metadata={"help": "calibration of an earlier run, in place of scores"}
     )
     skip_bad: bool = field(default=False, metadata={"help": "lines with a fault get an empty score and flag empty"})
-    batch_size: int = field(default=32, metadata={"help": "texts encoded at once"})
+
+    def __post_init__(self):
+        check_languages(self.source_lang, self.target_lang)
+        if (self.source_column is None) != (self.target_column is None):
+            raise ValueError("give both --source_column and --target_column, or neither")
+        if self.calibrate and not self.human:
+            raise ValueError("--calibrate FILE needs --human COLUMN: the column of human scores in that file")
+        if self.calibration and self.human:
+            raise ValueError("--calibration takes an earlier run's calibration; leave out --human and --calibrate")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size={self.batch_size}: give 1 or more")
 
 
 def main(argv: list[str] | None = None) -> Path:
-    (args,) = parse_arguments((QualityArguments,), argv, description=__doc__)
-    check(args)
+    (args,) = parse_arguments((QualityArguments,), argv, prog="hfxling quality", description=__doc__)
     output = Path(args.output or f"{args.data[0]}.scores.tsv")
     calibration = Calibration.load(args.calibration) if args.calibration else None
     request = read_request(args, args.data, None if args.calibrate else args.human)
@@ -67,7 +79,7 @@ def main(argv: list[str] | None = None) -> Path:
     scorer = Scorer(args)
     scorer.warn_of_coverage(pair for _, pair in islice(read_pairs(request, args.skip_bad), COVERAGE_TEXTS))
     if calibration and (used := calibration.settings) != scorer.settings:
-        warn(f"{args.calibration} was fitted for {used}, not {scorer.settings}: its scores may be off")
+        logger.warning("%s was fitted for %s, not %s: its scores may be off", args.calibration, used, scorer.settings)
     if args.calibrate:
         gold = read_pairs(read_request(args, args.calibrate, args.human), args.skip_bad)
         calibration = scorer.calibrate(scorer.judge(gold, guard))
@@ -83,23 +95,10 @@ def main(argv: list[str] | None = None) -> Path:
     if args.human:
         calibration.save(output.with_suffix(".calibration.json"))
     print(summary(counts, lines[0], calibration))
-    print(f"scores: {output}")
+    logger.info("scores: %s", output)
     if counts["wrong_language"] > lines[0] / 2:
-        warn(f"most targets are not in {args.target_lang!r}; check --source_lang and --target_lang")
+        logger.warning("most targets are not in %r; check --source_lang and --target_lang", args.target_lang)
     return output
-
-
-def check(args: QualityArguments) -> None:
-    """Raise ValueError for arguments that do not go together."""
-    check_languages(args.source_lang, args.target_lang)
-    if (args.source_column is None) != (args.target_column is None):
-        raise ValueError("give both --source_column and --target_column, or neither")
-    if args.calibrate and not args.human:
-        raise ValueError("--calibrate FILE needs --human COLUMN: the column of human scores in that file")
-    if args.calibration and args.human:
-        raise ValueError("--calibration takes an earlier run's calibration; leave out --human and --calibrate")
-    if args.batch_size < 1:
-        raise ValueError(f"batch_size={args.batch_size}: give 1 or more")
 
 
 def read_request(args: QualityArguments, data: list[str], human: str | None) -> Request:
@@ -172,19 +171,11 @@ class Scorer:
     """An embedding model and the two languages."""
 
     def __init__(self, args: QualityArguments):
-        self.args = args
         self.languages = (args.source_lang, args.target_lang)
         self.settings = {"model": args.model, "source_lang": args.source_lang, "target_lang": args.target_lang}
-        try:
-            self.model = SentenceTransformer(args.model)
-        except (OSError, ValueError) as error:
-            cause = " ".join(str(error).split())[:200]
-            raise ValueError(f"model {args.model}: not a folder or Hub id that loads ({cause})") from None
-        routers = [module for module in self.model.children() if isinstance(module, Router)]
-        self.routed = bool(routers)
-        for lang in self.languages if routers else ():
-            if lang not in (known := list(routers[0].sub_modules)):
-                raise ValueError(f"language {lang!r}: model {args.model} embeds {', '.join(known)}; choose among these")
+        self.encoder = args.encoder()
+        for lang in self.languages:
+            self.encoder.route(lang)
 
     def judge(
         self, rows: Iterable[tuple[int, Pair]], guard: Guard
@@ -201,23 +192,23 @@ class Scorer:
                 yield float(score), guard.flags(source, target) if source else ("empty",), human
 
     def _embed(self, texts: list[str], side: int) -> np.ndarray:
-        route = {"task": self.languages[side]} if self.routed else {}
-        return self.model.encode(
-            texts, batch_size=self.args.batch_size, normalize_embeddings=True, show_progress_bar=False, **route
-        )
+        vectors = self.encoder.encode(texts, self.languages[side], progress=False)
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
     def warn_of_coverage(self, pairs: Iterable[Pair]) -> None:
         """Say which of the two languages the encoder's vocabulary covers badly, and whether it cuts texts off."""
-        tokenizer = self.model.tokenizer
+        from transformers import PreTrainedTokenizerBase
+
+        model = self.encoder.model
         sides = list(zip(*((source, target) for source, target, _ in pairs if source)))
-        if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        if not isinstance(model.tokenizer, PreTrainedTokenizerBase):
             return
         for texts, lang in zip(sides, self.languages):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", CoverageWarning)
-                check_coverage(tokenizer, texts, lang, self.model.max_seq_length)
+                check_coverage(model.tokenizer, texts, lang, model.max_seq_length)
             for warning in caught:
-                warn(str(warning.message))
+                logger.warning(warning.message)
 
     def calibrate(self, judged: Iterable[tuple[float, tuple[str, ...], float | None]]) -> Calibration:
         """A map fitted on the pairs that have a human score and no flag."""
@@ -259,11 +250,3 @@ def summary(counts: Counter, lines: int, calibration: Calibration | None) -> str
     errors = format_table(["calibration", "mean absolute error", "Pearson"], rows)
     told = f"{calibration.kind} calibration on {calibration.pairs} pairs, errors by cross-validation"
     return f"{lines} pairs\n{table}\n\n{told}\n{errors}"
-
-
-def warn(message: str) -> None:
-    sys.stderr.write(f"warning: {message}\n")
-
-
-if __name__ == "__main__":
-    run_recipe(main)

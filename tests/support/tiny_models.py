@@ -88,3 +88,18 @@ def save_tiny(kind: str, folder: Path, layers: int = 3) -> Path:
 def save_tiny_bert(folder: Path) -> Path:
     """A tiny BERT folder."""
     return save_tiny("bert", folder)
+
+
+def save_routed(encoder: Path, folder: Path, routes: tuple[str, str] = ("zh", "vi")) -> Path:
+    """A SentenceTransformer on the encoder with a random map for each route; queries take the first one's."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Router, Transformer
+
+    torch.manual_seed(3)
+    parts = {name: [Dense(HIDDEN, HIDDEN, activation_function=None)] for name in routes}
+    mappings = {("query", "text"): routes[0], ("document", "text"): routes[1]}
+    router = Router(parts, default_route=routes[0], route_mappings=mappings)
+    SentenceTransformer(modules=[Transformer(str(encoder)), Pooling(HIDDEN, "mean"), router]).save_pretrained(
+        str(folder)
+    )
+    return folder

@@ -1,0 +1,5 @@
+"""`python -m hfxling` is the `hfxling` command."""
+
+from hfxling.cli import main
+
+main()

@@ -1,0 +1,89 @@
+"""What all commands share: help without heavy imports, the table of commands, how they end."""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from hfxling import cli
+from hfxling.cli import COMMANDS
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = {"torch", "transformers", "sentence_transformers", "datasets"}
+
+
+def hfxling(*argv: str, **options) -> subprocess.CompletedProcess:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "hfxling", *map(str, argv)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
+
+
+@pytest.mark.parametrize("argv", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
+def test_help_ends_with_0_and_imports_nothing_heavy(argv):
+    code = f"import sys\nfrom hfxling import cli\ntry:\n    cli.main({argv})\nfinally:\n    print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *shown, modules = done.stdout.splitlines()
+    assert shown[0].startswith("usage: hfxling")
+    assert not HEAVY & {*modules.split()}
+    if argv == ["--help"]:
+        assert "numpy" not in modules.split()
+        assert all(any(line.split()[:1] == [name] for line in shown) for name in COMMANDS)
+    else:
+        assert shown[0].startswith(f"usage: hfxling {argv[0]} ")
+        assert any("--model MODEL" in line and "(required)" in line for line in shown)
+        assert f"hfxling {argv[0]} " in "\n".join(shown[1:]), "an example in the description"
+
+
+def test_the_command_is_installed_with_the_package():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert '[project.scripts]\nhfxling = "hfxling.cli:main"\n' in text
+    for found in entry_points(group="console_scripts", name="hfxling"):  # none where the checkout is not installed
+        assert found.load() is cli.main
+
+
+def test_without_a_command_all_are_listed(capsys):
+    cli.main([])
+    assert "hfxling COMMAND --help" in capsys.readouterr().out
+    cli.main(["--version"])
+    assert capsys.readouterr().out.startswith("hfxling 0.")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["lexcon"], "unknown command 'lexcon'; the nearest is 'lexicon'"),
+        (["align", "--modle", "x"], "unknown key 'modle' in the command line; the nearest known one is 'model'"),
+        (["align", "a", "b", "c", "--model", "x"], "unexpected argument 'c'"),
+        (["nearest"], "required: --model, SENTENCES"),
+        (["lexicon", "a", "--model", "x"], "required: TARGET, --output"),
+        (["nearest", "a", "--model", "x", "--top", "0"], "top=0: give 1 or more"),
+        (["align", "a", "b", "--model", "x", "--symmetrize", "both"], "symmetrize='both' is not one of intersection,"),
+        (["align", "a", "b", "--model", "x", "--units", "letters"], "units='letters' is not one of words, segments"),
+        (["lexicon", "a", "b", "--model", "x", "--output", "c", "--by", "ear"], "by='ear' is not one of static, links"),
+    ],
+)
+def test_mistakes_end_in_one_line_and_2(argv, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(argv)
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_all_of_an_error_on_request():
+    done = hfxling("align", "a", "b", "--model", "/no/where", "--traceback")
+    assert done.returncode == 2
+    assert done.stderr.startswith("Traceback")
+    assert "is neither the folder of an aligner" in done.stderr.splitlines()[-1]
+
+
+def test_a_configuration_file_gives_a_commands_keys_too(tmp_path, capsys):
+    (tmp_path / "run.yaml").write_text("model: x\nsymmetrize: none\nsource: a\ntarget: b\n")
+    with pytest.raises(SystemExit):
+        cli.main(["align", "--config", str(tmp_path / "run.yaml")])
+    assert "symmetrize='none'" in capsys.readouterr().err
