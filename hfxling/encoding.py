@@ -148,25 +148,6 @@ class FrozenEncoder:
         return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
 
 
-def frozen_encoder(args, views: Sequence[View] | None = None) -> FrozenEncoder:
-    """The encoder that a recipe's arguments name.
-
-    Args:
-        args: with `base_model`, `base_revision`, `layer_index`, `pooling`, `encode_dtype` and `max_length`.
-        views: in place of the arguments' layer and pooling.
-
-    Raises:
-        FileNotFoundError, ValueError: as `FrozenEncoder`.
-    """
-    return FrozenEncoder(
-        args.base_model,
-        views or [(args.layer_index, args.pooling)],
-        dtype=args.encode_dtype,
-        max_length=args.max_length,
-        hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
-    )
-
-
 class SentenceEmbedder:
     """Texts to (N, H) sentence vectors by a model in training, whose output has `sentence_embedding`.
 

@@ -91,6 +91,10 @@ class TextArguments:
         """Of the training data."""
         return self.data_name or "+".join(dict.fromkeys(Source.parse(text).name for text in self.train_data))
 
+    def is_possible(self) -> bool:
+        """Whether the model that training starts from has what the arguments ask for; a study leaves other rows out."""
+        return True
+
     def test_sources(self) -> list[str]:
         """What is tested on where nobody says."""
         return [SAMPLE] * (SAMPLE in self.train_data) if self.test_data is None else self.test_data

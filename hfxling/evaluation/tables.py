@@ -49,7 +49,8 @@ def study_table(
                 f"{np.mean([row.settings[name] for row in runs]):.0f}" if name in runs[0].settings else ""
                 for name in costs
             ]
-            published = [*figures.get(label, []), *[None] * len(paper)][: len(paper)]
+            published = [f"{value:g}" for value in figures.get(label, ())]
+            published = [*published, *[""] * len(paper)][: len(paper)]
             values = [text for at in found for text in ([cell(at), starting_point(at)] if several else [cell(at)])]
             table.append([label, len(runs), *values, *spent, *published])
     names = [name for column in columns for name in ([column, "encoder"] if several else [column])]

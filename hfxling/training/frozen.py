@@ -76,14 +76,13 @@ class FrozenArguments(TextArguments):
 
     def encoder(self, views: Sequence[View] | None = None) -> FrozenEncoder:
         """The frozen encoder, with the arguments' own view or several."""
-        with one_line_where_missing(self.base_model):
-            return FrozenEncoder(
-                self.base_model,
-                views or [(self.layer_index, self.pooling)],
-                dtype=self.encode_dtype,
-                max_length=self.max_length,
-                hub_kwargs=self.hub_kwargs,
-            )
+        return FrozenEncoder(
+            self.base_model,
+            views or [(self.layer_index, self.pooling)],
+            dtype=self.encode_dtype,
+            max_length=self.max_length,
+            hub_kwargs=self.hub_kwargs,
+        )
 
 
 # What decides the text and the encoder of a run, the layer and pooling that are read off it apart.

@@ -160,9 +160,11 @@ def _launcher(name: str) -> list[str]:
 
 
 def before_and_after(results: Sequence[EvalResult]) -> str:
-    """Every measured number before and after training; columns that say nothing are left out."""
+    """What was measured before and after training, P@1 for all P@k; columns that say nothing are left out."""
     lines: dict[tuple, dict[str, EvalResult]] = {}
     for row in results:
+        if row.metric.startswith("P@") and not row.metric.startswith("P@1"):
+            continue
         how = [row.settings.get(name) for name in ("method", "centering", "decoding")]
         lines.setdefault((row.dataset, row.direction, row.metric, *how, row.n), {})[row.settings["stage"]] = row
     header = ["test set", "direction", "metric", "similarity", "centring", "decoding", "n", "before", "after", "95 %"]

@@ -24,7 +24,7 @@ from hfxling.evaluation.results import (
     read_results,
     write_results,
 )
-from hfxling.evaluation.tables import learning_curve, study_table
+from hfxling.evaluation.tables import UNTRAINED, learning_curve, study_table
 from hfxling.training import METHODS, method
 
 ROW_KEYS = ("label", "set", "seeds", "paper")
@@ -38,7 +38,10 @@ class StudyArguments:
 
     name: str = field(metadata={"help": "of the results file"})
     title: str = field(metadata={"help": "what is studied, with the paper's table"})
-    rows: str = field(default="[]", metadata={"help": "JSON list of {label, set, seeds, paper}"})
+    rows: str = field(
+        default="[]",
+        metadata={"help": f"JSON list of {{label, set, seeds, paper}}; the label {UNTRAINED!r} is that of the start"},
+    )
     grid: str = field(
         default="[]", metadata={"help": "JSON list of {label: keys to set}: a row for every choice of one from each"}
     )
@@ -172,7 +175,7 @@ def run_study(study: Study) -> list[EvalResult]:
     done, prepared = {(result.seed, result.settings["row"]) for result in after}, {}
     for seed in args.seeds:
         for row, own, training_args in kept:
-            if (seed, row["label"]) in done or seed not in row.get("seeds", args.seeds):
+            if (seed, row["label"]) in done or seed not in row.get("seeds", args.seeds) or row["label"] == UNTRAINED:
                 continue
             training_args = copy.copy(training_args)
             training_args.seed = seed

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from builders import command_line
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
@@ -23,18 +24,14 @@ def encoder(tmp_path_factory) -> Path:
 
 
 def options(encoder, folder, **more) -> dict:
-    given = {"base_model": str(encoder), "languages": ["zh", "vi"], "train_data": ["sample"], "test_data": ["sample"]}
+    given = {"base_model": str(encoder), "pairs": ["zh-en", "vi-en"], "train_data": ["sample"], "test_data": ["sample"]}
     given |= {"max_steps": 3, "per_device_train_batch_size": 8, "use_cpu": True, "disable_tqdm": True}
     given |= {"output_dir": str(folder / "out"), "cache_dir": str(folder / "lengths"), "save_strategy": "no"}
     return given | more
 
 
 def words(given: dict) -> list[str]:
-    return [
-        word
-        for key, value in given.items()
-        for word in (f"--{key}", *map(str, value if isinstance(value, list) else [value]))
-    ]
+    return command_line(given)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,7 @@ def test_from_text_to_the_published_folder(encoder, tmp_path, more, capsys):
     assert door.shape == (2, model.config.hidden_size)
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "Dual-Alignment" in card
-    assert "sample, zh" in card
+    assert "sample, zh-en" in card
     assert "after" in capsys.readouterr().out
 
 
@@ -136,8 +133,9 @@ def test_a_study_writes_every_run_once_and_one_table(encoder, tmp_path, capsys, 
         ({"streaming": True}, "--shortlist false when streaming"),
         ({"streaming": True, "shortlist": False, "max_steps": -1}, "give --max_steps"),
         ({"objective": "tr+tlm"}, "TLM joins both sides, and the encoder has 40 positions"),
-        ({"languages": ["xx"]}, "xx"),
-        ({"test_data": ["nowhere/{lang}.tsv"]}, "nowhere"),
+        ({"pairs": ["xx-en"]}, "xx"),
+        ({"pairs": ["zh-vi", "vi-en"]}, "all must have one target language"),
+        ({"test_data": ["nowhere/{source}.tsv"]}, "nowhere"),
     ],
 )
 def test_mistakes_are_one_line(encoder, tmp_path, more, message, capfd):

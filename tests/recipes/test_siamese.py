@@ -26,6 +26,7 @@ from recipes import siamese
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAKS = 2
+COST = ("fit", "pairs", "train_seconds", "train_cpu_s")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def run(data, tiny_bert):
     """Run the recipe with the settings that every test shares; an option given as None is left out."""
 
     def call(out, **options):
-        shared = {"base_model": tiny_bert, "source_lang": "zh", "target_lang": "vi", "layer": 2}
+        shared = {"base_model": tiny_bert, "pairs": "zh-vi", "layer": 2}
         shared |= {"train_data": data / "train.tsv", "test_data": data / "test.tsv", "cache_dir": data / "cache"}
         shared |= {"num_train_epochs": 2, "learning_rate": 1e-2, "use_cpu": True, "disable_tqdm": True}
         siamese.main(command_line(shared | options | {"output_dir": out}))
@@ -82,9 +83,17 @@ def assert_same_head(first, second):
 def test_the_folder_is_complete_and_nothing_else_is_left(published):
     names = {path.name for path in published.iterdir()}
     assert names == {
-        *("modules.json", "config.json", "model.safetensors", "config_sentence_transformers.json"),
+        *("modules.json", "config.json", "model.safetensors", "config_sentence_transformers.json", "loading.py"),
         *("1_Pooling", "2_Normalize", "3_Router", "4_Normalize"),
-        *("tokenizer.json", "tokenizer_config.json", "README.md", "results.json", "config.yaml", "embeddings.png"),
+        *(
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "sentence_bert_config.json",
+            "README.md",
+            "results.json",
+            "config.yaml",
+            "embeddings.png",
+        ),
         *("configuration_siamese.py", "modeling_siamese.py", "encoder.py", "pooling.py", "stock.py"),
     }
     assert (published / "embeddings.png").read_bytes().startswith(b"\x89PNG")
@@ -97,14 +106,14 @@ def test_the_folder_is_complete_and_nothing_else_is_left(published):
         ("cca", {}),
         ("cca", {"centering": "train"}),
         ("discriminant", {"pooling": "cls"}),
-        ("procrustes", {"train_data": ["train.zh", "train.vi"], "test_data": ["test.zh", "test.vi"]}),
+        ("procrustes", {"train_data": "train.zh+train.vi", "test_data": "test.zh+test.vi"}),
         ("ridge", {"layer": "all"}),
         ("infonce", {"head": "tanh", "normalize_input": False}),
         ("contrastive", {"centering": "train", "per_language": True}),
     ],
 )
-def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_path, request):
-    options = {key: [data / v for v in value] if isinstance(value, list) else value for key, value in options.items()}
+def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_path, request, monkeypatch):
+    monkeypatch.chdir(data)
     is_default = fit == "cca" and not options
     folder = request.getfixturevalue("published") if is_default else run(tmp_path, fit=fit, **options)
     rows = {
@@ -150,7 +159,9 @@ def test_kept_leaks_are_trained_on(run, tmp_path, data):
 
 
 def test_the_command_of_the_card_is_the_one_that_ran(published):
-    command = re.search(r"python recipes/siamese.py (.*)", (published / "README.md").read_text(encoding="utf-8"))[1]
+    command = re.search(
+        r"accelerate launch recipes/siamese.py (.*)", (published / "README.md").read_text(encoding="utf-8")
+    )[1]
     assert command.startswith("--base_model ")
     assert command.endswith(f"--output_dir {published.parent}")
 
@@ -167,7 +178,11 @@ def test_training_goes_on_from_a_published_folder(published, run, tmp_path):
         run(tmp_path / "none", base_model=published, layer=7)
     folder = run(tmp_path, base_model=published, layer="last", fit="procrustes")
     before, again = (
-        {(r.direction, r.metric, str(r.settings)): r.value for r in read_results(path / "results.json") if not r.seed}
+        {
+            (r.direction, r.metric, str(r.settings | {"layer": 0})): r.value
+            for r in read_results(path / "results.json")
+            if not r.seed
+        }
         for path in (published, folder)
     )
     stage = "'stage': 'before'"
@@ -193,8 +208,8 @@ def test_a_resumed_run_publishes_the_same_model(run, tmp_path):
     steps = {path.name for path in (tmp_path / "again").glob("checkpoint-*")}
     assert steps == {"checkpoint-4", "checkpoint-6"}
     assert_same_head(whole, again)
-    fitted = [json.loads((folder / "results.json").read_text("utf-8"))["fitted"] for folder in (whole, again)]
-    assert [about.keys() for about in fitted] == [{"steps", "train_loss"}, {"steps"}]
+    fitted = [json.loads((folder / "results.json").read_text("utf-8"))["reached"] for folder in (whole, again)]
+    assert [about.keys() for about in fitted] == [{"steps", "train_loss", *COST}, {"steps", *COST}]
     assert fitted[0]["steps"] == fitted[1]["steps"] == 6
     untrained = torch.eye(HIDDEN)
     assert not torch.allclose(weights(again)["3_Dense/model.safetensors"]["linear.weight"], untrained, atol=1e-2)
@@ -216,7 +231,9 @@ def vector_files(data, tiny_bert) -> dict:
             np.save(data / f"{name}{suffix}.cls.npy", vectors[:, 1])
     for layer in ("", ".cls"):
         for name in ("train", "test"):
-            files[f"{name}_vectors{layer}"] = [data / f"{name}{suffix}{layer}.npy" for suffix in (".zh", ".vi")]
+            files[f"{name}_vectors{layer}"] = "+".join(
+                str(data / f"{name}{suffix}{layer}.npy") for suffix in (".zh", ".vi")
+            )
     return files
 
 
@@ -228,7 +245,7 @@ def test_given_vectors_train_the_same_head_as_the_encoder(vector_files, run, pub
 def test_a_head_on_vectors_alone(vector_files, run, published, data, tmp_path):
     files = {key: vector_files[key] for key in ("train_vectors", "test_vectors")}
     folder = run(tmp_path, base_model=None, **files)
-    features = torch.from_numpy(np.load(files["test_vectors"][1]))
+    features = torch.from_numpy(np.load(files["test_vectors"].split("+")[1]))
     with torch.inference_mode():
         found = SiameseModel.from_pretrained(folder)(features=features, language="vi").sentence_embedding
     expected = SentenceTransformer(str(published), device="cpu").encode_document(texts(data, "test")[1])
@@ -241,7 +258,7 @@ def test_a_head_on_vectors_alone(vector_files, run, published, data, tmp_path):
 
 ERRORS = {
     "missing file": ({"train_data": "no.tsv"}, "no.tsv does not exist"),
-    "unequal files": ({"train_data": ["train.zh", "test.vi"]}, "train.zh has 83 lines and .*test.vi has 20 lines"),
+    "unequal files": ({"train_data": "train.zh+test.vi"}, "train.zh has 83 lines and .*test.vi has 20 lines"),
     "unknown key": ({"negative": "worst"}, "unknown key 'negative' .* nearest known one is 'negatives'"),
     "no test text": ({"test_data": None}, "no test text; give --test_data"),
     "wrong layer": ({"layer": 4}, r"layer=4 is outside hidden_states 0\.\.3"),
@@ -251,8 +268,11 @@ ERRORS = {
     "wrong distance": ({"fit": "contrastive", "distance": "dot"}, "distance='dot' is not one of euclidean"),
     "wrong head": ({"fit": "infonce", "head": "gelu"}, "head='gelu' is not one of linear"),
     "missing encoder": ({"base_model": "no/such/encoder"}, "base_model='no/such/encoder' is neither the folder"),
-    "one vector too few": ({"train_vectors": ["test.zh.npy", "test.vi.npy"]}, "20 vectors for 83 texts"),
-    "vectors of another kind": ({"test_vectors": ["test.zh.cls.npy", "test.vi.npy"]}, "row . is not what layer 2"),
+    "one vector too few": ({"train_vectors": "test.zh.npy+test.vi.npy"}, "20 vectors for 83 texts"),
+    "vectors of another kind": (
+        {"test_vectors": "test.zh.cls.npy+test.vi.npy"},
+        "test_vectors, source: row . is not what layer 2",
+    ),
     "half the vectors": ({"test_vectors": None}, "give both or neither"),
 }
 
@@ -275,7 +295,7 @@ def test_errors_are_one_line_and_leave_nothing(case, run, data, vector_files, tm
 
 def test_a_real_command_line_ends_in_one_line_too(tmp_path):
     """The same in a process of its own: exit status, stderr, and --config, from another folder."""
-    (tmp_path / "run.yaml").write_text("source_lang: zh\ntarget_lang: vi\ntrain_data: [a.zh, a.vi]\nbase_modle: x\n")
+    (tmp_path / "run.yaml").write_text("pairs: [zh-vi]\ntrain_data: [a.zh+a.vi]\nbase_modle: x\n")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(ROOT / "recipes" / "siamese.py"), "--config", "run.yaml"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
@@ -290,5 +310,5 @@ def test_the_results_file_names_what_ran(published):
     content = json.loads((published / "results.json").read_text(encoding="utf-8"))
     assert content["recipe"] == "recipes/siamese.py"
     assert content["settings"] == yaml.safe_load((published / "config.yaml").read_text(encoding="utf-8"))
-    assert set(content["fitted"]) == {"shrinkage", "power"}
+    assert set(content["reached"]) == {"shrinkage", "power", *COST}
     assert {"torch", "transformers", "sentence-transformers"} <= content["versions"].keys()

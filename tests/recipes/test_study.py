@@ -9,14 +9,23 @@ import yaml
 from builders import TEST, TRAIN, command_line, sentence_pairs
 from transformers import TrainingArguments
 
-from hfxling.arguments import as_tokens, parse_arguments, run_recipe
+from hfxling.arguments import parse_arguments, resolved, run_recipe
 from hfxling.evaluation.results import EvalResult, read_results
-from hfxling.training import aligner
-from hfxling.training.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
-from hfxling.training.study import METHODS, method_module, read_study, row_settings
+from hfxling.evaluation.tables import UNTRAINED
+from hfxling.training import METHODS, aligner, method
+from hfxling.training.publishing import Run
+from hfxling.training.study import finished_runs, read_study
 from recipes import pretrain, study
 
-CONFIGS = Path(__file__).resolve().parents[2] / "recipes" / "configs"
+LAST = f"{TRAIN + 1}-{TRAIN + TEST}"
+SHOW = {"metric": ["P@1"], "direction": ["forward"], "centering": ["none"], "method": ["cosine"]}
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "recipes" / "configs"
+UNFINISHED: dict[str, set] = {}  # rows that no results file has yet, by study
+
+
+def _is_shown(row):
+    return (row.metric, row.settings["centering"], row.settings["method"]) == ("P@1", "none", "cosine")
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +42,17 @@ def configuration(data, tiny_bert, tmp_path):
     """Write the YAML of a study with these rows and options; returns its path."""
 
     def write(rows, study=(), **options):
-        content = {"study": {"name": "tiny", "title": "Tiny", "rows": rows, "seeds": [0, 1], **dict(study)}}
-        content |= {"base_model": str(tiny_bert), "train_data": str(data / "pairs.tsv"), "layer": "2", "fit": "cca"}
-        content |= {"train_lines": f"1-{TRAIN}", "test_lines": f"{TRAIN + 1}-{TRAIN + TEST}"}
-        content |= {"source_lang": "zh", "target_lang": "vi", "cache_dir": str(data / "cache"), "use_cpu": True}
+        content = {
+            "study": {"name": "tiny", "title": "Tiny", "rows": rows, "seeds": [0, 1], "show": SHOW, **dict(study)}
+        }
+        content |= {
+            "base_model": str(tiny_bert),
+            "train_data": [f"{data}/pairs.tsv@1-{TRAIN}"],
+            "layer": "2",
+            "fit": "cca",
+        }
+        content |= {"test_data": [f"{data}/pairs.tsv@{LAST}"]}
+        content |= {"pairs": ["zh-vi"], "cache_dir": str(data / "cache"), "use_cpu": True}
         path = tmp_path / "study.yaml"
         path.write_text(yaml.safe_dump(content | options), encoding="utf-8")
         return path
@@ -62,7 +78,7 @@ def test_rows_of_layers_that_the_encoder_lacks_are_left_out(configuration, run, 
         {"label": "nine", "set": {"layer": "9"}, "paper": [60.9, 79.1]},
         {"label": "last, ridge", "set": {"layer": "last", "fit": "ridge"}},
     ]
-    results, lines, summary = run(configuration(rows))
+    results, lines, summary = run(configuration(rows, study={"paper_columns": ["P@1", "P@5"]}))
     assert summary["name"] == "tiny"
     assert summary["settings"] == {"seeds": [0, 1]}
     assert list(summary["figures"]) == ["two", "last, ridge"]
@@ -73,7 +89,7 @@ def test_rows_of_layers_that_the_encoder_lacks_are_left_out(configuration, run, 
         found = [row for row in results if row.settings.get("row") == label]
         assert {(row.settings["fit"], row.settings["layer"], row.n) for row in found} == {(fit, layer, TEST)}
         first = next(row for row in found if row.settings["centering"] == "none" and row.metric == "P@1")
-        assert summary["figures"][label] == pytest.approx(first.value)
+        assert summary["figures"][label]["P@1"].startswith(f"{first.value:.1f} ±0.0 (")
     content = json.loads((tmp_path / "results" / "tiny.json").read_text(encoding="utf-8"))
     assert (content["title"], content["rows"]) == ("Tiny", rows)
 
@@ -84,7 +100,7 @@ def test_a_study_without_any_row_left_is_an_error(configuration, run):
 
 
 def test_fractions_end_in_a_forecast(configuration, run):
-    rows = [{"label": "half", "fraction": 0.5}, {"label": "all"}]
+    rows = [{"label": "half", "set": {"fraction": 0.5}}, {"label": "all"}]
     results, lines, summary = run(configuration(rows, fit="procrustes"))
     runs = {
         (row.settings["row"], row.settings["pairs"], row.seed) for row in results if row.settings["stage"] == "after"
@@ -96,11 +112,17 @@ def test_fractions_end_in_a_forecast(configuration, run):
 
 
 def test_rows_on_other_text_do_not_share_vectors(configuration, run, data):
-    back = {"source_lang": "vi", "target_lang": "zh", "train_data": str(data / "back.tsv")}
+    back = {"pairs": ["vi-zh"]} | {
+        key: [f"{data}/back.tsv@{lines}"] for key, lines in (("train_data", f"1-{TRAIN}"), ("test_data", LAST))
+    }
+    half = f"{data}/pairs.tsv@{TRAIN + 1}-{TRAIN + TEST // 2}"
     rows = [
         {"label": "there"},
         {"label": "back", "set": back},
-        {"label": "first half of the test", "set": {"test_lines": f"{TRAIN + 1}-{TRAIN + TEST // 2}"}},
+        {
+            "label": "first half of the test",
+            "set": {"test_data": [half]},
+        },
     ]
     results, _, summary = run(configuration(rows, fit="procrustes"))
     about = {row.settings["row"]: (row.direction, row.n) for row in reversed(results) if "row" in row.settings}
@@ -112,10 +134,10 @@ def test_rows_on_other_text_do_not_share_vectors(configuration, run, data):
     after = {
         (row.settings["row"], row.direction): row.value
         for row in results
-        if row.settings["stage"] == "after" and (row.metric, row.settings["centering"]) == ("P@1", "none")
+        if row.settings["stage"] == "after" and _is_shown(row)
     }
     assert after["there", "vi->zh"] == after["back", "vi->zh"]
-    assert summary["figures"]["back"] == after["back", "vi->zh"]
+    assert summary["figures"]["back"]["P@1"].startswith(f"{after['back', 'vi->zh']:.1f}")
 
 
 def test_the_command_line_sets_keys_of_study_and_model(configuration, run):
@@ -128,20 +150,22 @@ def test_the_command_line_sets_keys_of_study_and_model(configuration, run):
 def test_a_stopped_study_goes_on_and_rows_may_have_fewer_seeds(tmp_path, monkeypatch, capsys):
     done = []
 
-    def study_row(args, training_args, cache):
+    def one_run(args, training_args, prepared):
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append((training_args.seed, args.size))
-        return [EvalResult("P@1", args.size + training_args.seed, 5, "d", "test", settings={"stage": "after"})]
+        row = EvalResult("P@1", args.size + training_args.seed, 5, "d", "test", settings={"stage": "after"})
+        return Run([row], {"steps": 1})
 
-    monkeypatch.setattr(aligner, "study_row", study_row)
+    monkeypatch.setattr(aligner, "prepare", lambda rows, training_args: [row.size for row in rows])
+    monkeypatch.setattr(aligner, "run", one_run)
     rows = [
         {"label": "small", "set": {"size": 8}},
         {"label": "middle", "set": {"size": 12}, "seeds": [1]},
         {"label": "large", "set": {"size": 16}},
     ]
     content = {"study": {"name": "tiny", "title": "Tiny", "method": "aligner", "seeds": [0, 1], "rows": rows}}
-    content |= {"source_lang": "lo", "target_lang": "zh", "train_data": ["sample"], "use_cpu": True}
+    content |= {"pairs": ["lo-zh"], "train_data": ["sample"], "use_cpu": True}
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     command = ["--config", str(path), "--results_dir", str(tmp_path)]
@@ -154,7 +178,10 @@ def test_a_stopped_study_goes_on_and_rows_may_have_fewer_seeds(tmp_path, monkeyp
     values = {(row.settings["row"], row.seed): row.value for row in read_results(tmp_path / "tiny.json")}
     wanted = {("small", 0): 8, ("large", 0): 16, ("small", 1): 9, ("middle", 1): 13, ("large", 1): 17}
     assert values == wanted
-    assert json.loads(capsys.readouterr().out.rstrip().split("\n")[-1])["figures"]["middle"] == {"d P@1": "13.0"}
+    assert json.loads(capsys.readouterr().out.rstrip().split("\n")[-1])["figures"]["middle"] == {
+        "P@1": "13.0",
+        "steps": "1",
+    }
 
 
 @pytest.mark.parametrize(
@@ -184,8 +211,8 @@ def test_mistakes_in_a_study_are_one_line(rows, options, message, configuration,
     ("text", "message"),
     [
         ("study: [", "not valid YAML"),
-        ("layer: 2", "has no 'study' entry with rows; to train one model use the method's own recipe"),
-        ("- 1", "has no 'study' entry with rows"),
+        ("layer: 2", "has no 'study' entry with rows or grid; to train one model use the method's recipe"),
+        ("- 1", "need lines of the form"),
         (None, "no such configuration"),
     ],
 )
@@ -201,43 +228,63 @@ def configurations(pattern):
     return [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in sorted(CONFIGS.glob(pattern))]
 
 
-@pytest.mark.parametrize("path", configurations("siamese/**/*.yaml"))
-def test_shipped_siamese_configurations(path):
+def left_to_the_command_line(path, given):
+    """Of the options given those that neither the configuration nor a row of its study sets."""
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    given = {"train_data": "x.tsv", "base_model": "x"}  # what a configuration may leave to the command line
-    types = (SiameseArguments, TrainingArguments)
-    if "study" not in content:
-        missing = command_line({key: value for key, value in given.items() if key not in content})
-        args, training_args = parse_arguments(types, ["--config", str(path), *missing], defaults=TRAINING_DEFAULTS)
-        assert training_args.output_dir.startswith("outputs/")
-        assert content["source_lang"] == args.source_lang
-        return
-    parsed, rows, base, _ = read_study(["--config", str(path)])
-    assert parsed.name in (f"siamese_study_{path.stem}", path.stem.replace("heads", "siamese"))
-    seen = set()
-    for row in rows:
-        own = {(key, str(value)) for key, value in (row.get("set") or {}).items()}
-        if own and own <= seen:
-            continue
-        seen |= own
-        args, _ = parse_arguments(types, as_tokens(row.get("set") or {}), defaults=given | base)
-        assert {(key, str(getattr(args, key))) for key, _ in own if hasattr(args, key)} <= own, row["label"]
+    study = content.get("study", {})
+    rows = [*study.get("rows", ()), *({"set": keys} for axis in study.get("grid", ()) for keys in axis.values())]
+    own = {*content, *(key for row in rows for key in row.get("set") or {})}
+    return command_line({key: value for key, value in given.items() if key not in own})
 
 
-@pytest.mark.parametrize("path", [p for name in METHODS[1:] for p in configurations(f"{name}/**/*.yaml")])
-def test_shipped_configurations_of_the_other_methods(path):
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    module = method_module(path.relative_to(CONFIGS).parts[0])
-    if "study" not in content:
-        types = (module.ARGUMENTS, TrainingArguments)
-        defaults = module.TRAINING_DEFAULTS | {"use_cpu": True}
-        _, training_args = parse_arguments(types, ["--config", str(path), "--bf16", "false"], defaults=defaults)
+@pytest.mark.parametrize("path", [p for name in METHODS for p in configurations(f"{name}/**/*.yaml")])
+def test_shipped_configurations(path):
+    name = path.relative_to(CONFIGS).parts[0]
+    given = {"train_data": "x.tsv", "test_data": "y.tsv", "base_model": "x"} if name == "siamese" else {}
+    words = ["--config", str(path), "--use_cpu", "true", *left_to_the_command_line(path, given)]
+    if path.parent.name != "studies":
+        types = (method(name).Arguments, TrainingArguments)
+        _, training_args = parse_arguments(types, [*words, "--bf16", "false"], defaults=method(name).TRAINING_DEFAULTS)
         assert training_args.output_dir.startswith("outputs/")
         return
-    parsed, rows, base, _ = read_study(["--config", str(path)])
-    assert parsed.name == f"{parsed.method}_study_{path.stem}"
-    assert len(row_settings(rows, base, ["--use_cpu", "true"], parsed.method)) == len(rows)
-    assert all(len(row.get("paper") or []) <= len(parsed.paper_columns) for row in rows)
+    read = read_study(words)
+    assert read.args.method == name
+    assert read.args.name in (f"{name}_study_{path.stem}", path.stem.replace("heads", "siamese"))
+    assert len(read.settings()) == len(read.rows) > 1
+    assert all(len(row.get("paper") or []) <= len(read.args.paper_columns) for row in read.rows)
+
+
+def test_a_grid_has_a_row_for_every_choice():
+    read = read_study(["--config", str(CONFIGS / "siamese" / "studies" / "heads_ntrex_zh_vi.yaml")])
+    assert len(read.rows) == 2 + 2 * 7 * 6
+    assert read.rows[-1] == {
+        "label": "mini-labse 6 contrastive",
+        "set": {"base_model": "../shared/models/mini-labse", "layer": "6", "fit": "contrastive"},
+    }
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("path", [p for name in METHODS for p in configurations(f"{name}/studies/*.yaml")])
+def test_a_finished_study_runs_nothing(path, shared_data, monkeypatch):
+    """Settings and rows of a tracked results file are those of its configuration."""
+    monkeypatch.chdir(ROOT)
+    read = read_study(["--config", str(path), "--results_dir", "results"])
+    if not read.path.is_file():
+        pytest.skip(f"{read.args.name} was never run")
+    then = json.loads(read.path.read_text(encoding="utf-8"))["settings"]
+    given = {key: then[key] for key in ("base_model", "train_data", "test_data") if key in then}
+    words = left_to_the_command_line(path, given)
+    words += ["--layer", then["layer"]] if "\nlayer:" in path.read_text(encoding="utf-8") else []
+    read = read_study(["--config", str(path), "--results_dir", "results", *words])
+    _, after = finished_runs(read, resolved(*read.settings()[0]))
+    done = {(row.seed, row.settings["row"]) for row in after}
+    wanted = {
+        (seed, row["label"])
+        for (row, settings) in zip(read.rows, read.settings())
+        for seed in row.get("seeds", read.args.seeds)
+        if settings[0].is_possible() and row["label"] != UNTRAINED
+    }
+    assert wanted - done == UNFINISHED.get(read.args.name, set())
 
 
 @pytest.mark.parametrize("path", configurations("pretrain/*.yaml"))

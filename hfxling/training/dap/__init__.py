@@ -16,7 +16,7 @@ from hfxling.encoding import SentenceEmbedder, model_name, one_line_where_missin
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.export import export
 from hfxling.models.modeling_dap import DapModel
-from hfxling.training.publishing import Run, training_cost
+from hfxling.training.publishing import Run
 
 from .arguments import TRAINING_DEFAULTS, DapArguments
 from .card import card
@@ -67,14 +67,13 @@ def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared
 
     def evaluate(model: DapModel) -> list[EvalResult]:
         after = held_out.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
-        settings = {"stage": "after", "objective": args.objective}
+        settings = {"stage": "after"}
         return held_out.results(after, before, seed=training_args.seed, settings=settings, **fields)
 
-    with training_cost() as cost:
-        trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [evaluate])
+    trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [evaluate])
     results = held_out.results(before, settings={"stage": "before"}, **fields) + evaluate(trainer.evaluated())
     model = published_model(trained)
-    reached = {"steps": trainer.state.global_step} | cost
+    reached = {"objective": args.objective, "steps": trainer.state.global_step} | trainer.cost
     return Run(
         results,
         reached,

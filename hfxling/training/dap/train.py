@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -12,13 +11,15 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, TrainingArguments, set_seed
 
+from hfxling.data.corpus import Corpus
 from hfxling.encoding import position_limit, token_limit
 from hfxling.models.modeling_dap import BatchPart, DapForPreTraining, DapModel
+from hfxling.training.publishing import training_cost
 from hfxling.training.trainer import XlingTrainer
 
 from .arguments import DapArguments
 from .collators import PairCollator
-from .data import MultiCorpus, mixed_batches, target_ids
+from .data import mixed_batches, target_ids
 from .distributed import gather_rows
 from .mixing import batch_loader
 from .row_adamw import row_adamw
@@ -152,7 +153,7 @@ def published_model(model: DapForPreTraining) -> DapModel:
 def train(
     args: DapArguments,
     training_args: TrainingArguments,
-    corpus: MultiCorpus,
+    corpus: Corpus,
     tokenizer: PreTrainedTokenizerBase,
     evaluators: Sequence = (),
 ) -> tuple[DapForPreTraining, DapTrainer]:
@@ -178,9 +179,6 @@ def train(
         evaluators=evaluators,
         optimizer_cls_and_kwargs=optimizer,
     )
-    begin = time.perf_counter(), time.process_time()
-    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
-    trainer.seconds, trainer.cpu_seconds = (
-        round(now - then, 1) for now, then in zip((time.perf_counter(), time.process_time()), begin)
-    )
+    with training_cost() as trainer.cost:
+        trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
     return model.eval(), trainer

@@ -24,9 +24,7 @@ __all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
 
 
 def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
-    """Train, unless the objective is "none", and evaluate before and after."""
-    if args.objective == "none":
-        return Run(evaluate(args, prepared), {"objective": "none"})
+    """Train, and evaluate before and after."""
     with training_cost() as cost:
         fitted = fit(args, training_args, prepared)
     reached = {"objective": fitted.objective} | fitted.about | cost

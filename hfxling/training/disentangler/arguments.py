@@ -10,7 +10,7 @@ from hfxling.training.frozen import FROZEN_KEYS, FrozenArguments, check_choices
 
 OBJECTIVES = {"intra": ("mean", "lang"), "inter": ("cross", "sep"), "both": SPLIT_LOSSES}
 CHOICES = {
-    "objective": ("auto", "none", *OBJECTIVES),
+    "objective": ("auto", *OBJECTIVES),
     "encoder_kind": ("auto", "encoder", "llm"),
     "init": ("share", "default", "published"),
 }

@@ -14,7 +14,7 @@ from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.modeling_disentangler import DisentanglerHead, DisentanglerModel
 from hfxling.training.frozen import head_trainer_arguments
 
-from .arguments import OBJECTIVES, DisentanglerArguments
+from .arguments import DisentanglerArguments
 from .batches import PairRows, SplitObjective, SplitTrainer, divide
 from .data import Prepared
 
@@ -63,13 +63,11 @@ def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: Pre
     """Train the split with early stopping.
 
     Raises:
-        ValueError: for settings that early stopping cannot work with, too few pairs, or objective "none".
+        ValueError: for settings that early stopping cannot work with, or too few pairs.
     """
     if not training_args.load_best_model_at_end:
         raise ValueError("early stopping needs load_best_model_at_end with evaluation and checkpoints every epoch.")
     objective = default_objective(data.kind) if args.objective == "auto" else args.objective
-    if objective not in OBJECTIVES:
-        raise ValueError(f"objective={objective!r} trains nothing; choose one of {', '.join(OBJECTIVES)}.")
     set_seed(training_args.seed)
     head = new_head(args, data.hidden_size)
     used, held = zip(*division(args, data))

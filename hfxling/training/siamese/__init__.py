@@ -31,9 +31,10 @@ def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prep
     with training_cost() as cost:
         head, chosen = train_head(args, training_args, vectors, [text.train["target"][int(row)] for row in rows])
     fields = prepared.corpus.test_fields(text) | {"model": model_name(args.base_model), "seed": training_args.seed}
+    reached = {"fit": args.fit, "pairs": len(rows)} | chosen | cost
     if not training_args.should_save:  # one process evaluates and writes
-        return Run([], chosen)
-    results = evaluate(args, vectors, head, settings={"pairs": len(rows)}, **fields)
+        return Run([], reached)
+    results = evaluate(args, vectors, head, **fields)
 
     def write(folder: Path) -> None:
         model = assemble(args, vectors.hidden_size, head)
@@ -41,4 +42,4 @@ def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prep
         after = [plain_output(model.head, array, lang) for array, lang in zip(vectors.test, args.languages)]
         scatter_before_after(folder / "embeddings.png", vectors.test, after, args.languages)
 
-    return Run(results, chosen | cost, write)
+    return Run(results, reached, write)

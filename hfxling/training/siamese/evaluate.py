@@ -40,7 +40,7 @@ def rank_head(args: SiameseArguments, vectors: PairVectors, head: SiameseHead | 
 
 
 def evaluate(
-    args: SiameseArguments, vectors: PairVectors, head: SiameseHead, *, settings: dict, seed: int, **fields
+    args: SiameseArguments, vectors: PairVectors, head: SiameseHead, *, seed: int, **fields
 ) -> list[EvalResult]:
     """P@1 and P@5 before and after, both directions, every centring, each "after" row tested against its "before".
 
@@ -48,12 +48,11 @@ def evaluate(
         args: of the run.
         vectors: (N, H) frozen ones; the training text's give the means of centring "train".
         head: trained.
-        settings: further settings of the "after" rows.
         seed: of the training run.
         **fields: of `EvalResult`: dataset, split, revision, model.
     """
     before, after = rank_head(args, vectors, None), rank_head(args, vectors, head)
     encoder = {"layer": args.layer, "pooling": args.pooling}
     results = ranking_results(before, settings=encoder | {"stage": "before"}, **fields)
-    settings = encoder | {"stage": "after", "fit": args.fit} | settings
+    settings = encoder | {"stage": "after"}
     return results + ranking_results(after, baseline=before, settings=settings, seed=seed, **fields)

@@ -47,8 +47,9 @@ class HeadObjective(nn.Module):
             target = self.chosen(source, target, largest=args.negatives == "easiest")
         x, y = self.head.project(source, self.source_lang), self.head.project(target, self.target_lang)
         if args.fit == "infonce":
+            same = _equal_rows(source) | _equal_rows(target[:, 0])  # a sentence's other translations are no negatives
             forward, backward = (
-                translation_ranking_loss(a, b, args.temperature) for a, b in ((x, y[:, 0]), (y[:, 0], x))
+                translation_ranking_loss(a, b, args.temperature, same=same) for a, b in ((x, y[:, 0]), (y[:, 0], x))
             )
             return {"loss": (forward + backward) / 2}
         losses = contrastive_loss(self.distance(x, y), label[:, None], args.margin).mean(1)
@@ -76,6 +77,11 @@ class HeadObjective(nn.Module):
         self.head.train(was_training)
         best = distance.argmax(1) if largest else distance.argmin(1)
         return target[torch.arange(len(target)), best, None]
+
+
+def _equal_rows(vectors: Tensor) -> Tensor:
+    """(B, B) bool, True where two of the (B, H) frozen vectors are those of one text."""
+    return (vectors[:, None] == vectors).all(-1)
 
 
 class PairRows(torch.utils.data.Dataset):
