@@ -320,6 +320,7 @@ class SentenceEncoder:
 
     Attributes:
         model: the `SentenceTransformer`.
+        label: the name without the folders above it.
         routes: names of the model's routes in their order, [] where it has none: the languages of a model with a part
             for each.
 
@@ -341,16 +342,11 @@ class SentenceEncoder:
 
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
-        self.name, self.prompt, self.batch_size = name, prompt, batch_size
+        self.name, self.label, self.prompt, self.batch_size = name, model_name(name), prompt, batch_size
         with one_line_where_missing(name, "model", "a model"):
             self.model = SentenceTransformer(name, revision=revision, device=device)
         routers = [module for module in self.model if isinstance(module, Router)]
         self.routes = list(dict.fromkeys(route for router in routers for route in router.sub_modules))
-
-    @property
-    def label(self) -> str:
-        """The name without the folders above it."""
-        return model_name(self.name)
 
     @cached_property
     def revision(self) -> str | None:
@@ -362,11 +358,6 @@ class SentenceEncoder:
             with open(path, "rb") as weights:
                 digest.update(hashlib.file_digest(weights, "sha256").digest())
         return digest.hexdigest()[:16]
-
-    @property
-    def width(self) -> int:
-        """D, the width of a vector."""
-        return self.model.get_embedding_dimension()
 
     def route(self, lang: str | None, task: str | None = None) -> str | None:
         """The route of a text: that of its language, or else of its task; None where the model has no routes.
@@ -390,9 +381,6 @@ class SentenceEncoder:
             lang: their language.
             task: "query" or "document", for models with parts for these.
             progress: show a bar; by default where somebody is watching.
-
-        Raises:
-            ValueError: see `route`.
         """
         progress = sys.stderr.isatty() if progress is None else progress
         options = {"prompt": self.prompt, "batch_size": self.batch_size, "task": self.route(lang, task)}

@@ -24,8 +24,9 @@ from tqdm import tqdm
 from hfxling.arguments import parse_arguments
 from hfxling.data.coverage import CoverageWarning, check_coverage
 from hfxling.data.faults import FLAGS, Guard
-from hfxling.data.parallel import check_languages, local_paths
+from hfxling.data.parallel import check_languages
 from hfxling.data.readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
+from hfxling.data.sources import Source
 from hfxling.evaluation.calibration import Calibration, fit_calibration
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
@@ -42,16 +43,16 @@ Pair = tuple[str, str, float | None]  # source, target ("" where there is none),
 class QualityArguments(ModelArguments):
     """Pairs, their languages, and human scores."""
 
-    data: list[str] = field(metadata={"help": "one file (TSV, CSV, JSONL, Parquet) or two line-aligned text files"})
+    data: str = field(
+        metadata={"help": "FILE (TSV, CSV, JSONL, Parquet; #1,0 picks its columns) or FILE+FILE (line-aligned text)"}
+    )
     source_lang: str = field(metadata={"help": "language code of the source side, e.g. en"})
     target_lang: str = field(metadata={"help": "language code of the translations, e.g. de"})
     output: str | None = field(default=None, metadata={"help": "file to write; by default DATA.scores.tsv"})
-    source_column: str | None = field(default=None, metadata={"help": "name (or 0-based position) of the source"})
-    target_column: str | None = field(default=None, metadata={"help": "name (or 0-based position) of the translation"})
     human: str | None = field(
         default=None, metadata={"help": "column of human scores to calibrate with; may have gaps"}
     )
-    calibrate: list[str] | None = field(default=None, metadata={"help": "file with that column, if it is not in data"})
+    calibrate: str | None = field(default=None, metadata={"help": "FILE with that column, if it is not in data"})
     calibration: str | None = field(
         default=None, metadata={"help": "calibration of an earlier run, in place of scores"}
     )
@@ -59,8 +60,6 @@ class QualityArguments(ModelArguments):
 
     def __post_init__(self):
         check_languages(self.source_lang, self.target_lang)
-        if (self.source_column is None) != (self.target_column is None):
-            raise ValueError("give both --source_column and --target_column, or neither")
         if self.calibrate and not self.human:
             raise ValueError("--calibrate FILE needs --human COLUMN: the column of human scores in that file")
         if self.calibration and self.human:
@@ -71,9 +70,9 @@ class QualityArguments(ModelArguments):
 
 def main(argv: list[str] | None = None) -> Path:
     (args,) = parse_arguments((QualityArguments,), argv, prog="hfxling quality", description=__doc__)
-    output = Path(args.output or f"{args.data[0]}.scores.tsv")
     calibration = Calibration.load(args.calibration) if args.calibration else None
     request = read_request(args, args.data, None if args.calibrate else args.human)
+    output = Path(args.output or f"{request.paths[0]}.scores.tsv")
     lines = [0]  # the first pass checks the whole file before anything is embedded
     guard = Guard.fit(counted(read_pairs(request, args.skip_bad), lines), args.source_lang, args.target_lang)
     scorer = Scorer(args)
@@ -101,16 +100,17 @@ def main(argv: list[str] | None = None) -> Path:
     return output
 
 
-def read_request(args: QualityArguments, data: list[str], human: str | None) -> Request:
+def read_request(args: QualityArguments, data: str, human: str | None) -> Request:
     """What to read from a file or two."""
-    languages = (args.source_lang, args.target_lang)
-    paths = local_paths(data[0] if len(data) == 1 else data, languages)
+    source, languages = Source.parse(data), (args.source_lang, args.target_lang)
+    if source.lines or source.only_for:
+        raise ValueError(f"{data}: files are scored whole, one language pair at a time; leave @ and = out")
+    paths = source.files(languages)
     if not paths:
-        raise FileNotFoundError(f"{data[0]} is not a file; give a TSV, CSV, JSONL or Parquet file, or two text files")
-    if len(paths) == 2 and human:
-        raise ValueError(f"--human {human}: two text files have no columns; give one table")
-    columns = None if args.source_column is None else (args.source_column, args.target_column)
-    return Request(paths, *languages, columns, human, None, True)
+        raise FileNotFoundError(f"{data} is not a file; give a TSV, CSV, JSONL or Parquet file, or FILE+FILE")
+    if len(paths) == 2 and (human or source.columns):
+        raise ValueError(f"{data}: two text files have no columns, of human scores or others; give one table")
+    return Request(paths, *languages, source.fill(languages).columns, human, None, True)
 
 
 def read_pairs(request: Request, skip_bad: bool) -> Iterator[tuple[int, Pair]]:
