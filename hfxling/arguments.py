@@ -19,7 +19,10 @@ from types import NoneType, UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 # Where a run kept its files, how it was shown, and secrets: no part of how a model was made.
-_NOT_PUBLISHED = {"output_dir", "logging_dir", "cache_dir", "hub_token", "resume_from_checkpoint", "disable_tqdm"}
+NOT_PUBLISHED = {
+    *("output_dir", "logging_dir", "cache_dir", "hub_token", "resume_from_checkpoint", "disable_tqdm", "use_cpu"),
+    *("report_to", "debug", "dataloader_pin_memory"),
+}
 # The Trainer's own arguments that --help shows beside those which a recipe sets; --help-all shows every one.
 _OF_THE_TRAINER = (
     *("output_dir", "learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size", "seed", "bf16"),
@@ -126,7 +129,7 @@ def resolved(*arguments: Any) -> dict[str, Any]:
             value = getattr(instance, field.name)
             value = value.value if isinstance(value, enum.Enum) else value
             plain = isinstance(value, str | int | float | list | dict | None)
-            if plain and value != _default(field) and field.name not in _NOT_PUBLISHED:
+            if plain and value != _default(field) and field.name not in NOT_PUBLISHED:
                 record[field.name] = value
     return record
 
@@ -279,15 +282,15 @@ def _by_position(types: Sequence[type], words: list[str]) -> dict[str, Any]:
     return values
 
 
-def _yaml_content(words: list[str], known: Sequence[str]) -> dict[str, Any]:
-    """Keys and values of the file that --config names."""
-    paths = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--config"]
-    paths += [word.partition("=")[2] for word in words if word.startswith("--config=")]
-    if not paths:
-        return {}
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Keys and values of a configuration.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: no valid YAML, or no lines of the form 'key: value'.
+    """
     import yaml
 
-    path = Path(paths[-1])
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such configuration; the recipes' own are in recipes/configs/.")
     try:
@@ -296,6 +299,17 @@ def _yaml_content(words: list[str], known: Sequence[str]) -> dict[str, Any]:
         raise ValueError(f"{path}: not valid YAML ({error}).") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path}: need lines of the form 'key: value', got {type(content).__name__}.")
+    return content
+
+
+def _yaml_content(words: list[str], known: Sequence[str]) -> dict[str, Any]:
+    """Keys and values of the file that --config names."""
+    paths = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--config"]
+    paths += [word.partition("=")[2] for word in words if word.startswith("--config=")]
+    if not paths:
+        return {}
+    path = Path(paths[-1])
+    content = read_yaml(path)
     for key in content:
         if key not in known:
             raise ValueError(_unknown_key(str(key), known, str(path)))

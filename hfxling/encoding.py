@@ -51,8 +51,8 @@ def one_line_where_missing(
     except OSError as error:
         cause = str(error).partition("\n")[0]
         raise FileNotFoundError(
-            f"{what}={str(name)!r} is neither the folder of {kind} nor to be had from the Hub ({cause}); check the name "
-            "and the connection."
+            f"{what}={str(name)!r} is neither the folder of {kind} nor to be had from the Hub ({cause}); "
+            "check the name and the connection."
         ) from None
 
 

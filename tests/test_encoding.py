@@ -1,14 +1,23 @@
-"""A frozen encoder gives the same vectors as running each text plainly, in one sorted, truncated, cut pass."""
+"""Every way from text to vectors gives what running each text plainly gives, in sorted, truncated, cut passes."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from tiny_models import HIDDEN, save_tiny
-from transformers import AutoTokenizer
+from tiny_models import HIDDEN, save_tiny, tiny_encoder, tiny_tokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from hfxling.encoding import FrozenEncoder
+from hfxling.encoding import (
+    FrozenEncoder,
+    SentenceEmbedder,
+    WordStates,
+    frozen_encoder,
+    model_name,
+    one_line_where_missing,
+)
+from hfxling.models import DapModel, SiameseModel
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.pooling import pool
 
@@ -175,3 +184,87 @@ def test_features_are_cached_until_something_changes(tmp_path):
     set_tokenizer_limit(model, 7)
     assert passes() == 1
     assert passes() == 0
+
+
+def test_recipes_arguments_name_an_encoder(tiny_bert):
+    args = SimpleNamespace(base_model=str(tiny_bert), base_revision=None, layer_index=2, pooling="cls", max_length=9)
+    args.encode_dtype = "bfloat16"
+    encoder = frozen_encoder(args)
+    assert (encoder.views, encoder.dtype, encoder.max_length) == ([(2, "cls")], "bfloat16", 9)
+    assert frozen_encoder(args, [(1, "mean"), (None, "last")]).views == [(1, "mean"), (None, "last")]
+
+
+def test_a_model_that_is_not_there_is_named_in_one_line():
+    with pytest.raises(FileNotFoundError, match=r"^base_model='no/where' is neither the folder of an encoder") as error:
+        FrozenEncoder("no/where")
+    assert "\n" not in str(error.value)
+    assert str(error.value).endswith("check the name and the connection.")
+    with (
+        pytest.raises(FileNotFoundError, match=r"^model='x' is neither the folder of a bird nor .*\(line one\)"),
+        one_line_where_missing("x", "model", "a bird"),
+    ):
+        raise OSError("line one\nline two")
+    with pytest.raises(ValueError, match="other"), one_line_where_missing("x"):
+        raise ValueError("other")
+
+
+def test_results_call_a_folder_by_its_name_and_a_hub_model_by_its_id(tmp_path, monkeypatch):
+    (tmp_path / "deep" / "mbert").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "deep")
+    monkeypatch.chdir(tmp_path / "deep" / "mbert")
+    names = (f"{tmp_path}/deep/mbert", f"{tmp_path}/deep/mbert/", ".", "org/mbert", f"{tmp_path}/link", None)
+    assert [*map(model_name, names)] == ["mbert", "mbert", "mbert", "org/mbert", "link", "vectors"]
+
+
+@pytest.mark.parametrize("method", ["dap", "siamese"])
+def test_a_model_in_training_embeds_as_it_does_text_by_text(tiny_bert, method):
+    name, tokenizer = str(tiny_bert), AutoTokenizer.from_pretrained(tiny_bert)
+    if method == "dap":
+        model = DapModel.from_pretrained(name).eval()
+    else:
+        model = SiameseModel.from_encoder(name, layer=2, languages=["zh", "vi"]).eval()
+    found = SentenceEmbedder(model, tokenizer, max_length=9)(TEXTS)
+    assert found.dtype == np.float32
+    for text, vector in zip(TEXTS, found):
+        inputs = tokenizer(text, truncation=True, max_length=9, return_tensors="pt")
+        with torch.no_grad():
+            expected = model(inputs["input_ids"], inputs["attention_mask"]).sentence_embedding[0]
+        np.testing.assert_allclose(vector, expected, atol=2e-6)
+    assert SentenceEmbedder(model, tokenizer)([]).shape == (0, HIDDEN)
+
+
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta", "mt5"])
+@pytest.mark.parametrize("layer", [None, 1])
+def test_word_vectors_are_the_means_of_their_pieces(kind, layer):
+    model, tokenizer = tiny_encoder(kind), tiny_tokenizer()
+    sentences = [["I", "love", "apples"], ["我", "爱", "苹果", "今天", "下雨"], ["no"]]
+    found = WordStates(model, tokenizer, layer=layer)(sentences)
+    for words, vectors in zip(sentences, found):
+        ids = tokenizer("".join(words), return_tensors="pt")
+        with torch.no_grad():
+            states = model(ids["input_ids"], output_hidden_states=True).hidden_states
+        state = states[-1 if layer is None else layer]
+        if kind == "mt5" and layer is not None:
+            state = model.encoder.final_layer_norm(state)
+        start = 1
+        for word, vector in zip(words, vectors):  # one piece a character
+            expected = state[0, start : start + len(word)].mean(0)
+            torch.testing.assert_close(torch.from_numpy(vector), expected, atol=1e-5, rtol=1e-4)
+            start += len(word)
+
+
+def test_words_without_a_piece_or_beyond_the_limit_have_no_vector():
+    states = WordStates(tiny_encoder("bert"), tiny_tokenizer(), max_length=8)
+    (vectors,) = states([["abc", "", "def", "ghi"]])
+    assert vectors.shape == (4, HIDDEN)
+    assert np.isfinite(vectors).all(axis=1).tolist() == [True, False, True, False]
+    assert states([]) == []
+
+
+def test_slow_tokenizers_and_unknown_layers_are_refused():
+    model = tiny_encoder("bert")
+    with pytest.raises(ValueError, match="give a fast tokenizer"):
+        WordStates(model, object())
+    with pytest.raises(ValueError, match=r"layer=4 is none of hidden_states 0\.\.3"):
+        WordStates(model, tiny_tokenizer(), layer=4)
+    assert isinstance(tiny_tokenizer(), PreTrainedTokenizerFast)

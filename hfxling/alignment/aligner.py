@@ -6,20 +6,18 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from hfxling.data.pharaoh import Link
-from hfxling.data.segment import Span
+from hfxling.data.segment import Encoding, Span, Vocabulary, load_vocabularies
+from hfxling.encoding import one_line_where_missing
+from hfxling.models.modeling_aligner import AlignerModel
 
 from .links import MEAN, METHODS, SoftAlignment, decode
-
-if TYPE_CHECKING:
-    from hfxling.data.segment import Encoding, Vocabulary
-
-    from .prior import LinkPrior
-
+from .pairs import pad, pad_matrices
+from .prior import LinkPrior
 
 UNITS = ("words", "segments")
 _CHUNK = 2_000  # pairs that are sorted by length together
@@ -131,22 +129,18 @@ class Aligner:
 
     def _soft(self, batch: list[list[Encoding]], units: list[list[tuple[list[Span], list[int]]]]) -> SoftAlignment:
         """Run the model and gather its segments' weights and vectors into units."""
-        import torch
-
-        from .pairs import pad_matrices
-
-        sides = [_padded([row.ids for row in side]) for side in batch]
+        sides = [pad([row.ids for row in side]) for side in batch]
         device, prior = self.model.device, None
         if self.prior is not None:
             found = self.prior.posteriors(*([row.ids for row in side] for side in batch))
             prior = [x.to(device) for x in pad_matrices(found, [x["mask"].shape[1] for x in sides])]
         with torch.no_grad():
             states = self.model.align_states(
-                *({key: torch.from_numpy(x).to(device) for key, x in side.items()} for side in sides),
+                *({key: x.to(device) for key, x in side.items()} for side in sides),
                 self.languages,
                 prior,
             )
-        source, target = (_membership(side, x["mask"]) for side, x in zip(units, sides))
+        source, target = (_membership(side, x["mask"].shape[1]) for side, x in zip(units, sides))
         source_means, target_means = (x / np.maximum(x.sum(2, keepdims=True), 1) for x in (source, target))
         # A unit's segments look together (mean) and are looked at together (sum).
         forward = source @ _array(states.target_to_source).swapaxes(1, 2) @ target_means.swapaxes(1, 2)
@@ -158,22 +152,15 @@ class Aligner:
         return SoftAlignment(forward, backward, np.where(has_segments, left @ right.swapaxes(1, 2), -1), sizes)
 
 
-def load_aligner(name: str):
+def load_aligner(name: str) -> tuple[AlignerModel, dict[str, Vocabulary]]:
     """An `AlignerModel` in evaluation mode and its vocabularies by language, from a folder or a Hub repository.
 
     Raises:
         FileNotFoundError: no aligner there.
         ValueError: its tokenizers are missing or need a segmenter that is not registered.
     """
-    from hfxling.data.segment import load_vocabularies
-    from hfxling.models.modeling_aligner import AlignerModel
-
-    try:
+    with one_line_where_missing(name, "model", "an aligner"):
         model = AlignerModel.from_pretrained(name).eval()
-    except OSError as error:
-        cause = str(error).partition("\n")[0]
-        what = "is neither the folder of an aligner nor to be had from the Hub"
-        raise FileNotFoundError(f"model {name!r} {what} ({cause}); check the name and the connection.") from None
     return model, load_vocabularies(name, model.config.languages)
 
 
@@ -207,16 +194,9 @@ def _batches(lengths: list[list[int]], batch_size: int | None) -> Iterator[list[
         yield batch
 
 
-def _padded(rows: list[list[int]]) -> dict[str, np.ndarray]:
-    ids = np.zeros((len(rows), max(1, *map(len, rows))), np.int64)
-    for row, place in zip(rows, ids):
-        place[: len(row)] = row
-    return {"word_ids": ids, "mask": (ids > 0).astype(np.int64)}
-
-
-def _membership(units: list[tuple[list[Span], list[int]]], mask: np.ndarray) -> np.ndarray:
+def _membership(units: list[tuple[list[Span], list[int]]], segments: int) -> np.ndarray:
     """(B, U, S) float: 1 where segment s is part of unit u."""
-    table = np.zeros((len(units), max(1, *(len(found) for found, _ in units)), mask.shape[1]), np.float32)
+    table = np.zeros((len(units), max(1, *(len(found) for found, _ in units)), segments), np.float32)
     for row, (_, owners) in zip(table, units):
         row[owners, np.arange(len(owners))] = 1
     return table

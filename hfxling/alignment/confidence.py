@@ -125,7 +125,7 @@ class LinkConfidence:
         """
         if not Path(path).is_file():
             raise FileNotFoundError(
-                f"{path}: no confidence was fitted; run recipes/align.py with --fit_confidence GOLD."
+                f"{path}: no confidence was fitted; run `hfxling align` with --fit_confidence GOLD."
             )
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -26,12 +26,19 @@ class EncodedPairs:
 
 
 def pad(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-    """One side of a batch: {"word_ids": (B, S), "mask": (B, S)}, padded on the right."""
+    """One side of a batch: {"word_ids": (B, S), "mask": (B, S)}, padded on the right; S is at least 1."""
+    ids = stack(rows)
+    mask = ids >= 0
+    return {"word_ids": torch.from_numpy(ids * mask), "mask": torch.from_numpy(mask.astype(np.int64))}
+
+
+def stack(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """(B, S) int64 array of B rows of ids, -1 behind the end of each; S is at least 1."""
     lengths = np.array([len(row) for row in rows])
-    mask = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.zeros(mask.shape, np.int64)
-    ids[mask] = np.concatenate(rows)
-    return {"word_ids": torch.from_numpy(ids), "mask": torch.from_numpy(mask.astype(np.int64))}
+    inside = np.arange(max(1, lengths.max())) < lengths[:, None]
+    table = np.full(inside.shape, -1, np.int64)
+    table[inside] = np.concatenate(rows)
+    return table
 
 
 def pad_matrices(

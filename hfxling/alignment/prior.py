@@ -19,8 +19,9 @@ from transformers.utils import cached_file
 
 from hfxling.data.segment import EOS, Vocabulary
 from hfxling.files import atomic_path
+from hfxling.models.modeling_aligner import AlignStates
 
-from .pairs import EncodedPairs
+from .pairs import EncodedPairs, stack
 
 MODEL_1, AGREE, HMM = 5, 3, 2  # rounds of EM by Model 1 and by HMM; the directions agree from round AGREE on
 NULL = 0.1  # prior probability that a word has no counterpart
@@ -153,8 +154,6 @@ class LinkPrior:
 
     def align_states(self, source: dict[str, Tensor], target: dict[str, Tensor], languages: Sequence[str], prior):
         """The prior by itself, in the place of an `AlignerModel`: its attention is what it was given as `prior`."""
-        from hfxling.models.modeling_aligner import AlignStates
-
         blank = [torch.zeros(*side["word_ids"].shape, 1) for side in (source, target)]
         return AlignStates(prior[0].transpose(1, 2), prior[1], *blank, *blank)
 
@@ -216,15 +215,8 @@ def _batches(source: list, target: list) -> Iterator[tuple[np.ndarray, list[np.n
         longest = np.maximum.accumulate(lengths[:, order[start : start + _CELLS]], axis=1).prod(0)
         size = max(1, np.searchsorted(longest * np.arange(1, len(longest) + 1), _CELLS, side="right"))
         rows = order[start : start + size]
-        yield rows, [_stacked([side[row] for row in rows]) for side in (source, target)]
+        yield rows, [stack([side[row] for row in rows]) for side in (source, target)]
         start += size
-
-
-def _stacked(rows: list[np.ndarray]) -> np.ndarray:
-    table = np.full((len(rows), max(map(len, rows))), -1)
-    for place, row in zip(table, rows):
-        place[: len(row)] = row
-    return table
 
 
 def _untrained(source: list, target: list, classes: int) -> _Tables:

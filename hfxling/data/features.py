@@ -67,45 +67,55 @@ def cached_features(
 def _fill(
     folder: Path, texts: list[str], encode: Callable, key: dict, shape: tuple[int, ...], description: str
 ) -> None:
-    """Encode what is missing, chunk by chunk, then give the file its final name."""
+    """Encode what is missing, chunk by chunk, then give the file its final name.
+
+    The unfinished file itself says what is missing: its rows begin as NaN, which no encoder may return.
+    """
     from tqdm.auto import tqdm
 
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / "features.partial.npy"
-    with _lock(folder / "lock"):
-        if not partial.exists() and not (folder / "features.npy").exists():
-            with atomic_path(partial) as scratch:
-                np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=shape)
-            (folder / "key.json").write_text(json.dumps(key, indent=2, default=str, ensure_ascii=False))
-        if not partial.exists():
-            return
-        vectors = np.load(partial, mmap_mode="r+")  # under the lock: another process may be about to rename it
+    final, unfinished = folder / "features.npy", folder / "features.unfinished.npy"
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))  # longest first: memory trouble shows at once
     chunks = {start: order[start : start + CHUNK] for start in range(0, len(order), CHUNK)}
     with tqdm(total=len(texts), desc=description, unit="text") as bar:
-        while chunks:
-            waiting = {}
-            for start, rows in chunks.items():
-                done = folder / f"{start}.done"
-                if not done.exists():
-                    with _lock(folder / f"{start}.lock", wait=False) as mine:
-                        if not mine:
-                            waiting[start] = rows
-                            continue
-                        if not done.exists() and partial.exists():
-                            vectors[rows] = _checked(encode([texts[i] for i in rows]), rows, texts, shape[1:])
-                            vectors.flush()
-                            done.touch()
-                bar.update(len(rows))
-            chunks = waiting
-            if chunks:  # another process holds these; should it die, its locks open
+        missing: list[int] = []
+        while True:
+            with _lock(folder / "lock"):
+                if final.exists():
+                    return
+                if not unfinished.exists():
+                    _blank(unfinished, shape)
+                    (folder / "key.json").write_text(json.dumps(key, indent=2, default=str, ensure_ascii=False))
+                vectors = np.load(unfinished, mmap_mode="r+")  # anew: somebody may have replaced it
+                all_looked_at = not missing
+                missing = [start for start in missing or chunks if np.isnan(vectors[chunks[start]]).any()]
+                bar.update(len(texts) - sum(len(chunks[start]) for start in missing) - bar.n)
+                if all_looked_at and not missing:
+                    os.replace(unfinished, final)
+                    for left in folder.glob("*.lock"):
+                        left.unlink()
+                    return
+            waiting = []
+            for start in missing:
+                rows = chunks[start]
+                with _lock(folder / f"{start}.lock", wait=False) as mine:
+                    if not mine:
+                        waiting.append(start)
+                    elif unfinished.exists() and np.isnan(vectors[rows]).any():
+                        vectors[rows] = _checked(encode([texts[i] for i in rows]), rows, texts, shape[1:])
+                        vectors.flush()
+                        bar.update(len(rows))
+            if waiting and waiting == missing:  # other processes hold these; should one die, its lock opens
                 time.sleep(0.2)
-                chunks = {} if not partial.exists() else chunks
-    with _lock(folder / "lock"):
-        if partial.exists():
-            os.replace(partial, folder / "features.npy")
-            for left in (*folder.glob("*.done"), *folder.glob("*.lock")):
-                left.unlink()
+            missing = waiting
+
+
+def _blank(path: Path, shape: tuple[int, ...]) -> None:
+    with atomic_path(path) as scratch:
+        vectors = np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=shape)
+        for start in range(0, len(vectors), CHUNK):
+            vectors[start : start + CHUNK] = np.nan
+        vectors.flush()
 
 
 def _checked(vectors: np.ndarray, rows: list[int], texts: list[str], shape: tuple[int, ...]) -> np.ndarray:

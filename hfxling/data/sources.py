@@ -35,9 +35,7 @@ def parse_pair(text: str) -> Pair:
     """
     source, mark, target = text.partition(":" if ":" in text else "-")
     if not mark or ("-" in target and ":" not in text):
-        raise ValueError(
-            f"pair {text!r}: write zh-vi, or zh-tw:vi where a code has a region."
-        )
+        raise ValueError(f"pair {text!r}: write zh-vi, or zh-tw:vi where a code has a region.")
     check_languages(source, target)
     return source, target
 

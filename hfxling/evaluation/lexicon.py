@@ -17,7 +17,7 @@ import numpy as np
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import EOS, UNK, normalize
 from hfxling.files import content_hash
-from hfxling.mining.neighbours import append_csls_penalties, unit
+from hfxling.mining.neighbours import TIE, exact_scores, nearest, ranking_vectors, reaching, score_blocks, unit
 
 from .results import EvalResult
 from .significance import bootstrap_interval
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hfxling.data.segment import Vocabulary
 
 CSLS_K = 3  # neighbours, eq. 17
-_BLOCK = 1_000  # queries at a time
+_BLOCK = 1_000  # rows and columns of a block of scores
 
 Dictionary = Mapping[str, Collection[str]]
 
@@ -167,7 +167,7 @@ def translate(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best target words by CSLS, 2 cos(x, y) - r(x) - r(y), r the mean cosine to the k nearest on the other side.
 
-    Neighbourhoods are those of the whole vocabularies, block by block, whatever is asked for.
+    Neighbourhoods are those of the whole vocabularies, whatever is asked for.
 
     Args:
         queries: (Q, D) vectors.
@@ -182,16 +182,15 @@ def translate(
     Raises:
         ValueError: vectors without direction, `csls_k` beyond the vocabularies.
     """
-    scores = _csls(unit(queries), source, target, csls_k)
-    top = min(top, len(target.words))
-    found = [_best(block, top) for block in scores]
-    return np.concatenate([rows for rows, _ in found]), np.concatenate([values for _, values in found])
+    return nearest(queries, target.vectors, top, "csls", csls_k=csls_k, pools=_pools(source, target))
 
 
 def score_lexicon(
     dictionary: Dictionary, source: WordTable, target: WordTable, *, csls_k: int = CSLS_K
 ) -> LexiconScores:
-    """Rank the right translations of every dictionary word among all rows of the target table.
+    """Rank the right translations of every dictionary word among all rows of the target table, by CSLS.
+
+    A rank is one more than the number of other rows that score at least as much as the best right translation.
 
     Args:
         dictionary: source word -> translations, in normalised spelling.
@@ -214,14 +213,10 @@ def score_lexicon(
             f"none of the {len(dictionary)} dictionary words has a vector and a translation with one (vectors for "
             f"{len(has_source)} words, translations with one for {len(has_target)}); check spelling and segmenters."
         )
-    gold = [[row for t in dictionary[word] for row in candidates.get(t, ())] for word in asked]
-    ranks, done = np.empty(len(asked), np.int64), 0
-    for block in _csls(source.vectors[[row_of[word] for word in asked]], source, target, csls_k):
-        for scores, rows in zip(block, gold[done : done + len(block)]):
-            best = scores[rows].max()
-            scores[rows] = -np.inf
-            ranks[done] = 1 + np.count_nonzero(scores >= best)
-            done += 1
+    gold = [sorted({row for t in dictionary[word] for row in candidates.get(t, ())}) for word in asked]
+    queries, rows = source.vectors[[row_of[word] for word in asked]], target.vectors
+    vectors = ranking_vectors(queries, rows, "csls", csls_k=csls_k, pools=_pools(source, target))
+    ranks = _ranks_of_best(*vectors, gold)
     return LexiconScores(asked, ranks, len(dictionary), len(has_source), len(has_target), len(target.words))
 
 
@@ -258,20 +253,19 @@ def lexicon_results(
     return rows
 
 
-def _csls(queries: np.ndarray, source: WordTable, target: WordTable, k: int) -> Iterable[np.ndarray]:
-    """Blocks of (queries, target rows) CSLS scores; only the vocabularies' own words make neighbourhoods."""
-    own = source.vectors[: source.vocabulary_size]
-    target_own = np.ascontiguousarray(target.vectors[: target.vocabulary_size].T)
-    # The last column of the extended target is minus half the mean cosine to its k nearest source words.
-    penalty = 2 * append_csls_penalties(own, target.vectors, k, _BLOCK)[1][:, -1]
-    for start in range(0, len(queries), _BLOCK):
-        block = queries[start : start + _BLOCK]
-        near = np.partition(block @ target_own, -k, axis=1)[:, -k:].mean(axis=1, keepdims=True)
-        yield 2 * block @ target.vectors.T - near + penalty
+def _pools(source: WordTable, target: WordTable) -> tuple[np.ndarray, np.ndarray]:
+    """Only the vocabularies' own words make neighbourhoods."""
+    return tuple(table.vectors[: table.vocabulary_size] for table in (source, target))
 
 
-def _best(block: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-    rows = np.argpartition(-block, top - 1, axis=1)[:, :top]
-    values = np.take_along_axis(block, rows, axis=1)
-    order = np.argsort(-values, axis=1, kind="stable")
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(values, order, axis=1)
+def _ranks_of_best(queries: np.ndarray, targets: np.ndarray, gold: Sequence[Sequence[int]]) -> np.ndarray:
+    """(Q,) rank of the best of each query's right target rows among all others; ties count against it."""
+    query = np.repeat(np.arange(len(gold)), list(map(len, gold)))
+    right = exact_scores(queries, targets, query, np.concatenate(gold))
+    least = np.full(len(gold), -np.inf)
+    np.maximum.at(least, query, right)
+    least -= TIE["csls"]
+    ranks = 1 - np.bincount(query[right >= least[query]], minlength=len(gold))
+    for rows, columns, block in score_blocks(queries, targets, _BLOCK):
+        ranks[rows] += reaching(block, least[rows, None], queries[rows], targets[columns]).sum(1)
+    return ranks

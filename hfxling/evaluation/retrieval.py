@@ -11,16 +11,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from hfxling.mining.neighbours import _score_blocks, append_csls_penalties, unit
+from hfxling.mining.neighbours import TIE, ranking_vectors, reaching, score_blocks, unit
 
 from .results import EvalResult
 from .significance import bootstrap_interval, paired_test
 
-# The float32 product of the very same two vectors moves by up to 8e-7 with the processor's kernel and the shape of the
-# product (64 to 4,096 dimensions). Scores closer to the gold one than CLOSE are therefore computed again in float64,
-# where they tie within TIE: float32 rounding of the unit vectors, and of the neighbour means that CSLS subtracts.
-CLOSE = 2e-6
-TIE = {"cosine": 1e-7, "csls": 1e-6}
 CENTERINGS = ("none", "train", "corpus")
 
 
@@ -87,28 +82,22 @@ def gold_ranks(
     Raises:
         ValueError: shapes that do not fit, vectors without a direction, an unknown method, `csls_k` beyond the data.
     """
-    source, target = unit(source), unit(target)
+    source, target = ranking_vectors(source, target, method, csls_k=csls_k, block_size=block_size)
     n = len(source)
-    if source.shape[1] != target.shape[1]:
-        raise ValueError(f"Source vectors have {source.shape[1]} dimensions, target vectors {target.shape[1]}.")
     if len(target) < n:
         raise ValueError(
             f"{n} source rows need as many target rows or more, got {len(target)}: row i translates row i."
         )
-    if method not in TIE:
-        raise ValueError(f"method={method!r} is not one of {', '.join(TIE)}.")
-    if method == "csls":
-        source, target = append_csls_penalties(source, target, csls_k, block_size)
     gold = np.einsum("ij,ij->i", source, target[:n], dtype=np.float64) - TIE[method]
     forward, backward = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    for rows, columns, block in _score_blocks(source, target, block_size):
+    for rows, columns, block in score_blocks(source, target, block_size):
         if rows.start == columns.start:
             np.fill_diagonal(block, np.inf)  # the translation itself counts once, whatever the rounding
-        forward[rows] += _count_per_row(_reach(block, gold[rows, None], source[rows], target[columns]))
+        forward[rows] += _count_per_row(reaching(block, gold[rows, None], source[rows], target[columns]))
         columns = slice(columns.start, min(columns.stop, n))
         if columns.start < n:
             block = block[:, : columns.stop - columns.start]
-            backward[columns] += _count_per_column(_reach(block, gold[columns], source[rows], target[columns]))
+            backward[columns] += _count_per_column(reaching(block, gold[columns], source[rows], target[columns]))
     return forward, backward
 
 
@@ -242,25 +231,6 @@ def _training_means(means, source_lang: str, target_lang: str) -> tuple[np.ndarr
             "(language_mean); give them, or choose centering='none' or 'corpus'."
         )
     return tuple(means)
-
-
-def _reach(block: np.ndarray, gold: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Mask of the scores that are at least `gold`, a float64 column or row. Close calls are decided in float64."""
-    mask = block >= (gold - CLOSE).astype(np.float32)
-    close = block <= (gold + CLOSE).astype(np.float32)
-    close &= mask
-    places = np.flatnonzero(close)
-    if places.size:
-        row, column = np.divmod(places, block.shape[1])
-        mask[row, column] = _exact_scores(source, target, row, column) >= np.broadcast_to(gold, mask.shape)[row, column]
-    return mask
-
-
-def _exact_scores(source: np.ndarray, target: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    if 8 * len(row) > len(source) * len(target):  # nearly collapsed vectors: the whole block is cheaper
-        return (source.astype(np.float64) @ target.astype(np.float64).T)[row, column]
-    chunks = (slice(i, i + 4096) for i in range(0, len(row), 4096))
-    return np.concatenate([np.einsum("ij,ij->i", source[row[c]], target[column[c]], dtype=np.float64) for c in chunks])
 
 
 def _count_per_row(mask: np.ndarray) -> np.ndarray:

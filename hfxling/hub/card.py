@@ -80,7 +80,17 @@ class CardInfo:
     def __post_init__(self):
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.licence or ""):
             raise ValueError(f"licence={self.licence!r}: give the Hub's identifier, e.g. apache-2.0 or cc-by-sa-4.0.")
-        for name in ("repo_id", "method", "summary", "citation", "base_model", "languages", "train_data", "intended_use", "limits"):
+        for name in (
+            "repo_id",
+            "method",
+            "summary",
+            "citation",
+            "base_model",
+            "languages",
+            "train_data",
+            "intended_use",
+            "limits",
+        ):
             if not getattr(self, name):
                 raise ValueError(f"{name} is empty: a card must say it.")
         for data in self.train_data:

@@ -12,6 +12,7 @@ from hfxling.evaluation.results import EvalResult, write_results
 from hfxling.files import atomic_path
 
 from .card import CardInfo, write_card
+from .export import check_finite, stored_tensors
 
 
 def publish(
@@ -40,8 +41,9 @@ def publish(
         token: of the Hub; by default the one that `hf auth login` stored.
 
     Raises:
-        ValueError: for results or card entries that cannot be published (see `write_results`, `render_card`), for what
-            `check_push` refuses, or when the upload fails; the folder is complete then.
+        ValueError: for weights that are not finite, for results or card entries that cannot be published (see
+            `write_results`, `render_card`), for what `check_push` refuses, or when the upload fails; the folder is
+            complete then.
     """
     folder = Path(folder)
     if push:
@@ -49,6 +51,7 @@ def publish(
     with atomic_path(folder) as scratch:
         scratch.mkdir()
         write_model(scratch)
+        check_finite(stored_tensors(scratch))
         about = {"card": asdict(card), **(extra or {})}  # so that the card can be rendered again from this file alone
         write_results(scratch / "results.json", results, recipe=recipe, settings=card.configuration, extra=about)
         (scratch / "config.yaml").write_text(_yaml(card.configuration), encoding="utf-8")

@@ -4,6 +4,8 @@ import copy
 
 from transformers import AutoConfig, PreTrainedConfig
 
+from .pooling import POOLING_MODES
+
 OBJECTIVES = ("tr", "tr+rtl", "tr+tlm", "tr+rtl+tlm")
 RTL_DIRECTIONS = ("xx-en", "en-xx", "both")
 RANKING_DIRECTIONS = ("forward", "both")
@@ -40,6 +42,7 @@ class DapConfig(PreTrainedConfig):
 
     model_type = "hfxling-dap"
     sub_configs = {"encoder_config": AutoConfig}  # noqa: RUF012 - transformers reads it from the class
+    layer = None  # the last one is pooled
 
     encoder_config: dict | PreTrainedConfig | None = None
     pooling: str = "cls"
@@ -68,7 +71,12 @@ class DapConfig(PreTrainedConfig):
             self.hidden_size = self.encoder_config.hidden_size
             self.max_position_embeddings = self.encoder_config.max_position_embeddings
         self.languages = list(self.languages or [])
-        choices = {"objective": OBJECTIVES, "rtl_direction": RTL_DIRECTIONS, "ranking": RANKING_DIRECTIONS}
+        choices = {
+            "pooling": POOLING_MODES,
+            "objective": OBJECTIVES,
+            "rtl_direction": RTL_DIRECTIONS,
+            "ranking": RANKING_DIRECTIONS,
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
@@ -83,6 +91,6 @@ class DapConfig(PreTrainedConfig):
             raise ValueError(f"rtl_layers={self.rtl_layers}: the head is copied from the encoder's {depth} layers.")
         super().__post_init__(**kwargs)
 
-    def model_dict(self) -> dict:
+    def head_dict(self) -> dict:
         """What inference needs: stored under "dap" in the encoder's config.json."""
         return {name: getattr(self, name) for name in _DAP_FIELDS}

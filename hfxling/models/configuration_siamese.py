@@ -2,6 +2,8 @@
 
 from transformers import AutoConfig, PreTrainedConfig
 
+from .pooling import POOLING_MODES
+
 HEADS = ("linear", "tanh", "relu", "tanh2")
 CENTERINGS = ("none", "train")
 _SIAMESE_FIELDS = (
@@ -53,8 +55,9 @@ class SiameseConfig(PreTrainedConfig):
             self.hidden_size = self.encoder_config.hidden_size
             self.max_position_embeddings = getattr(self.encoder_config, "max_position_embeddings", None)
         self.languages = list(self.languages or [])
-        if self.head not in HEADS:
-            raise ValueError(f"head={self.head!r} is not one of {', '.join(HEADS)}.")
+        for name, allowed in {"head": HEADS, "pooling": POOLING_MODES}.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
         if self.centering not in CENTERINGS:
             raise ValueError(
                 f"centering={self.centering!r} is not one of {', '.join(CENTERINGS)} "

@@ -3,14 +3,20 @@
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding, PreTrainedConfig, PreTrainedModel
-from transformers.utils import logging
+
+from .loading import load_whole
 
 # Encoder-decoders whose encoder stands alone; its stack ends in a norm that every cut repeats.
 ENCODER_OF_SEQ2SEQ = ("t5", "mt5", "umt5")
 
 
 def load_encoder(
-    name: str, layer: int | str | None = None, *, config: PreTrainedConfig | None = None, **kwargs
+    name: str,
+    layer: int | str | None = None,
+    *,
+    config: PreTrainedConfig | None = None,
+    spare: bool = True,
+    **kwargs,
 ) -> PreTrainedModel:
     """Load an encoder so that its `last_hidden_state` is the wanted layer; the layers above are not even built.
 
@@ -20,10 +26,13 @@ def load_encoder(
             layer. For the T5 family the stack's final norm follows the chosen layer too: without it the raw residual
             stream is dominated by a few huge components.
         config: an already loaded encoder config.
+        spare: whether the checkpoint may hold more than the encoder (layers above, a prediction head) or less (its
+            pooler, which is unused); False for folders of our own.
         **kwargs: passed on to `from_pretrained` (`revision`, `token`, `cache_dir`, `dtype`, ...).
 
     Raises:
-        ValueError: when the layer does not exist or the checkpoint lacks weights of the layers that are kept.
+        ValueError: when the layer does not exist or the checkpoint lacks weights of the layers that are kept, or has
+            them in another shape.
     """
     hub_kwargs = {k: kwargs[k] for k in ("revision", "token", "cache_dir", "local_files_only") if k in kwargs}
     config = config or AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
@@ -36,16 +45,15 @@ def load_encoder(
             )
         config.num_hidden_layers = layer
     auto_class = AutoModelForTextEncoding if config.model_type in ENCODER_OF_SEQ2SEQ else AutoModel
-    with quiet_loading():  # the weights of the layers above are unexpected by design
-        model, info = auto_class.from_pretrained(
-            name, config=config, trust_remote_code=False, output_loading_info=True, **kwargs
-        )
-    missing = [key for key in info["missing_keys"] if not key.startswith("pooler.")]
-    if missing:
-        raise ValueError(
-            f"{name!r} lacks {len(missing)} weights of its {config.model_type} encoder (first: {missing[0]}): "
-            "give the checkpoint of a complete encoder."
-        )
+    model, info = load_whole(
+        auto_class.from_pretrained,
+        name,
+        spare=spare,
+        config=config,
+        trust_remote_code=False,
+        output_loading_info=True,
+        **kwargs,
+    )
     for key in info["missing_keys"]:  # an unused pooler: zeros, so that two loads give the same folder
         torch.nn.init.zeros_(model.get_parameter(key))
     return model.eval()
@@ -66,14 +74,3 @@ def layer_states(encoder: PreTrainedModel, inputs: dict[str, Tensor], layer: int
     if layer == "all":
         return torch.stack(hidden_states(encoder, inputs)[1:]).mean(0)
     return encoder(**inputs).last_hidden_state
-
-
-class quiet_loading:
-    """Silence the load report while a checkpoint is cut; what is missing is checked by `load_encoder` itself."""
-
-    def __enter__(self):
-        self.verbosity = logging.get_verbosity()
-        logging.set_verbosity_error()
-
-    def __exit__(self, *exc):
-        logging.set_verbosity(self.verbosity)

@@ -105,7 +105,33 @@ class _VocabularyCrossEntropy(torch.autograd.Function):
         return of_x.to(ctx.type), of_w[0] if of_w else None, of_bias, None, None, None
 
 
-def translation_ranking_loss(source: Tensor, target: Tensor, temperature: float = 0.05, margin: float = 0.0) -> Tensor:
+def cosines(rows: Tensor, columns: Tensor) -> Tensor:
+    """(B, N) cosines of (B, D) with (N, D) vectors, in float32 at least, whatever autocast says.
+
+    In bfloat16 a cosine near 1 is off by up to 0.002, which a temperature of 0.05 makes 0.04 nats of a logit.
+    """
+    dtype = torch.promote_types(rows.dtype, torch.float32)
+    with torch.autocast(rows.device.type, enabled=False):
+        return F.normalize(rows.to(dtype), dim=-1) @ F.normalize(columns.to(dtype), dim=-1).T
+
+
+def shared_texts(texts: Tensor, others: Tensor | None = None) -> Tensor:
+    """Which pairs of a batch are no negatives of each other, as they have a text in common.
+
+    Args:
+        texts: (B, K) ids of the texts of B pairs, equal where the texts are: of both sides, or of the target (K = 1).
+        others: (N, K) the same of the pairs to pick from; by default `texts`.
+
+    Returns:
+        (B, N) bool, `same` of `translation_ranking_loss`.
+    """
+    others = texts if others is None else others
+    return (texts[:, None] == others).any(-1)
+
+
+def translation_ranking_loss(
+    source: Tensor, target: Tensor, temperature: float = 0.05, margin: float = 0.0, same: Tensor | None = None
+) -> Tensor:
     """Cross-entropy of picking each source's own translation out of the batch (InfoNCE; DAP, eq. 5).
 
     Args:
@@ -113,16 +139,21 @@ def translation_ranking_loss(source: Tensor, target: Tensor, temperature: float 
         target: (N, D) with N >= B; rows after B are further negatives.
         temperature: divides the cosine; dimensionless, > 0. 0.05 is the value of the released DAP scripts.
         margin: subtracted from the cosine of the true pair (additive margin); 0 is the plain softmax.
+        same: (B, N) bool, True where target j is a translation of source i too (`shared_texts`): left out of row i's
+            negatives. The diagonal does not matter.
 
     Returns:
         Scalar in nats, mean over B; log N when the vectors carry no information. One direction: call it twice, swapped,
         for both.
     """
-    similarity = F.normalize(source, dim=-1) @ F.normalize(target, dim=-1).T
+    logits = cosines(source, target) / temperature
     gold = torch.arange(len(source), device=source.device)
-    if margin:
-        similarity = similarity - margin * F.one_hot(gold, len(target)).to(similarity.dtype)
-    return F.cross_entropy(similarity / temperature, gold)
+    if margin or same is not None:
+        own = gold[:, None] == torch.arange(len(target), device=gold.device)
+        logits = logits - margin / temperature * own
+        if same is not None:
+            logits = logits.masked_fill(same & ~own, -torch.inf)
+    return F.cross_entropy(logits, gold)
 
 
 def multi_view_contrastive_loss(
@@ -141,11 +172,10 @@ def multi_view_contrastive_loss(
     Returns:
         Scalar in nats, mean over n; log n (log(2n - 1) with `intra`) when the vectors carry no information.
     """
-    query = F.normalize(query, dim=-1)
-    logits = query @ F.normalize(key, dim=-1).T
+    logits = cosines(query, key)
     if intra is not None:
         own = torch.eye(len(query), dtype=torch.bool, device=query.device)
-        logits = torch.cat([logits, (query @ F.normalize(intra, dim=-1).T).masked_fill(own, -torch.inf)], dim=1)
+        logits = torch.cat([logits, cosines(query, intra).masked_fill(own, -torch.inf)], dim=1)
     return F.cross_entropy(logits / temperature, torch.arange(len(query), device=query.device))
 
 

@@ -24,6 +24,7 @@ from .aligner_layers import (
     reversal,
 )
 from .configuration_aligner import AlignerConfig
+from .loading import load_whole
 from .losses import multi_view_contrastive_loss
 from .pooling import pool
 
@@ -138,6 +139,15 @@ class AlignerModel(PreTrainedModel):
         self.post_init()
         for language, table in (piece_ids or {}).items():
             self._set_pieces(language, table)
+
+    @classmethod
+    def from_pretrained(cls, name, *args, **kwargs):
+        """Load a published folder or Hub repository.
+
+        Raises:
+            ValueError: for tensors that are missing, left over or of another shape than the configuration says.
+        """
+        return load_whole(super().from_pretrained, name, *args, **kwargs)
 
     def _init_weights(self, module: nn.Module) -> None:
         """Uniform in [-0.1, 0.1], biases included, as Wada et al. do."""

@@ -3,26 +3,22 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
-from transformers.dynamic_module_utils import custom_object_save
+from transformers import AutoModel, AutoModelForMaskedLM, PreTrainedModel
 from transformers.utils import ModelOutput
 
 from .configuration_dap import DapConfig
-from .encoder import load_encoder, quiet_loading
+from .loading import quiet_loading
 from .losses import translation_ranking_loss, vocabulary_cross_entropy
-from .pooling import pool
 from .rtl import RtlHead, VocabularyHead
-from .stock import write_stock_modules
+from .stock import StockModel
 
 # Both sides go through the encoder as one batch (larger matrix products, one gradient of each weight) where that pads
 # the tokens to no more than this multiple.
 _JOINT_PADDING = 1.1
-_HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
 
 
 @dataclass
@@ -78,20 +74,24 @@ class BatchPart:
     share: float
 
 
-class DapModel(PreTrainedModel):
+class DapModel(StockModel):
     """The dual encoder: on disk a plain encoder with stock sentence-transformers modules beside it.
 
     Any Bert, XLM-R or similar checkpoint loads as one, the authors' published ones among them.
     """
 
     config_class = DapConfig
-    base_model_prefix = "dap"
-    main_input_name = "input_ids"
+    base_model_prefix = stock_key = "dap"
+    any_encoder = True
 
     def __init__(self, config: DapConfig, encoder: PreTrainedModel | None = None):
         super().__init__(config)
         self.encoder = AutoModel.from_config(copy.deepcopy(config.encoder_config)) if encoder is None else encoder
         self.post_init()
+
+    def stock_steps(self) -> list[tuple]:
+        """Unit length after pooling (see `stock.py`)."""
+        return [("Normalize", None)]
 
     def forward(
         self,
@@ -101,42 +101,27 @@ class DapModel(PreTrainedModel):
         **kwargs,
     ) -> DapOutput | tuple:
         """Embed token ids (B, S); `kwargs` are further encoder inputs, such as `token_type_ids`."""
-        attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **kwargs).last_hidden_state
-        pooled = pool(states, attention_mask, self.config.pooling)
+        states, pooled = self.pooled_features(input_ids, attention_mask, **kwargs)
         output = DapOutput(last_hidden_state=states, pooled=pooled, sentence_embedding=F.normalize(pooled, dim=-1))
         return output if return_dict else output.to_tuple()
 
     @classmethod
-    def from_pretrained(cls, name, *args, config: PreTrainedConfig | None = None, **kwargs):
-        """Load a published DAP model or any plain encoder (pooling: CLS), from a folder or the Hub.
+    def from_pretrained(cls, name, *args, pooling: str | None = None, **kwargs):
+        """Load a published DAP model or any plain encoder, from a folder or the Hub, as float32 unless told otherwise.
+
+        Args:
+            name: Hub id or folder.
+            *args: as for `PreTrainedModel.from_pretrained`.
+            pooling: instead of the published one; a plain encoder's is "cls".
+            **kwargs: as for `PreTrainedModel.from_pretrained`.
 
         Raises:
-            ValueError: for a checkpoint that lacks weights of its encoder.
+            ValueError: for a checkpoint that lacks weights of its encoder, or a published folder that is not whole.
         """
-        hub_kwargs = {key: kwargs[key] for key in _HUB_KWARGS if key in kwargs}
-        stored, _ = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)
-        kwargs.pop("trust_remote_code", None)
-        with_info = kwargs.pop("output_loading_info", False)
-        fields = stored.get("dap", {}) | {key: kwargs.pop(key) for key in ("pooling",) if key in kwargs}
-        encoder = load_encoder(str(name), **({"dtype": torch.float32} | kwargs))
-        model = cls(DapConfig(encoder_config=encoder.config, **fields), encoder).eval()
-        model.name_or_path = str(name)
-        return (model, {"missing_keys": set(), "unexpected_keys": set()}) if with_info else model
-
-    def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
-        """Write the encoder to the root and the stock modules beside it (`hfxling.export` adds the tokenizer)."""
-        folder = Path(save_directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.encoder.config.dap = self.config.model_dict()
-        self.encoder.config.auto_map = {"AutoModel": f"{Path(__file__).stem}.{type(self).__name__}"}
-        custom_object_save(self, folder)
-        write_stock_modules(
-            folder, [("Normalize", None)], hidden_size=self.config.hidden_size, pooling=self.config.pooling
-        )
-        self.encoder.save_pretrained(folder, **kwargs)
-        if push_to_hub:
-            self.push_to_hub(**kwargs)
+        loaded = super().from_pretrained(name, *args, **({"dtype": torch.float32} | kwargs))
+        if pooling is not None:
+            (loaded[0] if isinstance(loaded, tuple) else loaded).config.pooling = pooling
+        return loaded
 
 
 class DapForPreTraining(PreTrainedModel):
@@ -183,7 +168,7 @@ class DapForPreTraining(PreTrainedModel):
         """
         hub_kwargs = hub_kwargs or {}
         base = DapModel.from_pretrained(name, **hub_kwargs)
-        fields = base.config.model_dict() | fields
+        fields = base.config.head_dict() | fields
         size = None if shortlist is None else len(shortlist)
         config = DapConfig(encoder_config=base.encoder.config, shortlist_size=size, **fields)
         model = cls(config, base.encoder)

@@ -11,7 +11,6 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from .configuration_disentangler import DisentanglerConfig
-from .encoder import load_encoder
 from .stock import StockModel
 
 # Share of the vector that an untrained head calls meaning: meaning then ranks sentences as the encoder does, and the
@@ -93,22 +92,11 @@ class DisentanglerModel(StockModel):
                 init.zeros_(module.linear.bias)
 
     @classmethod
-    def from_encoder(
-        cls, name: str, *, layer: int | str | None = None, hub_kwargs: dict | None = None, **head
-    ) -> "DisentanglerModel":
-        """A new, untrained head on an encoder of the Hub or a folder.
-
-        Args:
-            name: Hub id or folder of the encoder.
-            layer: the layer to pool; None is the last one. See `load_encoder`.
-            hub_kwargs: `revision`, `token`, `cache_dir`, ... for the download, or another `dtype` than float32.
-            **head: further fields of `DisentanglerConfig`.
-        """
-        encoder = load_encoder(name, layer, **({"dtype": torch.float32} | (hub_kwargs or {})))
-        config = DisentanglerConfig(encoder_config=copy.deepcopy(encoder.config), layer=layer, **head)
-        model = cls(config, encoder)
+    def from_encoder(cls, name: str, **settings) -> "DisentanglerModel":
+        """A new, untrained head on an encoder, as `StockModel.from_encoder` describes; the layer is the last one."""
+        model = super().from_encoder(name, **settings)
         model.head.init_share()
-        return model.eval()
+        return model
 
     def forward(
         self,

@@ -1,19 +1,15 @@
 """Siamese linear head on a frozen middle layer ("mBERT-SF"; Huang et al. 2023, ACM TALLIP)."""
 
-import copy
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from .configuration_siamese import SiameseConfig
-from .encoder import load_encoder
 from .stock import StockModel
 
 _SHARED = "shared"
@@ -135,23 +131,18 @@ class SiameseModel(StockModel):
                 init.zeros_(center.bias)
 
     @classmethod
-    def from_encoder(
-        cls, name: str, *, layer: int | str | None = 7, identity: bool = True, hub_kwargs: dict | None = None, **head
-    ) -> "SiameseModel":
-        """A new head on an encoder of the Hub or a folder.
+    def from_encoder(cls, name: str, *, identity: bool = True, **settings) -> "SiameseModel":
+        """A new head on an encoder, as `StockModel.from_encoder` describes; the layer is 7 (the paper's for mBERT).
 
         Args:
             name: Hub id or folder of the encoder.
-            layer: the layer to pool; 7 is the paper's for mBERT. See `load_encoder`.
             identity: start the head as the identity; False is torch's default initialisation.
-            hub_kwargs: `revision`, `token`, `cache_dir`, ... for the download, or another `dtype` than float32.
-            **head: further fields of `SiameseConfig`.
+            **settings: `hub_kwargs` and fields of `SiameseConfig`.
         """
-        encoder = load_encoder(name, layer, **({"dtype": torch.float32} | (hub_kwargs or {})))
-        model = cls(SiameseConfig(encoder_config=copy.deepcopy(encoder.config), layer=layer, **head), encoder)
+        model = super().from_encoder(name, **settings)
         if identity:
             model.head.init_identity()
-        return model.eval()
+        return model
 
     def forward(
         self,
@@ -177,7 +168,3 @@ class SiameseModel(StockModel):
         embedding = self.head(features, language) if known else None
         output = SiameseOutput(last_hidden_state=states, pooled=features, sentence_embedding=embedding)
         return output if return_dict else output.to_tuple()
-
-    def load_head(self, path: str | Path) -> None:
-        """Take over the head's weights from a safetensors file of `SiameseHead` tensors."""
-        self.head.load_state_dict(load_file(path))

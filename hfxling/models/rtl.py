@@ -102,8 +102,9 @@ class RtlHead(nn.Module):
         length = real.shape[1]
         placeholders = self.mask_embedding + self.segment_embedding + self.position_embeddings[1 : length + 1]
         if languages is not None and self.language_embeddings is not None:
-            states = states + self.language_embeddings[languages[0]][:, None]
-            placeholders = placeholders + self.language_embeddings[languages[1]][:, None]
+            given, wanted = (self.language_embeddings[language][:, None] for language in languages)
+            states, placeholders = states + given, placeholders + wanted
+            target_states = None if shown is None else target_states + wanted
         target = self.norm(placeholders if placeholders.ndim == 3 else placeholders[None])
         if shown is not None:
             target = torch.where(shown[:, 1:, None], target_states[:, 1:], target)

@@ -1,45 +1,41 @@
 """Stock sentence-transformers module folders, written and read beside an encoder's own files.
 
 A model that consists of an encoder, pooling, normalisation and linear maps needs no module class of its own: these
-folders make it load with sentence-transformers alone. A *step* is ("Normalize", None), ("Dense", nn.Linear,
-activation name) or ("Router", {language: [Dense steps]}).
+folders make it load with sentence-transformers alone. They are in the schema that all its versions read, and other
+servers too: module types of `sentence_transformers.models`, pooling as booleans. A *step* is ("Normalize", None),
+("Dense", nn.Linear, activation name) or ("Router", {language: [Dense steps]}).
 """
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.dynamic_module_utils import custom_object_save
 from transformers.utils import cached_file
 
 from .encoder import layer_states, load_encoder
+from .loading import load_whole
 from .pooling import pool
 
 HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
-_TYPES = {
-    "Transformer": "sentence_transformers.base.modules.transformer.Transformer",
-    "WeightedLayerPooling": "sentence_transformers.sentence_transformer.modules.weighted_layer_pooling"
-    ".WeightedLayerPooling",
-    "Pooling": "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
-    "Normalize": "sentence_transformers.base.modules.normalize.Normalize",
-    "Dense": "sentence_transformers.base.modules.dense.Dense",
-    "Router": "sentence_transformers.base.modules.router.Router",
-}
+SENTENCE_TRANSFORMER = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
+ROUTES = ("query", "document")  # what encode_query and encode_document ask a Router for
 _ACTIVATIONS = {
     "linear": "torch.nn.modules.linear.Identity",
     "tanh": "torch.nn.modules.activation.Tanh",
     "relu": "torch.nn.modules.activation.ReLU",
 }
-_POOLING = {"mean": "mean", "cls": "cls", "last": "lasttoken"}
+_POOLING = {"cls": "cls_token", "mean": "mean_tokens", "last": "lasttoken"}
+_POOLINGS = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 
 
 class StockModel(PreTrainedModel):
-    """An encoder and a head that stock modules can express; the base of the methods that train only a head.
+    """An encoder and a head that stock modules can express; the base of the methods that publish a stock folder.
 
     On disk the root is the encoder, with the head's settings under `stock_key` in its config.json and its weights in
     the module folders. A model without an encoder is saved as config.json and model.safetensors.
@@ -49,10 +45,15 @@ class StockModel(PreTrainedModel):
     """
 
     stock_key: str
+    any_encoder = False  # whether an encoder without an entry under `stock_key` is a model of this kind
     main_input_name = "input_ids"
 
+    def stock_steps(self) -> list[tuple]:
+        """What follows pooling, as stock modules."""
+        return self.head.stock_steps()
+
     def pooled_features(
-        self, input_ids: Tensor | None, attention_mask: Tensor | None, features: Tensor | None, **inputs
+        self, input_ids: Tensor | None, attention_mask: Tensor | None, features: Tensor | None = None, **inputs
     ) -> tuple[Tensor | None, Tensor]:
         """Hidden states (B, S, H), None where vectors were given, and the (B, H) vectors that the head maps.
 
@@ -69,36 +70,81 @@ class StockModel(PreTrainedModel):
         return states, pool(states, attention_mask, self.config.pooling)
 
     @classmethod
+    def from_encoder(cls, name: str, *, hub_kwargs: dict | None = None, **head) -> "StockModel":
+        """A new head on an encoder of the Hub or a folder.
+
+        Args:
+            name: Hub id or folder of the encoder.
+            hub_kwargs: `revision`, `token`, `cache_dir`, ... for the download, or another `dtype` than float32.
+            **head: fields of the configuration; `layer` as for `load_encoder`, by default that of the method's paper.
+        """
+        layer = head.setdefault("layer", cls.config_class.layer)
+        encoder = load_encoder(name, layer, **({"dtype": torch.float32} | (hub_kwargs or {})))
+        return cls(cls.config_class(encoder_config=copy.deepcopy(encoder.config), **head), encoder).eval()
+
+    @classmethod
     def from_pretrained(cls, name, *args, config: PreTrainedConfig | None = None, **kwargs):
         """Load a published folder or Hub repository: encoder from the root, head from the stock module folders.
 
         Raises:
-            ValueError: when the folder holds no model of this kind, or a broken one.
+            ValueError: when the folder holds no model of this kind, tensors are missing, left over or of another shape,
+                or its modules are not those that its config.json describes.
         """
         hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
         stored, _ = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)
         if stored.get("model_type") == cls.config_class.model_type:
-            return super().from_pretrained(name, *args, config=config, **kwargs)
-        if cls.stock_key not in stored:
+            return load_whole(super().from_pretrained, name, *args, config=config, **kwargs)
+        is_own = cls.stock_key in stored
+        if not is_own and not cls.any_encoder:
             raise ValueError(
                 f"{name!r} is no {cls.stock_key} model: config.json has no {cls.stock_key!r} entry. "
                 f"Use {cls.__name__}.from_encoder(...) to put a new head on an encoder."
             )
         kwargs.pop("trust_remote_code", None)
         with_info = kwargs.pop("output_loading_info", False)
-        encoder = load_encoder(str(name), **kwargs)
-        fields = {"encoder_config": copy.deepcopy(encoder.config), **stored[cls.stock_key]}
-        model = cls(cls.config_class(**fields), encoder)
+        encoder = load_encoder(str(name), spare=not is_own, **kwargs)
+        fields = stored.get(cls.stock_key, {})
+        model = cls(cls.config_class(**{"encoder_config": copy.deepcopy(encoder.config), **fields}), encoder)
         model.name_or_path = str(name)
-
-        def locate(path: str) -> str:
-            return cached_file(str(name), path, **hub_kwargs)
-
-        modules = json.loads(Path(locate("modules.json")).read_text(encoding="utf-8"))
-        load_stock_weights(model.head.stock_steps(), modules, locate)
-        model.head.to(device=encoder.device, dtype=encoder.dtype)
+        if is_own:
+            model._load_stock(fields, hub_kwargs)
+        for part in model.children():
+            if part is not encoder:
+                part.to(device=encoder.device, dtype=encoder.dtype)
         model.eval()
         return (model, {"missing_keys": set(), "unexpected_keys": set()}) if with_info else model
+
+    def _load_stock(self, fields: dict, hub_kwargs: dict) -> None:
+        """Check that config.json's entry `fields` fits encoder and modules of the folder, and fill the head from them.
+
+        Raises:
+            ValueError: naming what does not fit.
+        """
+        name, depth = self.name_or_path, self.encoder.config.num_hidden_layers
+        known = self.config.head_dict()
+        wrong = {key: value for key, value in fields.items() if key not in known or known[key] != value}
+        if isinstance(self.config.layer, int) and self.config.layer != depth:
+            wrong["layer"] = self.config.layer
+        if wrong:
+            raise ValueError(
+                f"{name!r}: the entry {self.stock_key!r} of its config.json says {wrong}, which is no setting or does "
+                f"not fit its encoder of {depth} layers and width {self.encoder.config.hidden_size}: publish it again."
+            )
+
+        def locate(path: str) -> Path:
+            try:
+                return Path(cached_file(name, path, **hub_kwargs))
+            except OSError as error:
+                raise ValueError(f"{name!r}: {path} cannot be read ({str(error).splitlines()[0]})") from None
+
+        load_stock_files(*self._stock_files(), locate, name)
+
+    def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
+        """Content of every JSON and safetensors file that stands beside the encoder's, see `stock_files`."""
+        config = self.config
+        layers = self.encoder.config.num_hidden_layers if config.layer == "all" else None
+        prompt = getattr(config, "prompt", None)
+        return stock_files(self.stock_steps(), config.hidden_size, config.pooling, average_layers=layers, prompt=prompt)
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
         """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""
@@ -113,134 +159,159 @@ class StockModel(PreTrainedModel):
         if self.config.layer == "all":
             config.output_hidden_states = True  # sentence-transformers reads the layers from here
         custom_object_save(self, folder)
-        write_stock_modules(
-            folder,
-            self.head.stock_steps(),
-            hidden_size=self.config.hidden_size,
-            pooling=self.config.pooling,
-            average_layers=config.num_hidden_layers if self.config.layer == "all" else None,
-            prompt=getattr(self.config, "prompt", None),
-        )
+        settings, tensors = self._stock_files()
+        write_files(folder, settings, tensors)
         self.encoder.save_pretrained(folder, **kwargs)
+        _add_old_rope_keys(folder / "config.json")
         if push_to_hub:
             self.push_to_hub(**kwargs)
 
 
-def write_stock_modules(
-    folder: str | Path,
-    steps: list[tuple],
-    *,
-    hidden_size: int,
-    pooling: str,
-    average_layers: int | None = None,
-    prompt: str | None = None,
-) -> None:
-    """Write modules.json and one folder a module; the Transformer module's own files are the encoder in the root.
+def stock_files(
+    steps: list[tuple], hidden_size: int, pooling: str, *, average_layers: int | None = None, prompt: str | None = None
+) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
+    """What a stock folder holds beside the encoder and the tokenizer, by path: JSON contents, and named tensors.
 
     Args:
-        folder: an existing folder that holds the encoder.
         steps: what follows pooling, in order.
         hidden_size: width of the token states.
         pooling: "mean", "cls" or "last".
         average_layers: number of encoder layers when their mean is pooled instead of the last one.
         prompt: put before every text unless the caller gives another one.
     """
-    folder = Path(folder)
-    first = [("Transformer",)] + ([("WeightedLayerPooling", average_layers)] if average_layers else [])
-    modules = []
-    for index, step in enumerate([*first, ("Pooling", pooling), *steps]):
-        path = "" if index == 0 else f"{index}_{step[0]}"
-        modules.append({"idx": index, "name": str(index), "path": path, "type": _TYPES[step[0]]})
-        if index:
-            _write_step(folder / path, step, hidden_size)
-    _write_json(folder / "modules.json", modules)
-    settings = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
+    modules, settings, tensors = [], {}, {}
+    first = [("Transformer",)] + ([("WeightedLayerPooling",)] if average_layers else [])
+    for index, step in enumerate([*first, ("Pooling",), *steps]):
+        kind = step[0]
+        folder = f"{index}_{kind}" if index else ""
+        modules.append({"idx": index, "name": str(index), "path": folder, "type": module_type(kind)})
+        if kind == "WeightedLayerPooling":
+            dimensions = {"word_embedding_dimension": hidden_size, "layer_start": 1}
+            settings[f"{folder}/config.json"] = dimensions | {"num_hidden_layers": average_layers}
+            tensors[f"{folder}/model.safetensors"] = {"layer_weights": torch.ones(average_layers)}
+        elif kind == "Pooling":
+            chosen = {f"pooling_mode_{mode}": mode == _POOLING[pooling] for mode in _POOLINGS}
+            dimensions = {"word_embedding_dimension": hidden_size}
+            settings[f"{folder}/config.json"] = dimensions | chosen | {"include_prompt": True}
+        elif kind == "Normalize":
+            settings[f"{folder}/config.json"] = {}
+        elif kind == "Dense":
+            _add_dense(folder, step, settings, tensors)
+        elif kind == "Router":
+            structure = {lang: [f"{lang}_{i}_Dense" for i in range(len(route))] for lang, route in step[1].items()}
+            settings[f"{folder}/router_config.json"] = router_config(structure)
+            for lang, route in step[1].items():
+                for module, dense in zip(structure[lang], route):
+                    _add_dense(f"{folder}/{module}", dense, settings, tensors)
+    about = dict(SENTENCE_TRANSFORMER)
     if prompt:  # encode_query and encode_document have names of their own, which are empty by default
-        settings |= {"prompts": dict.fromkeys(("query", "document", "text"), prompt), "default_prompt_name": "text"}
-    _write_json(folder / "config_sentence_transformers.json", settings)
+        about |= {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"}
+    return {"modules.json": modules, "config_sentence_transformers.json": about} | settings, tensors
 
 
-def load_stock_weights(steps: list[tuple], modules: list[dict], locate: Callable[[str], str]) -> None:
-    """Fill the linear layers of `steps` from the folders that `modules` (the content of modules.json) names.
+def module_type(kind: str) -> str:
+    """The name of a module class that every version of sentence-transformers resolves."""
+    return f"sentence_transformers.models.{kind}"
+
+
+def router_config(structure: dict[str, list[str]]) -> dict:
+    """Content of router_config.json: a route a language, the first two under the names of `ROUTES` as well.
+
+    There is no default route: a text without `task` is an error, not the wrong language's map. The two names are
+    routes because sentence-transformers 5 has no `route_mappings`; both routes lead through the same modules.
 
     Args:
-        steps: as for `write_stock_modules`; their layers are changed in place.
-        modules: parsed modules.json.
+        structure: folder names of each language's modules, such as {"lo": ["lo_0_Dense"]}.
+    """
+    modules = [module for route in structure.values() for module in route]
+    return {
+        "types": {module: module_type(module.rsplit("_", 1)[-1]) for module in modules},
+        "structure": structure | dict(zip(ROUTES, structure.values())),
+        "parameters": {"default_route": None, "allow_empty_key": False},
+    }
+
+
+def write_files(folder: Path, settings: dict[str, object], tensors: dict[str, dict[str, Tensor]]) -> None:
+    """Write JSON contents and named tensors, both by path, into an existing folder."""
+    for path in (*settings, *tensors):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    for path, content in settings.items():
+        write_json(folder / path, content)
+    for path, named in tensors.items():
+        save_file({key: value.detach().cpu().contiguous() for key, value in named.items()}, folder / path)
+
+
+def load_stock_files(
+    settings: dict[str, object], tensors: dict[str, dict[str, Tensor]], locate: Callable[[str], Path], name: str
+) -> None:
+    """Fill `tensors` from a folder in place, after checking that the folder says what `settings` say.
+
+    Args:
+        settings: content of every JSON file, as `stock_files` gives it; a copy that sentence-transformers saved again,
+            in its own schema, says the same.
+        tensors: by path and name.
         locate: maps a path inside the repository to a local file.
+        name: of the repository, for messages.
 
     Raises:
-        ValueError: when the folders' kinds are not those of the steps.
+        ValueError: naming the file whose content, tensors or shapes are others.
     """
-    present = [module for module in modules if module["type"].rsplit(".", 1)[-1] in ("Normalize", "Dense", "Router")]
-    kinds = [module["type"].rsplit(".", 1)[-1] for module in present]
-    wanted = [step[0] for step in steps]
-    if kinds != wanted:
-        raise ValueError(f"modules.json lists {kinds} after pooling, the model's configuration asks for {wanted}.")
-    for module, step in zip(present, steps):
-        for suffix, linear in _linear_files(step):
-            weights = load_file(locate(f"{module['path']}/{suffix}model.safetensors"))
-            linear.load_state_dict({key.removeprefix("linear."): value for key, value in weights.items()})
+    for path, wanted in settings.items():
+        wanted, found = (_essence(path, content) for content in (wanted, json.loads(locate(path).read_text("utf-8"))))
+        if wanted != {key: found.get(key) for key in wanted}:
+            raise ValueError(
+                f"{name!r}: {path} says {found}, the model's configuration asks for {wanted}: publish it again."
+            )
+    for path, named in tensors.items():
+        found = load_file(locate(path))
+        shapes, wanted = ({key: tuple(value.shape) for key, value in x.items()} for x in (found, named))
+        if shapes != wanted:
+            raise ValueError(f"{name!r}: {path} holds {shapes}, the model's configuration asks for {wanted}.")
+        with torch.no_grad():
+            for key, value in named.items():
+                value.copy_(found[key])
 
 
-def _write_step(folder: Path, step: tuple, hidden_size: int) -> None:
-    kind = step[0]
-    folder.mkdir(parents=True, exist_ok=True)
-    if kind == "Pooling":
-        _write_json(folder / "config.json", {"embedding_dimension": hidden_size, "pooling_mode": _POOLING[step[1]]})
-    elif kind == "Normalize":
-        _write_json(folder / "config.json", {})
-    elif kind == "WeightedLayerPooling":
-        settings = {"embedding_dimension": hidden_size, "layer_start": 1, "num_hidden_layers": step[1]}
-        _write_json(folder / "config.json", settings)
-        save_file({"layer_weights": torch.ones(step[1])}, folder / "model.safetensors")
-    elif kind == "Dense":
-        _write_dense(folder, *step[1:])
-    elif kind == "Router":
-        _write_router(folder, step[1])
+def write_json(path: Path, value: object) -> None:
+    """Write JSON for people to read."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _write_dense(folder: Path, linear: nn.Linear, activation: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = {
+def _essence(path: str, content: object) -> dict:
+    """What a JSON file says about the computation, whichever version of sentence-transformers wrote it."""
+    if path == "modules.json":
+        return {"modules": [f"{module['path']}:{module['type'].rsplit('.', 1)[-1]}" for module in content]}
+    if path == "config_sentence_transformers.json":
+        return {"prompt": content.get("prompts", {}).get(content.get("default_prompt_name"))}
+    if path.endswith("router_config.json"):
+        return {"routes": {key: value for key, value in content["structure"].items() if key not in ROUTES}}
+    content = dict(content)
+    if "embedding_dimension" in content:
+        content["word_embedding_dimension"] = content.pop("embedding_dimension")
+    if "pooling_mode" in content:
+        chosen = str(content.pop("pooling_mode")).split("_token")[0]
+        content |= {f"pooling_mode_{mode}": mode.split("_token")[0] == chosen for mode in _POOLINGS}
+    return content
+
+
+def _add_dense(folder: str, step: tuple, settings: dict, tensors: dict) -> None:
+    _, linear, activation = step
+    settings[f"{folder}/config.json"] = {
         "in_features": linear.in_features,
         "out_features": linear.out_features,
         "bias": linear.bias is not None,
         "activation_function": _ACTIVATIONS[activation],
     }
-    _write_json(folder / "config.json", settings)
-    save_file(
-        {f"linear.{key}": value.detach().cpu().contiguous() for key, value in linear.state_dict().items()},
-        folder / "model.safetensors",
-    )
+    tensors[f"{folder}/model.safetensors"] = {f"linear.{key}": value for key, value in linear.named_parameters()}
 
 
-def _write_router(folder: Path, routes: dict[str, list[tuple]]) -> None:
-    """One route a language and none by default: a text without `task` is an error, not the wrong language's map."""
-    structure = {language: [f"{language}_{i}_Dense" for i in range(len(route))] for language, route in routes.items()}
-    source, target = list(routes)[:2]
-    settings = {
-        "types": {name: _TYPES["Dense"] for names in structure.values() for name in names},
-        "structure": structure,
-        "parameters": {
-            "default_route": None,
-            "allow_empty_key": False,
-            "route_mappings": {"('query', 'text')": source, "('document', 'text')": target},
-        },
-    }
-    _write_json(folder / "router_config.json", settings)
-    for language, route in routes.items():
-        for name, step in zip(structure[language], route):
-            _write_dense(folder / name, *step[1:])
-
-
-def _linear_files(step: tuple) -> Iterator[tuple[str, nn.Linear]]:
-    if step[0] == "Dense":
-        yield "", step[1]
-    elif step[0] == "Router":
-        for language, route in step[1].items():
-            for index, dense in enumerate(route):
-                yield f"{language}_{index}_Dense/", dense[1]
-
-
-def _write_json(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def _add_old_rope_keys(path: Path) -> None:
+    """Rotary settings under the keys of transformers 4, which would otherwise take its defaults without a word."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    rope = config.get("rope_parameters") or {}
+    if "rope_theta" not in rope:  # no rotary positions, or settings by kind of layer
+        return
+    config["rope_theta"] = rope["rope_theta"]
+    if rope.get("rope_type", "default") != "default":
+        config["rope_scaling"] = {key: value for key, value in rope.items() if key != "rope_theta"}
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")  # as transformers does

@@ -118,13 +118,37 @@ def test_another_process_finishes_just_before_this_one_begins(tmp_path, monkeypa
     def lock(path, wait=True):
         with plain(path, wait) as mine:
             yield mine
-        (path.parent / "features.partial.npy").unlink(missing_ok=True)
+        (path.parent / "features.unfinished.npy").unlink(missing_ok=True)
         np.save(path.parent / "features.npy", vectors_of(TEXTS))
 
     monkeypatch.setattr(features, "_lock", lock)
     encoder = Encoder()
     np.testing.assert_array_equal(cached(TEXTS, encoder, tmp_path), vectors_of(TEXTS))
     assert encoder.calls == []
+
+
+def test_an_unfinished_file_that_is_deleted_is_begun_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "CHUNK", 4)
+    with pytest.raises(KeyboardInterrupt):
+        cached(TEXTS, Encoder(fail_at=3), tmp_path)
+    (left,) = tmp_path.rglob("*.npy")
+    left.unlink()
+    encoder = Encoder()
+    np.testing.assert_array_equal(cached(TEXTS, encoder, tmp_path), vectors_of(TEXTS))
+    assert sorted(encoder.seen) == sorted(TEXTS)
+
+
+def test_an_unfinished_file_that_is_deleted_under_way_is_begun_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "CHUNK", 4)
+    encoder = Encoder()
+
+    def encode(texts):
+        if len(encoder.calls) == 2:
+            (left,) = tmp_path.rglob("*.npy")
+            left.unlink()
+        return encoder(texts)
+
+    np.testing.assert_array_equal(cached(TEXTS, encode, tmp_path), vectors_of(TEXTS))
 
 
 @pytest.mark.parametrize(

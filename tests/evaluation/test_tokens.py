@@ -1,13 +1,9 @@
-"""The token-alignment score against a slow loop, its reader, word vectors from pieces, and the picture."""
+"""The token-alignment score against a slow loop, its reader, and the picture."""
 
 import numpy as np
 import pytest
-import torch
-from tiny_models import HIDDEN, tiny_encoder, tiny_tokenizer
-from transformers import PreTrainedTokenizerFast
 
 from hfxling.data.pharaoh import AlignedPair
-from hfxling.encoding import WordStates
 from hfxling.evaluation.plots import scatter_tokens
 from hfxling.evaluation.significance import bootstrap_interval, paired_test
 from hfxling.evaluation.tokens import TokenScores, sample_pairs, token_results, token_scores
@@ -115,43 +111,6 @@ def test_the_sample_comes_with_links_inside_its_sentences():
     assert np.mean([len(pair.sure) for pair in pairs]) > 3
     with pytest.raises(ValueError, match="valid"):
         sample_pairs("zh", "vi", "valid")
-
-
-@pytest.mark.parametrize("kind", ["bert", "xlm-roberta", "mt5"])
-@pytest.mark.parametrize("layer", [None, 1])
-def test_word_vectors_are_the_means_of_their_pieces(kind, layer):
-    model, tokenizer = tiny_encoder(kind), tiny_tokenizer()
-    sentences = [["I", "love", "apples"], ["我", "爱", "苹果", "今天", "下雨"], ["no"]]
-    found = WordStates(model, tokenizer, layer=layer)(sentences)
-    for words, vectors in zip(sentences, found):
-        ids = tokenizer("".join(words), return_tensors="pt")
-        with torch.no_grad():
-            states = model(ids["input_ids"], output_hidden_states=True).hidden_states
-        state = states[-1 if layer is None else layer]
-        if kind == "mt5" and layer is not None:
-            state = model.encoder.final_layer_norm(state)
-        start = 1
-        for word, vector in zip(words, vectors):  # one piece a character
-            expected = state[0, start : start + len(word)].mean(0)
-            torch.testing.assert_close(torch.from_numpy(vector), expected, atol=1e-5, rtol=1e-4)
-            start += len(word)
-
-
-def test_words_without_a_piece_or_beyond_the_limit_have_no_vector():
-    states = WordStates(tiny_encoder("bert"), tiny_tokenizer(), max_length=8)
-    (vectors,) = states([["abc", "", "def", "ghi"]])
-    assert vectors.shape == (4, HIDDEN)
-    assert np.isfinite(vectors).all(axis=1).tolist() == [True, False, True, False]
-    assert states([]) == []
-
-
-def test_slow_tokenizers_and_unknown_layers_are_refused():
-    model = tiny_encoder("bert")
-    with pytest.raises(ValueError, match="give a fast tokenizer"):
-        WordStates(model, object())
-    with pytest.raises(ValueError, match=r"layer=4 is none of hidden_states 0\.\.3"):
-        WordStates(model, tiny_tokenizer(), layer=4)
-    assert isinstance(tiny_tokenizer(), PreTrainedTokenizerFast)
 
 
 def test_picture_has_a_panel_a_stage_and_a_colour_a_language(tmp_path, monkeypatch):

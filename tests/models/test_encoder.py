@@ -54,5 +54,5 @@ def test_a_checkpoint_without_its_encoder_is_refused(tiny_bert, tmp_path):
     (tmp_path / "config.json").write_text((tiny_bert / "config.json").read_text())
     kept = {key: value for key, value in weights.items() if "layer.1." not in key}
     save_file(kept, tmp_path / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ValueError, match="lacks 16 weights of its bert encoder"):
+    with pytest.raises(ValueError, match="lacks 16 weights of its bert network"):
         load_encoder(tmp_path)

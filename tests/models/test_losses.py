@@ -10,7 +10,13 @@ from sentence_transformers.sentence_transformer.losses import (
     SiameseDistanceMetric,
 )
 
-from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
+from hfxling.models.losses import (
+    contrastive_loss,
+    multi_view_contrastive_loss,
+    pair_distance,
+    shared_texts,
+    translation_ranking_loss,
+)
 
 
 def vectors(*shape, seed=0):
@@ -76,3 +82,39 @@ def test_ranking_loss_agrees_with_sentence_transformers():
 def test_ranking_loss_without_information_is_log_n():
     same = torch.ones(5, 3)
     assert translation_ranking_loss(same, same).item() == pytest.approx(math.log(5), abs=1e-6)
+
+
+def test_pairs_that_share_a_text_are_no_negatives_of_each_other():
+    texts = torch.tensor([[1, 10], [2, 20], [1, 30], [4, 20], [5, 10], [6, 60]])  # source and target of each pair
+    source, target = vectors(4, 5), vectors(6, 5, seed=1).requires_grad_()
+    total, left_out = 0.0, []
+    for i in range(4):
+        scores = {}
+        for j in range(6):
+            if i != j and (texts[i, 0] == texts[j, 0] or texts[i, 1] == texts[j, 1]):
+                left_out.append((i, j))
+                continue
+            scores[j] = (torch.cosine_similarity(source[i], target[j], dim=0) - 0.1 * (i == j)) / 0.2
+        total = total - (scores[i] - torch.stack(list(scores.values())).logsumexp(0)) / 4
+    assert left_out == [(0, 2), (0, 4), (1, 3), (2, 0), (3, 1)]
+    same = shared_texts(texts[:4], texts)
+    assert same.nonzero().tolist() == sorted([*map(list, left_out), *([i, i] for i in range(4))])
+    loss = translation_ranking_loss(source, target, temperature=0.2, margin=0.1, same=same)
+    assert torch.allclose(loss, total, atol=1e-6)
+    slopes = [torch.autograd.grad(x, target)[0] for x in (loss, total)]
+    assert torch.allclose(*slopes, atol=1e-6)
+
+
+def test_a_batch_of_one_sentence_has_nothing_to_tell_apart():
+    loss = translation_ranking_loss(vectors(3, 4), vectors(3, 4, seed=1), same=shared_texts(torch.ones(3, 1)))
+    assert loss.item() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_cosines_are_float32_under_autocast(dtype):
+    x = vectors(64, 32).to(dtype)
+    y = (x + 0.1 * vectors(64, 32, seed=1)).to(dtype)
+    for loss in (translation_ranking_loss, lambda a, b: multi_view_contrastive_loss(a, b, intra=a)):
+        exact = loss(x.float(), y.float())
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(loss(x, y), exact)

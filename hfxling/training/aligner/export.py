@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Router, StaticEmbedding
-
 from hfxling.alignment.prior import LinkPrior
 from hfxling.data.segment import BUILT_IN, Vocabulary, save_vocabularies
-from hfxling.hub.export import export
+from hfxling.hub.export import export, widen_tokenizer_config
 from hfxling.models import aligner_sentences
 from hfxling.models.modeling_aligner import AlignerModel
-
-_SENTENCE_TRANSFORMER = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
+from hfxling.models.stock import SENTENCE_TRANSFORMER, module_type, router_config, write_files, write_json
 
 
 def export_aligner(
@@ -40,37 +35,44 @@ def export_aligner(
         priors: what the attention was trained to start from.
     """
     folder = Path(folder)
-    languages = [lang for lang in model.config.languages if vocabularies[lang].segmenter in BUILT_IN]
-    if languages:
-        static_embeddings(model, vocabularies, languages).save_pretrained(str(folder), create_model_card=False)
-        _write_json(folder / "config_sentence_transformers.json", _SENTENCE_TRANSFORMER)
     export(model, None, folder)
     save_vocabularies(vocabularies, folder)
+    for path in folder.glob("tokenizer_*/tokenizer_config.json"):
+        widen_tokenizer_config(path)
     for prior in priors:
         prior.save(folder)
+    languages = [lang for lang in model.config.languages if vocabularies[lang].segmenter in BUILT_IN]
+    if languages:
+        write_static(model, vocabularies, languages, folder)
     contextual = folder / "contextual"
     contextual.mkdir(exist_ok=True)
     code = Path(aligner_sentences.__file__)
     shutil.copy(code, contextual)
     module = {"idx": 0, "name": "0", "path": "", "type": f"{code.stem}.AlignerSentences"}
-    _write_json(contextual / "modules.json", [module])
-    _write_json(contextual / "config_sentence_transformers.json", _SENTENCE_TRANSFORMER)
+    write_json(contextual / "modules.json", [module])
+    write_json(contextual / "config_sentence_transformers.json", SENTENCE_TRANSFORMER)
 
 
-def static_embeddings(
-    model: AlignerModel, vocabularies: Mapping[str, Vocabulary], languages: Sequence[str]
-) -> SentenceTransformer:
+def write_static(
+    model: AlignerModel, vocabularies: Mapping[str, Vocabulary], languages: Sequence[str], folder: Path
+) -> None:
     """Static word vectors as stock modules: a route a language and none by default, then unit length.
 
     `encode_query` takes the first language, `encode_document` the second, `task=` any.
     """
-    routes = {
-        lang: [StaticEmbedding(vocabularies[lang].tokenizer, model.static_table(lang).cpu())] for lang in languages
+    structure = {lang: [f"{lang}_0_StaticEmbedding"] for lang in languages}
+    paths = {"Router": "", "Normalize": "1_Normalize"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": module_type(kind)}
+        for i, (kind, path) in enumerate(paths.items())
+    ]
+    settings = {
+        "modules.json": modules,
+        "config_sentence_transformers.json": SENTENCE_TRANSFORMER,
+        "router_config.json": router_config(structure),
+        "1_Normalize/config.json": {},
     }
-    kinds = zip((("query", "text"), ("document", "text")), languages)
-    router = Router(routes, default_route=None, allow_empty_key=False, route_mappings=dict(kinds))
-    return SentenceTransformer(modules=[router, Normalize()], similarity_fn_name="cosine", device="cpu")
-
-
-def _write_json(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    tables = {f"{structure[lang][0]}/model.safetensors": model.static_table(lang) for lang in languages}
+    write_files(folder, settings, {path: {"embedding.weight": table} for path, table in tables.items()})
+    for lang in languages:
+        vocabularies[lang].tokenizer.save(str(folder / structure[lang][0] / "tokenizer.json"))

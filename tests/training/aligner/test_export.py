@@ -117,4 +117,4 @@ def test_a_language_cut_by_a_users_function_has_no_static_route(published, tmp_p
     args = AlignerArguments(source_lang="lo", target_lang="zh", train_data=["sample"], size=8)
     export_aligner(new_model(args, vocabularies), vocabularies, tmp_path)
     structure = json.loads((tmp_path / "router_config.json").read_text())["structure"]
-    assert list(structure) == ["zh"]
+    assert list(structure) == ["zh", "query"]

@@ -1,0 +1,57 @@
+"""Checkpoints that are complete: what is missing, left over or of another shape is an error of one line."""
+
+from collections.abc import Callable, Iterable
+
+from safetensors import SafetensorError
+from transformers import PreTrainedModel
+from transformers.utils import logging
+
+
+class quiet_loading:
+    """Silence the load report; whoever loads looks at the loading info instead."""
+
+    def __enter__(self):
+        self.verbosity = logging.get_verbosity()
+        logging.set_verbosity_error()
+
+    def __exit__(self, *exc):
+        logging.set_verbosity(self.verbosity)
+
+
+def load_whole(
+    load: Callable, name: str, *args, spare: bool = False, **kwargs
+) -> PreTrainedModel | tuple[PreTrainedModel, dict]:
+    """Call a `from_pretrained` and refuse a checkpoint that does not fill the model.
+
+    Args:
+        load: the `from_pretrained` of a class.
+        name: Hub id or folder.
+        *args: passed on.
+        spare: whether the checkpoint may hold more than the model, and lack a pooler, which nothing here uses.
+        **kwargs: passed on; with `output_loading_info=True` the info comes back too.
+
+    Raises:
+        ValueError: for tensors that are missing, left over or of another shape, naming the first; for broken files.
+    """
+    with_info = kwargs.pop("output_loading_info", False)
+    with quiet_loading():
+        try:
+            model, info = load(name, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs)
+        except SafetensorError as error:
+            raise ValueError(
+                f"{str(name)!r}: its weights cannot be read ({error}); fetch or publish it again."
+            ) from None
+    shaped = {key: f"{key} {tuple(stored)}, not {tuple(wanted)}" for key, stored, wanted in info["mismatched_keys"]}
+    missing = [key for key in info["missing_keys"] if key not in shaped and not (spare and key.startswith("pooler."))]
+    _refuse(name, model, "lacks", missing)
+    _refuse(name, model, "has the wrong shape of", shaped.values())
+    _refuse(name, model, "holds, beyond what is needed,", [] if spare else info["unexpected_keys"])
+    return (model, info) if with_info else model
+
+
+def _refuse(name: str, model: PreTrainedModel, what: str, tensors: Iterable[str]) -> None:
+    if tensors := sorted(tensors):
+        raise ValueError(
+            f"{str(name)!r} {what} {len(tensors)} weights of its {model.config.model_type} network "
+            f"(first: {tensors[0]}): give a complete checkpoint whose config.json fits it."
+        )
