@@ -24,7 +24,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hfxling.arguments import parse_arguments, run_recipe
 from hfxling.data.coverage import CoverageWarning, check_coverage
-from hfxling.data.faults import FLAGS, Guard
+from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.parallel import check_languages, local_paths
 from hfxling.data.readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
 from hfxling.evaluation.calibration import Calibration, fit_calibration
@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> Path:
     calibration = Calibration.load(args.calibration) if args.calibration else None
     request = read_request(args, args.data, None if args.calibrate else args.human)
     lines = [0]  # the first pass checks the whole file before anything is embedded
-    guard = Guard.fit(counted(read_pairs(request, args.skip_bad), lines), args.source_lang, args.target_lang)
+    guard = FaultFinder.fit(counted(read_pairs(request, args.skip_bad), lines), args.source_lang, args.target_lang)
     scorer = Scorer(args)
     scorer.warn_of_coverage(pair for _, pair in islice(read_pairs(request, args.skip_bad), COVERAGE_TEXTS))
     if calibration and (used := calibration.settings) != scorer.settings:
@@ -187,7 +187,7 @@ class Scorer:
                 raise ValueError(f"language {lang!r}: model {args.model} embeds {', '.join(known)}; choose among these")
 
     def judge(
-        self, rows: Iterable[tuple[int, Pair]], guard: Guard
+        self, rows: Iterable[tuple[int, Pair]], guard: FaultFinder
     ) -> Iterator[tuple[float, tuple[str, ...], float | None]]:
         """Yield (cosine, flags, human score) of each row, block by block; a NaN and "empty" where a side is empty."""
         rows = iter(rows)
