@@ -38,7 +38,7 @@ class NearestArguments(ModelArguments):
 def main(argv: list[str] | None = None) -> None:
     (args,) = parse_arguments((NearestArguments,), argv, prog="hfxling nearest", description=__doc__)
     encoder = args.encoder()
-    languages = [route for route in encoder.routes if route not in ("query", "document")] + [None, None]
+    languages = [*encoder.languages, None, None]
     target_lang = args.target_lang or languages[1]
     candidates = read_candidates(args.candidates, target_lang)
     queries = encoder.encode(args.sentences, args.source_lang or languages[0], "query", progress=False)

@@ -1,8 +1,8 @@
-"""Translation quality without references: a score for every pair of a file, and a guard for what the score cannot see.
+"""Translation quality without references: a score for every pair of a file, and the faults that it cannot see.
 
 hfxling quality --model DIR_OR_ID --data pairs.tsv --source_lang en --target_lang de [--output scores.tsv]
 
-Writes one line for every pair, in the file's order: the cosine of the two embeddings, the guard's flags (copy,
+Writes one line for every pair, in the file's order: the cosine of the two embeddings, the flags of faults (copy,
 wrong_language, truncated, too_long, repeated, empty; none for most) and, with --human, --calibrate or --calibration,
 the cosine on the scale of human scores. The output has a header line where the input has one.
 """
@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from hfxling.arguments import parse_arguments
 from hfxling.data.coverage import CoverageWarning, check_coverage
-from hfxling.data.faults import FLAGS, Guard
+from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.parallel import check_languages
 from hfxling.data.readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
 from hfxling.data.sources import Source
@@ -74,19 +74,19 @@ def main(argv: list[str] | None = None) -> Path:
     request = read_request(args, args.data, None if args.calibrate else args.human)
     output = Path(args.output or f"{request.paths[0]}.scores.tsv")
     lines = [0]  # the first pass checks the whole file before anything is embedded
-    guard = Guard.fit(counted(read_pairs(request, args.skip_bad), lines), args.source_lang, args.target_lang)
+    finder = FaultFinder.fit(counted(read_pairs(request, args.skip_bad), lines), args.source_lang, args.target_lang)
     scorer = Scorer(args)
     scorer.warn_of_coverage(pair for _, pair in islice(read_pairs(request, args.skip_bad), COVERAGE_TEXTS))
     if calibration and (used := calibration.settings) != scorer.settings:
         logger.warning("%s was fitted for %s, not %s: its scores may be off", args.calibration, used, scorer.settings)
     if args.calibrate:
         gold = read_pairs(read_request(args, args.calibrate, args.human), args.skip_bad)
-        calibration = scorer.calibrate(scorer.judge(gold, guard))
+        calibration = scorer.calibrate(scorer.judge(gold, finder))
 
     with atomic_path(output) as scratch:
         raw = scratch.with_name("raw.tsv")
         pairs = tqdm(read_pairs(request, args.skip_bad), total=lines[0], unit=" pairs", disable=None)
-        counts, gold = write_raw(raw, scorer.judge(pairs, guard))
+        counts, gold = write_raw(raw, scorer.judge(pairs, finder))
         if args.human and not args.calibrate:
             calibration = scorer.calibrate(gold)
         header = next(read_pairs(request, args.skip_bad))[0] > 1
@@ -178,7 +178,7 @@ class Scorer:
             self.encoder.route(lang)
 
     def judge(
-        self, rows: Iterable[tuple[int, Pair]], guard: Guard
+        self, rows: Iterable[tuple[int, Pair]], finder: FaultFinder
     ) -> Iterator[tuple[float, tuple[str, ...], float | None]]:
         """Yield (cosine, flags, human score) of each row, block by block; a NaN and "empty" where a side is empty."""
         rows = iter(rows)
@@ -189,7 +189,7 @@ class Scorer:
                 sides = [self._embed([block[i][side] for i in sound], side) for side in (0, 1)]
                 scores[sound] = np.einsum("nd,nd->n", *sides)
             for (source, target, human), score in zip(block, scores):
-                yield float(score), guard.flags(source, target) if source else ("empty",), human
+                yield float(score), finder.flags(source, target) if source else ("empty",), human
 
     def _embed(self, texts: list[str], side: int) -> np.ndarray:
         vectors = self.encoder.encode(texts, self.languages[side], progress=False)

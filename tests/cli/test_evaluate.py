@@ -24,6 +24,7 @@ def models(tmp_path_factory) -> Path:
     save_tiny("bert", folder / "plain")
     save_tiny("distilbert", folder / "other")
     save_routed(folder / "plain", folder / "routed")
+    save_routed(folder / "plain", folder / "published", ("zh", "vi", "query", "document"))  # as ours are
     return folder
 
 
@@ -158,12 +159,13 @@ def test_mistakes_end_in_one_line(run, capsys, tmp_path, task, options, part):
     assert not (tmp_path / "results.json").exists()
 
 
-def test_a_language_without_a_part_is_refused(run, text, capsys):
+@pytest.mark.parametrize("model", ["routed", "published"])
+def test_a_language_without_a_part_is_refused(run, text, capsys, model):
     options = {"source_lang": "en", "target_lang": "vi", "data": text / "pairs.tsv"}
     # query and document lead to zh and vi in this model, so nothing but the check would notice
     with pytest.raises(SystemExit):
-        run_recipe(lambda: run("retrieval", model="routed", **options))
-    assert "routed has parts for zh, vi and none for en" in capsys.readouterr().err
+        run_recipe(lambda: run("retrieval", model=model, **options))
+    assert f"{model} has parts for zh, vi and none for en" in capsys.readouterr().err
 
 
 def test_sources_of_text_as_in_the_recipes(run, text):

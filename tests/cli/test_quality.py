@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 from hfxling.arguments import run_recipe
 from hfxling.cli import quality
-from hfxling.data import faults as guard
+from hfxling.data import faults
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.calibration import Calibration
 from hfxling.hub.export import export
@@ -31,9 +31,9 @@ def model(tiny_bert, tmp_path_factory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """Each model is loaded once, and guards of these short files know only what holds for any file."""
+    """Each model is loaded once, and the finders of these short files' faults know only what holds for any file."""
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", LOADED)
-    monkeypatch.setattr(guard, "LANGUAGES", ())
+    monkeypatch.setattr(faults, "LANGUAGES", ())
 
 
 @pytest.fixture(scope="module")
