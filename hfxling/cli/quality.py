@@ -74,7 +74,8 @@ def main(argv: list[str] | None = None) -> Path:
     request = read_request(args, args.data, None if args.calibrate else args.human)
     output = Path(args.output or f"{request.paths[0]}.scores.tsv")
     lines = [0]  # the first pass checks the whole file before anything is embedded
-    finder = FaultFinder.fit(counted(read_pairs(request, args.skip_bad), lines), args.source_lang, args.target_lang)
+    seen = tqdm(read_pairs(request, args.skip_bad), unit=" pairs checked", disable=None)
+    finder = FaultFinder.fit(counted(seen, lines), args.source_lang, args.target_lang)
     scorer = Scorer(args)
     scorer.warn_of_coverage(pair for _, pair in islice(read_pairs(request, args.skip_bad), COVERAGE_TEXTS))
     if calibration and (used := calibration.settings) != scorer.settings:

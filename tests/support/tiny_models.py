@@ -91,7 +91,7 @@ def save_tiny_bert(folder: Path) -> Path:
 
 
 def save_routed(encoder: Path, folder: Path, routes: tuple[str, ...] = ("zh", "vi")) -> Path:
-    """A SentenceTransformer on the encoder with random maps as routes; queries take the first, documents the second one."""
+    """A SentenceTransformer with random maps as routes; queries take the first, documents the second one."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Router, Transformer
 
