@@ -21,6 +21,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from hfxling.data.features import cached_features
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.pooling import pool
+from hfxling.models.stock import ROUTES
 
 DTYPES = ("float32", "bfloat16")
 # Padded tokens in one pass. On a CPU a token costs the same in a pass of 256 as in one of 8,192, so small batches win:
@@ -301,12 +302,13 @@ class SentenceEncoder:
 
     Attributes:
         model: the `SentenceTransformer`.
-        routes: names of the model's routes in their order, [] where it has none: the languages of a model with a part
-            for each.
+        label: the name without the folders above it.
+        languages: those that the model has parts for, in its order.
+        routes: the same, or query and document where it has parts for these alone; [] for a model without parts.
 
     Raises:
         FileNotFoundError: no such folder or Hub model.
-        ValueError: a folder that holds no model, or a batch size below 1.
+        ValueError: a folder without a model, or a batch size below 1.
     """
 
     def __init__(
@@ -322,16 +324,13 @@ class SentenceEncoder:
 
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
-        self.name, self.prompt, self.batch_size = name, prompt, batch_size
+        self.name, self.label, self.prompt, self.batch_size = name, model_name(name), prompt, batch_size
         with one_line_where_missing(name, "model", "a model"):
             self.model = SentenceTransformer(name, revision=revision, device=device)
         routers = [module for module in self.model if isinstance(module, Router)]
-        self.routes = list(dict.fromkeys(route for router in routers for route in router.sub_modules))
-
-    @property
-    def label(self) -> str:
-        """The name without the folders above it."""
-        return model_name(self.name)
+        routes = list(dict.fromkeys(route for router in routers for route in router.sub_modules))
+        self.languages = [route for route in routes if route not in ROUTES]
+        self.routes = self.languages or routes
 
     @cached_property
     def revision(self) -> str | None:
@@ -343,11 +342,6 @@ class SentenceEncoder:
             with open(path, "rb") as weights:
                 digest.update(hashlib.file_digest(weights, "sha256").digest())
         return digest.hexdigest()[:16]
-
-    @property
-    def width(self) -> int:
-        """D, the width of a vector."""
-        return self.model.get_embedding_dimension()
 
     def route(self, lang: str | None, task: str | None = None) -> str | None:
         """The route of a text: that of its language, or else of its task; None where the model has no routes.
@@ -371,20 +365,13 @@ class SentenceEncoder:
             lang: their language.
             task: "query" or "document", for models with parts for these.
             progress: show a bar; by default where somebody is watching.
-
-        Raises:
-            ValueError: see `route`.
         """
         progress = sys.stderr.isatty() if progress is None else progress
         options = {"prompt": self.prompt, "batch_size": self.batch_size, "task": self.route(lang, task)}
         return self.model.encode(list(texts), show_progress_bar=progress, **options).astype(np.float32, copy=False)
 
     def word_states(self, sentences: Sequence[Sequence[str]], layer: int | None = None) -> list[np.ndarray]:
-        """One (words, H) array a sentence given as words, from the model's encoder; see `WordStates`.
-
-        Raises:
-            ValueError: a model that does not start with an encoder; see also `WordStates`.
-        """
+        """One (words, H) array a sentence given as words, from the model's encoder; see `WordStates`."""
         transformer = self.model[0]
         if not hasattr(transformer, "auto_model"):
             raise ValueError(f"{self.label} does not start with an encoder, so it has no token vectors.")

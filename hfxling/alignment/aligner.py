@@ -15,11 +15,10 @@ from hfxling.data.segment import Encoding, Span, Vocabulary, load_vocabularies
 from hfxling.encoding import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignerModel
 
-from .links import MEAN, METHODS, SoftAlignment, decode
+from .links import MEAN, METHODS, UNITS, SoftAlignment, decode
 from .pairs import pad, pad_matrices
 from .prior import LinkPrior
 
-UNITS = ("words", "segments")
 _CHUNK = 2_000  # pairs that are sorted by length together
 _CELLS = 400_000  # segments x segments x pairs of a batch
 

@@ -17,6 +17,7 @@ from hfxling.data.pharaoh import Link
 SYMMETRIZATIONS = ("intersection", "union", "grow-diag-final-and", "forward", "backward")
 MEAN = "mean"
 SIMILARITIES = ("argmax", "itermax")
+UNITS = ("words", "segments")  # between which links are: what white space sets apart, or the vocabularies' own
 METHODS = (*SYMMETRIZATIONS, MEAN, *SIMILARITIES)
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 

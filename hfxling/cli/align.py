@@ -15,25 +15,22 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm import tqdm
 
-from hfxling.alignment.aligner import UNITS, AlignedLine, Aligner, default_method, load_aligner
-from hfxling.alignment.confidence import (
-    LinkConfidence,
-    cross_validated,
-    expected_calibration_error,
-    gather,
-    link_features,
-)
-from hfxling.alignment.links import METHODS
+from hfxling.alignment.links import METHODS, UNITS
 from hfxling.arguments import parse_arguments
 from hfxling.data.pharaoh import format_links, read_aligned, write_links
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
+
+if TYPE_CHECKING:
+    from hfxling.alignment.aligner import AlignedLine, Aligner
+    from hfxling.alignment.confidence import LinkConfidence
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +84,8 @@ class AlignArguments:
 
 def main(argv: list[str] | None = None) -> None:
     (args,) = parse_arguments((AlignArguments,), argv, prog="hfxling align", description=__doc__)
+    from hfxling.alignment.aligner import Aligner, default_method, load_aligner
+    from hfxling.alignment.confidence import LinkConfidence
     from hfxling.alignment.prior import load_prior
 
     model, vocabularies = load_aligner(args.model)
@@ -109,6 +108,8 @@ def language_pair(source_lang: str | None, target_lang: str | None, known: Seque
 
 def fit_confidence(args: AlignArguments, aligner: Aligner) -> None:
     """Learn a confidence from gold links, and say how good links and confidence are on sentences it had not seen."""
+    from hfxling.alignment.confidence import LinkConfidence, cross_validated, expected_calibration_error, gather
+
     gold = read_aligned(args.fit_confidence)
     found = aligner([" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold])
     lines = list(tqdm(found, total=len(gold), unit=" pairs", disable=None))
@@ -148,6 +149,8 @@ def write(args: AlignArguments, aligner: Aligner, confidence: LinkConfidence | N
 
 def scored_links(aligned: AlignedLine, confidence: LinkConfidence | None, least: float) -> Iterator[tuple]:
     """(link, probability) of the links that are sure enough; the probability is 1 where none was learnt."""
+    from hfxling.alignment.confidence import link_features
+
     probabilities = confidence(link_features(aligned)) if confidence else np.ones(len(aligned.links))
     return ((link, p) for link, p in zip(aligned.links, probabilities.tolist()) if p >= least)
 

@@ -88,7 +88,7 @@ def load_model(args: EncodeArguments) -> tuple[Embed, int, dict]:
     for lang in args.lang or [None]:
         encoder.route(lang)
     key = {"model": args.model, "revision": encoder.revision, "prompt": args.prompt}
-    return lambda batch, lang: encoder.encode(batch, lang, progress=False), encoder.width, key
+    return lambda batch, lang: encoder.encode(batch, lang, progress=False), encoder.model.get_embedding_dimension(), key
 
 
 def load_layer(args: EncodeArguments) -> tuple[Embed, int, dict]:

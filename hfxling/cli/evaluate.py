@@ -1,7 +1,7 @@
 """Evaluate any model that sentence-transformers loads: a table, and results.json.
 
 hfxling evaluate --model DIR_OR_HUB_ID --task tatoeba [--data ../shared/data/tatoeba] [--key value ...]
-hfxling evaluate --model ... --task retrieval --source_lang zh --target_lang vi --data test.zh test.vi
+hfxling evaluate --model ... --task retrieval --source_lang zh --target_lang vi --data test.zh+test.vi
 hfxling evaluate --model ... --task tokens --source_lang zh --target_lang en --data zh-en.tsv
 
 With --baseline DIR_OR_HUB_ID a second model is measured on the same items and every difference is tested.
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hfxling.arguments import parse_arguments, resolved
-from hfxling.data.parallel import load_parallel
 from hfxling.data.pharaoh import read_aligned
+from hfxling.data.sources import Source, load_pairs
 from hfxling.evaluation.plots import scatter_tokens
 from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.evaluation.retrieval import CENTERINGS, rank_translations, ranking_results
@@ -30,8 +30,6 @@ from hfxling.files import content_hash
 from .model import ModelArguments
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-
     from hfxling.encoding import SentenceEncoder
 
 logger = logging.getLogger(__name__)
@@ -44,14 +42,15 @@ class EvaluateArguments(ModelArguments):
     task: str = field(metadata={"help": "tatoeba, retrieval or tokens"})
     baseline: str | None = field(default=None, metadata={"help": "folder or Hub id of a model to compare with"})
     output: str = field(default="outputs/evaluate", metadata={"help": "folder of results.json and pictures"})
-    data: list[str] = field(default_factory=list, metadata={"help": "file(s), folder, Hub id or sample, by task"})
+    data: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "retrieval: sources of text as in the recipes (FILE, FILE+FILE, Hub id or sample; @1-1543 picks "
+            "lines, #1,0 columns); tatoeba: a folder, or a Hub id with {source}; tokens: a file of links, or sample"
+        },
+    )
     data_name: str | None = field(default=None, metadata={"help": "name of the data in the results"})
     split: str = field(default="test", metadata={"help": "split of a Hub dataset or of the sample"})
-    lines: str | None = field(default=None, metadata={"help": "range of lines of local files, e.g. 1544-1997"})
-    dataset_config: str | None = field(default=None, metadata={"help": "of a Hub dataset; Tatoeba: with {lang}"})
-    dataset_revision: str | None = field(default=None, metadata={"help": "revision of a Hub dataset"})
-    source_column: str | None = field(default=None, metadata={"help": "name (or 0-based position) of the source"})
-    target_column: str | None = field(default=None, metadata={"help": "name (or 0-based position) of the target"})
     source_lang: str | None = field(default=None, metadata={"help": "language code of the source side"})
     target_lang: str | None = field(default=None, metadata={"help": "language code of the target side"})
     languages: list[str] = field(default_factory=lambda: list(XTREME), metadata={"help": "of Tatoeba, ISO 639-3"})
@@ -97,11 +96,8 @@ def task(name: str) -> Callable[[Task], Task]:
 
 @task("tatoeba")
 def tatoeba(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
-    """36 languages against English, with the averages over 14, 28 and 36; `data` is a folder or a Hub id."""
-    options = {"split": args.split, "revision": args.dataset_revision}
-    options |= {"source_column": args.source_column, "target_column": args.target_column}
-    options |= {"config": args.dataset_config} if args.dataset_config else {}
-    pairs = load_tatoeba(*args.data[:1], languages=args.languages, **options)
+    """36 languages against English, with the averages over 14, 28 and 36."""
+    pairs = load_tatoeba(*args.data[:1], languages=args.languages, split=args.split)
     ranked = rank_tatoeba(pairs, encoder.encode, methods=args.methods)
     theirs = rank_tatoeba(pairs, baseline.encode, methods=args.methods) if baseline else None
     rows = tatoeba_results(pairs, ranked, baseline=theirs, **fields(args, encoder, baseline))
@@ -110,9 +106,9 @@ def tatoeba(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sentenc
 
 @task("retrieval")
 def retrieval(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
-    """Each sentence's own translation among all of them; `data` as everywhere: one file, two files, Hub id, sample."""
+    """Each sentence's own translation among all of them."""
     args.need("source_lang", "target_lang", "data")
-    pairs = read_pairs(args)
+    pairs = load_pairs(args.data, (args.source_lang, args.target_lang), split=args.split)
 
     def rank(model: SentenceEncoder):
         source = model.encode(pairs["source"], args.source_lang, "query")
@@ -125,24 +121,9 @@ def retrieval(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sente
     return Measured(rows, *plain_table(rows))
 
 
-def read_pairs(args: EvaluateArguments) -> Dataset:
-    """The text of a retrieval test."""
-    return load_parallel(
-        args.data[0] if len(args.data) == 1 else args.data,
-        args.source_lang,
-        args.target_lang,
-        split=args.split,
-        config=args.dataset_config,
-        revision=args.dataset_revision,
-        source_column=args.source_column,
-        target_column=args.target_column,
-        lines=args.lines,
-    )
-
-
 @task("tokens")
 def tokens(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
-    """Cosine of gold-linked words against unlinked ones, with a picture; `data` is a file of links, or sample."""
+    """Cosine of gold-linked words against unlinked ones, with a picture."""
     args.need("source_lang", "target_lang", "data")
     if args.data == ["sample"]:
         pairs = sample_pairs(args.source_lang, args.target_lang, args.split)
@@ -171,11 +152,12 @@ def fields(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sentence
     """Fields of `EvalResult` that every task fills alike."""
     settings = {"prompt": args.prompt} if args.prompt else {}
     settings |= {"baseline": baseline.label, "baseline_revision": baseline.revision} if baseline else {}
-    data = args.data[0] if args.data else args.task
-    name = args.data_name or (Path(data).resolve().name if Path(data).exists() else data)
+    sources = [Source.parse(text) for text in args.data]
+    names = [Path(x.data).resolve().name if Path(x.data).exists() else x.name for x in sources]
+    lines = [f"lines {source.lines}" for source in sources if source.lines]
     return {
-        "dataset": name,
-        "split": f"lines {args.lines}" if args.lines else args.split,
+        "dataset": args.data_name or "+".join(dict.fromkeys(names)) or args.task,
+        "split": ", ".join(lines) or args.split,
         "model": encoder.label,
         "model_revision": encoder.revision,
         "settings": settings,

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
-from hfxling.alignment.aligner import load_aligner
 from hfxling.arguments import parse_arguments
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import EOS, Encoding, Vocabulary
@@ -72,6 +71,8 @@ class LexiconArguments:
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:
     (args,) = parse_arguments((LexiconArguments,), argv, prog="hfxling lexicon", description=__doc__)
+    from hfxling.alignment.aligner import load_aligner
+
     model, loaded = load_aligner(args.model)
     pair = language_pair(args.source_lang, args.target_lang, model.config.languages)
     for lang in pair:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from hfxling.arguments import parse_arguments
 from hfxling.data.readers import read_lines
 from hfxling.data.sample import LANGUAGES, sample_texts
+from hfxling.mining.neighbours import nearest
 
 from .model import ModelArguments
 
@@ -37,17 +38,15 @@ class NearestArguments(ModelArguments):
 def main(argv: list[str] | None = None) -> None:
     (args,) = parse_arguments((NearestArguments,), argv, prog="hfxling nearest", description=__doc__)
     encoder = args.encoder()
-    languages = [route for route in encoder.routes if route not in ("query", "document")] + [None, None]
+    languages = [*encoder.languages, None, None]
     target_lang = args.target_lang or languages[1]
     candidates = read_candidates(args.candidates, target_lang)
-    vectors = encoder.encode(args.sentences, args.source_lang or languages[0], "query", progress=False)
-    from sentence_transformers.util import semantic_search
-
-    found = semantic_search(vectors, encoder.encode(candidates, target_lang, "document"), top_k=args.top)
-    for sentence, hits in zip(args.sentences, found):
+    queries = encoder.encode(args.sentences, args.source_lang or languages[0], "query", progress=False)
+    places, scores = nearest(queries, encoder.encode(candidates, target_lang, "document"), args.top)
+    for sentence, row, values in zip(args.sentences, places, scores):
         print(f"\n{sentence}")
-        for hit in hits:
-            print(f"  {hit['score']:.3f}  {candidates[hit['corpus_id']]}")
+        for place, score in zip(row, values):
+            print(f"  {score:.3f}  {candidates[place]}")
 
 
 def read_candidates(path: str | None, target_lang: str | None) -> list[str]:

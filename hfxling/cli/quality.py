@@ -1,8 +1,8 @@
-"""Translation quality without references: a score for every pair of a file, and a guard for what the score cannot see.
+"""Translation quality without references: a score for every pair of a file, and the faults that it cannot see.
 
 hfxling quality --model DIR_OR_ID --data pairs.tsv --source_lang en --target_lang de [--output scores.tsv]
 
-Writes one line for every pair, in the file's order: the cosine of the two embeddings, the guard's flags (copy,
+Writes one line for every pair, in the file's order: the cosine of the two embeddings, the flags of faults (copy,
 wrong_language, truncated, too_long, repeated, empty; none for most) and, with --human, --calibrate or --calibration,
 the cosine on the scale of human scores. The output has a header line where the input has one.
 """
@@ -23,9 +23,10 @@ from tqdm import tqdm
 
 from hfxling.arguments import parse_arguments
 from hfxling.data.coverage import CoverageWarning, check_coverage
-from hfxling.data.faults import FLAGS, Guard
-from hfxling.data.parallel import check_languages, local_paths
+from hfxling.data.faults import FLAGS, FaultFinder
+from hfxling.data.parallel import check_languages
 from hfxling.data.readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
+from hfxling.data.sources import Source
 from hfxling.evaluation.calibration import Calibration, fit_calibration
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
@@ -42,16 +43,16 @@ Pair = tuple[str, str, float | None]  # source, target ("" where there is none),
 class QualityArguments(ModelArguments):
     """Pairs, their languages, and human scores."""
 
-    data: list[str] = field(metadata={"help": "one file (TSV, CSV, JSONL, Parquet) or two line-aligned text files"})
+    data: str = field(
+        metadata={"help": "FILE (TSV, CSV, JSONL, Parquet; #1,0 picks its columns) or FILE+FILE (line-aligned text)"}
+    )
     source_lang: str = field(metadata={"help": "language code of the source side, e.g. en"})
     target_lang: str = field(metadata={"help": "language code of the translations, e.g. de"})
     output: str | None = field(default=None, metadata={"help": "file to write; by default DATA.scores.tsv"})
-    source_column: str | None = field(default=None, metadata={"help": "name (or 0-based position) of the source"})
-    target_column: str | None = field(default=None, metadata={"help": "name (or 0-based position) of the translation"})
     human: str | None = field(
         default=None, metadata={"help": "column of human scores to calibrate with; may have gaps"}
     )
-    calibrate: list[str] | None = field(default=None, metadata={"help": "file with that column, if it is not in data"})
+    calibrate: str | None = field(default=None, metadata={"help": "FILE with that column, if it is not in data"})
     calibration: str | None = field(
         default=None, metadata={"help": "calibration of an earlier run, in place of scores"}
     )
@@ -59,8 +60,6 @@ class QualityArguments(ModelArguments):
 
     def __post_init__(self):
         check_languages(self.source_lang, self.target_lang)
-        if (self.source_column is None) != (self.target_column is None):
-            raise ValueError("give both --source_column and --target_column, or neither")
         if self.calibrate and not self.human:
             raise ValueError("--calibrate FILE needs --human COLUMN: the column of human scores in that file")
         if self.calibration and self.human:
@@ -71,23 +70,24 @@ class QualityArguments(ModelArguments):
 
 def main(argv: list[str] | None = None) -> Path:
     (args,) = parse_arguments((QualityArguments,), argv, prog="hfxling quality", description=__doc__)
-    output = Path(args.output or f"{args.data[0]}.scores.tsv")
     calibration = Calibration.load(args.calibration) if args.calibration else None
     request = read_request(args, args.data, None if args.calibrate else args.human)
+    output = Path(args.output or f"{request.paths[0]}.scores.tsv")
     lines = [0]  # the first pass checks the whole file before anything is embedded
-    guard = Guard.fit(counted(read_pairs(request, args.skip_bad), lines), args.source_lang, args.target_lang)
+    seen = tqdm(read_pairs(request, args.skip_bad), unit=" pairs checked", disable=None)
+    finder = FaultFinder.fit(counted(seen, lines), args.source_lang, args.target_lang)
     scorer = Scorer(args)
     scorer.warn_of_coverage(pair for _, pair in islice(read_pairs(request, args.skip_bad), COVERAGE_TEXTS))
     if calibration and (used := calibration.settings) != scorer.settings:
         logger.warning("%s was fitted for %s, not %s: its scores may be off", args.calibration, used, scorer.settings)
     if args.calibrate:
         gold = read_pairs(read_request(args, args.calibrate, args.human), args.skip_bad)
-        calibration = scorer.calibrate(scorer.judge(gold, guard))
+        calibration = scorer.calibrate(scorer.judge(gold, finder))
 
     with atomic_path(output) as scratch:
         raw = scratch.with_name("raw.tsv")
         pairs = tqdm(read_pairs(request, args.skip_bad), total=lines[0], unit=" pairs", disable=None)
-        counts, gold = write_raw(raw, scorer.judge(pairs, guard))
+        counts, gold = write_raw(raw, scorer.judge(pairs, finder))
         if args.human and not args.calibrate:
             calibration = scorer.calibrate(gold)
         header = next(read_pairs(request, args.skip_bad))[0] > 1
@@ -101,16 +101,17 @@ def main(argv: list[str] | None = None) -> Path:
     return output
 
 
-def read_request(args: QualityArguments, data: list[str], human: str | None) -> Request:
+def read_request(args: QualityArguments, data: str, human: str | None) -> Request:
     """What to read from a file or two."""
-    languages = (args.source_lang, args.target_lang)
-    paths = local_paths(data[0] if len(data) == 1 else data, languages)
+    source, languages = Source.parse(data), (args.source_lang, args.target_lang)
+    if source.lines or source.only_for:
+        raise ValueError(f"{data}: files are scored whole, one language pair at a time; leave @ and = out")
+    paths = source.files(languages)
     if not paths:
-        raise FileNotFoundError(f"{data[0]} is not a file; give a TSV, CSV, JSONL or Parquet file, or two text files")
-    if len(paths) == 2 and human:
-        raise ValueError(f"--human {human}: two text files have no columns; give one table")
-    columns = None if args.source_column is None else (args.source_column, args.target_column)
-    return Request(paths, *languages, columns, human, None, True)
+        raise FileNotFoundError(f"{data} is not a file; give a TSV, CSV, JSONL or Parquet file, or FILE+FILE")
+    if len(paths) == 2 and (human or source.columns):
+        raise ValueError(f"{data}: two text files have no columns, of human scores or others; give one table")
+    return Request(paths, *languages, source.fill(languages).columns, human, None, True)
 
 
 def read_pairs(request: Request, skip_bad: bool) -> Iterator[tuple[int, Pair]]:
@@ -178,7 +179,7 @@ class Scorer:
             self.encoder.route(lang)
 
     def judge(
-        self, rows: Iterable[tuple[int, Pair]], guard: Guard
+        self, rows: Iterable[tuple[int, Pair]], finder: FaultFinder
     ) -> Iterator[tuple[float, tuple[str, ...], float | None]]:
         """Yield (cosine, flags, human score) of each row, block by block; a NaN and "empty" where a side is empty."""
         rows = iter(rows)
@@ -189,7 +190,7 @@ class Scorer:
                 sides = [self._embed([block[i][side] for i in sound], side) for side in (0, 1)]
                 scores[sound] = np.einsum("nd,nd->n", *sides)
             for (source, target, human), score in zip(block, scores):
-                yield float(score), guard.flags(source, target) if source else ("empty",), human
+                yield float(score), finder.flags(source, target) if source else ("empty",), human
 
     def _embed(self, texts: list[str], side: int) -> np.ndarray:
         vectors = self.encoder.encode(texts, self.languages[side], progress=False)

@@ -1,8 +1,8 @@
 """Flags for translation errors that the cosine of two embeddings hardly sees.
 
-A `Guard` learns from the file it judges what its languages look like, how long a translation is for its source, and how
-sentences end. Wrong rows among those it learns from do little harm: whatever stands out is put aside and the rest is
-learned from again, and no text is judged by a profile that has seen it.
+A `FaultFinder` learns from the file it judges what its languages look like, how long a translation is for its source,
+and how sentences end. Wrong rows among those it learns from do little harm: whatever stands out is put aside and the
+rest is learned from again, and no text is judged by a profile that has seen it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .langid import (
 from .sample import LANGUAGES, sample_texts
 
 FLAGS = ("empty", "copy", "wrong_language", "truncated", "too_long", "repeated")
-SAMPLE = 5_000  # pairs that a guard learns from
+SAMPLE = 5_000  # pairs that a finder learns from
 _LEAST = 100  # sound pairs from which anything is learned
 _FOLDS = 4
 _ROUNDS = 2
@@ -74,8 +74,8 @@ class _Side:
         return {int(re.sub(r"\D", "", number)) for number in _NUMBER.findall(self.text)}
 
 
-class Guard:
-    """Judges the pairs of one file. `Guard.fit` makes one; a Guard of its own knows only what holds for any file.
+class FaultFinder:
+    """Judges the pairs of one file. `FaultFinder.fit` makes one; the class by itself knows what holds for any file.
 
     Args:
         source_lang: language code of the sources.
@@ -91,7 +91,7 @@ class Guard:
         self._length = _CutModel()
 
     @classmethod
-    def fit(cls, pairs: Iterable[tuple[str, str]], source_lang: str, target_lang: str, *, seed: int = 0) -> Guard:
+    def fit(cls, pairs: Iterable[tuple[str, str]], source_lang: str, target_lang: str, *, seed: int = 0) -> FaultFinder:
         """Learn from `SAMPLE` pairs drawn from all, or from all if they are fewer.
 
         With fewer than `_LEAST` sound pairs the embedded corpus helps out where it has both languages; otherwise only
@@ -103,17 +103,17 @@ class Guard:
             target_lang: language code of the targets.
             seed: of the drawing.
         """
-        guard = cls(source_lang, target_lang)
+        finder = cls(source_lang, target_lang)
         sides = _readable(_sample(pairs, seed))
         if len(sides) < _LEAST and {source_lang, target_lang} <= set(LANGUAGES):
-            sides += _readable(zip(*(sample_texts(lang, generated=0) for lang in guard._languages)))
+            sides += _readable(zip(*(sample_texts(lang, generated=0) for lang in finder._languages)))
         for _ in range(_ROUNDS):
-            sound = [pair for pair in sides if not guard._flags(*pair)]
+            sound = [pair for pair in sides if not finder._flags(*pair)]
             if len(sound) < _LEAST:
                 break
-            guard._length = _CutModel(sound)
-            guard._language = _LanguageModel(sound, target_lang)
-        return guard
+            finder._length = _CutModel(sound)
+            finder._language = _LanguageModel(sound, target_lang)
+        return finder
 
     def flags(self, source: str, target: str) -> tuple[str, ...]:
         """The names of what is wrong with a translation, in the order of `FLAGS`; () for a sound one."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hfxling.data.parallel import load_parallel
+from hfxling.data.sources import Source
 from hfxling.files import content_hash
 
 from .averages import macro_average
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 ENGLISH = "eng"
+HUB_SET = "mteb/tatoeba-bitext-mining:{source}-eng"
 # ISO 639-3, as the files are named.
 XTREME = (
     *("afr", "ara", "ben", "bul", "cmn", "deu", "ell", "est", "eus", "fin", "fra", "heb", "hin", "hun", "ind", "ita"),
@@ -40,42 +42,29 @@ Embed = Callable[[list[str]], np.ndarray]
 
 
 def load_tatoeba(
-    data: str | Path = "mteb/tatoeba-bitext-mining",
-    languages: Sequence[str] = XTREME,
-    *,
-    config: str = "{lang}-eng",
-    split: str = "test",
-    revision: str | None = None,
-    source_column: str | None = None,
-    target_column: str | None = None,
+    data: str | Path = HUB_SET, languages: Sequence[str] = XTREME, *, split: str = "test"
 ) -> dict[str, Dataset]:
     """Read the test sets: language -> dataset with the columns source (that language) and target (English).
 
     Args:
-        data: a folder of line-aligned `{lang}-eng.{lang}` and `{lang}-eng.eng` files, or a Hub dataset.
+        data: a folder of line-aligned `{lang}-eng.{lang}` and `{lang}-eng.eng` files, or a source of text for
+            `hfxling.data.sources` with {source} for the language: XTREME's own is
+            "google/xtreme:tatoeba.{source}#source_sentence,target_sentence" with the split "validation".
         languages: ISO 639-3 codes. Those that a folder lacks are left out; `tatoeba_results` names them.
-        config: configuration of the Hub dataset; `google/xtreme` has "tatoeba.{lang}".
-        split: of the Hub dataset; `google/xtreme` has "validation".
-        revision: of the Hub dataset.
-        source_column: of the Hub dataset; `google/xtreme` has "source_sentence".
-        target_column: the same for English: "target_sentence".
+        split: of a Hub dataset.
 
     Raises:
-        ValueError: an unknown language, a template without {lang}, or malformed data, see `load_parallel`.
+        ValueError: an unknown language, a source without {source}, or malformed data, see `load_parallel`.
         FileNotFoundError: a folder without any of the languages, or no such dataset.
     """
     for lang in languages:
         if lang not in XTREME:
             raise ValueError(f"language {lang!r} is none of the test's: {' '.join(XTREME)} (ISO 639-3).")
     if not Path(data).is_dir():
-        if "{lang}" not in config:
-            raise ValueError(f"config={config!r} must hold {{lang}}, the language's code, as '{{lang}}-eng' does.")
-        columns = {"source_column": source_column, "target_column": target_column}
-        options = {"split": split, "revision": revision, **columns}
-        return {
-            lang: load_parallel(str(data), lang, ENGLISH, config=config.replace("{lang}", lang), **options)
-            for lang in languages
-        }
+        source = Source.parse(str(data))
+        if "{source}" not in source.data:
+            raise ValueError(f"{source.data!r} must hold {{source}}, the language's code, as {HUB_SET!r} does.")
+        return {lang: source.load((lang, ENGLISH), split=split) for lang in languages}
     files = {lang: [Path(data) / f"{lang}-eng.{side}" for side in (lang, ENGLISH)] for lang in languages}
     found = {lang: paths for lang, paths in files.items() if any(path.is_file() for path in paths)}
     if not found:

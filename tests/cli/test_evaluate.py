@@ -24,6 +24,7 @@ def models(tmp_path_factory) -> Path:
     save_tiny("bert", folder / "plain")
     save_tiny("distilbert", folder / "other")
     save_routed(folder / "plain", folder / "routed")
+    save_routed(folder / "plain", folder / "published", ("zh", "vi", "query", "document"))  # as ours are
     return folder
 
 
@@ -143,7 +144,7 @@ def test_a_further_task_is_a_function(run, monkeypatch, tmp_path):
         ("bitext", {}, "task='bitext' is not one of tatoeba, retrieval, tokens"),
         ("retrieval", {"source_lang": "zh"}, "needs --target_lang and --data"),
         ("retrieval", {"centering": "train"}, "centering='train'"),
-        ("tatoeba", {"model": "no/where", "data": "."}, "no/where' is neither the folder of an encoder"),
+        ("tatoeba", {"model": "no/where", "data": "."}, "no/where' is neither the folder of a model"),
         ("tatoeba", {"data": ".", "languages": ["de"]}, "language 'de'"),
         ("tokens", {"data": "none.tsv", "source_lang": "zh", "target_lang": "en"}, "none.tsv: no such file"),
         ("tokens", {"data": "sample", "source_lang": "zh", "target_lang": "fr"}, "'fr'"),
@@ -158,9 +159,20 @@ def test_mistakes_end_in_one_line(run, capsys, tmp_path, task, options, part):
     assert not (tmp_path / "results.json").exists()
 
 
-def test_a_language_without_a_part_is_refused(run, text, capsys):
+@pytest.mark.parametrize("model", ["routed", "published"])
+def test_a_language_without_a_part_is_refused(run, text, capsys, model):
     options = {"source_lang": "en", "target_lang": "vi", "data": text / "pairs.tsv"}
     # query and document lead to zh and vi in this model, so nothing but the check would notice
     with pytest.raises(SystemExit):
-        run_recipe(lambda: run("retrieval", model="routed", **options))
-    assert "routed has parts for zh, vi and none for en" in capsys.readouterr().err
+        run_recipe(lambda: run("retrieval", model=model, **options))
+    assert f"{model} has parts for zh, vi and none for en" in capsys.readouterr().err
+
+
+def test_sources_of_text_as_in_the_recipes(run, text):
+    options = {"source_lang": "zh", "target_lang": "en"}
+    rows = run("retrieval", data=f"{text}/pairs.tsv@2-4#0,1", **options)
+    assert (rows[0].dataset, rows[0].split, rows[0].n) == ("pairs.tsv", "lines 2-4", 3)
+    both = run("retrieval", data=f"{text}/cmn-eng.cmn+{text}/cmn-eng.eng", **options)
+    whole = run("retrieval", data=f"{text}/pairs.tsv", **options)
+    assert [row.value for row in both] == [row.value for row in whole]
+    assert both[0].revision == whole[0].revision

@@ -78,7 +78,7 @@ def test_parts_for_queries_and_documents_are_no_languages(folder, capsys):
         ("routed", ["--target_lang", "th"], "routed has parts for zh, vi and none for th"),
         ("routed", ["--candidates", "{}/empty"], "no sentence in it"),
         ("plain", ["--candidates", "{}/none"], "No such file"),
-        ("none", [], "is neither the folder of an encoder"),
+        ("none", [], "is neither the folder of a model"),
     ],
 )
 def test_mistakes(folder, tmp_path, model, options, message):

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 from hfxling.arguments import run_recipe
 from hfxling.cli import quality
-from hfxling.data import faults as guard
+from hfxling.data import faults
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.calibration import Calibration
 from hfxling.hub.export import export
@@ -31,9 +31,9 @@ def model(tiny_bert, tmp_path_factory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """Each model is loaded once, and guards of these short files know only what holds for any file."""
+    """Each model is loaded once, and the finders of these short files' faults know only what holds for any file."""
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", LOADED)
-    monkeypatch.setattr(guard, "LANGUAGES", ())
+    monkeypatch.setattr(faults, "LANGUAGES", ())
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def write(path: Path, rows) -> Path:
 
 def run(model, *data, **options) -> list[list[str]]:
     given = {"model": model, "source_lang": "en", "target_lang": "id"} | options
-    words = ["--data", *map(str, data)]
+    words = ["--data", "+".join(map(str, data))]
     for key, value in given.items():
         words += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
     output = quality.main(words)
@@ -86,6 +86,12 @@ def test_header_where_the_input_has_one(model, tmp_path, pairs):
 def test_two_aligned_files(model, tmp_path, table, pairs):
     sides = [write(tmp_path / f"text.{i}", [(pair[i],) for pair in pairs]) for i in (0, 1)]
     assert run(model, *sides) == run(model, table)
+
+
+def test_columns_are_picked_after_a_hash(model, tmp_path, table, pairs):
+    turned = write(tmp_path / "turned.tsv", [(target, "x", source) for source, target in pairs])
+    assert run(model, f"{turned}#2,0") == run(model, table)
+    assert (tmp_path / "turned.tsv.scores.tsv").is_file()
 
 
 @pytest.mark.parametrize("fault", ["\tx", "x\t", "", "x", "a\tb\tc"])
@@ -174,7 +180,9 @@ def test_each_language_takes_its_own_map(tiny_bert, tmp_path, table, pairs):
         ({"calibration": "x.json", "human": "da"}, "leave out --human"),
         ({"human": "da"}, "no column 'da' among"),
         ({"human": "2"}, "3 are needed"),
-        ({"source_column": "0"}, "give both --source_column and --target_column"),
+        ({"data": "a.tsv@1-3"}, "a.tsv@1-3: files are scored whole"),
+        ({"data": "{table}#0,source"}, "no column '0' among"),
+        ({"data": "{table}+none.txt"}, "none.txt does not exist"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"data": "none.tsv"}, "none.tsv does not exist"),
         ({"data": "opus-100"}, "opus-100 is not a file"),
@@ -182,8 +190,9 @@ def test_each_language_takes_its_own_map(tiny_bert, tmp_path, table, pairs):
     ],
 )
 def test_errors_are_one_line(model, table, capsys, options, message):
+    data = str(options.pop("data", table)).replace("{table}", str(table))
     with pytest.raises(SystemExit) as stop:
-        run_recipe(lambda: run(options.pop("model", model), options.pop("data", table), **options))
+        run_recipe(lambda: run(options.pop("model", model), data, **options))
     assert stop.value.code == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said.startswith("error: ")

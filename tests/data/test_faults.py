@@ -4,10 +4,10 @@ import math
 from argparse import Namespace
 
 import pytest
-import quality_guard
+import quality_faults
 
-from hfxling.data import faults as guard_module
-from hfxling.data.faults import Guard, _ends_marked, _largest_loop, _Side
+from hfxling.data import faults
+from hfxling.data.faults import FaultFinder, _ends_marked, _largest_loop, _Side
 from hfxling.data.langid import TrigramProfile, common_words, count_grams, count_scripts, split_words
 from hfxling.data.sample import sample_texts
 
@@ -19,14 +19,14 @@ def sample_pairs(source_lang, target_lang, split="train"):
 
 
 @pytest.fixture(scope="module")
-def guards():
-    return {pair: Guard.fit(sample_pairs(*pair), *pair) for pair in PAIRS}
+def finders():
+    return {pair: FaultFinder.fit(sample_pairs(*pair), *pair) for pair in PAIRS}
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_sound_pairs_of_other_sentences_pass(guards, pair):
+def test_sound_pairs_of_other_sentences_pass(finders, pair):
     heldout = sample_pairs(*pair, split="test")
-    flagged = [row for row in heldout if guards[pair].flags(*row)]
+    flagged = [row for row in heldout if finders[pair].flags(*row)]
     assert len(flagged) <= 0.02 * len(heldout), flagged
 
 
@@ -57,9 +57,9 @@ def test_sound_pairs_of_other_sentences_pass(guards, pair):
         (("en", "vi"), "...", "empty"),
     ],
 )
-def test_planted_errors_are_flagged(guards, pair, target, flag):
+def test_planted_errors_are_flagged(finders, pair, target, flag):
     source = "My grandmother still lives in the house where she was born."
-    assert flag in guards[pair].flags(source, target)
+    assert flag in finders[pair].flags(source, target)
 
 
 @pytest.mark.parametrize(
@@ -72,22 +72,22 @@ def test_planted_errors_are_flagged(guards, pair, target, flag):
         (("en", "zh"), "She works for the BBC in London and for CNN.", "她在伦敦为BBC和CNN工作。"),
     ],
 )
-def test_what_looks_like_an_error_and_is_none(guards, pair, source, target):
-    assert guards[pair].flags(source, target) == ()
+def test_what_looks_like_an_error_and_is_none(finders, pair, source, target):
+    assert finders[pair].flags(source, target) == ()
 
 
 def test_wrong_rows_among_those_learned_from_do_little_harm():
     pairs = sample_pairs("en", "vi")
     others = [source for source, _ in pairs[1:]]
     spoiled = pairs + [(source, other) for (source, _), other in zip(pairs[:40], others)]
-    fitted = Guard.fit(spoiled, "en", "vi")
+    fitted = FaultFinder.fit(spoiled, "en", "vi")
     assert all("wrong_language" in fitted.flags(*pair) for pair in spoiled[-40:] if len(pair[1]) > 20)
     assert sum(bool(fitted.flags(*pair)) for pair in pairs) <= 0.02 * len(pairs)
 
 
 def test_texts_are_not_judged_by_a_profile_that_has_seen_them():
     pairs = sample_pairs("en", "vi")
-    fitted = Guard.fit(pairs, "en", "vi")
+    fitted = FaultFinder.fit(pairs, "en", "vi")
     for _, target in pairs[:20]:
         side = _Side(target)
         seen = TrigramProfile(count_grams(_Side(text).plain for _, text in pairs))
@@ -105,12 +105,12 @@ def test_texts_are_not_judged_by_a_profile_that_has_seen_them():
 )
 def test_a_single_pair_is_judged_by_what_is_known_beforehand(languages, target, flag):
     source = "My grandmother still lives in the house in which she was born."
-    assert flag in Guard.fit([(source, target)], *languages).flags(source, target)
+    assert flag in FaultFinder.fit([(source, target)], *languages).flags(source, target)
 
 
 def test_sample_is_drawn_from_the_whole_file(monkeypatch):
-    monkeypatch.setattr(guard_module, "SAMPLE", 100)
-    kept = guard_module._sample(((str(i), str(i)) for i in range(10_000)), seed=0)
+    monkeypatch.setattr(faults, "SAMPLE", 100)
+    kept = faults._sample(((str(i), str(i)) for i in range(10_000)), seed=0)
     assert len(kept) == 100
     assert 4_000 < sum(int(source) for source, _ in kept) / 100 < 6_000
 
@@ -167,6 +167,6 @@ def test_scripts_and_words():
 @pytest.mark.parametrize("pair", ["et-en", "id-zh"])
 def test_goal_on_real_text(shared_data, pair):
     """95 % of planted errors and 1 % of good rows, on the split that the limits were chosen on."""
-    found = quality_guard.measure_pair(Namespace(data_dir=shared_data, split="dev", seed=0, rows=None, show=0), pair)
-    assert sum(found[kind] for kind in quality_guard.KINDS) >= 95
+    found = quality_faults.measure_pair(Namespace(data_dir=shared_data, split="dev", seed=0, rows=None, show=0), pair)
+    assert sum(found[kind] for kind in quality_faults.KINDS) >= 95
     assert found["wrong"] <= 0.01 * found["good"]

@@ -131,9 +131,9 @@ def test_hub_sets_are_read_by_configuration(monkeypatch):
         return datasets.Dataset.from_dict({"source_sentence": ["a:1"], "target_sentence": ["b:1"], "x": [1]})
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    columns = {"source_column": "source_sentence", "target_column": "target_sentence"}
-    pairs = load_tatoeba("google/xtreme", ["deu", "cmn"], config="tatoeba.{lang}", split="validation", **columns)
-    assert asked == [("google/xtreme", f"tatoeba.{lang}", "validation", None) for lang in ("deu", "cmn")]
+    data = "google/xtreme:tatoeba.{source}@v1#source_sentence,target_sentence"
+    pairs = load_tatoeba(data, ["deu", "cmn"], split="validation")
+    assert asked == [("google/xtreme", f"tatoeba.{lang}", "validation", "v1") for lang in ("deu", "cmn")]
     assert pairs["cmn"]["target"][:] == ["b:1"]
 
 
@@ -142,7 +142,7 @@ def test_hub_sets_are_read_by_configuration(monkeypatch):
     [
         ({"languages": ["de"]}, ValueError, ["'de'", "deu"]),
         ({"languages": ["fra"]}, FileNotFoundError, ["fra", "deu-eng.deu"]),
-        ({"data": "org/set", "config": "tatoeba"}, ValueError, ["'tatoeba'", "{lang}"]),
+        ({"data": "org/set:tatoeba"}, ValueError, ["'org/set:tatoeba'", "{source}"]),
     ],
 )
 def test_errors_say_what_to_do(tmp_path, arguments, error, parts):

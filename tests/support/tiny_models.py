@@ -90,8 +90,8 @@ def save_tiny_bert(folder: Path) -> Path:
     return save_tiny("bert", folder)
 
 
-def save_routed(encoder: Path, folder: Path, routes: tuple[str, str] = ("zh", "vi")) -> Path:
-    """A SentenceTransformer on the encoder with a random map for each route; queries take the first one's."""
+def save_routed(encoder: Path, folder: Path, routes: tuple[str, ...] = ("zh", "vi")) -> Path:
+    """A SentenceTransformer with random maps as routes; queries take the first, documents the second one."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Router, Transformer
 

@@ -1,10 +1,10 @@
-"""How many planted translation errors the guard flags, and how many good translations it flags wrongly.
+"""How many planted translation errors the finder flags, and how many good translations it flags wrongly.
 
-python benchmarks/quality_guard.py --data_dir ../shared/data [--split test] [--seed 0] [--rows 50] [--show 10]
+python benchmarks/quality_faults.py --data_dir ../shared/data [--split test] [--seed 0] [--rows 50] [--show 10]
 
 Every language pair is a file of its own: all rows of the split with 100 planted rows among them, a quarter each of the
-kinds below, made from good rows. The guard is fitted on that file, errors and all, as recipes/quality.py fits it. With
---rows the file is so many rows and a tenth as many planted ones, and all 100 planted rows are judged by its guard.
+kinds below, made from good rows. The finder is fitted on that file, errors and all, as hfxling quality fits it. With
+--rows the file is so many rows and a tenth as many planted ones, and all 100 planted rows are judged by its finder.
 Good rows are NTREX references and the MLQE rows whose mean human score is 70 or more.
 
 - copy: the source as it is; the source in other case and punctuation; the first quarter translated and the rest copied.
@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hfxling.arguments import run_recipe
-from hfxling.data.faults import Guard
+from hfxling.data.faults import FaultFinder
 from hfxling.evaluation.results import format_table, write_results
 
 MLQE = ("en-de", "en-zh", "ro-en", "et-en", "ne-en", "si-en")
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             figures |= {f"{pair}_planted_flagged": sum(rates) / 400, f"{pair}_false_alarms": round(wrong / 100, 4)}
         title = "Planted translation errors flagged and good translations flagged, shares; see docs/quality.md"
         extra = {"title": title, "figures": figures}
-        write_results(args.results, [], recipe="benchmarks/quality_guard.py", settings=settings, extra=extra)
+        write_results(args.results, [], recipe="benchmarks/quality_faults.py", settings=settings, extra=extra)
     print(json.dumps({"name": "quality_guard", "figures": figures, "settings": settings}))
     return figures
 
@@ -98,20 +98,20 @@ def measure_pair(args: argparse.Namespace, pair: str) -> Counter:
     if args.rows:
         rows = rng.sample(rows, min(args.rows, len(rows)))
     spoiled = planted if not args.rows else rng.sample(planted, min(args.rows // 10, PER_PAIR))
-    guard = Guard.fit([row[:2] for row in (*rows, *spoiled)], *pair.split("-"))
+    finder = FaultFinder.fit([row[:2] for row in (*rows, *spoiled)], *pair.split("-"))
     counts, shown = Counter(), Counter()
     space = "" if pair[-2:] in UNSPACED else " "
     for source, target, kind in planted:
-        flags = guard.flags(source, target)
+        flags = finder.flags(source, target)
         counts[kind] += bool(flags)
         counts["named"] += kind in flags
         if not flags and (shown.update(["missed"]) or shown["missed"] <= args.show):
             print(f"missed {kind} {pair}: {source} | {target}")
     for source, target, good in rows:
         if good:
-            flags = guard.flags(source, target)
+            flags = finder.flags(source, target)
             counts.update({"good": 1, "wrong": bool(flags)})
-            hard = guard.flags(source, cut(target, space, rng.uniform(0.5, 0.7), mark=True))
+            hard = finder.flags(source, cut(target, space, rng.uniform(0.5, 0.7), mark=True))
             counts["hard_cuts"] += bool(hard)
             if flags and (shown.update(["wrong"]) or shown["wrong"] <= args.show):
                 print(f"wrong {flags} {pair}: {source} | {target}")
