@@ -86,11 +86,10 @@ def load_parallel(
         raise ValueError(f"source_column={source_column!r}, target_column={target_column!r}: give both or neither")
     columns = None if source_column is None else (str(source_column), str(target_column))
     score = None if score_column is None else str(score_column)
-    is_sample = isinstance(data, str) and data == "sample"
-    paths = () if is_sample else local_paths(data, (source_lang, target_lang))
+    paths = () if data == "sample" else local_paths(data, (source_lang, target_lang))
     record_range = None if lines is None else _parse_range(lines)
     request = Request(paths, source_lang, target_lang, columns, score, record_range, streaming)
-    if is_sample:
+    if data == "sample":
         _refuse("the sample", config=config, revision=revision, lines=lines, source_column=columns, score_column=score)
         return _load_sample(request, split)
     if not paths:

@@ -10,7 +10,7 @@ from hfxling.data.pharaoh import AlignedPair, Link
 from hfxling.files import content_hash
 
 from .results import EvalResult
-from .significance import PairedTest
+from .significance import PairedTest, percentile_interval
 
 METRICS = ("AER", "precision", "recall", "F1")
 _CHUNK = 1_000  # resamples at a time
@@ -82,9 +82,9 @@ def alignment_results(
     values = alignment_scores(counts.sum(0))
     resampled = alignment_scores(_resampled(counts[None], samples, np.random.default_rng(seed))[:, 0])
     return [
-        EvalResult(name, float(values[name]), len(counts), low=float(low), high=float(high), **fields)
+        EvalResult(name, float(values[name]), len(counts), low=low, high=high, **fields)
         for name in METRICS
-        for low, high in [np.quantile(resampled[name], [0.025, 0.975])]
+        for low, high in [percentile_interval(resampled[name])]
     ]
 
 
@@ -122,9 +122,8 @@ def paired_alignment_test(a, b, *, metric: str = "AER", samples: int = 10_000, s
         for part, n in ((slice(0, len(a)), len(a)), (slice(len(a), None), len(b)))
     ]
     difference = means[0] - means[1]
-    low, high = np.quantile(difference, [0.025, 0.975])
     crossing = min(np.count_nonzero(difference <= 0), np.count_nonzero(difference >= 0))
-    return PairedTest(float(observed), float(low), float(high), min(1.0, 2 * (1 + crossing) / (samples + 1)))
+    return PairedTest(float(observed), *percentile_interval(difference), min(1.0, 2 * (1 + crossing) / (samples + 1)))
 
 
 def _resampled(counts: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarray:

@@ -1,12 +1,37 @@
-"""Means over languages with their bootstrap intervals."""
+"""Means of per-item scores with their bootstrap intervals: of one test set as a result row, and over languages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 
-from .significance import bootstrap_interval
+from .results import EvalResult
+from .significance import bootstrap_interval, paired_test, percentile_interval
+
+
+def mean_result(
+    metric: str, values, *, baseline=None, settings: Mapping | None = None, samples: int = 10_000, **fields
+) -> EvalResult:
+    """The mean of (N,) per-item scores as a result row, with its bootstrap 95% interval.
+
+    Args:
+        metric: name of the row.
+        values: (N,) scores.
+        baseline: (N,) another system's scores of the same items; the settings then carry the paired test as "paired".
+        settings: of the row.
+        samples: resamples drawn for the interval.
+        **fields: further `EvalResult` fields: unit, dataset, split, revision, direction, model, seed.
+
+    Raises:
+        ValueError: as `bootstrap_interval` and `paired_test`.
+    """
+    low, high = bootstrap_interval(values, samples=samples)
+    about = dict(settings or {})
+    if baseline is not None:
+        about["paired"] = asdict(paired_test(values, baseline))
+    return EvalResult(metric, float(np.mean(values)), len(values), low=low, high=high, settings=about, **fields)
 
 
 def macro_average(
@@ -39,5 +64,4 @@ def macro_average(
     for group in groups:
         distinct, counts = np.unique(group, return_counts=True)  # hits and misses: a draw is two counts
         means += rng.multinomial(len(group), counts / len(group), size=samples) @ distinct / len(group)
-    low, high = np.quantile(means / len(groups), [0.025, 0.975])
-    return value, float(low), float(high)
+    return value, *percentile_interval(means / len(groups))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 
-from hfxling.mining.neighbours import unit
+from hfxling.mining.neighbours import paired_units, unit
 
+from .averages import mean_result
 from .results import EvalResult
-from .significance import bootstrap_interval, paired_test
 
 
 def alignment(source, target) -> np.ndarray:
@@ -19,9 +18,7 @@ def alignment(source, target) -> np.ndarray:
     Raises:
         ValueError: unequal shapes; rows that are zero, NaN or infinite.
     """
-    source, target = unit(source), unit(target)
-    if source.shape != target.shape:
-        raise ValueError(f"Source vectors have shape {source.shape}, target vectors {target.shape}; rows must pair up.")
+    source, target = paired_units(source, target)
     return np.square(source - target).sum(1, dtype=np.float64)
 
 
@@ -67,15 +64,10 @@ def geometry_results(
         **fields: `EvalResult` fields: dataset, split, revision, model, seed.
     """
     distances = np.concatenate([alignment(*sides) for sides in pairs])
+    theirs = None if baseline is None else np.concatenate([alignment(*sides) for sides in baseline])
     vectors = np.concatenate([np.asarray(side) for sides in pairs for side in sides])
-    low, high = bootstrap_interval(distances, samples=1000)
-    settings = settings or {}
-    about = dict(settings)
-    if baseline is not None:
-        about["paired"] = asdict(paired_test(distances, np.concatenate([alignment(*sides) for sides in baseline])))
+    fields |= {"unit": "", "settings": dict(settings or {})}
     return [
-        EvalResult(
-            "alignment", float(distances.mean()), len(distances), unit="", low=low, high=high, settings=about, **fields
-        ),
-        EvalResult("uniformity", uniformity(vectors), len(vectors), unit="", settings=settings, **fields),
+        mean_result("alignment", distances, baseline=theirs, samples=1000, **fields),
+        EvalResult("uniformity", uniformity(vectors), len(vectors), **fields),
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hfxling.files import atomic_path
+from .plots import save_png
 
 # Fonts with letters that the default one lacks; those that are installed are used, letter by letter.
 _FONTS = (
@@ -62,9 +62,9 @@ def draw_alignment(
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0, labelsize=8)
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set(fontfamily=family, parse_math=False)
-    with warnings.catch_warnings(), atomic_path(path) as scratch:
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(scratch, format="png", dpi=120)
+        save_png(figure, path)
 
 
 def _frame(i: int, j: int):

@@ -19,8 +19,9 @@ from hfxling.data.segment import EOS, UNK, normalize
 from hfxling.files import content_hash
 from hfxling.mining.neighbours import TIE, exact_scores, nearest, ranking_vectors, reaching, score_blocks, unit
 
+from .averages import mean_result
 from .results import EvalResult
-from .significance import bootstrap_interval
+from .retrieval import hits_at
 
 if TYPE_CHECKING:
     from hfxling.data.segment import Vocabulary
@@ -244,9 +245,7 @@ def lexicon_results(
     about = {"candidates": scores.candidates, **(settings or {})}
     rows = []
     for k in ks:
-        hits = 100.0 * (scores.ranks <= k)
-        low, high = bootstrap_interval(hits)
-        rows.append(EvalResult(f"P@{k}", hits.mean(), len(hits), low=low, high=high, settings=about, **fields))
+        rows.append(mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=about, **fields))
     covered = {"coverage": len(scores.words), "source coverage": scores.source_covered}
     for name, count in (covered | {"target coverage": scores.target_covered}).items():
         rows.append(EvalResult(name, 100 * count / scores.total, scores.total, settings=about, **fields))

@@ -11,9 +11,8 @@ import numpy as np
 from hfxling.data.readers import read_lines, suffix_of
 from hfxling.files import content_hash
 
-from .averages import macro_average
+from .averages import macro_average, mean_result
 from .results import EvalResult
-from .significance import bootstrap_interval
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -82,9 +81,8 @@ def nli_results(
             raise ValueError(f"{lang}: predictions of shape {np.shape(predicted)} for {len(labels)} examples.")
         hits.append(100.0 * (np.asarray(predicted) == labels))
         hashes.append(nli_hash(datasets[lang]))
-        low, high = bootstrap_interval(hits[-1])
-        about = {"direction": f"{train_lang}->{lang}", "low": low, "high": high, "revision": hashes[-1]}
-        rows.append(EvalResult("accuracy", float(hits[-1].mean()), len(labels), **about, **fields))
+        about = {"direction": f"{train_lang}->{lang}", "revision": hashes[-1]}
+        rows.append(mean_result("accuracy", hits[-1], **about, **fields))
     if len(hits) > 1:
         gold = [datasets[lang]["label"][:] for lang in predictions]
         same_items = all(labels == gold[0] for labels in gold)  # translations: an item is drawn in all its languages

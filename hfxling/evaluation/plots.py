@@ -10,6 +10,12 @@ import numpy as np
 from hfxling.files import atomic_path
 
 
+def save_png(figure, path: str | Path) -> None:
+    """Write a matplotlib figure, whole or not at all."""
+    with atomic_path(path) as scratch:
+        figure.savefig(scratch, format="png", dpi=120)
+
+
 def project_2d(*groups: np.ndarray) -> list[np.ndarray]:
     """The (N, D) groups on the two principal components of their unit vectors taken together, (N, 2) each."""
     units = [group / np.linalg.norm(group, axis=1, keepdims=True) for group in groups]
@@ -46,8 +52,7 @@ def scatter_before_after(
         axes.scatter(*target.T, s=9, label=languages[1], color="#30638e", zorder=2)
         axes.set(title=title, xticks=[], yticks=[])
         axes.legend(loc="upper right")
-    with atomic_path(path) as scratch:
-        figure.savefig(scratch, format="png", dpi=120)
+    save_png(figure, path)
 
 
 def scatter_tokens(
@@ -77,8 +82,7 @@ def scatter_tokens(
             axes.scatter(*points.T, s=6, alpha=0.6, linewidths=0, label=language, color=color)
         axes.set(title=title, xticks=[], yticks=[])
         axes.legend(loc="upper right")
-    with atomic_path(path) as scratch:
-        figure.savefig(scratch, format="png", dpi=120)
+    save_png(figure, path)
 
 
 def plot_trajectory(path: str | Path, runs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
@@ -99,5 +103,4 @@ def plot_trajectory(path: str | Path, runs: Mapping[str, Sequence[tuple[float, f
         axes.scatter(align[-1:], uniform[-1:], marker="*", s=110, color=line.get_color(), zorder=3)
     axes.set(xlabel="alignment (translations closer: left)", ylabel="uniformity (more even: down)")
     axes.legend()
-    with atomic_path(path) as scratch:
-        figure.savefig(scratch, format="png", dpi=120)
+    save_png(figure, path)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 
 from hfxling.mining.neighbours import unit
 
+from .averages import mean_result
 from .results import EvalResult
-from .significance import bootstrap_interval, paired_test
 
 
 def language_probe(
@@ -72,12 +71,10 @@ def probe_result(
         settings: joined to the row's settings, which also say what guessing the commonest language reaches.
         **fields: `EvalResult` fields: dataset, split, revision, model, seed.
     """
-    hits = 100.0 * language_probe(vectors, languages, groups, seed=seed_of_split)
+    hits, theirs = (
+        None if system is None else 100.0 * language_probe(system, languages, groups, seed=seed_of_split)
+        for system in (vectors, baseline)
+    )
     counts = np.unique(np.asarray(languages), return_counts=True)[1]
     about = {**(settings or {}), "guessing": round(100 * float(counts.max() / counts.sum()), 2)}
-    if baseline is not None:
-        about["paired"] = asdict(
-            paired_test(hits, 100.0 * language_probe(baseline, languages, groups, seed=seed_of_split))
-        )
-    low, high = bootstrap_interval(hits)
-    return EvalResult(metric, float(hits.mean()), len(hits), low=low, high=high, settings=about, **fields)
+    return mean_result(metric, hits, baseline=theirs, settings=about, **fields)

@@ -7,14 +7,14 @@ translates row i of the target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from hfxling.mining.neighbours import TIE, ranking_vectors, reaching, score_blocks, unit
 
+from .averages import mean_result
 from .results import EvalResult
-from .significance import bootstrap_interval, paired_test
 
 CENTERINGS = ("none", "train", "corpus")
 
@@ -101,11 +101,16 @@ def gold_ranks(
     return forward, backward
 
 
-def precision_at(ranks, k: int) -> float:
-    """P@k in percent: the share of queries whose translation is among the first `k` candidates."""
+def hits_at(ranks, k: int) -> np.ndarray:
+    """(N,) 100 where a rank is `k` or better, else 0: P@k in percent, query by query."""
     if k < 1:
         raise ValueError(f"P@{k} does not exist; k starts at 1.")
-    return 100 * float(np.mean(np.asarray(ranks) <= k))
+    return 100.0 * (np.asarray(ranks) <= k)
+
+
+def precision_at(ranks, k: int) -> float:
+    """P@k in percent: the share of queries whose translation is among the first `k` candidates."""
+    return float(hits_at(ranks, k).mean())
 
 
 def rank_translations(
@@ -184,15 +189,9 @@ def ranking_results(
     rows = []
     for i, ranking in enumerate(rankings):
         for k in ks:
-            value, hits = precision_at(ranking.ranks, k), 100.0 * (ranking.ranks <= k)
-            low, high = bootstrap_interval(hits)
-            about = {**ranking.settings, **(settings or {})}
-            if baseline is not None:
-                about["paired"] = asdict(paired_test(hits, 100.0 * (baseline[i].ranks <= k)))
-            row = EvalResult(
-                f"P@{k}", value, len(hits), direction=ranking.direction, low=low, high=high, settings=about, **fields
-            )
-            rows.append(row)
+            theirs = None if baseline is None else hits_at(baseline[i].ranks, k)
+            about = {"direction": ranking.direction, "settings": {**ranking.settings, **(settings or {})}}
+            rows.append(mean_result(f"P@{k}", hits_at(ranking.ranks, k), baseline=theirs, **about, **fields))
     return rows
 
 

@@ -51,8 +51,12 @@ def bootstrap_interval(values, *, level: float = 0.95, samples: int = 10_000, se
         raise ValueError(f"level={level} must lie between 0 and 1, e.g. 0.95.")
     if samples < 1:
         raise ValueError(f"samples={samples} must be at least 1; 10,000 is usual.")
-    means = _resampled_means(values, samples, np.random.default_rng(seed))
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return percentile_interval(_resampled_means(values, samples, np.random.default_rng(seed)), level)
+
+
+def percentile_interval(resampled: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """(low, high) between which the middle `level` of the values that resamples gave lie."""
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 

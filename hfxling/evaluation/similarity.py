@@ -13,10 +13,10 @@ import numpy as np
 
 from hfxling.data.scored import ScoredPairs
 from hfxling.files import content_hash
-from hfxling.mining.neighbours import unit
+from hfxling.mining.neighbours import paired_units
 
 from .results import EvalResult
-from .significance import PairedTest
+from .significance import PairedTest, percentile_interval
 
 SAMPLES = 2000  # bootstrap resamples of the rows
 _CHUNK = 2**22  # numbers held at once while resampling
@@ -28,10 +28,7 @@ def cosines(source, target) -> np.ndarray:
     Raises:
         ValueError: unequal shapes; rows that are zero, NaN or infinite.
     """
-    source, target = unit(source), unit(target)
-    if source.shape != target.shape:
-        raise ValueError(f"Source vectors have shape {source.shape}, target vectors {target.shape}; rows must pair up.")
-    return np.einsum("ij,ij->i", source, target, dtype=np.float64)
+    return np.einsum("ij,ij->i", *paired_units(source, target), dtype=np.float64)
 
 
 def pearson(a, b) -> float:
@@ -151,13 +148,12 @@ def _average(dataset: str, split: str, members: list[tuple], settings: dict, fie
 
 
 def _row(metric: str, value: float, n: int, resamples: np.ndarray, settings: dict, fields: dict) -> EvalResult:
-    low, high = np.quantile(resamples, [0.025, 0.975])
-    return EvalResult(metric, float(value), n, unit="", low=float(low), high=float(high), settings=settings, **fields)
+    low, high = percentile_interval(resamples)
+    return EvalResult(metric, float(value), n, unit="", low=low, high=high, settings=settings, **fields)
 
 
 def _paired(values, resamples: np.ndarray, p_value: float) -> dict:
-    low, high = np.quantile(resamples[0] - resamples[1], [0.025, 0.975])
-    return asdict(PairedTest(float(values[0] - values[1]), float(low), float(high), p_value))
+    return asdict(PairedTest(float(values[0] - values[1]), *percentile_interval(resamples[0] - resamples[1]), p_value))
 
 
 def _standard(scores) -> np.ndarray:

@@ -19,7 +19,7 @@ from hfxling.files import content_hash
 
 from .averages import macro_average
 from .results import EvalResult
-from .retrieval import Ranking, rank_translations, ranking_results
+from .retrieval import Ranking, hits_at, rank_translations, ranking_results
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -136,7 +136,7 @@ def tatoeba_results(
             continue
         fields["revision"] = content_hash([hashes[lang] for lang in languages])
         for ranked in zip(*(rankings[lang] for lang in languages)):
-            hits = [100.0 * (one.ranks == 1) for one in ranked]
+            hits = [hits_at(one.ranks, 1) for one in ranked]
             value, low, high = macro_average(hits)
             direction = f"xx->{ENGLISH}" if ranked[0].direction.endswith(ENGLISH) else f"{ENGLISH}->xx"
             about = {"low": low, "high": high, "settings": {**ranked[0].settings, **settings, "languages": size}}

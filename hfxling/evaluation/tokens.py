@@ -7,14 +7,15 @@ is taken over all unlinked word pairs of the sentence pair: what random draws wo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
 from hfxling.data.pharaoh import AlignedPair
 
+from .averages import mean_result
 from .results import EvalResult
-from .significance import bootstrap_interval, paired_test
+from .significance import paired_test
 
 TokenStates = Callable[[list[list[str]]], list[np.ndarray]]
 
@@ -102,19 +103,13 @@ def token_results(
     about = dict(settings or {}) | ({"left_out": left_out} if (left_out := int((~kept).sum())) else {})
     linked, unlinked = scores.linked[kept], scores.unlinked[kept]
     last = about | {"p_value": paired_test(linked, unlinked).p_value}
-    if baseline is not None:
-        theirs = (baseline.linked - baseline.unlinked)[kept]
-        last["paired"] = asdict(paired_test(linked - unlinked, theirs))
-    rows = []
-    for metric, values, extra in (
-        ("linked cosine", linked, about),
-        ("unlinked cosine", unlinked, about),
-        ("token alignment", linked - unlinked, last),
-    ):
-        low, high = bootstrap_interval(values)
-        spread = {"unit": "", "low": low, "high": high, "settings": extra}
-        rows.append(EvalResult(metric, float(values.mean()), len(values), direction=direction, **spread, **fields))
-    return rows
+    theirs = None if baseline is None else (baseline.linked - baseline.unlinked)[kept]
+    fields |= {"unit": "", "direction": direction}
+    return [
+        mean_result("linked cosine", linked, settings=about, **fields),
+        mean_result("unlinked cosine", unlinked, settings=about, **fields),
+        mean_result("token alignment", linked - unlinked, baseline=theirs, settings=last, **fields),
+    ]
 
 
 def _unit(states: np.ndarray) -> np.ndarray:
