@@ -138,6 +138,7 @@ def test_a_study_writes_every_run_once_and_one_table(encoder, tmp_path, capsys, 
         ({"objective": "tr+tlm"}, "TLM joins both sides, and the encoder has 40 positions"),
         ({"languages": ["xx"]}, "xx"),
         ({"test_data": ["nowhere/{lang}.tsv"]}, "nowhere"),
+        ({"learning_rate": 1e30}, "step 2: the loss is nan. Lower learning_rate"),
     ],
 )
 def test_mistakes_are_one_line(encoder, tmp_path, more, message, capfd):
