@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArgumen
 
 from hfxling.encoding import token_limit
 from hfxling.evaluation.results import EvalResult
-from hfxling.models.modeling_dap import DapForPreTraining, DapModel
+from hfxling.models.modeling_dap import DapModel
 
 from .arguments import TRAINING_DEFAULTS, DapArguments, HeldOutArguments, MultiCorpusArguments
 from .data import MultiCorpus, load_corpora
@@ -46,7 +46,7 @@ def prepare(args: DapArguments, device: str | torch.device = "cpu") -> Prepared:
 class DapRun:
     """What a run leaves: the model to publish, all that was measured, and how far training got."""
 
-    model: DapModel
+    model: DapModel | None  # None on processes that hold pieces of it only (FSDP)
     results: list[EvalResult]
     reached: dict
 
@@ -56,8 +56,8 @@ def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared
     held_out, before = prepared.held_out, prepared.before
     fields = {"model": Path(args.base_model).name if Path(args.base_model).exists() else args.base_model}
 
-    def evaluate(model: DapForPreTraining) -> list[EvalResult]:
-        after = held_out.rank(SentenceEmbedder(model.dap, prepared.tokenizer, prepared.max_length))
+    def evaluate(model: DapModel) -> list[EvalResult]:
+        after = held_out.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
         settings = {"stage": "after", "objective": args.objective}
         return held_out.results(after, before, seed=training_args.seed, settings=settings, **fields)
 
@@ -65,7 +65,7 @@ def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared
     reached = {"steps": trainer.state.global_step, "train_seconds": trainer.seconds, "train_cpu_s": trainer.cpu_seconds}
     model = published_model(trained)
     results = held_out.results(before, settings={"stage": "before"}, **fields)
-    return DapRun(model, results + evaluate(trained), reached)
+    return DapRun(model, results + evaluate(trainer.evaluated()), reached)
 
 
 ARGUMENTS = DapArguments  # for studies
