@@ -12,7 +12,7 @@ from transformers.utils import ModelOutput
 
 from .configuration_dap import DapConfig
 from .loading import quiet_loading
-from .losses import translation_ranking_loss, vocabulary_cross_entropy
+from .losses import shared_texts, translation_ranking_loss, vocabulary_cross_entropy
 from .rtl import RtlHead, VocabularyHead
 from .stock import StockModel
 
@@ -134,11 +134,14 @@ class DapForPreTraining(PreTrainedModel):
     Attributes:
         row_gradients: the word embeddings' gradient comes as a sparse tensor of the rows that are used, not as a matrix
             of zeros for every look-up; for an optimizer that takes it (`training.row_adamw`).
+        one_pass: both sides always go through the encoder as one batch, and not only where that pads little. Processes
+            that hold a piece of the weights each must run it equally often, whatever the lengths of their own texts.
     """
 
     config_class = DapConfig
     base_model_prefix = "dap"
     row_gradients = False
+    one_pass = False
 
     def __init__(self, config: DapConfig, encoder: PreTrainedModel | None = None):
         super().__init__(config)
@@ -153,6 +156,12 @@ class DapForPreTraining(PreTrainedModel):
             self.register_buffer("shortlist", torch.zeros(config.shortlist_size, dtype=torch.long))
             self.register_buffer("shortlist_index", torch.full((encoder_config.vocab_size,), -1))
         self.post_init()
+        # Accelerate's FSDP shards the encoder's layers one by one and keeps the rest, whole all through a forward pass,
+        # with the root: the word embeddings too, whose weight `_predict` reads.
+        self._no_split_modules = {name for name in self._no_split_modules if not name.endswith("Embeddings")}
+
+    def get_input_embeddings(self) -> None:
+        """None, as these are no part of their own (FSDP would free their weight after the look-up)."""
 
     @classmethod
     def from_encoder(
@@ -196,7 +205,7 @@ class DapForPreTraining(PreTrainedModel):
         # Said here and not once: DistributedDataParallel, which reads it when it wraps, reduces a dense gradient.
         self.dap.encoder.get_input_embeddings().sparse = self.row_gradients
         lengths = [side["input_ids"].shape[1] for side in (source, target)]
-        if 2 * max(lengths) <= _JOINT_PADDING * sum(lengths):
+        if self.one_pass or 2 * max(lengths) <= _JOINT_PADDING * sum(lengths):
             output = self.dap(*_stacked(source, target, self.dap.encoder.config.pad_token_id or 0))
             states = [x[:, :length] for x, length in zip(output.last_hidden_state.chunk(2), lengths)]
             vectors = output.pooled.chunk(2)
@@ -207,10 +216,20 @@ class DapForPreTraining(PreTrainedModel):
             vectors = [torch.tanh(self.projection(x)) for x in vectors]
         return *states, *vectors
 
-    def ranking_loss(self, source: Tensor, target: Tensor, gather: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """Eq. 5 on (B, D) vectors; `gather` appends the other processes' vectors as further negatives."""
+    def ranking_loss(
+        self, source: Tensor, target: Tensor, texts: Tensor, gather: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
+        """Eq. 5 on (B, D) vectors; pairs that share a text are no negatives of each other.
+
+        Args:
+            source: (B, D) vectors of one side.
+            target: (B, D) of the other.
+            texts: (B, 2) of `text_ids`.
+            gather: appends the other processes' rows, which are further negatives.
+        """
         gather = gather or (lambda x: x)
-        settings = {"temperature": self.config.temperature, "margin": self.config.margin}
+        same = shared_texts(texts, gather(texts))
+        settings = {"temperature": self.config.temperature, "margin": self.config.margin, "same": same}
         loss = translation_ranking_loss(source, gather(target), **settings)
         if self.config.ranking == "both":
             loss = (loss + translation_ranking_loss(target, gather(source), **settings)) / 2
@@ -219,29 +238,32 @@ class DapForPreTraining(PreTrainedModel):
     def forward(
         self,
         source: dict[str, Tensor],
-        target: dict[str, Tensor],
+        target: dict[str, Tensor] | None = None,
         language: Tensor | None = None,
         gather: Callable[[Tensor], Tensor] | None = None,
         part: "BatchPart | None" = None,
         embed_only: bool = False,
-    ) -> DapTrainingOutput:
+    ) -> DapTrainingOutput | DapOutput:
         """Losses of a batch of pairs; row i of source (the non-English side) translates row i of target.
 
         Args:
             source: input_ids and attention_mask, (B, S), CLS first, padding on the right.
-            target: the same, (B, T).
+            target: the same, (B, T). Without it the output is `.dap`'s of the one side, for what must not go past a
+                wrapper of this model.
             language: (B,) index of each source's language in `config.languages`; its first entry is the target's.
             gather: from this process' rows to all processes', its own first, with gradient (`training.distributed`).
             part: given when the pairs are one chunk of a larger batch (gradient caching). The chunks' gradients, and
                 their RTL and TLM losses, then add up to the batch's.
             embed_only: the sentence vectors and no losses.
         """
+        if target is None:
+            return self.dap(**source)
         states, target_states, x, y = self.embed(source, target)
         if embed_only:
             return DapTrainingOutput(source=x, target=y)
         losses = {}
         if part is None:
-            loss = losses["loss_tr"] = self.ranking_loss(x, y, gather)
+            loss = losses["loss_tr"] = self.ranking_loss(x, y, text_ids(source, target), gather)
         else:
             loss = (x * part.source_slope).sum() + (y * part.target_slope).sum()
         if self.rtl is not None:
@@ -346,6 +368,19 @@ class DapForPreTraining(PreTrainedModel):
 
     def _init_weights(self, module: nn.Module) -> None:
         """What `from_encoder` does not overwrite keeps torch's own initialisation."""
+
+
+def text_ids(*sides: dict[str, Tensor]) -> Tensor:
+    """(B, sides) numbers of the texts, equal where the encoder sees the same tokens, on every process.
+
+    A polynomial of the ids modulo 2 ** 64; padding counts nothing, so the width of the batch does not matter.
+    """
+    numbers = []
+    for side in sides:
+        ids = side["input_ids"]
+        powers = torch.full_like(ids[0], 6364136223846793005).cumprod(0)  # Knuth's multiplier for 64 bits
+        numbers.append(((ids + 1) * side["attention_mask"] * powers).sum(1))
+    return torch.stack(numbers, dim=1)
 
 
 def _stacked(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> list[Tensor]:

@@ -24,6 +24,8 @@ class XlingTrainer(Trainer):
     """
 
     def __init__(self, *args, evaluators: Sequence[Evaluator] = (), **kwargs):
+        if evaluators and kwargs.get("eval_dataset") is None:
+            kwargs["eval_dataset"] = ()  # without any the Trainer refuses to evaluate at all
         super().__init__(*args, **kwargs)
         # Losses here are means over the batch. The Trainer believes of a forward with **kwargs that it divides by
         # num_items_in_batch itself, and would then not divide by the accumulation steps.
@@ -31,6 +33,32 @@ class XlingTrainer(Trainer):
         self.evaluators = evaluators
         self.last_results: list[EvalResult] = []
         self._parts: dict[str, list[torch.Tensor]] = defaultdict(list)
+
+    def evaluated(self) -> torch.nn.Module:
+        """What the evaluators get: the model without wrappers, in evaluation mode."""
+        return self.accelerator.unwrap_model(self.model).eval()
+
+    def training_step(self, model, inputs, num_items_in_batch=None) -> torch.Tensor:
+        """As in the Trainer, with a loss that is finite.
+
+        Raises:
+            ValueError: for one that is not.
+        """
+        return self.finite(super().training_step(model, inputs, num_items_in_batch))
+
+    def finite(self, loss: torch.Tensor) -> torch.Tensor:
+        """The loss of a step, checked: there is no way on from one that is not finite.
+
+        The Trainer looks at every loss too (`logging_nan_inf_filter`, to keep such losses out of the log), so nothing
+        waits for the device that did not wait before. The weights after the last step are no loss yet: who writes them
+        looks at them.
+        """
+        if not torch.isfinite(loss):
+            raise ValueError(
+                f"step {self.state.global_step + 1}: the loss is {loss.item()}. Lower learning_rate "
+                f"({self.args.learning_rate:g}), or raise warmup_steps, or go on from an earlier checkpoint."
+            )
+        return loss
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """The module's own loss; its parts are remembered until the next log line."""
@@ -54,9 +82,9 @@ class XlingTrainer(Trainer):
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
         """Loss on the evaluation set where there is one, then every evaluator."""
-        has_data = eval_dataset is not None or self.eval_dataset is not None
+        has_data = eval_dataset or self.eval_dataset
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix) if has_data else {}
-        model = self.accelerator.unwrap_model(self.model).eval()
+        model = self.evaluated()
         self.last_results = [row for evaluator in self.evaluators for row in evaluator(model)]
         rows = {
             "_".join(filter(None, (metric_key_prefix, row.dataset, row.direction, row.metric))): row.value
@@ -64,4 +92,6 @@ class XlingTrainer(Trainer):
         }
         if rows:
             self.log(rows)
+        if not has_data:  # as the Trainer does; else it would evaluate again at the end
+            self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, rows)
         return metrics | rows

@@ -136,6 +136,7 @@ def test_a_study_writes_every_run_once_and_one_table(encoder, tmp_path, capsys, 
         ({"pairs": ["xx-en"]}, "xx"),
         ({"pairs": ["zh-vi", "vi-en"]}, "all must have one target language"),
         ({"test_data": ["nowhere/{source}.tsv"]}, "nowhere"),
+        ({"learning_rate": 1e30}, "step 2: the loss is nan. Lower learning_rate"),
     ],
 )
 def test_mistakes_are_one_line(encoder, tmp_path, more, message, capfd):

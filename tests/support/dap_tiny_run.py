@@ -1,4 +1,4 @@
-"""Train a tiny DAP model; run by test_dap.py in one process, in two (torchrun), killed and resumed.
+"""Train a tiny DAP model; run by test_train.py in one process, in two (torchrun), killed and resumed.
 
 python dap_tiny_run.py ENCODER OUTPUT [--steps 8] [--dropout 0.1] [--kill_after N] [--resume CHECKPOINT]
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 from datasets import Dataset
+from processes import leave
 from transformers import AutoTokenizer, TrainerCallback, TrainingArguments
 
 from hfxling.data.parallel import load_parallel
@@ -95,3 +96,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    leave()

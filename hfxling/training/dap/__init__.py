@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments
 
@@ -74,8 +75,8 @@ def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared
     results = held_out.results(before, settings={"stage": "before"}, **fields) + evaluate(trainer.evaluated())
     model = published_model(trained)
     reached = {"objective": args.objective, "steps": trainer.state.global_step} | trainer.cost
-    return Run(
-        results,
-        reached,
-        lambda folder: export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length),
-    )
+
+    def write(folder: Path) -> None:
+        export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length)
+
+    return Run(results, reached, None if model is None else write)  # no model where others hold its pieces (FSDP)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase, TrainingArguments, set_seed
 
 from hfxling.data.corpus import Corpus
 from hfxling.encoding import position_limit, token_limit
-from hfxling.models.modeling_dap import BatchPart, DapForPreTraining, DapModel
+from hfxling.models.modeling_dap import BatchPart, DapForPreTraining, DapModel, DapOutput, text_ids
 from hfxling.training.publishing import training_cost
 from hfxling.training.trainer import XlingTrainer
 
@@ -40,6 +40,35 @@ class DapTrainer(XlingTrainer):
     def __init__(self, *args, chunk_size: int | None = None, **kwargs):
         super().__init__(*args, **kwargs)
         self.chunk_size = chunk_size
+        if self.is_fsdp_enabled:
+            self.model.one_pass = True
+            for name, parameter in self.model.dap.encoder.named_parameters():
+                if "pooler" in name.split("."):  # gets no gradient, and FSDP resumes no optimizer that lacks a state
+                    parameter.requires_grad_(False)
+
+    def evaluated(self) -> DapModel | RootModel:
+        """What the evaluators get: the dual encoder, or what stands in for it where its weights are in pieces."""
+        if self.is_fsdp_enabled:
+            return RootModel(self.model.eval())
+        return super().evaluated().dap
+
+    def whole_model(self, build: Callable[[], DapForPreTraining]) -> DapForPreTraining | None:
+        """The trained model; to be called by all processes.
+
+        Args:
+            build: makes a model that the weights fit into, where they have to be gathered from pieces.
+
+        Returns:
+            The model in evaluation mode; where weights are in pieces None on all processes but the main one.
+        """
+        if not self.is_fsdp_enabled:
+            return self.accelerator.unwrap_model(self.model).eval()
+        weights = self.accelerator.get_state_dict(self.model)
+        if not self.accelerator.is_main_process:
+            return None
+        model = build()
+        model.load_state_dict(weights)
+        return model.eval()
 
     def get_train_dataloader(self) -> DataLoader:
         """Batches are ready and every process has its own: nothing is left to shard or to shuffle."""
@@ -65,7 +94,7 @@ class DapTrainer(XlingTrainer):
         with self.compute_loss_context_manager():
             vectors, random_states = _embed(model, chunks)
             sides = [torch.cat(side).requires_grad_() for side in zip(*vectors)]
-            ranking = core.ranking_loss(*sides, gather)
+            ranking = core.ranking_loss(*sides, text_ids(inputs["source"], inputs["target"]), gather)
         slopes = zip(*(slope.split(self.chunk_size) for slope in torch.autograd.grad(ranking, sides)))
         tokens = core.rtl_tokens(inputs["source"], inputs["target"], gather) if core.rtl is not None else None
         losses = {"loss": ranking.detach(), "loss_tr": ranking.detach()}
@@ -82,7 +111,27 @@ class DapTrainer(XlingTrainer):
                     losses[name] = losses.get(name, 0) + output[name].detach()
                     losses["loss"] = losses["loss"] + weight * output[name].detach()
         self.remember(losses)
-        return losses["loss"] / self.current_gradient_accumulation_steps
+        return self.finite(losses["loss"] / self.current_gradient_accumulation_steps)
+
+
+class RootModel:
+    """A `DapModel` whose weights are in pieces (FSDP): embeds by forward passes of the root, which puts them together.
+
+    All processes must call it equally often; with what does not matter. Vectors are of the precision of training.
+
+    Args:
+        root: the wrapped `DapForPreTraining`.
+    """
+
+    def __init__(self, root: torch.nn.Module):
+        self.root = root
+
+    def __getattr__(self, name: str):
+        return getattr(self.root.dap, name)
+
+    def __call__(self, **inputs: Tensor) -> DapOutput:
+        """As `DapModel.forward`."""
+        return self.root(inputs)
 
 
 def split_batch(inputs: dict, size: int) -> list[dict]:
@@ -143,8 +192,10 @@ def build_model(
     return model
 
 
-def published_model(model: DapForPreTraining) -> DapModel:
+def published_model(model: DapForPreTraining | None) -> DapModel | None:
     """The dual encoder without what only training needs; adapters are merged into the weights."""
+    if model is None:
+        return None
     if hasattr(model.dap.encoder, "merge_and_unload"):
         model.dap.encoder = model.dap.encoder.merge_and_unload()
     return model.dap.eval()
@@ -156,10 +207,11 @@ def train(
     corpus: Corpus,
     tokenizer: PreTrainedTokenizerBase,
     evaluators: Sequence = (),
-) -> tuple[DapForPreTraining, DapTrainer]:
-    """Train on the corpus; the model comes back in evaluation mode."""
+) -> tuple[DapForPreTraining | None, DapTrainer]:
+    """Train on the corpus; the model is that of `DapTrainer.whole_model`."""
     set_seed(training_args.seed)
-    model = build_model(args, tokenizer, target_ids(args, tokenizer, corpus))
+    shortlist = target_ids(args, tokenizer, corpus)
+    model = build_model(args, tokenizer, shortlist)
     max_length = token_limit(tokenizer, model.dap.encoder.config, args.max_length)
     positions = position_limit(model.dap.encoder.config)
     if "tlm" in args.objective and positions and 2 * max_length - 1 > positions:
@@ -181,4 +233,4 @@ def train(
     )
     with training_cost() as trainer.cost:
         trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
-    return model.eval(), trainer
+    return trainer.whole_model(lambda: build_model(args, tokenizer, shortlist)), trainer

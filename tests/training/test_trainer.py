@@ -1,0 +1,65 @@
+"""What all methods' training has in common: it stops where the loss ends, and evaluators need no evaluation set."""
+
+import pytest
+import torch
+from torch import nn
+from transformers import TrainingArguments
+
+from hfxling.evaluation.results import EvalResult
+from hfxling.training.aligner.train import AlignerTrainer
+from hfxling.training.dap.train import DapTrainer
+from hfxling.training.disentangler.batches import SplitTrainer
+from hfxling.training.trainer import XlingTrainer
+
+
+class Scale(nn.Module):
+    """Its loss is the weight times the batch's mean."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return {"loss": self.weight * x.mean()}
+
+
+def trainer(values, folder, evaluators=(), **settings) -> XlingTrainer:
+    settings = {"max_steps": len(values), "per_device_train_batch_size": 1, "learning_rate": 1e-3} | settings
+    settings |= {"use_cpu": True, "disable_tqdm": True, "report_to": "none", "train_sampling_strategy": "sequential"}
+    args = TrainingArguments(str(folder), save_strategy="no", **settings)
+    return XlingTrainer(Scale(), args, train_dataset=[{"x": float(value)} for value in values], evaluators=evaluators)
+
+
+@pytest.mark.parametrize("bad", ["nan", "inf"])
+def test_training_stops_at_the_first_loss_that_is_not_finite(bad, tmp_path):
+    run = trainer([1, 2, bad, 3], tmp_path)
+    with pytest.raises(ValueError, match=f"^step 3: the loss is {bad}. Lower learning_rate \\(0.001\\)") as error:
+        run.train()
+    assert "\n" not in str(error.value)
+    assert run.state.global_step == 2
+    assert torch.isfinite(run.model.weight)
+
+
+def test_every_part_of_an_accumulated_step_is_looked_at(tmp_path):
+    with pytest.raises(ValueError, match="step 2: the loss is nan"):
+        trainer([1, 2, 3, "nan"], tmp_path, gradient_accumulation_steps=2, max_steps=2).train()
+
+
+def test_no_method_goes_past_the_check():
+    for method in (AlignerTrainer, SplitTrainer):
+        assert method.training_step is XlingTrainer.training_step
+    assert issubclass(DapTrainer, XlingTrainer)  # its own step is tested in dap/test_train.py
+
+
+def test_evaluators_run_on_schedule_without_an_evaluation_set(tmp_path):
+    seen = []
+
+    def evaluator(model):
+        seen.append(run.state.global_step)
+        assert not model.training
+        return [EvalResult(metric="m", value=0.5, n=1, dataset="d", split="test")]
+
+    run = trainer([1, 2, 3, 4, 5], tmp_path, [evaluator], eval_strategy="steps", eval_steps=2)
+    run.train()
+    assert seen == [2, 4, 5]
+    assert [row["eval_d_m"] for row in run.state.log_history if "eval_d_m" in row] == [0.5] * 3
