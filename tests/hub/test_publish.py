@@ -64,7 +64,8 @@ from pathlib import Path
 from hfxling.hub.card import CardInfo
 from hfxling.hub.publish import publish
 
-info = CardInfo("org/x", "siamese", "org/base", ["zh"], "mit", [{"name": "d", "pairs": 1}], "Search.", ["Small."])
+data = {"name": "d", "pairs": 1}
+info = CardInfo("org/x", "siamese", "A head.", "@misc{x}", "org/base", ["zh"], "mit", [data], "Search.", ["Small."])
 for name in ("first", "second", "third"):
     try:
         publish(name, lambda f: (f / "model.safetensors").write_bytes(b"weights"), [], info, recipe="r", push=True)
@@ -94,7 +95,7 @@ def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, tiny_bert, t
     for name in ("here", "there"):
         tmp_path.joinpath(name).mkdir()
     write_corpus(tmp_path / "here")
-    options = f"--train_data train.tsv --test_data test.tsv --source_lang zh --target_lang vi --base_model {tiny_bert}"
+    options = f"--train_data train.tsv --test_data test.tsv --pairs zh-vi --base_model {tiny_bert}"
     options += f" --layer 2 --fit procrustes --centering train --output_dir out --use_cpu true --hub_token {SECRET}"
     words = [ROOT / "recipes" / "siamese.py", *options.split(), "--push_to_hub", "--hub_model_id", REPO]
     done = python(*words, env=hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path / "here")
@@ -139,6 +140,8 @@ def card(**changes):
     about = {
         "repo_id": REPO,
         "method": "siamese",
+        "summary": "A head.",
+        "citation": "@misc{x}",
         "base_model": "org/base",
         "languages": ["zh", "vi"],
         "licence": "mit",
@@ -177,7 +180,7 @@ def test_a_new_folder_replaces_the_earlier_one_whole(tmp_path):
 
 @pytest.mark.parametrize("repo_id", [None, "zh-vi-sf", "a/b/c", "org/zh vi"])
 def test_a_wrong_repository_is_refused_before_anything_is_read(repo_id, tmp_path):
-    words = ["--train_data", "no.tsv", "--base_model", "none", "--source_lang", "zh", "--target_lang", "vi"]
+    words = ["--train_data", "no.tsv", "--base_model", "none", "--pairs", "zh-vi"]
     words += ["--push_to_hub", "--hub_token", "any", "--output_dir", str(tmp_path / "out")]
     with pytest.raises(ValueError, match=r"hub_model_id=|Repo id must"):
         siamese.main(words + (["--hub_model_id", repo_id] if repo_id else []))
