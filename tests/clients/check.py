@@ -6,6 +6,7 @@ writes tiny folders of every method with today's environment (the one that runs 
 the interpreter of another environment, and compares. `make test-clients` makes that environment from constraints.txt.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         written = publish_all(Path(scratch))
         found = []
-        for python in (sys.executable, sys.argv[1]):
+        for python in (sys.executable, os.path.abspath(sys.argv[1])):
             run = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True, check=True, cwd=scratch)
             print("sentence-transformers + transformers", run.stdout.strip())
             found.append(open_doors(Path(scratch), written, ["sentence-transformers"], python))

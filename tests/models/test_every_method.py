@@ -67,6 +67,35 @@ def test_every_door_gives_the_models_vectors_in_a_fresh_process_without_a_word(r
     assert every <= opened
 
 
+def test_folders_are_in_the_schema_that_older_clients_read(root, written):
+    """`make test-clients` shows that they do; this needs no other environment."""
+    newer = {"embedding_dimension", "pooling_mode", "route_mappings", "module_input_name", "backend", "is_local"}
+    seen = set()
+    for name in written:
+        types = []
+        for path in (root / name).rglob("*.json"):
+            if "contextual" in path.parts or path.name == "tokenizer.json":
+                continue
+            seen.add(path.name)
+            content = json.loads(path.read_text())
+            if path.name == "modules.json":
+                types += [module["type"] for module in content]
+                continue
+            types += content.get("types", {}).values()
+            assert not newer & {*content, *content.get("parameters", {})}, path
+            if path.name == "tokenizer_config.json":
+                assert content["tokenizer_class"] == "PreTrainedTokenizerFast"
+                assert content["model_input_names"] == ["input_ids", "attention_mask"]
+                assert not isinstance(content.get("extra_special_tokens"), list)
+            if path.name == "sentence_bert_config.json":
+                assert content == {"max_seq_length": 32, "do_lower_case": False}
+            if rope := content.get("rope_parameters"):
+                assert content["rope_theta"] == rope["rope_theta"] == 50.0
+        assert types
+        assert all(re.fullmatch(r"sentence_transformers\.models\.[A-Za-z]+", each) for each in types)
+    assert {"tokenizer_config.json", "sentence_bert_config.json", "router_config.json"} <= seen
+
+
 def test_auto_model_without_the_flag_is_the_plain_encoder(one):
     folder, (model, *_) = one
     plain = AutoModel.from_pretrained(folder)
