@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo
 from hfxling.hub.publish import check_push, publish
+from hfxling.models.stock import write_files
 from recipes import siamese
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +70,7 @@ data = {"name": "d", "pairs": 1}
 info = CardInfo("org/x", "siamese", "A head.", "@misc{x}", "org/base", ["zh"], "mit", [data], "Search.", ["Small."])
 for name in ("first", "second", "third"):
     try:
-        publish(name, lambda f: (f / "model.safetensors").write_bytes(b"weights"), [], info, recipe="r", push=True)
+        publish(name, lambda f: (f / "weights").write_bytes(b"weights"), [], info, recipe="r", push=True)
     except ValueError as error:
         print(str(error))
 """
@@ -132,7 +134,7 @@ def test_a_failed_upload_leaves_the_folder_and_says_what_to_do(hub, tmp_path):
     for line, cause, name in zip(lines, ("403", "500", "disconnected"), ("first", "second", "third")):
         says = rf"the upload to org/x failed \(.*{cause}.*\); the model is complete in {name}: try again with hf upload"
         assert re.match(says, line), line
-        assert files_of(tmp_path / name).keys() == {"model.safetensors", "results.json", "config.yaml", "README.md"}
+        assert files_of(tmp_path / name).keys() == {"weights", "results.json", "config.yaml", "README.md"}
     assert hub.files("org/x").keys() == {".gitattributes"}
 
 
@@ -151,7 +153,7 @@ def card(**changes):
 
 
 def write_model(content):
-    return lambda folder: (folder / "model.safetensors").write_bytes(content)
+    return lambda folder: (folder / "weights").write_bytes(content)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,21 @@ def test_what_cannot_be_published_leaves_the_earlier_folder(value, changes, mess
     before = files_of(tmp_path)
     with pytest.raises(ValueError, match=message):
         publish(folder, write_model(b"new"), [EvalResult("P@1", value, 9, "d", "test")], card(**changes), recipe="r")
+    assert files_of(tmp_path) == before
+
+
+def test_weights_that_are_not_finite_leave_the_earlier_folder(tmp_path):
+    publish(tmp_path / "model", write_model(b"old"), [], card(), recipe="r")
+    before = files_of(tmp_path)
+    weights = {"good": torch.ones(2), "words": torch.ones(2, dtype=torch.long), "bad": torch.tensor([1.0, torch.inf])}
+    with pytest.raises(ValueError, match=r"2_Dense/model\.safetensors: bad holds values that are not finite"):
+        publish(
+            tmp_path / "model",
+            lambda f: write_files(f, {}, {"2_Dense/model.safetensors": weights}),
+            [],
+            card(),
+            recipe="r",
+        )
     assert files_of(tmp_path) == before
 
 
