@@ -85,7 +85,8 @@ def test_the_folder_is_complete_and_nothing_else_is_left(published):
         *("modules.json", "config.json", "model.safetensors", "config_sentence_transformers.json"),
         *("1_Pooling", "2_Normalize", "3_Router", "4_Normalize"),
         *("tokenizer.json", "tokenizer_config.json", "README.md", "results.json", "config.yaml", "embeddings.png"),
-        *("configuration_siamese.py", "modeling_siamese.py", "encoder.py", "pooling.py", "stock.py"),
+        *("configuration_siamese.py", "modeling_siamese.py", "encoder.py", "loading.py", "pooling.py"),
+        *("stock.py", "sentence_bert_config.json"),
     }
     assert (published / "embeddings.png").read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in published.parent.iterdir()] == ["model"]
