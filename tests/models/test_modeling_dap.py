@@ -8,7 +8,7 @@ from transformers import BertForMaskedLM
 
 from hfxling.models import DapConfig, DapForPreTraining, DapModel
 from hfxling.models.losses import translation_ranking_loss, vocabulary_cross_entropy
-from hfxling.models.modeling_dap import _concatenate
+from hfxling.models.pretraining_dap import _concatenate
 
 SOURCE = ["我爱吃苹果", "你好", "今天下雨", "他在"]
 TARGET = ["i eat apples", "hello, you", "rain", "he is in"]
