@@ -231,7 +231,7 @@ def test_the_configuration_is_yaml_without_secrets(tmp_path):
     }
     card = render_card([AFTER], replace(INFO, configuration=configuration))
     shown = yaml.safe_load(re.search(r"```yaml\n(.*?)```", card, re.DOTALL).group(1))
-    assert shown == {"learning_rate": 5e-6, "layers": [6, 7], "out": str(tmp_path)}
+    assert shown == {"learning_rate": 5e-6, "layers": [6, 7], "out": str(tmp_path), "key": "TOKEN"}
     assert "s3cret" not in card
 
 
