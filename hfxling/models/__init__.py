@@ -6,29 +6,15 @@ from .configuration_aligner import AlignerConfig
 from .configuration_dap import DapConfig
 from .configuration_disentangler import DisentanglerConfig
 from .configuration_siamese import SiameseConfig
-from .modeling_aligner import AlignerModel, AlignerOutput
-from .modeling_dap import DapModel, DapOutput
-from .modeling_disentangler import DisentanglerHead, DisentanglerModel, DisentanglerOutput
-from .modeling_siamese import SiameseHead, SiameseModel, SiameseOutput
-from .pretraining_dap import DapForPreTraining, DapTrainingOutput
+from .modeling_aligner import AlignerModel
+from .modeling_dap import DapModel
+from .modeling_disentangler import DisentanglerHead, DisentanglerModel
+from .modeling_siamese import SiameseHead, SiameseModel
+from .pretraining_dap import DapForPreTraining
 
 __all__ = [
-    "AlignerConfig",
-    "AlignerModel",
-    "AlignerOutput",
-    "DapConfig",
-    "DapForPreTraining",
-    "DapModel",
-    "DapOutput",
-    "DapTrainingOutput",
-    "DisentanglerConfig",
-    "DisentanglerHead",
-    "DisentanglerModel",
-    "DisentanglerOutput",
-    "SiameseConfig",
-    "SiameseHead",
-    "SiameseModel",
-    "SiameseOutput",
+    *("AlignerConfig", "AlignerModel", "DapConfig", "DapForPreTraining", "DapModel"),
+    *("DisentanglerConfig", "DisentanglerHead", "DisentanglerModel", "SiameseConfig", "SiameseHead", "SiameseModel"),
 ]
 
 METHODS = (

@@ -60,12 +60,9 @@ class AlignerConfig(PreTrainedConfig):
             raise ValueError(
                 f"contrastive_weight={self.contrastive_weight} must be >= 0 and temperature={self.temperature} > 0."
             )
-        if self.negatives not in NEGATIVES:
-            raise ValueError(f"negatives={self.negatives!r} is not one of {', '.join(NEGATIVES)}.")
-        if self.contrastive_pooling not in CONTRASTIVE_POOLING:
-            raise ValueError(
-                f"contrastive_pooling={self.contrastive_pooling!r} is not one of {', '.join(CONTRASTIVE_POOLING)}."
-            )
+        for name, allowed in {"negatives": NEGATIVES, "contrastive_pooling": CONTRASTIVE_POOLING}.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
         super().__post_init__(**kwargs)
 
     @property

@@ -1,18 +1,13 @@
 """Configuration of dual-alignment pre-training (Li et al. 2023)."""
 
-import copy
-
-from transformers import AutoConfig, PreTrainedConfig
-
-from .pooling import POOLING_MODES
+from .stock import StockConfig
 
 OBJECTIVES = ("tr", "tr+rtl", "tr+tlm", "tr+rtl+tlm")
 RTL_DIRECTIONS = ("xx-en", "en-xx", "both")
 RANKING_DIRECTIONS = ("forward", "both")
-_DAP_FIELDS = ("pooling",)
 
 
-class DapConfig(PreTrainedConfig):
+class DapConfig(StockConfig):
     """A dual encoder and, for training, the representation translation head; eq. numbers are those of the paper.
 
     Args:
@@ -41,10 +36,8 @@ class DapConfig(PreTrainedConfig):
     """
 
     model_type = "hfxling-dap"
-    sub_configs = {"encoder_config": AutoConfig}  # noqa: RUF012 - transformers reads it from the class
-    layer = None  # the last one is pooled
+    head_fields = ("pooling",)  # the rest is for training
 
-    encoder_config: dict | PreTrainedConfig | None = None
     pooling: str = "cls"
     objective: str = "tr+rtl"
     temperature: float = 0.05
@@ -63,23 +56,9 @@ class DapConfig(PreTrainedConfig):
     shortlist_size: int | None = None
 
     def __post_init__(self, **kwargs):
-        if isinstance(self.encoder_config, dict):
-            self.encoder_config = AutoConfig.for_model(**self.encoder_config)
-        if self.encoder_config is not None:
-            # A copy: transformers resets the attention implementation of a config that it finds inside another.
-            self.encoder_config = copy.deepcopy(self.encoder_config)
-            self.hidden_size = self.encoder_config.hidden_size
-            self.max_position_embeddings = self.encoder_config.max_position_embeddings
+        super().__post_init__(**kwargs)
         self.languages = list(self.languages or [])
-        choices = {
-            "pooling": POOLING_MODES,
-            "objective": OBJECTIVES,
-            "rtl_direction": RTL_DIRECTIONS,
-            "ranking": RANKING_DIRECTIONS,
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
+        self.check_choices(objective=OBJECTIVES, rtl_direction=RTL_DIRECTIONS, ranking=RANKING_DIRECTIONS)
         if self.temperature <= 0 or self.margin < 0:
             raise ValueError(f"temperature={self.temperature}, margin={self.margin}: need > 0 and >= 0.")
         if not 0 < self.rtl_ratio <= 1 or not 0 < self.mlm_probability < 1:
@@ -89,8 +68,3 @@ class DapConfig(PreTrainedConfig):
         depth = getattr(self.encoder_config, "num_hidden_layers", None)
         if depth is not None and not 1 <= self.rtl_layers <= depth:
             raise ValueError(f"rtl_layers={self.rtl_layers}: the head is copied from the encoder's {depth} layers.")
-        super().__post_init__(**kwargs)
-
-    def head_dict(self) -> dict:
-        """What inference needs: stored under "dap" in the encoder's config.json."""
-        return {name: getattr(self, name) for name in _DAP_FIELDS}

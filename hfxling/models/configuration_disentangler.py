@@ -1,14 +1,11 @@
 """Configuration of the meaning/language disentangler (Nonomura et al.)."""
 
-from transformers import AutoConfig, PreTrainedConfig
-
-from .pooling import POOLING_MODES
+from .stock import StockConfig
 
 PARTS = ("meaning", "language")
-_DISENTANGLER_FIELDS = ("hidden_size", "layer", "pooling", "prompt", "bias", "normalize_input", "part")
 
 
-class DisentanglerConfig(PreTrainedConfig):
+class DisentanglerConfig(StockConfig):
     """What a disentangler is: a frozen encoder (or none), pooling, and one linear map to the meaning part.
 
     Args:
@@ -29,11 +26,8 @@ class DisentanglerConfig(PreTrainedConfig):
     """
 
     model_type = "hfxling-disentangler"
-    sub_configs = {"encoder_config": AutoConfig}  # noqa: RUF012 - transformers reads it from the class
+    head_fields = ("hidden_size", "layer", "pooling", "prompt", "bias", "normalize_input", "part")
 
-    encoder_config: dict | PreTrainedConfig | None = None
-    hidden_size: int = 768
-    layer: int | str | None = None
     pooling: str = "cls"
     prompt: str | None = None
     bias: bool = True
@@ -41,20 +35,7 @@ class DisentanglerConfig(PreTrainedConfig):
     part: str = "meaning"
 
     def __post_init__(self, **kwargs):
-        if isinstance(self.encoder_config, dict):
-            model_type = self.encoder_config["model_type"]
-            self.encoder_config = AutoConfig.for_model(model_type, **self.encoder_config)
-        if self.encoder_config is not None:
-            self.hidden_size = self.encoder_config.hidden_size
-            self.max_position_embeddings = getattr(self.encoder_config, "max_position_embeddings", None)
-        if self.pooling not in POOLING_MODES:
-            raise ValueError(f"pooling={self.pooling!r} is not one of {', '.join(POOLING_MODES)}.")
-        if self.part not in PARTS:
-            raise ValueError(f"part={self.part!r} is not one of {', '.join(PARTS)}.")
+        super().__post_init__(**kwargs)
+        self.check_choices(part=PARTS)
         if self.hidden_size < 1:
             raise ValueError(f"hidden_size={self.hidden_size}: the vectors need at least one dimension.")
-        super().__post_init__(**kwargs)
-
-    def head_dict(self) -> dict:
-        """The fields that describe the head: stored under "disentangler" in the encoder's config.json."""
-        return {name: getattr(self, name) for name in _DISENTANGLER_FIELDS}

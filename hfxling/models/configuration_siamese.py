@@ -1,18 +1,12 @@
 """Configuration of the siamese linear head (Huang et al. 2023)."""
 
-from transformers import AutoConfig, PreTrainedConfig
-
-from .pooling import POOLING_MODES
+from .stock import StockConfig
 
 HEADS = ("linear", "tanh", "relu", "tanh2")
 CENTERINGS = ("none", "train")
-_SIAMESE_FIELDS = (
-    *("hidden_size", "layer", "pooling", "languages", "per_language", "head", "bias", "dropout"),
-    *("normalize_input", "centering"),
-)
 
 
-class SiameseConfig(PreTrainedConfig):
+class SiameseConfig(StockConfig):
     """What a siamese model is: a frozen encoder cut after one layer, pooling, and a head.
 
     Args:
@@ -26,7 +20,7 @@ class SiameseConfig(PreTrainedConfig):
         head: "linear" (paper's best), "tanh", "relu" or "tanh2" (two layers): Table 6 of the paper.
         bias: whether the head's linear layers have one; not stated in the paper.
         dropout: on the head's output while training; 0.2 in the paper.
-        normalize_input: length-normalise the pooled vectors before the head.
+        normalize_input: length-normalise the pooled vectors first.
         centering: "train": subtract the mean of the language, learnt from training data, from the normalised output.
 
     Raises:
@@ -34,10 +28,11 @@ class SiameseConfig(PreTrainedConfig):
     """
 
     model_type = "hfxling-siamese"
-    sub_configs = {"encoder_config": AutoConfig}  # noqa: RUF012 - transformers reads it from the class
+    head_fields = (
+        *("hidden_size", "layer", "pooling", "languages", "per_language", "head", "bias", "dropout"),
+        *("normalize_input", "centering"),
+    )
 
-    encoder_config: dict | PreTrainedConfig | None = None
-    hidden_size: int = 768
     layer: int | str | None = 7
     pooling: str = "mean"
     languages: list[str] | None = None
@@ -49,15 +44,9 @@ class SiameseConfig(PreTrainedConfig):
     centering: str = "none"
 
     def __post_init__(self, **kwargs):
-        if isinstance(self.encoder_config, dict):
-            self.encoder_config = AutoConfig.for_model(**self.encoder_config)
-        if self.encoder_config is not None:
-            self.hidden_size = self.encoder_config.hidden_size
-            self.max_position_embeddings = getattr(self.encoder_config, "max_position_embeddings", None)
+        super().__post_init__(**kwargs)
         self.languages = list(self.languages or [])
-        for name, allowed in {"head": HEADS, "pooling": POOLING_MODES}.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
+        self.check_choices(head=HEADS)
         if self.centering not in CENTERINGS:
             raise ValueError(
                 f"centering={self.centering!r} is not one of {', '.join(CENTERINGS)} "
@@ -70,13 +59,8 @@ class SiameseConfig(PreTrainedConfig):
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout} is outside [0, 1).")
-        super().__post_init__(**kwargs)
 
     @property
     def needs_language(self) -> bool:
         """Whether a vector can only be computed when its language is known."""
         return self.per_language or self.centering != "none"
-
-    def head_dict(self) -> dict:
-        """The fields that describe the head: stored under "siamese" in the encoder's config.json."""
-        return {name: getattr(self, name) for name in _SIAMESE_FIELDS}

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
-from transformers.utils import ModelOutput
+from transformers.utils import ModelOutput, can_return_tuple
 
 from .aligner_layers import (
     PAD,
@@ -178,21 +178,16 @@ class AlignerModel(PreTrainedModel):
         if language not in self.config.languages:
             raise ValueError(f"language={language!r} is not one of this model's: {', '.join(self.config.languages)}.")
 
+    @can_return_tuple
     def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        language: str | None = None,
-        return_dict: bool = True,
-        **kwargs,
-    ) -> AlignerOutput | tuple:
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, language: str | None = None, **kwargs
+    ) -> AlignerOutput:
         """Static and contextual word vectors, and a sentence vector.
 
         Args:
             input_ids: (B, S) word ids of one language, without beginning and end of sentence.
             attention_mask: (B, S), padding on the right; by default every id but 0 is real.
             language: of the whole batch.
-            return_dict: False returns a plain tuple.
             **kwargs: ignored (tokenizers give more than is needed).
 
         Raises:
@@ -203,8 +198,7 @@ class AlignerModel(PreTrainedModel):
             raise ValueError("the attention mask has padding before words: pad on the right (padding_side='right').")
         self._encode(side)
         sentence = F.normalize(pool(side.contextual, side.mask), dim=-1)
-        output = AlignerOutput(last_hidden_state=side.contextual, static=side.static, sentence_embedding=sentence)
-        return output if return_dict else output.to_tuple()
+        return AlignerOutput(last_hidden_state=side.contextual, static=side.static, sentence_embedding=sentence)
 
     @torch.no_grad()
     def static_table(self, language: str) -> Tensor:

@@ -1,31 +1,13 @@
 """The dual encoder of dual-alignment pre-training (Li et al. 2023): all that inference needs."""
 
-import copy
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoModel, PreTrainedModel
-from transformers.utils import ModelOutput
+from transformers.utils import can_return_tuple
 
 from .configuration_dap import DapConfig
-from .stock import StockModel
-
-
-@dataclass
-class DapOutput(ModelOutput):
-    """Output of `DapModel`.
-
-    Args:
-        last_hidden_state: (B, S, H) token states of the last layer.
-        pooled: (B, H) the CLS state (or what `pooling` says).
-        sentence_embedding: (B, H) the same at unit length.
-    """
-
-    last_hidden_state: Tensor | None = None
-    pooled: Tensor | None = None
-    sentence_embedding: Tensor | None = None
+from .stock import StockModel, StockOutput
 
 
 class DapModel(StockModel):
@@ -39,25 +21,17 @@ class DapModel(StockModel):
     any_encoder = True
 
     def __init__(self, config: DapConfig, encoder: PreTrainedModel | None = None):
-        super().__init__(config)
-        self.encoder = AutoModel.from_config(copy.deepcopy(config.encoder_config)) if encoder is None else encoder
-        self.post_init()
+        super().__init__(config, encoder or AutoModel.from_config(config.encoder_config))
 
     def stock_steps(self) -> list[tuple]:
         """Unit length after pooling (see `stock.py`)."""
         return [("Normalize", None)]
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        return_dict: bool = True,
-        **kwargs,
-    ) -> DapOutput | tuple:
+    @can_return_tuple
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **kwargs) -> StockOutput:
         """Embed token ids (B, S); `kwargs` are further encoder inputs, such as `token_type_ids`."""
         states, pooled = self.pooled_features(input_ids, attention_mask, **kwargs)
-        output = DapOutput(last_hidden_state=states, pooled=pooled, sentence_embedding=F.normalize(pooled, dim=-1))
-        return output if return_dict else output.to_tuple()
+        return StockOutput(last_hidden_state=states, pooled=pooled, sentence_embedding=F.normalize(pooled, dim=-1))
 
     @classmethod
     def from_pretrained(cls, name, *args, pooling: str | None = None, **kwargs):

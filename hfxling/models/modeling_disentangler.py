@@ -1,17 +1,15 @@
 """Meaning/language disentangler: a sentence vector as the sum of two parts (Nonomura et al.)."""
 
-import copy
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.utils import ModelOutput
+from transformers.utils import can_return_tuple
 
 from .configuration_disentangler import DisentanglerConfig
-from .stock import StockModel
+from .stock import StockModel, StockOutput
 
 # Share of the vector that an untrained head calls meaning: meaning then ranks sentences as the encoder does, and the
 # language part is long enough to have a direction.
@@ -19,20 +17,16 @@ START = 0.5
 
 
 @dataclass
-class DisentanglerOutput(ModelOutput):
-    """Output of `DisentanglerModel`.
+class DisentanglerOutput(StockOutput):
+    """Output of `DisentanglerModel`: `pooled`, which is `meaning + language`, is the (B, D) vector e that is split.
+
+    `sentence_embedding` is the meaning part at unit length (the language part where `config.part` says so).
 
     Args:
-        last_hidden_state: (B, S, D) token states, those of the encoder itself; None for given vectors.
-        pooled: (B, D) the sentence vectors e that are split: `meaning + language`.
-        sentence_embedding: (B, D) the meaning part at unit length (the language part where `config.part` says so).
         meaning: (B, D).
         language: (B, D).
     """
 
-    last_hidden_state: Tensor | None = None
-    pooled: Tensor | None = None
-    sentence_embedding: Tensor | None = None
     meaning: Tensor | None = None
     language: Tensor | None = None
 
@@ -78,12 +72,7 @@ class DisentanglerModel(StockModel):
 
     config_class = DisentanglerConfig
     base_model_prefix = stock_key = "disentangler"
-
-    def __init__(self, config: DisentanglerConfig, encoder: PreTrainedModel | None = None):
-        super().__init__(config)
-        self.encoder = encoder
-        self.head = DisentanglerHead(config)
-        self.post_init()
+    head_class = DisentanglerHead
 
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, DisentanglerHead):
@@ -98,21 +87,20 @@ class DisentanglerModel(StockModel):
         model.head.init_share()
         return model
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         features: Tensor | None = None,
-        return_dict: bool = True,
         **kwargs,
-    ) -> DisentanglerOutput | tuple:
+    ) -> DisentanglerOutput:
         """Split the sentence vectors of token ids, or vectors that were computed before.
 
         Args:
             input_ids: (B, S) token ids of texts with the prompt before them; or leave them out and give `features`.
             attention_mask: (B, S), all ones when left out; padding may stand on either side.
             features: (B, D) sentence vectors.
-            return_dict: False returns a plain tuple.
             **kwargs: further encoder inputs, such as `token_type_ids`.
 
         Raises:
@@ -124,14 +112,7 @@ class DisentanglerModel(StockModel):
         pooled = self.head.prepare(features)
         mapped = self.head(pooled)
         meaning, language = (mapped, pooled - mapped) if self.config.part == "meaning" else (pooled - mapped, mapped)
-        output = DisentanglerOutput(
-            last_hidden_state=states,
-            pooled=pooled,
-            sentence_embedding=F.normalize(mapped, dim=-1),
-            meaning=meaning,
-            language=language,
-        )
-        return output if return_dict else output.to_tuple()
+        return DisentanglerOutput(states, pooled, F.normalize(mapped, dim=-1), meaning, language)
 
     def exchanged(self) -> "DisentanglerModel":
         """The same split with the language part as embedding (or back again); the encoder is shared, not copied.
@@ -139,9 +120,7 @@ class DisentanglerModel(StockModel):
         `hfxling.export(model.exchanged(), tokenizer, folder)` writes the second stock folder.
         """
         other = {"meaning": "language", "language": "meaning"}[self.config.part]
-        fields = self.config.head_dict() | {"part": other}
-        if self.encoder is not None:
-            fields["encoder_config"] = copy.deepcopy(self.encoder.config)
+        fields = self.config.head_dict() | {"part": other, "encoder_config": self.encoder and self.encoder.config}
         model = type(self)(self.config_class(**fields), self.encoder)
         linear, rest = self.head.linear, model.head.linear
         with torch.no_grad():  # e - (W e + b) = (I - W) e - b

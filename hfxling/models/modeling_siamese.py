@@ -1,34 +1,15 @@
 """Siamese linear head on a frozen middle layer ("mBERT-SF"; Huang et al. 2023, ACM TALLIP)."""
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.utils import ModelOutput
+from transformers.utils import can_return_tuple
 
 from .configuration_siamese import SiameseConfig
-from .stock import StockModel
+from .stock import StockModel, StockOutput
 
 _SHARED = "shared"
-
-
-@dataclass
-class SiameseOutput(ModelOutput):
-    """Output of `SiameseModel`.
-
-    Args:
-        last_hidden_state: (B, S, H) token states of the chosen layer, those of the encoder itself.
-        pooled: (B, H) frozen sentence vectors before the head.
-        sentence_embedding: (B, H) unit vectors after head and centring; None where the model needs a language to
-            compute them and none was given.
-    """
-
-    last_hidden_state: Tensor | None = None
-    pooled: Tensor | None = None
-    sentence_embedding: Tensor | None = None
 
 
 class SiameseHead(nn.Module):
@@ -117,12 +98,7 @@ class SiameseModel(StockModel):
 
     config_class = SiameseConfig
     base_model_prefix = stock_key = "siamese"
-
-    def __init__(self, config: SiameseConfig, encoder: PreTrainedModel | None = None):
-        super().__init__(config)
-        self.encoder = encoder
-        self.head = SiameseHead(config)
-        self.post_init()
+    head_class = SiameseHead
 
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, SiameseHead):
@@ -144,15 +120,15 @@ class SiameseModel(StockModel):
             model.head.init_identity()
         return model
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         features: Tensor | None = None,
         language: str | None = None,
-        return_dict: bool = True,
         **kwargs,
-    ) -> SiameseOutput | tuple:
+    ) -> StockOutput:
         """Embed token ids, or vectors that were computed before.
 
         Args:
@@ -160,11 +136,9 @@ class SiameseModel(StockModel):
             attention_mask: (B, S); all ones when left out.
             features: (B, H) frozen sentence vectors.
             language: language of the whole batch, for models that treat their languages differently.
-            return_dict: False returns a plain tuple.
             **kwargs: further encoder inputs, such as `token_type_ids`.
         """
         states, features = self.pooled_features(input_ids, attention_mask, features, **kwargs)
         known = not self.config.needs_language or language is not None
         embedding = self.head(features, language) if known else None
-        output = SiameseOutput(last_hidden_state=states, pooled=features, sentence_embedding=embedding)
-        return output if return_dict else output.to_tuple()
+        return StockOutput(last_hidden_state=states, pooled=features, sentence_embedding=embedding)

@@ -15,8 +15,9 @@ from transformers.utils import ModelOutput
 from .configuration_dap import DapConfig
 from .loading import quiet_loading
 from .losses import shared_texts, translation_ranking_loss, vocabulary_cross_entropy
-from .modeling_dap import DapModel, DapOutput
+from .modeling_dap import DapModel
 from .rtl import RtlHead, VocabularyHead
+from .stock import StockOutput
 
 # Both sides go through the encoder as one batch (larger matrix products, one gradient of each weight) where that pads
 # the tokens to no more than this multiple.
@@ -178,9 +179,9 @@ class DapForPreTraining(PreTrainedModel):
         target: dict[str, Tensor] | None = None,
         language: Tensor | None = None,
         gather: Callable[[Tensor], Tensor] | None = None,
-        part: "BatchPart | None" = None,
+        part: BatchPart | None = None,
         embed_only: bool = False,
-    ) -> DapTrainingOutput | DapOutput:
+    ) -> DapTrainingOutput | StockOutput:
         """Losses of a batch of pairs; row i of source (the non-English side) translates row i of target.
 
         Args:

@@ -8,20 +8,22 @@ servers too: module types of `sentence_transformers.models`, pooling as booleans
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedModel
+from torch import Tensor, nn
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 from transformers.dynamic_module_utils import custom_object_save
-from transformers.utils import cached_file
+from transformers.utils import ModelOutput, cached_file
 
 from .encoder import layer_states, load_encoder
 from .loading import HUB_KWARGS, load_whole
-from .pooling import pool
+from .pooling import POOLING_MODES, pool
 
 SENTENCE_TRANSFORMER = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
 ROUTES = ("query", "document")  # what encode_query and encode_document ask a Router for
@@ -34,19 +36,76 @@ _POOLING = {"cls": "cls_token", "mean": "mean_tokens", "last": "lasttoken"}
 _POOLINGS = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 
 
+@dataclass
+class StockOutput(ModelOutput):
+    """Output of a `StockModel`.
+
+    Args:
+        last_hidden_state: (B, S, H) token states of the pooled layer, those of the encoder itself; None for given
+            vectors.
+        pooled: (B, H) sentence vectors before the head.
+        sentence_embedding: (B, H) unit vectors; None where the model needs a language for them and none was given.
+    """
+
+    last_hidden_state: Tensor | None = None
+    pooled: Tensor | None = None
+    sentence_embedding: Tensor | None = None
+
+
+class StockConfig(PreTrainedConfig):
+    """What the configurations of stock models share; `head_fields` are stored in the encoder's config.json."""
+
+    sub_configs = {"encoder_config": AutoConfig}  # noqa: RUF012 - transformers reads it from the class
+    head_fields = ()
+
+    encoder_config: dict | PreTrainedConfig | None = None
+    hidden_size: int = 768
+    layer: int | str | None = None
+    pooling: str = "cls"
+
+    def __post_init__(self, **kwargs):
+        if isinstance(self.encoder_config, dict):
+            self.encoder_config = AutoConfig.for_model(**self.encoder_config)
+        if self.encoder_config is not None:
+            # A copy: transformers resets the attention implementation of a config that it finds inside another.
+            self.encoder_config = copy.deepcopy(self.encoder_config)
+            self.hidden_size = self.encoder_config.hidden_size
+            self.max_position_embeddings = getattr(self.encoder_config, "max_position_embeddings", None)
+        self.check_choices(pooling=POOLING_MODES)
+        super().__post_init__(**kwargs)
+
+    def check_choices(self, **choices: Sequence[str]) -> None:
+        """Raise the ValueError that says which values a field may have."""
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
+
+    def head_dict(self) -> dict:
+        """The fields that describe the head."""
+        return {name: getattr(self, name) for name in self.head_fields}
+
+
 class StockModel(PreTrainedModel):
     """An encoder and a head that stock modules can express; the base of the methods that publish a stock folder.
 
     On disk the root is the encoder, with the head's settings under `stock_key` in its config.json and its weights in
     the module folders. A model without an encoder is saved as config.json and model.safetensors.
 
-    A subclass sets `config_class` (with `encoder_config`, `layer`, `pooling`, `hidden_size` and a method `head_dict`),
-    `stock_key`, and in its constructor `encoder` and `head`, a module with a method `stock_steps`.
+    A subclass sets `config_class` (a `StockConfig`), `stock_key` and `head_class`, a module with a method
+    `stock_steps` that is made from the configuration.
     """
 
     stock_key: str
+    head_class: type[nn.Module] | None = None
     any_encoder = False  # whether an encoder without an entry under `stock_key` is a model of this kind
     main_input_name = "input_ids"
+
+    def __init__(self, config: StockConfig, encoder: PreTrainedModel | None = None):
+        super().__init__(config)
+        self.encoder = encoder
+        if self.head_class:
+            self.head = self.head_class(config)
+        self.post_init()
 
     def stock_steps(self) -> list[tuple]:
         """What follows pooling, as stock modules."""
@@ -80,7 +139,7 @@ class StockModel(PreTrainedModel):
         """
         layer = head.setdefault("layer", cls.config_class.layer)
         encoder = load_encoder(name, layer, **({"dtype": torch.float32} | (hub_kwargs or {})))
-        return cls(cls.config_class(encoder_config=copy.deepcopy(encoder.config), **head), encoder).eval()
+        return cls(cls.config_class(encoder_config=encoder.config, **head), encoder).eval()
 
     @classmethod
     def from_pretrained(cls, name, *args, config: PreTrainedConfig | None = None, **kwargs):
@@ -104,7 +163,7 @@ class StockModel(PreTrainedModel):
         with_info = kwargs.pop("output_loading_info", False)
         encoder = load_encoder(str(name), spare=not is_own, **kwargs)
         fields = stored.get(cls.stock_key, {})
-        model = cls(cls.config_class(**{"encoder_config": copy.deepcopy(encoder.config), **fields}), encoder)
+        model = cls(cls.config_class(**{"encoder_config": encoder.config, **fields}), encoder)
         model.name_or_path = str(name)
         if is_own:
             model._load_stock(fields, hub_kwargs)
@@ -130,15 +189,53 @@ class StockModel(PreTrainedModel):
                 f"{name!r}: the entry {self.stock_key!r} of its config.json says {wrong}, which is no setting or does "
                 f"not fit its encoder of {depth} layers and width {self.encoder.config.hidden_size}: publish it again."
             )
-
-        load_stock_files(*self._stock_files(), name, lambda path: cached_file(name, path, **hub_kwargs))
+        settings, tensors = self._stock_files()
+        for path, content in settings.items():
+            # A copy that sentence-transformers saved again, in its own schema, says the same.
+            wanted, found = (_essence(path, each) for each in (content, _read(name, path, hub_kwargs)))
+            if wanted != {key: found.get(key) for key in wanted}:
+                raise ValueError(
+                    f"{name!r}: {path} says {found}, the model's configuration asks for {wanted}: publish it again."
+                )
+        for path, named in tensors.items():
+            found = _read(name, path, hub_kwargs)
+            shapes, wanted = ({key: tuple(value.shape) for key, value in x.items()} for x in (found, named))
+            if shapes != wanted:
+                raise ValueError(f"{name!r}: {path} holds {shapes}, the model's configuration asks for {wanted}.")
+            with torch.no_grad():
+                for key, value in named.items():
+                    value.copy_(found[key])
 
     def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
-        """Content of every JSON and safetensors file that stands beside the encoder's, see `stock_files`."""
-        config = self.config
-        layers = self.encoder.config.num_hidden_layers if config.layer == "all" else None
-        prompt = getattr(config, "prompt", None)
-        return stock_files(self.stock_steps(), config.hidden_size, config.pooling, average_layers=layers, prompt=prompt)
+        """All that stands beside the encoder and the tokenizer, by path: JSON contents, and named tensors."""
+        config, modules, settings, tensors = self.config, [], {}, {}
+        width, layers = {"word_embedding_dimension": config.hidden_size}, self.encoder.config.num_hidden_layers
+        first = [("Transformer",)] + ([("WeightedLayerPooling",)] if config.layer == "all" else [])
+        for index, (kind, *step) in enumerate([*first, ("Pooling",), *self.stock_steps()]):
+            folder = f"{index}_{kind}" if index else ""
+            path = f"{folder}/config.json"
+            modules.append({"idx": index, "name": str(index), "path": folder, "type": module_type(kind)})
+            if kind == "WeightedLayerPooling":
+                settings[path] = width | {"layer_start": 1, "num_hidden_layers": layers}
+                tensors[f"{folder}/model.safetensors"] = {"layer_weights": torch.ones(layers)}
+            elif kind == "Pooling":
+                chosen = {f"pooling_mode_{mode}": mode == _POOLING[config.pooling] for mode in _POOLINGS}
+                settings[path] = width | chosen | {"include_prompt": True}
+            elif kind == "Normalize":
+                settings[path] = {}
+            elif kind == "Dense":
+                _add_dense(folder, *step, settings, tensors)
+            elif kind == "Router":
+                (routes,) = step
+                structure = {lang: [f"{lang}_{i}_Dense" for i in range(len(route))] for lang, route in routes.items()}
+                settings[f"{folder}/router_config.json"] = router_config(structure)
+                for lang, route in routes.items():
+                    for module, (_, *dense) in zip(structure[lang], route):
+                        _add_dense(f"{folder}/{module}", *dense, settings, tensors)
+        about = dict(SENTENCE_TRANSFORMER)
+        if prompt := getattr(config, "prompt", None):  # encode_query's and encode_document's own are empty by default
+            about |= {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"}
+        return {"modules.json": modules, "config_sentence_transformers.json": about} | settings, tensors
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
         """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""
@@ -159,48 +256,6 @@ class StockModel(PreTrainedModel):
         _add_old_rope_keys(folder / "config.json")
         if push_to_hub:
             self.push_to_hub(**kwargs)
-
-
-def stock_files(
-    steps: list[tuple], hidden_size: int, pooling: str, *, average_layers: int | None = None, prompt: str | None = None
-) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
-    """What a stock folder holds beside the encoder and the tokenizer, by path: JSON contents, and named tensors.
-
-    Args:
-        steps: what follows pooling, in order.
-        hidden_size: width of the token states.
-        pooling: "mean", "cls" or "last".
-        average_layers: number of encoder layers when their mean is pooled instead of the last one.
-        prompt: put before every text unless the caller gives another one.
-    """
-    modules, settings, tensors = [], {}, {}
-    first = [("Transformer",)] + ([("WeightedLayerPooling",)] if average_layers else [])
-    for index, step in enumerate([*first, ("Pooling",), *steps]):
-        kind = step[0]
-        folder = f"{index}_{kind}" if index else ""
-        modules.append({"idx": index, "name": str(index), "path": folder, "type": module_type(kind)})
-        if kind == "WeightedLayerPooling":
-            dimensions = {"word_embedding_dimension": hidden_size, "layer_start": 1}
-            settings[f"{folder}/config.json"] = dimensions | {"num_hidden_layers": average_layers}
-            tensors[f"{folder}/model.safetensors"] = {"layer_weights": torch.ones(average_layers)}
-        elif kind == "Pooling":
-            chosen = {f"pooling_mode_{mode}": mode == _POOLING[pooling] for mode in _POOLINGS}
-            dimensions = {"word_embedding_dimension": hidden_size}
-            settings[f"{folder}/config.json"] = dimensions | chosen | {"include_prompt": True}
-        elif kind == "Normalize":
-            settings[f"{folder}/config.json"] = {}
-        elif kind == "Dense":
-            _add_dense(folder, step, settings, tensors)
-        elif kind == "Router":
-            structure = {lang: [f"{lang}_{i}_Dense" for i in range(len(route))] for lang, route in step[1].items()}
-            settings[f"{folder}/router_config.json"] = router_config(structure)
-            for lang, route in step[1].items():
-                for module, dense in zip(structure[lang], route):
-                    _add_dense(f"{folder}/{module}", dense, settings, tensors)
-    about = dict(SENTENCE_TRANSFORMER)
-    if prompt:  # encode_query and encode_document have names of their own, which are empty by default
-        about |= {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"}
-    return {"modules.json": modules, "config_sentence_transformers.json": about} | settings, tensors
 
 
 def module_type(kind: str) -> str:
@@ -235,48 +290,19 @@ def write_files(folder: Path, settings: dict[str, object], tensors: dict[str, di
         save_file({key: value.detach().cpu().contiguous() for key, value in named.items()}, folder / path)
 
 
-def load_stock_files(
-    settings: dict[str, object], tensors: dict[str, dict[str, Tensor]], name: str, locate: Callable[[str], str]
-) -> None:
-    """Fill `tensors` from a folder in place, after checking that the folder says what `settings` say.
-
-    Args:
-        settings: content of every JSON file, as `stock_files` gives it; a copy that sentence-transformers saved again,
-            in its own schema, says the same.
-        tensors: by path and name.
-        name: of the repository, for messages.
-        locate: maps a path inside the repository to a local file.
-
-    Raises:
-        ValueError: naming the file that cannot be read or whose content, tensors or shapes are others.
-    """
-
-    def read(path: str):
-        try:
-            file = Path(locate(path))
-            return load_file(file) if file.suffix == ".safetensors" else json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, SafetensorError, ValueError) as error:
-            raise ValueError(f"{name!r}: {path} cannot be read ({str(error).splitlines()[0]}).") from None
-
-    for path, wanted in settings.items():
-        wanted, found = (_essence(path, content) for content in (wanted, read(path)))
-        if wanted != {key: found.get(key) for key in wanted}:
-            raise ValueError(
-                f"{name!r}: {path} says {found}, the model's configuration asks for {wanted}: publish it again."
-            )
-    for path, named in tensors.items():
-        found = read(path)
-        shapes, wanted = ({key: tuple(value.shape) for key, value in x.items()} for x in (found, named))
-        if shapes != wanted:
-            raise ValueError(f"{name!r}: {path} holds {shapes}, the model's configuration asks for {wanted}.")
-        with torch.no_grad():
-            for key, value in named.items():
-                value.copy_(found[key])
+def _read(name: str, path: str, hub_kwargs: dict) -> Any:
+    """Content of a JSON or safetensors file of a folder or repository."""
+    try:
+        file = Path(cached_file(name, path, **hub_kwargs))
+        return load_file(file) if file.suffix == ".safetensors" else json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ValueError(f"{name!r}: {path} cannot be read ({str(error).splitlines()[0]}).") from None
 
 
-def write_json(path: Path, value: object) -> None:
+def write_json(path: Path, value: object, *, sort_keys: bool = False) -> None:
     """Write JSON for people to read."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=sort_keys)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def _essence(path: str, content: object) -> dict:
@@ -296,8 +322,7 @@ def _essence(path: str, content: object) -> dict:
     return content
 
 
-def _add_dense(folder: str, step: tuple, settings: dict, tensors: dict) -> None:
-    _, linear, activation = step
+def _add_dense(folder: str, linear: nn.Linear, activation: str, settings: dict, tensors: dict) -> None:
     settings[f"{folder}/config.json"] = {
         "in_features": linear.in_features,
         "out_features": linear.out_features,
@@ -316,4 +341,4 @@ def _add_old_rope_keys(path: Path) -> None:
     config["rope_theta"] = rope["rope_theta"]
     if rope.get("rope_type", "default") != "default":
         config["rope_scaling"] = {key: value for key, value in rope.items() if key != "rope_theta"}
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")  # as transformers does
+    write_json(path, config, sort_keys=True)  # as transformers does

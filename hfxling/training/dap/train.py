@@ -13,8 +13,9 @@ from transformers import PreTrainedTokenizerBase, TrainingArguments, set_seed
 
 from hfxling.data.corpus import Corpus
 from hfxling.encoding import position_limit, token_limit
-from hfxling.models.modeling_dap import DapModel, DapOutput
+from hfxling.models.modeling_dap import DapModel
 from hfxling.models.pretraining_dap import BatchPart, DapForPreTraining, text_ids
+from hfxling.models.stock import StockOutput
 from hfxling.training.publishing import training_cost
 from hfxling.training.trainer import XlingTrainer
 
@@ -130,7 +131,7 @@ class RootModel:
     def __getattr__(self, name: str):
         return getattr(self.root.dap, name)
 
-    def __call__(self, **inputs: Tensor) -> DapOutput:
+    def __call__(self, **inputs: Tensor) -> StockOutput:
         """As `DapModel.forward`."""
         return self.root(inputs)
 
