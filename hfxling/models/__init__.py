@@ -12,18 +12,11 @@ from .modeling_disentangler import DisentanglerHead, DisentanglerModel
 from .modeling_siamese import SiameseHead, SiameseModel
 from .pretraining_dap import DapForPreTraining
 
-__all__ = [
-    *("AlignerConfig", "AlignerModel", "DapConfig", "DapForPreTraining", "DapModel"),
-    *("DisentanglerConfig", "DisentanglerHead", "DisentanglerModel", "SiameseConfig", "SiameseHead", "SiameseModel"),
-]
+__all__ = ["AlignerConfig", "AlignerModel", "DapConfig", "DapForPreTraining", "DapModel", "DisentanglerConfig"]
+__all__ += ["DisentanglerHead", "DisentanglerModel", "SiameseConfig", "SiameseHead", "SiameseModel"]
 
-METHODS = (
-    (SiameseConfig, SiameseModel),
-    (DapConfig, DapModel),
-    (DisentanglerConfig, DisentanglerModel),
-    (AlignerConfig, AlignerModel),
-)
-for config, model in METHODS:
+for model in (SiameseModel, DapModel, DisentanglerModel, AlignerModel):
+    config = model.config_class
     AutoConfig.register(config.model_type, config)
     AutoModel.register(config, model)
     config.register_for_auto_class()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import initialization as init
+from transformers import PreTrainedModel
 from transformers.utils import can_return_tuple
 
 from .configuration_disentangler import DisentanglerConfig
@@ -74,18 +74,9 @@ class DisentanglerModel(StockModel):
     base_model_prefix = stock_key = "disentangler"
     head_class = DisentanglerHead
 
-    def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, DisentanglerHead):
-            init.copy_(module.linear.weight, START * torch.eye(module.config.hidden_size))
-            if module.linear.bias is not None:
-                init.zeros_(module.linear.bias)
-
-    @classmethod
-    def from_encoder(cls, name: str, **settings) -> "DisentanglerModel":
-        """A new, untrained head on an encoder, as `StockModel.from_encoder` describes; the layer is the last one."""
-        model = super().from_encoder(name, **settings)
-        model.head.init_share()
-        return model
+    def __init__(self, config: DisentanglerConfig, encoder: PreTrainedModel | None = None):
+        super().__init__(config, encoder)
+        self.head.init_share()
 
     @can_return_tuple
     def forward(

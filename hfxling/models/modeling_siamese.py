@@ -3,7 +3,6 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
 from .configuration_siamese import SiameseConfig
@@ -99,12 +98,6 @@ class SiameseModel(StockModel):
     config_class = SiameseConfig
     base_model_prefix = stock_key = "siamese"
     head_class = SiameseHead
-
-    def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, SiameseHead):
-            for center in module.centers.values():
-                init.eye_(center.weight)
-                init.zeros_(center.bias)
 
     @classmethod
     def from_encoder(cls, name: str, *, identity: bool = True, **settings) -> "SiameseModel":

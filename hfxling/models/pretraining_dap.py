@@ -117,8 +117,7 @@ class DapForPreTraining(PreTrainedModel):
         base = DapModel.from_pretrained(name, **hub_kwargs)
         fields = base.config.head_dict() | fields
         size = None if shortlist is None else len(shortlist)
-        config = DapConfig(encoder_config=base.encoder.config, shortlist_size=size, **fields)
-        model = cls(config, base.encoder)
+        model = cls(DapConfig(encoder_config=base.encoder.config, shortlist_size=size, **fields), base.encoder)
         if model.rtl is not None:
             model.rtl.copy_encoder(base.encoder, model.config.mask_token_id)
         if model.vocabulary is not None:
@@ -216,8 +215,8 @@ class DapForPreTraining(PreTrainedModel):
     def rtl_tokens(self, source: dict, target: dict, gather: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """Tokens that RTL predicts in a batch, the mean over the processes (whose gradients are averaged)."""
         jobs = self._rtl_jobs(source, target)
-        count = sum(self._hidden_counts(wanted["attention_mask"][rows]).sum() for _, wanted, rows in jobs)
-        return (gather(count[None]) if gather else count[None]).float().mean().clamp(min=1)
+        count = sum(self._hidden_counts(wanted["attention_mask"][rows]).sum() for _, wanted, rows in jobs)[None]
+        return (gather(count) if gather else count).float().mean().clamp(min=1)
 
     def _rtl_jobs(self, source, target) -> list[tuple]:
         """(given side, side to predict, rows): the directions of Table 5; "both" alternates from row to row."""
@@ -323,13 +322,12 @@ def text_ids(*sides: dict[str, Tensor]) -> Tensor:
 
 def _stacked(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> list[Tensor]:
     """Both sides below each other, (2 B, S): ids and mask."""
-    longest = max(side["input_ids"].shape[1] for side in (source, target))
-    columns = (("input_ids", pad), ("attention_mask", 0))
-    sides = (
-        [F.pad(x[name], (0, longest - x[name].shape[1]), value=value) for x in (source, target)]
-        for name, value in columns
-    )
-    return [torch.cat(pair) for pair in sides]
+    sides = (source, target)
+    longest = max(side["input_ids"].shape[1] for side in sides)
+    return [
+        torch.cat([F.pad(side[name], (0, longest - side[name].shape[1]), value=value) for side in sides])
+        for name, value in (("input_ids", pad), ("attention_mask", 0))
+    ]
 
 
 def _concatenate(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> tuple[Tensor, Tensor]:

@@ -107,6 +107,9 @@ class StockModel(PreTrainedModel):
             self.head = self.head_class(config)
         self.post_init()
 
+    def _init_weights(self, module: nn.Module) -> None:
+        """A head starts as its constructor leaves it."""
+
     def stock_steps(self) -> list[tuple]:
         """What follows pooling, as stock modules."""
         return self.head.stock_steps()
