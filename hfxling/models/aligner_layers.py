@@ -124,10 +124,3 @@ class Decoder(nn.Module):
         """(B, T+1, H) vectors of the words before to (B, T+1, H) states that predict the next word."""
         states, _ = (self.right_to_left if right_to_left else self.left_to_right)(vectors)
         return states
-
-
-class Projection(nn.Sequential):
-    """The small non-linear map g in front of the cosine of the contrastive loss (eq. 11)."""
-
-    def __init__(self, size: int):
-        super().__init__(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size))

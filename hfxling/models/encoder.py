@@ -2,30 +2,22 @@
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding, PreTrainedModel
 
-from .loading import load_whole
+from .loading import HUB_KWARGS, load_whole
 
 # Encoder-decoders whose encoder stands alone; its stack ends in a norm that every cut repeats.
 ENCODER_OF_SEQ2SEQ = ("t5", "mt5", "umt5")
 
 
-def load_encoder(
-    name: str,
-    layer: int | str | None = None,
-    *,
-    config: PreTrainedConfig | None = None,
-    spare: bool = True,
-    **kwargs,
-) -> PreTrainedModel:
+def load_encoder(name: str, layer: int | str | None = None, *, spare: bool = True, **kwargs) -> PreTrainedModel:
     """Load an encoder so that its `last_hidden_state` is the wanted layer; the layers above are not even built.
 
     Args:
         name: Hub id or folder of a Bert, XLM-R, XLM, DistilBert, (m)T5 or similar encoder.
         layer: index into `hidden_states`: 0 is the embedding output, k the output of block k. None and "all" keep every
-            layer. For the T5 family the stack's final norm follows the chosen layer too: without it the raw residual
-            stream is dominated by a few huge components.
-        config: an already loaded encoder config.
+            layer. In the T5 family the stack's final norm follows the chosen layer too: the raw residual stream is
+            dominated by a few huge components.
         spare: whether the checkpoint may hold more than the encoder (layers above, a prediction head) or less (its
             pooler, which is unused); False for folders of our own.
         **kwargs: passed on to `from_pretrained` (`revision`, `token`, `cache_dir`, `dtype`, ...).
@@ -34,8 +26,8 @@ def load_encoder(
         ValueError: when the layer does not exist or the checkpoint lacks weights of the layers that are kept, or has
             them in another shape.
     """
-    hub_kwargs = {k: kwargs[k] for k in ("revision", "token", "cache_dir", "local_files_only") if k in kwargs}
-    config = config or AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+    hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
+    config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
     depth = config.num_hidden_layers
     if layer not in (None, "all"):
         if not (isinstance(layer, int) and 0 <= layer <= depth):
@@ -50,15 +42,8 @@ def load_encoder(
             f"repeats; choose one of 0..{depth}."
         )
     auto_class = AutoModelForTextEncoding if config.model_type in ENCODER_OF_SEQ2SEQ else AutoModel
-    model, info = load_whole(
-        auto_class.from_pretrained,
-        name,
-        spare=spare,
-        config=config,
-        trust_remote_code=False,
-        output_loading_info=True,
-        **kwargs,
-    )
+    kwargs |= {"config": config, "trust_remote_code": False, "output_loading_info": True}
+    model, info = load_whole(auto_class.from_pretrained, name, spare=spare, **kwargs)
     for key in info["missing_keys"]:  # an unused pooler: zeros, so that two loads give the same folder
         torch.nn.init.zeros_(model.get_parameter(key))
     return model.eval()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,18 +10,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import ModelOutput, can_return_tuple
 
-from .aligner_layers import (
-    PAD,
-    Decoder,
-    Encoder,
-    Projection,
-    WordEmbedding,
-    attention,
-    fast_dropout,
-    framed,
-    permute,
-    reversal,
-)
+from .aligner_layers import PAD, Decoder, Encoder, WordEmbedding, attention, fast_dropout, framed, permute, reversal
 from .configuration_aligner import AlignerConfig
 from .loading import HUB_KWARGS, load_whole
 from .losses import multi_view_contrastive_loss
@@ -102,13 +90,6 @@ class _Side:
         return self.mask.sum(1)
 
 
-class _Views(NamedTuple):
-    """(B, H) pooled states, projected as queries and as keys."""
-
-    query: Tensor
-    key: Tensor
-
-
 class AlignerModel(PreTrainedModel):
     """Shared BiLSTM encoder, two LSTM decoders a language, attention, tied output layer.
 
@@ -134,8 +115,11 @@ class AlignerModel(PreTrainedModel):
         self.encoder = Encoder(config)
         self.decoders = nn.ModuleDict({f"of_{language}": Decoder(config) for language in config.languages})
         self.output = nn.Linear(config.size, config.size, bias=False)  # W of eq. 8, shared by languages and directions
-        if config.contrastive_weight:
-            self.query, self.key = Projection(config.size), Projection(config.size)
+        if config.contrastive_weight:  # the map g of eq. 11
+            self.query, self.key = (
+                nn.Sequential(nn.Linear(config.size, config.size), nn.ReLU(), nn.Linear(config.size, config.size))
+                for _ in SIDES
+            )
         self.post_init()
         for language, table in (piece_ids or {}).items():
             self._set_pieces(language, table)
@@ -231,17 +215,10 @@ class AlignerModel(PreTrainedModel):
         for side in sides:
             self._encode(side)
         expected = self._expected(sides, prior)
-        target_to_source, source_to_target = (
-            self._word_attention(sides[i], sides[1 - i], expected.get((1 - i, i))) for i in (1, 0)
-        )
-        return AlignStates(
-            target_to_source=target_to_source,
-            source_to_target=source_to_target,
-            source_static=sides[0].static * sides[0].mask[:, :, None],
-            target_static=sides[1].static * sides[1].mask[:, :, None],
-            source_contextual=sides[0].contextual * sides[0].mask[:, :, None],
-            target_contextual=sides[1].contextual * sides[1].mask[:, :, None],
-        )
+        weights = (self._word_attention(sides[i], sides[1 - i], expected.get((1 - i, i))) for i in (1, 0))
+        static = (side.static * side.mask[:, :, None] for side in sides)
+        contextual = (side.contextual * side.mask[:, :, None] for side in sides)
+        return AlignStates(*weights, *static, *contextual)
 
     def _expected(self, sides: Sequence[_Side], prior: Sequence[Tensor] | None) -> dict[tuple[int, int], Tensor]:
         """(B, T, S) prior of (encoded side, decoded side); a sentence that is reconstructed looks at its own words."""
@@ -311,14 +288,9 @@ class AlignerModel(PreTrainedModel):
         translation, reconstruction = sum(likelihood[False]), sum(likelihood[True])
         loss, contrastive = translation + reconstruction, None
         if self.config.contrastive_weight:
-            contrastive = self._contrastive([sides[i] if i in encode else None for i in SIDES], decoded)
+            contrastive = self._contrastive({i: sides[i] for i in encode}, decoded)
             loss = loss + self.config.contrastive_weight * contrastive
-        return AlignerLoss(
-            loss=loss,
-            loss_translation=translation,
-            loss_reconstruction=reconstruction,
-            loss_contrastive=contrastive,
-        )
+        return AlignerLoss(loss, translation, reconstruction, contrastive)
 
     def _decode(self, side: _Side, directions: Sequence[int]) -> tuple[Tensor, Tensor]:
         """(B, D(S+1), H) states that predict words and end of sentence in each direction, and the (B, D(S+1)) ids."""
@@ -345,32 +317,27 @@ class AlignerModel(PreTrainedModel):
         loss = F.linear_cross_entropy(self.output(rows), table, words, reduction="sum", options=_CHUNKS)
         return loss / len(gold)
 
-    def _contrastive(self, sources: Sequence[_Side | None], decoded: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    def _contrastive(self, sources: Mapping[int, _Side], decoded: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
         """Eq. 16, summed over every encoded side and decoded side."""
-        encoded = [None if side is None else self._views(side.contextual, side.mask) for side in sources]
+        encoded = {s: self._views(side.contextual, side.mask) for s, side in sources.items()}
         decoded = [self._views(states, real) for states, real in decoded]
         temperature, with_intra = self.config.temperature, self.config.negatives == "inter+intra"
         losses = []
-        for s, x in enumerate(encoded):
+        for s, x in encoded.items():
             for t, y in enumerate(decoded):
-                if x is None:
-                    continue
-                if s == t:
-                    losses.append(multi_view_contrastive_loss(x.query, y.key, None, temperature))
-                    continue
-                of_source, of_target = (
-                    multi_view_contrastive_loss(a.query, b.key, a.key if with_intra else None, temperature)
-                    for a, b in ((x, y), (y, x))
-                )
-                losses.append((of_source + of_target) / 2)
+                ways = [(x, y)] if s == t else [(x, y), (y, x)]
+                for (query, own), (_, key) in ways:
+                    intra = own if with_intra and s != t else None
+                    losses.append(multi_view_contrastive_loss(query, key, intra, temperature) / len(ways))
         return sum(losses)
 
-    def _views(self, states: Tensor, mask: Tensor) -> _Views:
+    def _views(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, H) pooled states, projected as queries and as keys."""
         if self.config.contrastive_pooling == "max":
             pooled = states.masked_fill(~mask.bool()[:, :, None], -torch.inf).amax(1)
         else:
             pooled = pool(states, mask)
-        return _Views(self.query(pooled), self.key(pooled))
+        return self.query(pooled), self.key(pooled)
 
     def _side(self, batch: Mapping[str, Tensor | None], language: str | None) -> _Side:
         self.check_language(language)
