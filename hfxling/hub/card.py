@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import yaml
+from huggingface_hub import EvalResult as IndexEntry
+from huggingface_hub import ModelCardData
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from hfxling.evaluation.results import EvalResult, format_table
-from hfxling.files import atomic_path
-
-if TYPE_CHECKING:
-    from huggingface_hub import ModelCardData
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
@@ -80,19 +80,9 @@ class CardInfo:
     def __post_init__(self):
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.licence or ""):
             raise ValueError(f"licence={self.licence!r}: give the Hub's identifier, e.g. apache-2.0 or cc-by-sa-4.0.")
-        for name in (
-            "repo_id",
-            "method",
-            "summary",
-            "citation",
-            "base_model",
-            "languages",
-            "train_data",
-            "intended_use",
-            "limits",
-        ):
-            if not getattr(self, name):
-                raise ValueError(f"{name} is empty: a card must say it.")
+        for each in fields(self):
+            if each.default is each.default_factory is MISSING and not getattr(self, each.name):
+                raise ValueError(f"{each.name} is empty: a card must say it.")
         for data in self.train_data:
             if set(data) - DATA_FIELDS or not {"name", "pairs"} <= set(data):
                 optional = ", ".join(sorted(DATA_FIELDS - {"name", "pairs"}))
@@ -113,48 +103,30 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     """
     lines = _pair_stages(results)
     outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
+    snippets = info.loading or standard_snippets(info.languages)
     values = {
         "name": info.repo_id.rsplit("/", 1)[-1],
         "info": info,
         "base_model": info.base_model if _is_hub_id(info.base_model) else Path(info.base_model).name,
         "verdict": _verdict(outcomes, bool(results)),
         "results_table": _results_table(lines, info.published) if results or info.published else "",
-        "snippets": {
-            title: snippet.replace("{repo}", info.repo_id)
-            for title, snippet in (info.loading or standard_snippets(info.languages)).items()
-        },
+        "snippets": {title: snippet.replace("{repo}", info.repo_id) for title, snippet in snippets.items()},
         "data_table": _data_table(info.train_data),
-        "configuration": _yaml(info.configuration) if info.configuration else "",
+        "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     _check_prose([info.intended_use, *info.limits], known)
     return f"---\n{_metadata(results, info).to_yaml()}\n---\n\n{_template().render(values)}"
 
 
-def write_card(path: str | Path, results: Sequence[EvalResult], info: CardInfo) -> None:
-    """Render the card and write it to `path` (a README.md), whole or not at all."""
-    text = render_card(results, info)
-    with atomic_path(path) as scratch:
-        scratch.write_text(text, encoding="utf-8")
-
-
 @cache
-def _template():
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("hfxling.hub"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown, not HTML
-    )
+def _template() -> Template:
+    options = {"undefined": StrictUndefined, "trim_blocks": True, "keep_trailing_newline": True}
+    environment = Environment(loader=PackageLoader("hfxling.hub"), autoescape=False, **options)  # Markdown, not HTML
     return environment.get_template("model_card.md.jinja")
 
 
 def _metadata(results: Sequence[EvalResult], info: CardInfo) -> ModelCardData:
-    from huggingface_hub import ModelCardData
-
     return ModelCardData(
         language=list(info.languages),
         license=info.licence,
@@ -168,10 +140,8 @@ def _metadata(results: Sequence[EvalResult], info: CardInfo) -> ModelCardData:
     )
 
 
-def _index_entry(row: EvalResult):
+def _index_entry(row: EvalResult) -> IndexEntry:
     """The row as an entry of the card's model-index."""
-    from huggingface_hub import EvalResult as IndexEntry
-
     return IndexEntry(
         task_type="sentence-similarity",
         task_name="Sentence Similarity",
@@ -282,9 +252,8 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequenc
     if published:
         headers.append("Paper")
         rows = [[*row, None] for row in rows]
-        rows += [
-            [f"{name} (paper)", *[None] * 3, metric, *[None] * 4, f"{value:g}"] for name, metric, value in published
-        ]
+        for name, metric, value in published:
+            rows.append([f"{name} (paper)", *[None] * 3, metric, *[None] * 4, f"{value:g}"])
     return format_table(headers, rows)
 
 
@@ -304,10 +273,8 @@ def standard_snippets(languages: Sequence[str], arguments: str = "") -> dict[str
         languages: of queries and documents.
         arguments: further arguments of the method's own model, such as `, language="zh"`.
     """
-    source, target = (*languages, *languages)[:2]
-    queries, documents = (
-        json.dumps([_EXAMPLES.get(code, _EXAMPLES["en"])], ensure_ascii=False) for code in (source, target)
-    )
+    codes = source, target = (*languages, *languages)[:2]
+    queries, documents = (json.dumps([_EXAMPLES.get(x, _EXAMPLES["en"])], ensure_ascii=False) for x in codes)
     return {
         "With sentence-transformers alone": f"""from sentence_transformers import SentenceTransformer
 
@@ -331,11 +298,10 @@ def scrubbed(text: str, token: str | None = None) -> str:
     return re.sub(r"\bhf_\w{4,}", "TOKEN", text.replace(token, "TOKEN") if token else text)
 
 
-def _yaml(configuration: Mapping) -> str:
-    import yaml
-
+def public_yaml(configuration: Mapping) -> str:
+    """A run's configuration as YAML without secrets."""
     public = {key: value for key, value in configuration.items() if key not in _SECRETS}
-    return scrubbed(yaml.safe_dump(_plain(public), sort_keys=False, allow_unicode=True).rstrip())
+    return scrubbed(yaml.safe_dump(_plain(public), sort_keys=False, allow_unicode=True))
 
 
 def _plain(mapping: Mapping) -> dict:

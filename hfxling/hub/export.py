@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hfxling.encoding import token_limit
+from hfxling.models.stock import write_json
+
+from .publish import check_finite
 
 
 def export(
@@ -32,8 +33,6 @@ def export(
     Raises:
         ValueError: for weights that are not finite, or a `max_length` without room for a token.
     """
-    from hfxling.encoding import token_limit
-
     check_finite(model.state_dict().items())
     limit = token_limit(tokenizer, model.encoder.config, max_length) if tokenizer else None
     folder = Path(folder)
@@ -49,33 +48,7 @@ def export(
         tokenizer.init_kwargs.pop(leftover, None)
     tokenizer.save_pretrained(folder)
     widen_tokenizer_config(folder / "tokenizer_config.json")
-    _write_json(folder / "sentence_bert_config.json", {"max_seq_length": limit, "do_lower_case": False})
-
-
-def check_finite(tensors: Iterable[tuple[str, Tensor]]) -> None:
-    """Refuse weights that are not finite: a model that holds one gives no vectors.
-
-    Args:
-        tensors: by name.
-
-    Raises:
-        ValueError: naming the first such tensor.
-    """
-    for name, tensor in tensors:
-        if tensor.is_floating_point() and not tensor.isfinite().all():
-            raise ValueError(
-                f"{name} holds values that are not finite: the training diverged; give a lower learning rate."
-            )
-
-
-def stored_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of the safetensors files in a folder, by file and name."""
-    from safetensors import safe_open
-
-    for path in sorted(folder.rglob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 - it is no dictionary
-                yield f"{path.relative_to(folder)}: {name}", file.get_tensor(name)
+    write_json(folder / "sentence_bert_config.json", {"do_lower_case": False, "max_seq_length": limit})
 
 
 def widen_tokenizer_config(path: Path) -> None:
@@ -88,9 +61,4 @@ def widen_tokenizer_config(path: Path) -> None:
         config.setdefault("model_input_names", ["input_ids", "attention_mask"])  # 4 has token_type_ids by default
     if isinstance(config.get("extra_special_tokens"), list):
         config["additional_special_tokens"] = config.pop("extra_special_tokens")
-    _write_json(path, config)
-
-
-def _write_json(path: Path, value: object) -> None:
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)  # as transformers does
-    path.write_text(text + "\n", encoding="utf-8")
+    write_json(path, config, sort_keys=True)  # as transformers does

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import yaml
+from huggingface_hub import HfApi, get_token
+from huggingface_hub.errors import HTTPError
+from huggingface_hub.utils import validate_repo_id
+from safetensors import safe_open
 
 from hfxling.evaluation.results import EvalResult, write_results
 from hfxling.files import atomic_path
 
-from .card import CardInfo, write_card
-from .export import check_finite, stored_tensors
+from .card import CardInfo, public_yaml, render_card
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def publish(
@@ -36,14 +42,13 @@ def publish(
         card: everything else that the card says.
         recipe: name of the program.
         extra: further entries of results.json, such as what the fit chose.
-        push: upload the folder to `card.repo_id`; the repository is created when it does not exist.
-        private: create it as a private repository.
+        push: upload the folder to `card.repo_id`, a repository that is created where there is none.
+        private: create it as a private one.
         token: of the Hub; by default the one that `hf auth login` stored.
 
     Raises:
-        ValueError: for weights that are not finite, for results or card entries that cannot be published (see
-            `write_results`, `render_card`), for what `check_push` refuses, or when the upload fails; the folder is
-            complete then.
+        ValueError: for weights that are not finite, what `write_results`, `render_card` or `check_push` refuse, or when
+            the upload fails; the folder is complete then.
     """
     folder = Path(folder)
     if push:
@@ -51,11 +56,11 @@ def publish(
     with atomic_path(folder) as scratch:
         scratch.mkdir()
         write_model(scratch)
-        check_finite(stored_tensors(scratch))
+        check_finite(_stored_tensors(scratch))
         about = {"card": asdict(card), **(extra or {})}  # so that the card can be rendered again from this file alone
         write_results(scratch / "results.json", results, recipe=recipe, settings=card.configuration, extra=about)
-        (scratch / "config.yaml").write_text(_yaml(card.configuration), encoding="utf-8")
-        write_card(scratch / "README.md", results, card)
+        (scratch / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
+        (scratch / "README.md").write_text(render_card(results, card), encoding="utf-8")
     if push:
         _upload(folder, card.repo_id, f"Model trained with {recipe}", private=private, token=token)
     return folder
@@ -67,9 +72,6 @@ def check_push(repo_id: str | None, token: str | None = None) -> None:
     Raises:
         ValueError: a repository without a namespace, or no token.
     """
-    from huggingface_hub import get_token
-    from huggingface_hub.utils import validate_repo_id
-
     if not repo_id or repo_id.count("/") != 1:
         raise ValueError(f"hub_model_id={repo_id!r}: give the repository as namespace/name to push to it.")
     validate_repo_id(repo_id)
@@ -78,9 +80,6 @@ def check_push(repo_id: str | None, token: str | None = None) -> None:
 
 
 def _upload(folder: Path, repo_id: str, message: str, *, private: bool, token: str | None) -> None:
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HTTPError
-
     api = HfApi(token=token)
     try:
         api.create_repo(repo_id, private=private, exist_ok=True)
@@ -93,5 +92,18 @@ def _upload(folder: Path, repo_id: str, message: str, *, private: bool, token: s
         ) from None
 
 
-def _yaml(settings: Mapping) -> str:
-    return yaml.safe_dump(dict(settings), allow_unicode=True, sort_keys=False)
+def check_finite(tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Raise the ValueError that names the first tensor with weights that are not finite."""
+    for name, tensor in tensors:
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(
+                f"{name} holds values that are not finite: the training diverged; give a lower learning rate."
+            )
+
+
+def _stored_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of the safetensors files in a folder, by file and name."""
+    for path in sorted(folder.rglob("*.safetensors")):
+        with safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118 - it is no dictionary
+                yield f"{path.relative_to(folder)}: {name}", file.get_tensor(name)

@@ -9,7 +9,7 @@ import yaml
 from huggingface_hub import ModelCard
 
 from hfxling.evaluation.results import EvalResult
-from hfxling.hub.card import CardInfo, render_card, write_card
+from hfxling.hub.card import CardInfo, render_card
 from hfxling.training import METHODS, method
 
 INFO = CardInfo(
@@ -289,8 +289,7 @@ def test_every_method_has_a_card(name):
     assert all(limit for limit in told.LIMITS)
 
 
-def test_write_card_writes_a_readme_the_hub_library_loads(tmp_path):
-    path = tmp_path / "model" / "README.md"
-    write_card(path, [BEFORE, AFTER], INFO)
+def test_the_hub_library_loads_the_card_from_a_file(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text(render_card([BEFORE, AFTER], INFO), encoding="utf-8")
     assert ModelCard.load(path).data.eval_results[0].metric_value == 33.3
-    assert list(path.parent.iterdir()) == [path]
