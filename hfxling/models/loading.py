@@ -20,17 +20,15 @@ class quiet_loading:
         logging.set_verbosity(self.verbosity)
 
 
-def load_whole(
-    load: Callable, name: str, *args, spare: bool = False, **kwargs
-) -> PreTrainedModel | tuple[PreTrainedModel, dict]:
+def load_whole(load: Callable, name: str, *args, spare: bool = False, **kwargs) -> PreTrainedModel | tuple:
     """Call a `from_pretrained` and refuse a checkpoint that does not fill the model.
 
     Args:
         load: the `from_pretrained` of a class.
         name: Hub id or folder.
-        *args: passed on.
+        *args: passed on, like **kwargs.
         spare: whether the checkpoint may hold more than the model, and lack a pooler, which nothing here uses.
-        **kwargs: passed on; with `output_loading_info=True` the info comes back too.
+        **kwargs: with `output_loading_info=True` the info comes back too.
 
     Raises:
         ValueError: for tensors that are missing, left over or of another shape, naming the first; for broken files.

@@ -1,5 +1,7 @@
 """The dual encoder of dual-alignment pre-training (Li et al. 2023): all that inference needs."""
 
+import copy
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -21,7 +23,7 @@ class DapModel(StockModel):
     any_encoder = True
 
     def __init__(self, config: DapConfig, encoder: PreTrainedModel | None = None):
-        super().__init__(config, encoder or AutoModel.from_config(config.encoder_config))
+        super().__init__(config, encoder or AutoModel.from_config(copy.deepcopy(config.encoder_config)))
 
     def stock_steps(self) -> list[tuple]:
         """Unit length after pooling (see `stock.py`)."""
@@ -39,9 +41,9 @@ class DapModel(StockModel):
 
         Args:
             name: Hub id or folder.
-            *args: as for `PreTrainedModel.from_pretrained`.
+            *args: as for `PreTrainedModel.from_pretrained`, like **kwargs.
             pooling: instead of the published one; a plain encoder's is "cls".
-            **kwargs: as for `PreTrainedModel.from_pretrained`.
+            **kwargs: `revision`, `token`, `dtype`, ...
 
         Raises:
             ValueError: for a checkpoint that lacks weights of its encoder, or a published folder that is not whole.

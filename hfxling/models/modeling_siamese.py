@@ -79,11 +79,10 @@ class SiameseHead(nn.Module):
         routes = {key: [("Dense", layer, self.activation) for layer in layers] for key, layers in self.maps.items()}
         steps: list[tuple] = [("Normalize", None)] if self.config.normalize_input else []
         steps += [("Router", routes)] if self.config.per_language else routes[_SHARED]
-        steps.append(("Normalize", None))
         if self.centers:
-            steps += [("Router", {key: [("Dense", center, "linear")] for key, center in self.centers.items()})]
-            steps.append(("Normalize", None))
-        return steps
+            centers = {key: [("Dense", center, "linear")] for key, center in self.centers.items()}
+            steps += [("Normalize", None), ("Router", centers)]
+        return [*steps, ("Normalize", None)]
 
 
 class SiameseModel(StockModel):

@@ -21,14 +21,11 @@ def pool(hidden: Tensor, attention_mask: Tensor, mode: str = "mean") -> Tensor:
     Raises:
         ValueError: for an unknown mode.
     """
+    if mode not in POOLING_MODES:
+        raise ValueError(f"pooling={mode!r} is not one of {', '.join(POOLING_MODES)}.")
     if mode == "mean":
         mask = attention_mask.unsqueeze(-1).to(hidden.dtype)
         return (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
-    if mode not in POOLING_MODES:
-        raise ValueError(f"pooling={mode!r} is not one of {', '.join(POOLING_MODES)}.")
-    positions = torch.arange(hidden.shape[1], device=hidden.device)
-    if mode == "cls":
-        index = attention_mask.to(torch.int64).argmax(1)
-    else:
-        index = (attention_mask.to(torch.int64) * (positions + 1)).argmax(1)
+    real = attention_mask.to(torch.int64)
+    index = (real if mode == "cls" else real.cumsum(1) * real).argmax(1)
     return hidden[torch.arange(len(hidden), device=hidden.device), index]

@@ -1,7 +1,4 @@
-"""Dual-alignment pre-training: translation ranking plus representation translation learning (Li et al. 2023).
-
-Published folders do without it.
-"""
+"""Dual-alignment pre-training (Li et al. 2023): what training needs beyond a published folder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +6,10 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoModelForMaskedLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from .configuration_dap import DapConfig
-from .loading import quiet_loading
 from .losses import shared_texts, translation_ranking_loss, vocabulary_cross_entropy
 from .modeling_dap import DapModel
 from .rtl import RtlHead, VocabularyHead
@@ -121,7 +117,7 @@ class DapForPreTraining(PreTrainedModel):
         if model.rtl is not None:
             model.rtl.copy_encoder(base.encoder, model.config.mask_token_id)
         if model.vocabulary is not None:
-            _copy_masked_lm_head(model.vocabulary, name, hub_kwargs)
+            model.vocabulary.copy_masked_lm(name, **hub_kwargs)
         if shortlist is not None and model.rtl is not None:
             model.set_shortlist(shortlist)
         return model
@@ -130,9 +126,7 @@ class DapForPreTraining(PreTrainedModel):
         """Restrict the RTL softmax to these token ids; exact as long as every token to be predicted is among them."""
         ids = torch.as_tensor(ids).unique()
         if len(ids) != len(self.shortlist):
-            raise ValueError(
-                f"{len(ids)} distinct ids for a shortlist of {len(self.shortlist)} (config.shortlist_size)."
-            )
+            raise ValueError(f"{len(ids)} distinct ids, config.shortlist_size={len(self.shortlist)}.")
         self.shortlist.copy_(ids)
         self.shortlist_index.fill_(-1)
         self.shortlist_index[ids] = torch.arange(len(ids), device=self.shortlist_index.device)
@@ -228,12 +222,7 @@ class DapForPreTraining(PreTrainedModel):
         }[self.config.rtl_direction]
 
     def rtl_loss(
-        self,
-        states: Tensor,
-        target_states: Tensor,
-        source: dict[str, Tensor],
-        target: dict[str, Tensor],
-        language: Tensor | None = None,
+        self, states: Tensor, target_states: Tensor, source: dict, target: dict, language: Tensor | None = None
     ) -> Tensor:
         """Summed cross-entropy of eq. 6 over the tokens to predict."""
         common = None if language is None else torch.zeros_like(language)
@@ -338,13 +327,3 @@ def _concatenate(source: dict[str, Tensor], target: dict[str, Tensor], pad: int)
     joined, mask = joined.gather(1, order), mask.gather(1, order)
     longest = int(mask.sum(1).max())
     return joined[:, :longest].masked_fill(mask[:, :longest] == 0, pad), mask[:, :longest]
-
-
-def _copy_masked_lm_head(head: VocabularyHead, name: str, hub_kwargs: dict) -> None:
-    """From the checkpoint where it has a masked-LM head; otherwise the head stays new."""
-    with quiet_loading():
-        model, info = AutoModelForMaskedLM.from_pretrained(
-            name, trust_remote_code=False, output_loading_info=True, dtype=torch.float32, **hub_kwargs
-        )
-    if not any("dense" in key for key in info["missing_keys"]):
-        head.copy_masked_lm(model)

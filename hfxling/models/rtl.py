@@ -3,10 +3,12 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
 from transformers.activations import ACT2FN
 from transformers.models.bert.modeling_bert import BertLayer
 from transformers.models.xlm_roberta.modeling_xlm_roberta import XLMRobertaLayer
+
+from .loading import quiet_loading
 
 LAYERS = {"bert": BertLayer, "xlm-roberta": XLMRobertaLayer}
 
@@ -26,8 +28,13 @@ class VocabularyHead(nn.Module):
         return self.norm(self.activation(self.dense(states)))
 
     @torch.no_grad()
-    def copy_masked_lm(self, model: PreTrainedModel) -> None:
-        """Take over the head of a `BertForMaskedLM` or `XLMRobertaForMaskedLM`."""
+    def copy_masked_lm(self, name: str, **hub_kwargs) -> None:
+        """Take over the head of a BERT or XLM-R checkpoint where it has one; otherwise this one stays new."""
+        with quiet_loading():
+            hub_kwargs |= {"trust_remote_code": False, "output_loading_info": True, "dtype": torch.float32}
+            model, info = AutoModelForMaskedLM.from_pretrained(name, **hub_kwargs)
+        if any("dense" in key for key in info["missing_keys"]):
+            return
         head = model.cls.predictions.transform if hasattr(model, "cls") else model.lm_head
         self.dense.load_state_dict(head.dense.state_dict())
         self.norm.load_state_dict((head.LayerNorm if hasattr(head, "LayerNorm") else head.layer_norm).state_dict())
@@ -115,11 +122,7 @@ class RtlHead(nn.Module):
 
 
 class RtlLayer(nn.Module):
-    """An encoder layer, under the same weight names, that keeps source and target positions apart.
-
-    Args:
-        config: of the encoder.
-    """
+    """A layer of the encoder, under the same weight names, that keeps source and target positions apart."""
 
     def __init__(self, config: PreTrainedConfig):
         super().__init__()
@@ -127,9 +130,7 @@ class RtlLayer(nn.Module):
         self.attention, self.intermediate, self.output = layer.attention, layer.intermediate, layer.output
         self.heads, self.dropout = config.num_attention_heads, config.attention_probs_dropout_prob
 
-    def forward(
-        self, states: Tensor, target: Tensor, attended: Tensor, real: Tensor | None = None
-    ) -> tuple[Tensor, Tensor] | Tensor:
+    def forward(self, states: Tensor, target: Tensor, attended: Tensor, real: Tensor | None = None) -> tuple | Tensor:
         """Attend from all positions, or from the targets alone in the last layer.
 
         Args:
