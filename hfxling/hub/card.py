@@ -19,8 +19,7 @@ from hfxling.evaluation.results import EvalResult, format_table
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
-# The encoder's layer and pooling stand in the configuration.
-_UNSHOWN = ("stage", "paired", "layer", "pooling")
+_UNSHOWN = ("stage", "paired", "layer", "pooling")  # the last two stand in the configuration
 _SECRETS = ("token", "hub_token", "api_key")
 _EXAMPLES = {
     "en": "It is raining today.",
@@ -44,9 +43,8 @@ class CardInfo:
         base_model: Hub id of the encoder; a local folder is shown by its name only.
         languages: language codes.
         licence: the Hub's identifier, e.g. "apache-2.0", "cc-by-sa-4.0".
-        train_data: one mapping for each data set with `name` and `pairs`, and where known `revision` (commit or content
-            hash), `licence`, `dropped` (pairs removed, by reason), `leaks` (pairs removed because the test text has
-            them) and `hub_id`.
+        train_data: a mapping for each data set: `name`, `pairs` and, where known, `revision` (commit or content hash),
+            `licence`, `dropped` (pairs removed, by reason), `leaks` (removed as the test text has them) and `hub_id`.
         intended_use: a sentence or two.
         limits: what a user must know before trusting the model; never empty.
         loading: Python snippets by title, with {repo} for the repository.

@@ -16,8 +16,7 @@ class DisentanglerConfig(StockConfig):
         prompt: put before every text, such as the "Instruct: ... Query: " of instruction-tuned embedders.
             sentence-transformers applies it by itself; whoever calls the model with token ids puts it before the text.
         bias: whether the map has one; the paper says "one linear layer".
-        normalize_input: length-normalise the pooled vectors first; not stated in the paper, and no gain where it was
-            measured (docs/disentangler.md).
+        normalize_input: length-normalise the pooled vectors first; not stated in the paper (docs/disentangler.md).
         part: which of the two the map gives and `sentence_embedding` is: "meaning", or "language" for the other folder
             (`DisentanglerModel.exchanged`). What remains of the vector is the other part.
 

@@ -14,12 +14,9 @@ def pair_distance(source: Tensor, target: Tensor, metric: str = "euclidean") -> 
 
     Args:
         source: (..., D) vectors.
-        target: (..., D) vectors, broadcast against `source`.
+        target: (..., D) vectors, broadcast against `source`; the distances are (...).
         metric: "euclidean", "manhattan" or "cosine" (one minus the cosine similarity). The first two add 1e-6 to every
             difference, as `torch.nn.functional.pairwise_distance` does, so that equal vectors have a gradient.
-
-    Returns:
-        (...) distances.
     """
     if metric == "cosine":
         return 1 - F.cosine_similarity(source, target, dim=-1)
@@ -35,12 +32,9 @@ def contrastive_loss(distance: Tensor, non_parallel: Tensor, margin: float = 1.0
     `L = 1/2 (1 - l) D^2 + 1/2 l max(0, m - D)^2`. sentence-transformers' ContrastiveLoss is this with 1 - l as label.
 
     Args:
-        distance: any shape, D >= 0.
+        distance: D >= 0 of any shape, which is that of the loss.
         non_parallel: the label l, broadcast against `distance`: 0 for a parallel pair, 1 for a non-parallel one.
         margin: m, in the unit of the distance; 1.0 in the paper.
-
-    Returns:
-        Loss of each pair, in the shape of `distance`.
     """
     non_parallel = non_parallel.to(distance.dtype)
     return 0.5 * ((1 - non_parallel) * distance**2 + non_parallel * F.relu(margin - distance) ** 2)
@@ -120,10 +114,7 @@ def shared_texts(texts: Tensor, others: Tensor | None = None) -> Tensor:
 
     Args:
         texts: (B, K) ids of the texts of B pairs, equal where the texts are: of both sides, or of the target (K = 1).
-        others: (N, K) the same of the pairs to pick from; by default `texts`.
-
-    Returns:
-        (B, N) bool, `same` of `translation_ranking_loss`.
+        others: (N, K) the same of the pairs to pick from; by default `texts`. The result is (B, N).
     """
     others = texts if others is None else others
     return (texts[:, None] == others).any(-1)

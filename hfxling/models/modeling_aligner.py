@@ -154,7 +154,6 @@ class AlignerModel(PreTrainedModel):
                 f"piece_ids[{language!r}] is {tuple(table.shape)} with ids up to {int(table.max())}; the configuration "
                 f"has {words} words, {width} pieces a word and {self.config.piece_vocab_size} pieces."
             )
-        buffer.zero_()
         buffer[:, : table.shape[1]] = table
 
     def check_language(self, language: str | None) -> None:

@@ -61,11 +61,7 @@ class DisentanglerHead(nn.Module):
 
 
 class DisentanglerModel(StockModel):
-    """A frozen encoder whose sentence vectors are split into meaning and language; on disk a stock folder.
-
-    The folder loads with `SentenceTransformer(folder)` (meaning), `AutoModel.from_pretrained(folder)` (the plain
-    encoder), the same with `trust_remote_code=True` and `DisentanglerModel.from_pretrained(folder)` (both parts).
-    A model without an encoder, for vectors that come from an API, is saved as config.json and model.safetensors.
+    """A frozen encoder whose sentence vectors are split into meaning and language.
 
     Where the config has a `prompt`, put it before every text that you tokenize; sentence-transformers does it itself.
     """

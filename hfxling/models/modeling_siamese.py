@@ -86,13 +86,7 @@ class SiameseHead(nn.Module):
 
 
 class SiameseModel(StockModel):
-    """A frozen encoder and a siamese head; on disk a stock sentence-transformers folder.
-
-    `save_pretrained` writes the stock encoder with the head beside it as stock modules, so the folder loads with
-    `SentenceTransformer(folder)`, `AutoModel.from_pretrained(folder)` (the encoder), the same with
-    `trust_remote_code=True` (this class) and `SiameseModel.from_pretrained(folder)`. A model without an encoder, for
-    vectors that come from elsewhere, is saved as config.json and model.safetensors.
-    """
+    """A frozen encoder and a siamese head."""
 
     config_class = SiameseConfig
     base_model_prefix = stock_key = "siamese"
@@ -102,10 +96,7 @@ class SiameseModel(StockModel):
     def from_encoder(cls, name: str, *, identity: bool = True, **settings) -> "SiameseModel":
         """A new head on an encoder, as `StockModel.from_encoder` describes; the layer is 7 (the paper's for mBERT).
 
-        Args:
-            name: Hub id or folder of the encoder.
-            identity: start the head as the identity; False is torch's default initialisation.
-            **settings: `hub_kwargs` and fields of `SiameseConfig`.
+        The head starts as the identity, or with identity=False by torch's default.
         """
         model = super().from_encoder(name, **settings)
         if identity:

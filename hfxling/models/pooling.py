@@ -10,13 +10,10 @@ def pool(hidden: Tensor, attention_mask: Tensor, mode: str = "mean") -> Tensor:
     """Pool token states over real positions.
 
     Args:
-        hidden: (B, S, H) token states.
+        hidden: (B, S, H) token states; the vectors are (B, H) in their dtype.
         attention_mask: (B, S), 1 at real positions; padding may stand on either side. Special tokens count as real,
             as they do in sentence-transformers.
         mode: "mean" of the real positions, "cls" the first real position, "last" the last one.
-
-    Returns:
-        (B, H) sentence vectors in the dtype of `hidden`.
 
     Raises:
         ValueError: for an unknown mode.

@@ -150,13 +150,9 @@ class DapForPreTraining(PreTrainedModel):
     def ranking_loss(
         self, source: Tensor, target: Tensor, texts: Tensor, gather: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Eq. 5 on (B, D) vectors; pairs that share a text are no negatives of each other.
+        """Eq. 5 on (B, D) vectors; pairs that share one of their (B, 2) `text_ids` are no negatives of each other.
 
-        Args:
-            source: (B, D) vectors of one side.
-            target: (B, D) of the other.
-            texts: (B, 2) of `text_ids`.
-            gather: appends the other processes' rows, which are further negatives.
+        `gather` appends the other processes' rows, which are further negatives.
         """
         gather = gather or (lambda x: x)
         same = shared_texts(texts, gather(texts))

@@ -89,7 +89,9 @@ class StockModel(PreTrainedModel):
     """An encoder and a head that stock modules can express; the base of the methods that publish a stock folder.
 
     On disk the root is the encoder, with the head's settings under `stock_key` in its config.json and its weights in
-    the module folders. A model without an encoder is saved as config.json and model.safetensors.
+    the module folders. It loads with `SentenceTransformer(folder)`, `AutoModel.from_pretrained(folder)` (the plain
+    encoder), the same with `trust_remote_code=True` and the class's own `from_pretrained`. A model without an encoder,
+    for vectors that come from elsewhere, is saved as config.json and model.safetensors.
 
     A subclass sets `config_class` (a `StockConfig`), `stock_key` and `head_class`, a module with a method
     `stock_steps` that is made from the configuration.
@@ -177,11 +179,7 @@ class StockModel(PreTrainedModel):
         return (model, {"missing_keys": set(), "unexpected_keys": set()}) if with_info else model
 
     def _load_stock(self, fields: dict, hub_kwargs: dict) -> None:
-        """Check that config.json's entry `fields` fits encoder and modules of the folder, and fill the head from them.
-
-        Raises:
-            ValueError: naming what does not fit.
-        """
+        """Fill the head from the folder, whose encoder and modules must be those that config.json's `fields` say."""
         name, depth = self.name_or_path, self.encoder.config.num_hidden_layers
         known = self.config.head_dict()
         wrong = {key: value for key, value in fields.items() if key not in known or known[key] != value}
