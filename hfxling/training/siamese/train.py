@@ -158,7 +158,8 @@ def train_head(
     head = new_head(args, vectors.hidden_size)
     if args.fit in CLOSED_FORMS:
         source, target = (unit(array) if args.normalize_input else np.asarray(array) for array in vectors.train)
-        of_source, of_target, chosen = fit_closed_form(args.fit, source, target, seed=training_args.seed)
+        shown = {"seed": training_args.seed, "progress": not training_args.disable_tqdm}
+        of_source, of_target, chosen = fit_closed_form(args.fit, source, target, **shown)
         set_affine(head, dict(zip(args.languages, (of_source, of_target))))
     else:
         source, target = (torch.from_numpy(np.array(array)) for array in vectors.train)
