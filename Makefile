@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: install quickstart test lint cards bench
+.PHONY: install quickstart test test-clients lint cards bench
 
 install: .venv/installed
 
@@ -22,6 +22,17 @@ quickstart: install
 
 test: install
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+
+# The oldest clients that our folders are for, in an environment of their own.
+.venv-clients/installed: tests/clients/constraints.txt
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< torch==2.13.0
+	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< sentence-transformers transformers
+	touch $@
+
+test-clients: install .venv-clients/installed
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 HF_HUB_DISABLE_PROGRESS_BARS=1 \
+		$(BIN)/python tests/clients/check.py .venv-clients/bin/python
 
 lint: install
 	$(BIN)/ruff check .

@@ -38,7 +38,7 @@ from transformers import BertConfig, BertModel
 from hfxling.arguments import run_recipe
 from hfxling.evaluation.results import format_table
 from hfxling.models.configuration_dap import DapConfig
-from hfxling.models.modeling_dap import DapForPreTraining
+from hfxling.models.pretraining_dap import DapForPreTraining
 from hfxling.training.dap.row_adamw import RowAdamW
 
 VOCABULARY, LENGTH, BUCKET = 119547, 32, 64

@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from hfxling.arguments import run_recipe
-from hfxling.evaluation.learning_curve import forecast
 from hfxling.evaluation.results import EvalResult, format_table, read_results
+from hfxling.evaluation.tables import STALE, UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, render_card
-from hfxling.training.study import UNTRAINED, cell, study_table
 
 ROOT = Path(__file__).resolve().parents[1]
 README_DATA = {"siamese_ntrex_zh_vi": "NTREX zh-vi (news)", "siamese_vi_zh": "vi-zh (everyday)"}
@@ -70,7 +69,8 @@ def results_page(files: list[Path]) -> str:
         "# Results\n\nRendered from `results/*.json` by `make cards`, never typed by hand. P@k in %, mean over "
         "the seeds; in brackets the 95 % bootstrap interval over test sentences of the first seed. Centring: `none`, "
         "`train` (means of the training text), `corpus` (means of the test text, as in the paper). p: paired "
-        "sign-flip test of the first seed against the same encoder's vectors at the same centring."
+        "sign-flip test of the first seed against the same encoder's vectors at the same centring. "
+        f"{STALE}: measured when equal sentences of a batch counted as negatives, to be measured anew."
     ]
     parts.append(f"## Word translation, all pairs\n\n{TRANSLATION}\n\n{translation_table()}")
     for path in files:
@@ -106,29 +106,29 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
         return format_table(["figure", "value"], list(flat(content["figures"]).items()))
     if "layer" not in rows[0].settings:
         return format_table(
-            *study_table(rows, content["rows"], content["paper_columns"], content.get("metrics", []))
+            *study_table(rows, content["rows"], content["paper_columns"], content.get("show"))
         ) + language_table(rows)
     cells: dict[tuple, dict] = defaultdict(lambda: defaultdict(list))
     for row in rows:
+        if row.settings["method"] != "cosine":
+            continue
         label = row.settings.get("row", "encoder")
-        key = (row.model, row.settings["layer"], label, row.direction)
+        key = (row.dataset, row.n, row.model, row.settings["layer"], label, row.direction)
         cells[key][row.metric, row.settings["centering"]].append(row)
-    header = ["encoder", "layer", "head", "direction", "seeds", "pairs"]
+    several = len({(row.dataset, row.n) for row in rows}) > 1  # sentences and paragraphs, other text
+    header = [*(["test set", "n"] if several else []), "encoder", "layer", "head", "direction", "seeds", "pairs"]
     header += [f"{metric} {centering}" for centering in ("none", "train", "corpus") for metric in ("P@1", "P@5")]
+    paper = {row["label"]: row["paper"] for row in content.get("rows", []) if row.get("paper")}
     table = []
     for key, found in cells.items():
         first = found["P@1", "none"][0]
-        line = [*key, len(found["P@1", "none"]), first.settings.get("pairs")]
+        line = [*key[0 if several else 2 :], len(found["P@1", "none"]), first.settings.get("pairs")]
         for centering in ("none", "train", "corpus"):
             line += [shown(found["P@1", centering]), f"{np.mean([row.value for row in found['P@5', centering]]):.1f}"]
+        if paper:
+            line += [f"{value:g}" for value in paper.get(key[4], ())] + [""] * (2 * (key[4] not in paper))
         table.append(line)
-    paper = {row["label"]: row["paper"] for row in content.get("rows", []) if row.get("paper")}
-    if paper:
-        header += ["paper P@1", "paper P@5"]
-        table = [
-            line + [f"{value:g}" for value in paper.get(line[2], ())] + [""] * (2 * (line[2] not in paper))
-            for line in table
-        ]
+    header += ["paper P@1", "paper P@5"] if paper else []
     return format_table(header, table) + curve_line(rows, content)
 
 
@@ -156,19 +156,16 @@ def language_table(rows: list[EvalResult]) -> str:
 
 def curve_line(rows: list[EvalResult], content: dict) -> str:
     """What more training pairs would buy, where sizes were studied."""
-    if not any("fraction" in row for row in content.get("rows", [])):
-        return ""
-    after = [row for row in rows if row.settings["stage"] == "after" and row.metric == "P@1"]
-    curve = [row for row in after if row.settings["centering"] == "none" and row.direction == rows[0].direction]
-    found = forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
-    return f"\n\nAnother 1,000 pairs, points of P@1 ({rows[0].direction}, no centring): {found}."
+    found = learning_curve(rows, content.get("rows", []))
+    return f"\n\nAnother 1,000 pairs, points of P@1 ({rows[0].direction}, no centring): {found[1]}." if found else ""
 
 
 def shown(rows: list[EvalResult]) -> str:
     """Mean over seeds, interval and p of the first."""
     first = rows[0]
     text = f"{np.mean([row.value for row in rows]):.1f} ({first.low:.1f}-{first.high:.1f})"
-    return text + (f" p={first.settings['paired']['p_value']:.2g}" if "paired" in first.settings else "")
+    text += f" p={first.settings['paired']['p_value']:.2g}" if "paired" in first.settings else ""
+    return text + STALE * ("stale" in first.settings)
 
 
 def readme_table() -> str:
@@ -176,26 +173,24 @@ def readme_table() -> str:
     table = []
     for name, title in README_DATA.items():
         path = ROOT / "results" / f"{name}.json"
-        rows = [row for row in read_results(path) if row.metric == "P@1" and row.direction == "zh->vi"]
+        rows = [row for row in read_results(path) if (row.metric, row.direction) == ("P@1", "zh->vi")]
+        rows = [row for row in rows if row.settings["method"] == "cosine"]
         for model, layer in README_VECTORS:
             at = [row for row in rows if (row.model, row.settings["layer"]) == (model, layer)]
 
-            def mean(centering: str, at: list = at, **wanted) -> float:
-                return float(
-                    np.mean(
-                        [
-                            row.value
-                            for row in at
-                            if row.settings["centering"] == centering
-                            and all(row.settings.get(k) == v for k, v in wanted.items())
-                            and "printed" not in row.settings.get("row", "")
-                        ]
-                    )
-                )
+            def mean(centering: str, at: list = at, **wanted) -> str:
+                found = [
+                    row
+                    for row in at
+                    if all(row.settings.get(k) == v for k, v in {"centering": centering, **wanted}.items())
+                ]
+                found = [row for row in found if "printed" not in row.settings.get("row", "")]
+                stale = any("stale" in row.settings for row in found)
+                return f"{np.mean([row.value for row in found]):.1f}" + STALE * stale
 
             before = [mean(centering, stage="before") for centering in ("none", "corpus")]
             after = [mean("none", fit=fit) for fit in README_FITS]
-            table.append([title, f"{model}, layer {layer}", at[0].n] + [f"{value:.1f}" for value in (*before, *after)])
+            table.append([title, f"{model}, layer {layer}", at[0].n, *before, *after])
     return format_table(
         ["test text", "frozen vectors", "n", "encoder", "encoder, centred", *README_FITS.values()], table
     )

@@ -99,6 +99,8 @@ class FrozenEncoder:
         self.views = [tuple(view) for view in views]
         numbered = [layer for layer, _ in self.views if isinstance(layer, int)]
         cut = max(numbered) if len(numbered) == len(self.views) else None
+        if any(layer == "all" for layer, _ in self.views):
+            cut = "all"  # which not every family has
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         with one_line_where_missing(name):
             self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs).to(self.device)

@@ -10,6 +10,7 @@ from .learning_curve import Forecast, forecast
 from .results import EvalResult
 
 UNTRAINED = "no training"
+STALE = " †"  # behind figures that a mended fault may have changed, until they are measured again
 COSTS = {"steps": "steps", "train_cpu_s": "CPU s"}  # settings of a row: column
 _TOLD_APART = ("method", "centering", "decoding")  # settings that make a column of their own where they vary
 
@@ -101,9 +102,9 @@ def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
     digits = 1 if rows[0].unit == "%" else 3
     text = f"{np.mean(values):.{digits}f}" + (f" ±{np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
     lows, highs = ([getattr(row, end) for row in rows] for end in ("low", "high"))
-    if None in lows + highs or not interval:
-        return text
-    return f"{text} ({np.mean(lows):.{digits}f}-{np.mean(highs):.{digits}f})"
+    if interval and None not in lows + highs:
+        text += f" ({np.mean(lows):.{digits}f}-{np.mean(highs):.{digits}f})"
+    return text + STALE * any("stale" in row.settings for row in rows)
 
 
 def starting_point(rows: list[EvalResult]) -> str:

@@ -326,11 +326,16 @@ with torch.no_grad():
     }
 
 
+def scrubbed(text: str, token: str | None = None) -> str:
+    """The text as it may be published: without the Hub's token, or what looks like one."""
+    return re.sub(r"\bhf_\w{4,}", "TOKEN", text.replace(token, "TOKEN") if token else text)
+
+
 def _yaml(configuration: Mapping) -> str:
     import yaml
 
-    public = {k: v for k, v in configuration.items() if k not in _SECRETS and not str(v).startswith("hf_")}
-    return yaml.safe_dump(_plain(public), sort_keys=False, allow_unicode=True).rstrip()
+    public = {key: value for key, value in configuration.items() if key not in _SECRETS}
+    return scrubbed(yaml.safe_dump(_plain(public), sort_keys=False, allow_unicode=True).rstrip())
 
 
 def _plain(mapping: Mapping) -> dict:

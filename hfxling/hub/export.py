@@ -85,10 +85,12 @@ def widen_tokenizer_config(path: Path) -> None:
         config.pop(leftover, None)
     if config["tokenizer_class"] == "TokenizersBackend":
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
+        config.setdefault("model_input_names", ["input_ids", "attention_mask"])  # 4 has token_type_ids by default
     if isinstance(config.get("extra_special_tokens"), list):
         config["additional_special_tokens"] = config.pop("extra_special_tokens")
     _write_json(path, config)
 
 
 def _write_json(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)  # as transformers does
+    path.write_text(text + "\n", encoding="utf-8")

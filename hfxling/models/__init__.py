@@ -7,9 +7,10 @@ from .configuration_dap import DapConfig
 from .configuration_disentangler import DisentanglerConfig
 from .configuration_siamese import SiameseConfig
 from .modeling_aligner import AlignerModel, AlignerOutput
-from .modeling_dap import DapForPreTraining, DapModel, DapOutput, DapTrainingOutput
+from .modeling_dap import DapModel, DapOutput
 from .modeling_disentangler import DisentanglerHead, DisentanglerModel, DisentanglerOutput
 from .modeling_siamese import SiameseHead, SiameseModel, SiameseOutput
+from .pretraining_dap import DapForPreTraining, DapTrainingOutput
 
 __all__ = [
     "AlignerConfig",

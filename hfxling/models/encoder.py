@@ -40,10 +40,15 @@ def load_encoder(
     if layer not in (None, "all"):
         if not (isinstance(layer, int) and 0 <= layer <= depth):
             raise ValueError(
-                f"layer={layer!r} is outside hidden_states 0..{depth} of {name!r} (0 = embedding output, "
+                f"layer={layer!r} is outside hidden_states 0..{depth} of {str(name)!r} (0 = embedding output, "
                 '"all" = mean over the layers): choose one of these or a deeper encoder.'
             )
         config.num_hidden_layers = layer
+    elif layer == "all" and config.model_type in ENCODER_OF_SEQ2SEQ:
+        raise ValueError(
+            f"layer='all': the layers of {str(name)!r} ({config.model_type}) share a final norm, which no stock module "
+            f"repeats; choose one of 0..{depth}."
+        )
     auto_class = AutoModelForTextEncoding if config.model_type in ENCODER_OF_SEQ2SEQ else AutoModel
     model, info = load_whole(
         auto_class.from_pretrained,

@@ -6,6 +6,8 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel
 from transformers.utils import logging
 
+HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
+
 
 class quiet_loading:
     """Silence the load report; whoever loads looks at the loading info instead."""

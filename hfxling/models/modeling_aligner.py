@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import ModelOutput
 
@@ -24,7 +24,7 @@ from .aligner_layers import (
     reversal,
 )
 from .configuration_aligner import AlignerConfig
-from .loading import load_whole
+from .loading import HUB_KWARGS, load_whole
 from .losses import multi_view_contrastive_loss
 from .pooling import pool
 
@@ -145,8 +145,13 @@ class AlignerModel(PreTrainedModel):
         """Load a published folder or Hub repository.
 
         Raises:
-            ValueError: for tensors that are missing, left over or of another shape than the configuration says.
+            ValueError: for a folder of another kind, or tensors that are missing, left over or of another shape than
+                the configuration says.
         """
+        hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
+        kind = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)[0].get("model_type")
+        if kind != cls.config_class.model_type:
+            raise ValueError(f"{str(name)!r} is no aligner: its config.json says model_type={kind!r}.")
         return load_whole(super().from_pretrained, name, *args, **kwargs)
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -185,15 +190,17 @@ class AlignerModel(PreTrainedModel):
 
         Args:
             input_ids: (B, S) word ids of one language, without beginning and end of sentence.
-            attention_mask: (B, S); by default every id but 0 is real.
+            attention_mask: (B, S), padding on the right; by default every id but 0 is real.
             language: of the whole batch.
             return_dict: False returns a plain tuple.
             **kwargs: ignored (tokenizers give more than is needed).
 
         Raises:
-            ValueError: for a missing or unknown language.
+            ValueError: for a missing or unknown language, or padding on the left.
         """
         side = self._side({"word_ids": input_ids, "mask": attention_mask}, language)
+        if (side.mask.diff(dim=1) > 0).any():
+            raise ValueError("the attention mask has padding before words: pad on the right (padding_side='right').")
         self._encode(side)
         sentence = F.normalize(pool(side.contextual, side.mask), dim=-1)
         output = AlignerOutput(last_hidden_state=side.contextual, static=side.static, sentence_embedding=sentence)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -19,10 +20,9 @@ from transformers.dynamic_module_utils import custom_object_save
 from transformers.utils import cached_file
 
 from .encoder import layer_states, load_encoder
-from .loading import load_whole
+from .loading import HUB_KWARGS, load_whole
 from .pooling import pool
 
-HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
 SENTENCE_TRANSFORMER = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
 ROUTES = ("query", "document")  # what encode_query and encode_document ask a Router for
 _ACTIVATIONS = {
@@ -131,13 +131,7 @@ class StockModel(PreTrainedModel):
                 f"not fit its encoder of {depth} layers and width {self.encoder.config.hidden_size}: publish it again."
             )
 
-        def locate(path: str) -> Path:
-            try:
-                return Path(cached_file(name, path, **hub_kwargs))
-            except OSError as error:
-                raise ValueError(f"{name!r}: {path} cannot be read ({str(error).splitlines()[0]})") from None
-
-        load_stock_files(*self._stock_files(), locate, name)
+        load_stock_files(*self._stock_files(), name, lambda path: cached_file(name, path, **hub_kwargs))
 
     def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
         """Content of every JSON and safetensors file that stands beside the encoder's, see `stock_files`."""
@@ -242,7 +236,7 @@ def write_files(folder: Path, settings: dict[str, object], tensors: dict[str, di
 
 
 def load_stock_files(
-    settings: dict[str, object], tensors: dict[str, dict[str, Tensor]], locate: Callable[[str], Path], name: str
+    settings: dict[str, object], tensors: dict[str, dict[str, Tensor]], name: str, locate: Callable[[str], str]
 ) -> None:
     """Fill `tensors` from a folder in place, after checking that the folder says what `settings` say.
 
@@ -250,20 +244,28 @@ def load_stock_files(
         settings: content of every JSON file, as `stock_files` gives it; a copy that sentence-transformers saved again,
             in its own schema, says the same.
         tensors: by path and name.
-        locate: maps a path inside the repository to a local file.
         name: of the repository, for messages.
+        locate: maps a path inside the repository to a local file.
 
     Raises:
-        ValueError: naming the file whose content, tensors or shapes are others.
+        ValueError: naming the file that cannot be read or whose content, tensors or shapes are others.
     """
+
+    def read(path: str):
+        try:
+            file = Path(locate(path))
+            return load_file(file) if file.suffix == ".safetensors" else json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, SafetensorError, ValueError) as error:
+            raise ValueError(f"{name!r}: {path} cannot be read ({str(error).splitlines()[0]}).") from None
+
     for path, wanted in settings.items():
-        wanted, found = (_essence(path, content) for content in (wanted, json.loads(locate(path).read_text("utf-8"))))
+        wanted, found = (_essence(path, content) for content in (wanted, read(path)))
         if wanted != {key: found.get(key) for key in wanted}:
             raise ValueError(
                 f"{name!r}: {path} says {found}, the model's configuration asks for {wanted}: publish it again."
             )
     for path, named in tensors.items():
-        found = load_file(locate(path))
+        found = read(path)
         shapes, wanted = ({key: tuple(value.shape) for key, value in x.items()} for x in (found, named))
         if shapes != wanted:
             raise ValueError(f"{name!r}: {path} holds {shapes}, the model's configuration asks for {wanted}.")

@@ -17,7 +17,7 @@ from hfxling.arguments import resolved
 from hfxling.data.corpus import TextArguments
 from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.files import atomic_path
-from hfxling.hub.card import CardInfo
+from hfxling.hub.card import CardInfo, scrubbed
 from hfxling.hub.export import check_finite, stored_tensors
 from hfxling.hub.publish import check_push, publish
 from hfxling.training import method
@@ -105,11 +105,6 @@ def _is_whole(checkpoint: Path) -> bool:
     return (checkpoint / "trainer_state.json").is_file()  # the Trainer writes it last
 
 
-def scrubbed(words: Sequence[str], token: str | None) -> str:
-    """A command line as it may be published: without the Hub's token."""
-    return shlex.join(word.replace(token, "TOKEN") if token else word for word in words)
-
-
 def publish_run(
     name: str,
     args: TextArguments,
@@ -136,25 +131,21 @@ def publish_run(
     token = training_args.hub_token
     configuration = {key: value for key, value in resolved(args, training_args).items() if value != []}
     told = method(name).card(args, prepared, run)
-    info = CardInfo(
-        **{
-            "repo_id": training_args.hub_model_id or told.pop("repo_id"),
-            "method": name,
-            "licence": args.licence or "other",
-        }
-        | {"training_command": scrubbed([*_launcher(name), *(sys.argv[1:] if argv is None else argv)], token)}
-        | {
-            "limits": [*args.limits, *told.pop("limits")],
-            "configuration": told.pop("configuration", {}) | configuration,
-        }
-        | {"train_data": prepared.corpus.card_entries(args.licence)}
-        | {key: value for key, value in told.items() if key != "repo_id"}
-    )
+    command = ["accelerate", "launch", f"recipes/{name}.py", *(sys.argv[1:] if argv is None else argv)]
+    shared = {
+        "repo_id": training_args.hub_model_id or told["repo_id"],
+        "method": name,
+        "licence": args.licence or "other",
+        "train_data": prepared.corpus.card_entries(args.licence),
+        "limits": [*args.limits, *told["limits"]],
+        "training_command": scrubbed(shlex.join(command), token),
+        "configuration": told.get("configuration", {}) | configuration,
+    }
     folder = publish(
         Path(training_args.output_dir) / "model",
         run.write,
         run.results,
-        info,
+        CardInfo(**told | shared),
         recipe=f"recipes/{name}.py",
         extra={"reached": run.reached} | run.extra,
         push=push,
@@ -193,10 +184,6 @@ def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, 
 def _tell(table: str, run: Run, folder: Path) -> None:
     reached = ", ".join(f"{key} {value}" for key, value in run.reached.items())
     sys.stdout.write(f"{table}\n{reached}\nmodel folder: {folder}\n")
-
-
-def _launcher(name: str) -> list[str]:
-    return ["accelerate", "launch", f"recipes/{name}.py"]
 
 
 def before_and_after(results: Sequence[EvalResult]) -> str:

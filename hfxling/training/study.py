@@ -211,7 +211,10 @@ def report(study: Study, results: Sequence[EvalResult]) -> None:
 
 
 def finished_runs(study: Study, settings: dict) -> tuple[dict[tuple, EvalResult], list[EvalResult]]:
-    """What an earlier start of the same study measured: the untrained results by place, and those of its runs."""
+    """What an earlier start of the same study measured: the untrained results by place, and those of its runs.
+
+    Rows that are marked stale, as a mended fault may have changed them, are measured again.
+    """
     before: dict[tuple, EvalResult] = {}
     if not study.path.is_file():
         return before, []
@@ -228,7 +231,7 @@ def finished_runs(study: Study, settings: dict) -> tuple[dict[tuple, EvalResult]
     for result in read_results(study.path):
         if result.settings["stage"] == "before":
             before[_place(result)] = result
-        elif result.settings["row"] in same and result.seed in study.args.seeds:
+        elif result.settings["row"] in same and result.seed in study.args.seeds and "stale" not in result.settings:
             after.append(result)
     return before, after
 

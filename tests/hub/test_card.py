@@ -1,6 +1,7 @@
 import ast
 import re
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -8,11 +9,14 @@ import yaml
 from huggingface_hub import ModelCard
 
 from hfxling.evaluation.results import EvalResult
-from hfxling.hub.card import SUMMARIES, CardInfo, render_card, write_card
+from hfxling.hub.card import CardInfo, render_card, write_card
+from hfxling.training import METHODS, method
 
 INFO = CardInfo(
     repo_id="me/zh-vi-sf",
     method="siamese",
+    summary="A linear head on one frozen layer.",
+    citation="@article{huang2023, author = {Yu, Zhengtao}}",
     base_model="bert-base-multilingual-cased",
     languages=["zh", "vi"],
     licence="apache-2.0",
@@ -227,7 +231,7 @@ def test_the_configuration_is_yaml_without_secrets(tmp_path):
     }
     card = render_card([AFTER], replace(INFO, configuration=configuration))
     shown = yaml.safe_load(re.search(r"```yaml\n(.*?)```", card, re.DOTALL).group(1))
-    assert shown == {"learning_rate": 5e-6, "layers": [6, 7], "out": str(tmp_path)}
+    assert shown == {"learning_rate": 5e-6, "layers": [6, 7], "out": str(tmp_path), "key": "TOKEN"}
     assert "s3cret" not in card
 
 
@@ -260,7 +264,8 @@ def test_a_local_encoder_is_named_but_not_linked(tmp_path):
         ({"licence": ""}, "licence=''"),
         ({"licence": None}, "licence=None"),
         ({"licence": "CC BY 4.0"}, "cc-by-sa-4.0"),
-        ({"method": "siamezze"}, "is not one of siamese"),
+        ({"method": ""}, "method is empty"),
+        ({"citation": ""}, "citation is empty"),
         ({"limits": []}, "limits is empty"),
         ({"languages": ()}, "languages is empty"),
         ({"train_data": [{"name": "news"}]}, "needs name and pairs"),
@@ -273,11 +278,15 @@ def test_a_card_that_leaves_something_unsaid_is_refused(change, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("method", SUMMARIES)
-def test_every_method_has_a_card(method):
-    card = render_card([AFTER], replace(INFO, method=method, citation="@misc{paper}"))
-    assert SUMMARIES[method] in card
-    assert "@misc{paper}" in card
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_card(name):
+    """The prose of each method's own card module, with the repository's name in every snippet."""
+    package = method(name)
+    told = import_module(f"{package.__name__}.card")
+    card = render_card([AFTER], replace(INFO, method=name, summary=told.SUMMARY, citation=told.CITATION))
+    assert told.SUMMARY in card
+    assert told.CITATION in card
+    assert all(limit for limit in told.LIMITS)
 
 
 def test_write_card_writes_a_readme_the_hub_library_loads(tmp_path):

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sentence_transformers import SentenceTransformer
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo
 from hfxling.hub.publish import check_push, publish
+from hfxling.models.stock import write_files
 from recipes import siamese
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +66,11 @@ from pathlib import Path
 from hfxling.hub.card import CardInfo
 from hfxling.hub.publish import publish
 
-info = CardInfo("org/x", "siamese", "org/base", ["zh"], "mit", [{"name": "d", "pairs": 1}], "Search.", ["Small."])
+data = {"name": "d", "pairs": 1}
+info = CardInfo("org/x", "siamese", "A head.", "@misc{x}", "org/base", ["zh"], "mit", [data], "Search.", ["Small."])
 for name in ("first", "second", "third"):
     try:
-        publish(name, lambda f: (f / "model.safetensors").write_bytes(b"weights"), [], info, recipe="r", push=True)
+        publish(name, lambda f: (f / "weights").write_bytes(b"weights"), [], info, recipe="r", push=True)
     except ValueError as error:
         print(str(error))
 """
@@ -94,7 +97,7 @@ def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, tiny_bert, t
     for name in ("here", "there"):
         tmp_path.joinpath(name).mkdir()
     write_corpus(tmp_path / "here")
-    options = f"--train_data train.tsv --test_data test.tsv --source_lang zh --target_lang vi --base_model {tiny_bert}"
+    options = f"--train_data train.tsv --test_data test.tsv --pairs zh-vi --base_model {tiny_bert}"
     options += f" --layer 2 --fit procrustes --centering train --output_dir out --use_cpu true --hub_token {SECRET}"
     words = [ROOT / "recipes" / "siamese.py", *options.split(), "--push_to_hub", "--hub_model_id", REPO]
     done = python(*words, env=hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path / "here")
@@ -131,7 +134,7 @@ def test_a_failed_upload_leaves_the_folder_and_says_what_to_do(hub, tmp_path):
     for line, cause, name in zip(lines, ("403", "500", "disconnected"), ("first", "second", "third")):
         says = rf"the upload to org/x failed \(.*{cause}.*\); the model is complete in {name}: try again with hf upload"
         assert re.match(says, line), line
-        assert files_of(tmp_path / name).keys() == {"model.safetensors", "results.json", "config.yaml", "README.md"}
+        assert files_of(tmp_path / name).keys() == {"weights", "results.json", "config.yaml", "README.md"}
     assert hub.files("org/x").keys() == {".gitattributes"}
 
 
@@ -139,6 +142,8 @@ def card(**changes):
     about = {
         "repo_id": REPO,
         "method": "siamese",
+        "summary": "A head.",
+        "citation": "@misc{x}",
         "base_model": "org/base",
         "languages": ["zh", "vi"],
         "licence": "mit",
@@ -148,7 +153,7 @@ def card(**changes):
 
 
 def write_model(content):
-    return lambda folder: (folder / "model.safetensors").write_bytes(content)
+    return lambda folder: (folder / "weights").write_bytes(content)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +172,21 @@ def test_what_cannot_be_published_leaves_the_earlier_folder(value, changes, mess
     assert files_of(tmp_path) == before
 
 
+def test_weights_that_are_not_finite_leave_the_earlier_folder(tmp_path):
+    publish(tmp_path / "model", write_model(b"old"), [], card(), recipe="r")
+    before = files_of(tmp_path)
+    weights = {"good": torch.ones(2), "words": torch.ones(2, dtype=torch.long), "bad": torch.tensor([1.0, torch.inf])}
+    with pytest.raises(ValueError, match=r"2_Dense/model\.safetensors: bad holds values that are not finite"):
+        publish(
+            tmp_path / "model",
+            lambda f: write_files(f, {}, {"2_Dense/model.safetensors": weights}),
+            [],
+            card(),
+            recipe="r",
+        )
+    assert files_of(tmp_path) == before
+
+
 def test_a_new_folder_replaces_the_earlier_one_whole(tmp_path):
     publish(tmp_path / "model", lambda folder: (folder / "old.bin").touch(), [], card(), recipe="r")
     publish(tmp_path / "model", write_model(b"new"), [], card(), recipe="r", extra={"fitted": {"shrinkage": 0.1}})
@@ -177,7 +197,7 @@ def test_a_new_folder_replaces_the_earlier_one_whole(tmp_path):
 
 @pytest.mark.parametrize("repo_id", [None, "zh-vi-sf", "a/b/c", "org/zh vi"])
 def test_a_wrong_repository_is_refused_before_anything_is_read(repo_id, tmp_path):
-    words = ["--train_data", "no.tsv", "--base_model", "none", "--source_lang", "zh", "--target_lang", "vi"]
+    words = ["--train_data", "no.tsv", "--base_model", "none", "--pairs", "zh-vi"]
     words += ["--push_to_hub", "--hub_token", "any", "--output_dir", str(tmp_path / "out")]
     with pytest.raises(ValueError, match=r"hub_model_id=|Repo id must"):
         siamese.main(words + (["--hub_model_id", repo_id] if repo_id else []))

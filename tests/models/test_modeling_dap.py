@@ -1,18 +1,14 @@
 """Dual-alignment pre-training: its losses against loops written from the equations, and the three doors."""
 
-import warnings
-
 import pytest
 import torch
 import torch.nn.functional as F
-from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN, save_tiny, tiny_encoder, tiny_tokenizer
-from transformers import AutoModel, BertForMaskedLM
+from transformers import BertForMaskedLM
 
-from hfxling.hub.export import export
 from hfxling.models import DapConfig, DapForPreTraining, DapModel
 from hfxling.models.losses import translation_ranking_loss, vocabulary_cross_entropy
-from hfxling.models.modeling_dap import _concatenate
+from hfxling.models.pretraining_dap import _concatenate
 
 SOURCE = ["我爱吃苹果", "你好", "今天下雨", "他在"]
 TARGET = ["i eat apples", "hello, you", "rain", "he is in"]
@@ -253,29 +249,6 @@ def test_training_checkpoint_comes_back_whole(tmp_path):
     again = DapForPreTraining.from_pretrained(tmp_path).eval()
     language = torch.ones(4, dtype=torch.long)
     assert torch.equal(again(source, target, language).loss, model(source, target, language).loss)
-
-
-@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
-def test_three_doors_give_equal_vectors_silently(kind, tmp_path, capfd):
-    model = build(kind).dap
-    export(model, tiny_tokenizer(), tmp_path / "model")
-    with torch.inference_mode():
-        expected = model(**batch(SOURCE)).sentence_embedding
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for flag in (False, True):
-            loaded = SentenceTransformer(str(tmp_path / "model"), device="cpu", trust_remote_code=flag)
-            assert torch.allclose(loaded.encode(SOURCE, convert_to_tensor=True), expected, atol=1e-5)
-        remote = AutoModel.from_pretrained(tmp_path / "model", trust_remote_code=True)
-        local = DapModel.from_pretrained(tmp_path / "model")
-    for other in (remote, local):
-        with torch.inference_mode():
-            assert torch.allclose(other(**batch(SOURCE)).sentence_embedding, expected, atol=1e-5)
-    assert type(remote).__name__ == "DapModel"
-    assert type(remote) is not DapModel
-    printed = "".join(capfd.readouterr())
-    assert "REPORT" not in printed
-    assert "arning" not in printed
 
 
 def test_a_plain_encoder_is_a_dap_model(tmp_path):

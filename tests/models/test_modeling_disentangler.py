@@ -1,29 +1,16 @@
 """The disentangler: the sum of its parts, the three doors into its folder, prompts, vectors without an encoder."""
 
-import json
-import subprocess
-import sys
-import warnings
-
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from tiny_models import HIDDEN, save_tiny, tiny_tokenizer
-from transformers import AutoModel, AutoTokenizer, Qwen3Config, Qwen3Model
+from tiny_models import HIDDEN, tiny_tokenizer
+from transformers import AutoModel, Qwen3Config, Qwen3Model
 
 from hfxling.hub.export import export
 from hfxling.models import DisentanglerConfig, DisentanglerModel
 
 TEXTS = ["我爱吃苹果", "tôi ăn", "hello, is it raining?"]
 PROMPT = "is it, in "
-VARIANTS = {
-    "cls": {"pooling": "cls"},
-    "mean, unit vectors": {"pooling": "mean", "normalize_input": True},
-    "middle layer": {"pooling": "mean", "layer": 1, "bias": False},
-    "all layers": {"pooling": "mean", "layer": "all"},
-    "prompt": {"pooling": "mean", "prompt": PROMPT},
-    "language": {"part": "language"},
-}
 
 
 def scramble(model) -> DisentanglerModel:
@@ -43,30 +30,6 @@ def embed(model, tokenizer=None):
     texts = [(model.config.prompt or "") + text for text in TEXTS]
     batch = (tokenizer or tiny_tokenizer())(texts, padding=True, truncation=True, return_tensors="pt")
     return model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_three_doors_give_equal_vectors_silently(variant, tiny_bert, tmp_path, capfd):
-    model = build(tiny_bert, **VARIANTS[variant])
-    export(model, tiny_tokenizer(), tmp_path / "model")
-    expected = embed(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for flag in (False, True):
-            loaded = SentenceTransformer(str(tmp_path / "model"), device="cpu", trust_remote_code=flag)
-            found = loaded.encode(TEXTS, convert_to_tensor=True)
-            assert torch.allclose(found, expected.sentence_embedding, atol=1e-5)
-        remote = AutoModel.from_pretrained(tmp_path / "model", trust_remote_code=True)
-        local = DisentanglerModel.from_pretrained(tmp_path / "model")
-        AutoTokenizer.from_pretrained(tmp_path / "model")
-    assert type(remote).__name__ == "DisentanglerModel"
-    assert type(remote) is not DisentanglerModel
-    for loaded in (remote, local):
-        for name in ("sentence_embedding", "meaning", "language"):
-            assert torch.allclose(embed(loaded)[name], expected[name], atol=1e-5)
-    printed = "".join(capfd.readouterr())
-    assert "REPORT" not in printed
-    assert "arning" not in printed
 
 
 @pytest.mark.parametrize("part", ["meaning", "language"])
@@ -121,49 +84,6 @@ def test_last_token_with_left_padding_and_a_prompt(tmp_path):
     assert not torch.allclose(without, expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["xlm-roberta", "mt5"])
-def test_doors_of_other_encoder_families(kind, tmp_path):
-    model = build(save_tiny(kind, tmp_path / "encoder"), pooling="mean")
-    export(model, tiny_tokenizer(), tmp_path / "model")
-    found = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS, convert_to_tensor=True)
-    assert torch.allclose(found, embed(model).sentence_embedding, atol=1e-5)
-
-
-def test_doors_one_and_two_need_no_hfxling(tiny_bert, tmp_path):
-    model = build(tiny_bert)
-    export(model, tiny_tokenizer(), tmp_path / "model")
-    code = f"""
-import sys, json
-sys.modules["hfxling"] = None
-import torch
-from transformers import AutoModel
-from sentence_transformers import SentenceTransformer
-texts = {TEXTS!r}
-first = SentenceTransformer("model", device="cpu")
-second = AutoModel.from_pretrained("model", trust_remote_code=True)
-batch = first.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
-with torch.inference_mode():
-    found = second(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
-    other = second.exchanged()(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
-print(json.dumps([first.encode(texts).tolist(), found.sentence_embedding.tolist(), other.meaning.tolist()]))
-"""
-    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    *embeddings, meaning = map(torch.tensor, json.loads(run.stdout.strip().splitlines()[-1]))
-    for vectors in embeddings:
-        assert torch.allclose(vectors, embed(model).sentence_embedding, atol=1e-5)
-    assert torch.allclose(meaning, embed(model).meaning, atol=1e-5)
-
-
-def test_longer_padding_and_company_change_nothing(tiny_bert):
-    model, tokenizer = build(tiny_bert, pooling="mean"), tiny_tokenizer()
-    together = embed(model).sentence_embedding
-    with torch.inference_mode():
-        for text, expected in zip(TEXTS, together):
-            batch = tokenizer([text], return_tensors="pt", padding="max_length", max_length=30)
-            alone = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
-            assert torch.allclose(alone.sentence_embedding[0], expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("part", ["meaning", "language"])
 def test_vectors_without_an_encoder(part, tmp_path):
     model = scramble(DisentanglerModel(DisentanglerConfig(hidden_size=6, part=part)).eval())
@@ -177,10 +97,6 @@ def test_vectors_without_an_encoder(part, tmp_path):
         loaded(input_ids=torch.tensor([[1, 2]]))
     with pytest.raises(ValueError, match="features are 5 wide, this model splits 6"):
         loaded(features=torch.randn(2, 5))
-
-
-def test_bfloat16_is_finite(tiny_bert):
-    assert torch.isfinite(embed(build(tiny_bert).to(torch.bfloat16)).sentence_embedding).all()
 
 
 @pytest.mark.parametrize(

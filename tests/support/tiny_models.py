@@ -13,6 +13,8 @@ from transformers import (
     MT5Config,
     MT5EncoderModel,
     PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3Model,
     XLMConfig,
     XLMModel,
     XLMRobertaConfig,
@@ -75,13 +77,22 @@ def tiny_encoder(kind: str, layers: int = 3):
             vocab_size=size, num_layers=layers, num_heads=2, d_model=HIDDEN, d_kv=8, d_ff=24, is_encoder_decoder=False
         )
         return MT5EncoderModel(config).eval()
+    if kind == "qwen3":  # a decoder with rotary positions, of another base than the default
+        config = Qwen3Config(
+            **common, hidden_size=HIDDEN, head_dim=8, num_key_value_heads=1, max_position_embeddings=64,
+            rope_parameters={"rope_type": "default", "rope_theta": 50.0},
+        )  # fmt: skip
+        return Qwen3Model(config).eval()
     raise ValueError(kind)
 
 
 def save_tiny(kind: str, folder: Path, layers: int = 3) -> Path:
-    """The encoder and its tokenizer as a folder."""
+    """The encoder and its tokenizer as a folder; decoders are padded on the left."""
     tiny_encoder(kind, layers).save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
+    tokenizer = tiny_tokenizer()
+    if kind == "qwen3":
+        tokenizer.padding_side = tokenizer.init_kwargs["padding_side"] = "left"
+    tokenizer.save_pretrained(folder)
     return folder
 
 

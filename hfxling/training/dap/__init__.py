@@ -1,7 +1,10 @@
 """Dual-alignment pre-training: translation ranking and representation translation learning (Li et al. 2023).
 
-Beside the files of every method: mixing.py and collators.py, batches of many languages without padding work;
-distributed.py, negatives of all processes; row_adamw.py, updates of only the word vectors that a batch has.
+Beside the files of every method:
+mixing.py: batches of many languages without padding work.
+collators.py: their sentences as encoder inputs.
+distributed.py: negatives of all processes.
+row_adamw.py: updates of only the word vectors that a batch has.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from transformers import PreTrainedTokenizerBase, TrainingArguments, set_seed
 
 from hfxling.data.corpus import Corpus
 from hfxling.encoding import position_limit, token_limit
-from hfxling.models.modeling_dap import BatchPart, DapForPreTraining, DapModel, DapOutput, text_ids
+from hfxling.models.modeling_dap import DapModel, DapOutput
+from hfxling.models.pretraining_dap import BatchPart, DapForPreTraining, text_ids
 from hfxling.training.publishing import training_cost
 from hfxling.training.trainer import XlingTrainer
 

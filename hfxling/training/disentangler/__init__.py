@@ -1,6 +1,7 @@
 """The disentangler: a frozen encoder's sentence vectors split into meaning and language (Nonomura et al.).
 
-Beside the files of every method: batches.py, vectors of many language pairs read from disk in blocks.
+Beside the files of every method:
+batches.py: vectors of many language pairs, read from disk in blocks.
 """
 
 from __future__ import annotations

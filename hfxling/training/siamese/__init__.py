@@ -1,6 +1,7 @@
 """The siamese method: a linear head on one frozen layer ("mBERT-SF"; Huang et al. 2023).
 
-Beside the files of every method: closed_form.py, the heads that need no training.
+Beside the files of every method:
+closed_form.py: the heads that need no training.
 """
 
 from __future__ import annotations

@@ -30,12 +30,14 @@ def tiny_model(*languages: str, dropout: float = 0.1) -> AlignerModel:
 
 
 def arguments(**settings) -> AlignerArguments:
-    return AlignerArguments(source_lang="lo", target_lang="zh", train_data=["sample"], **settings)
+    return AlignerArguments(pairs=["lo-zh"], train_data=["sample"], **settings)
 
 
 def training_arguments(folder, **settings) -> TrainingArguments:
     defaults = {"per_device_train_batch_size": 8, "save_strategy": "no", "use_cpu": True, "disable_tqdm": True}
-    return TrainingArguments(str(folder), **TRAINING_DEFAULTS | {"learning_rate": 0.01} | defaults | settings)
+    return TrainingArguments(
+        **TRAINING_DEFAULTS | {"learning_rate": 0.01, "output_dir": str(folder)} | defaults | settings
+    )
 
 
 def precision(model: AlignerModel) -> list[EvalResult]:
@@ -171,7 +173,6 @@ def test_best_weights_of_an_earlier_run_are_not_taken_over(tmp_path):
     [
         ({"updates": "two"}, "updates='two' is not one of one, four"),
         ({"cpu_seconds": -1.0}, "cpu_seconds=-1.0 must be more than 0"),
-        ({"extra_pairs": ["lo-th"]}, "'lo-th' is not of the form"),
         ({"segmenters": ["lo"]}, "'lo' is not of the form"),
         ({"negatives": "hard"}, "negatives='hard' is not one of"),
         ({"size": 5}, "size=5"),
@@ -180,14 +181,6 @@ def test_best_weights_of_an_earlier_run_are_not_taken_over(tmp_path):
 def test_arguments_that_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         arguments(**settings)
-
-
-def test_extra_pairs_share_the_lines_of_the_first():
-    args = arguments(extra_pairs=["lo-th=a.txt,b.txt"], train_lines="1-10", test_lines="11-12")
-    first, second = args.pair_arguments()
-    assert (first.source_lang, first.target_lang) == ("lo", "zh")
-    assert (second.source_lang, second.target_lang, second.train_data) == ("lo", "th", ["a.txt", "b.txt"])
-    assert second.train_lines == "1-10"
 
 
 def test_bf16_where_the_processor_has_no_lstm_in_it(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from transformers import AutoConfig, TrainingArguments
 from hfxling.evaluation.results import read_results
 from hfxling.models import DapForPreTraining, DapModel
 from hfxling.models.losses import translation_ranking_loss
-from hfxling.models.modeling_dap import text_ids
+from hfxling.models.pretraining_dap import text_ids
 from hfxling.training.dap.arguments import TRAINING_DEFAULTS
 from hfxling.training.dap.train import DapTrainer, RandomState, split_batch
 from recipes import dap

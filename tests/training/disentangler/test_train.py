@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from tiny_models import tiny_tokenizer
 from transformers import TrainingArguments
 
+from hfxling.data.corpus import Corpus, PairText
 from hfxling.data.scored import ScoredPairs
-from hfxling.models import DisentanglerModel
-from hfxling.training.disentangler import run, study_row
+from hfxling.training.disentangler import run
 from hfxling.training.disentangler.arguments import TRAINING_DEFAULTS, DisentanglerArguments
-from hfxling.training.disentangler.corpus import PairCorpus, PairText
-from hfxling.training.disentangler.data import SplitData, encode
+from hfxling.training.disentangler.data import Prepared
 from hfxling.training.disentangler.evaluate import evaluate
 from hfxling.training.disentangler.train import default_objective, fit, split_vectors
 
@@ -32,7 +30,7 @@ def made_of(meaning, language, rng):
 
 
 @pytest.fixture(scope="module")
-def data() -> SplitData:
+def data() -> Prepared:
     """Two language pairs, and a test set whose gold scores say how alike the meanings are."""
     from datasets import Dataset
 
@@ -43,22 +41,22 @@ def data() -> SplitData:
         train.append(tuple(made_of(meaning, language, rng) for language in languages))
         texts = [f"{languages} {i}" for i in range(PAIRS)]
         columns = {"source": texts, "target": texts, "row": range(PAIRS)}
-        pairs.append(PairText(languages, Dataset.from_dict(columns), PAIRS, {}, 0))
+        pairs.append(PairText(languages, Dataset.from_dict(columns), None, [], [], PAIRS))
     meaning = rng.standard_normal((200, 8))
     other = meaning + rng.uniform(0, 3, (200, 1)) * rng.standard_normal((200, 8))
     gold = np.array([a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(meaning, other)])
     tests = [ScoredPairs("made", "test", "en->de", ["x"] * 200, ["y"] * 200, gold)]
     vectors = [(made_of(meaning, "en", rng), made_of(other, "de", rng))]
-    return SplitData(PairCorpus(pairs, tests, {}, "made"), train, vectors, [], "encoder", "made-up")
+    return Prepared(Corpus(pairs, "made", tests), train, vectors, [], [], "encoder", "made-up")
 
 
 def arguments(tmp_path, **options):
     names = set(DisentanglerArguments.__dataclass_fields__)
-    settings = {"pairs": ["en-de", "ne-en"], "train_data": ["x.tsv"], "qe": "folder", "base_model": "none"}
+    settings = {"pairs": ["en-de", "ne-en"], "train_data": ["{pair}.tsv"], "qe": "folder", "base_model": "none"}
     settings |= {"init": "default", "probe_pairs": 12} | {k: v for k, v in options.items() if k in names}
     training = {"num_train_epochs": 40, "learning_rate": 5e-3, "per_device_train_batch_size": 64, "disable_tqdm": True}
     training |= {"save_total_limit": 99} | {k: v for k, v in options.items() if k not in names}
-    arguments = TrainingArguments(str(tmp_path), use_cpu=True, **(TRAINING_DEFAULTS | training))
+    arguments = TrainingArguments(use_cpu=True, **(TRAINING_DEFAULTS | training | {"output_dir": str(tmp_path)}))
     return DisentanglerArguments(**settings), arguments
 
 
@@ -137,23 +135,9 @@ def test_the_seed_decides(data, tmp_path):
     assert not torch.allclose(first, weight(2, "c"), atol=1e-3)
 
 
-def test_a_study_row_tells_what_it_cost(data, tmp_path, monkeypatch):
+def test_a_run_tells_what_it_cost(data, tmp_path):
     args, training_args = arguments(tmp_path, num_train_epochs=1, probe_pairs=0)
-    encoded = []
-    monkeypatch.setattr("hfxling.training.disentangler.encode", lambda args: encoded.append(args) or data)
-    cache = {}
-    for _ in range(2):
-        rows = study_row(args, training_args, cache)
-    assert len(encoded) == 1
-    costs = [row.settings.keys() >= {"epochs", "train_cpu_s", "objective"} for row in rows]
-    assert costs == [row.settings["stage"] == "after" for row in rows]
-
-
-def test_a_study_row_without_training_has_the_vectors_own_rows(data, tmp_path):
-    args, training_args = arguments(tmp_path, objective="none")
-    assert {row.settings["stage"] for row in run(args, training_args, data)} == {"before"}
-    with pytest.raises(ValueError, match="objective='none' trains nothing; choose one of intra, inter, both"):
-        fit(args, training_args, data)
+    assert run(args, training_args, data).reached.keys() >= {"epochs", "train_cpu_s", "train_seconds", "objective"}
 
 
 def test_default_objectives():
@@ -164,7 +148,7 @@ def test_default_objectives():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objective": "all"}, "objective='all' is not one of auto, none, intra, inter, both"),
+        ({"objective": "all"}, "objective='all' is not one of auto, intra, inter, both"),
         ({"encoder_kind": "bert"}, "encoder_kind='bert' is not one of"),
         ({"pooling": "max"}, "pooling='max' is not one of"),
         ({"layer": "top"}, "layer='top': give a number"),
@@ -183,73 +167,3 @@ def test_early_stopping_needs_the_best_model(data, tmp_path):
     args, training_args = arguments(tmp_path, load_best_model_at_end=False)
     with pytest.raises(ValueError, match="early stopping needs load_best_model_at_end"):
         fit(args, training_args, data)
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    """Training and test text with vectors for it."""
-    folder, rng = tmp_path_factory.mktemp("text"), np.random.default_rng(0)
-    words = ["".join(rng.choice(list("abcdefghij"), 12)) for _ in range(60)]
-    train = [*(f"{word}\t{word[::-1]}" for word in words[:40]), f"{words[0]}\t{words[0][::-1]}", f"{words[50]}\tx"]
-    folder.joinpath("train.tsv").write_text("\n".join(train) + "\n")
-    rows = [f"{word}\t{word[::-1]}\t{i}" for i, word in enumerate(words[45:])]
-    folder.joinpath("en-de.test20.tsv").write_text("source\ttarget\tz_mean\n" + "\n".join(rows) + "\n")
-    for name, count in (("train", 42), ("test", 15), ("short", 3)):
-        for side in ("source", "target"):
-            np.save(folder / f"{name}.{side}.npy", rng.standard_normal((count, 5)).astype(np.float32))
-    return folder
-
-
-def with_vectors(text, train="train", test="test", **options):
-    def entry(name):
-        return [f"en-de={text}/{name}.source.npy+{text}/{name}.target.npy"]
-
-    settings = {"pairs": ["en-de"], "train_data": [f"{text}/train.tsv"], "qe": str(text)}
-    settings |= {"train_vectors": entry(train), "test_vectors": entry(test)} | options
-    return encode(DisentanglerArguments(**settings))
-
-
-def test_given_vectors_follow_what_was_dropped(text):
-    data = with_vectors(text)
-    kept = [*range(40)]  # row 40 repeats row 0, row 41 is a test sentence
-    assert data.corpus.pairs[0].train["row"] == kept
-    np.testing.assert_array_equal(data.train[0][1], np.load(text / "train.target.npy")[kept])
-    np.testing.assert_array_equal(data.scored[0][0], np.load(text / "test.source.npy"))
-    assert (data.kind, data.model, data.hidden_size) == ("encoder", "vectors", 5)
-    assert with_vectors(text, encoder_kind="llm").kind == "llm"
-
-
-def test_bad_vectors_are_refused_with_their_rows(text):
-    with pytest.raises(ValueError, match=r"short\.source\.npy: 3 vectors for 42 texts"):
-        with_vectors(text, train="short")
-    broken = np.load(text / "train.source.npy")
-    broken[2], broken[7] = np.nan, 0
-    np.save(text / "broken.source.npy", broken)
-    np.save(text / "broken.target.npy", broken)
-    with pytest.raises(ValueError, match="NaN, infinite or all-zero vectors in rows 3, 8"):
-        with_vectors(text, train="broken")
-    for side in ("source", "target"):
-        np.save(text / f"wide.{side}.npy", np.ones((15, 6), np.float32))
-    with pytest.raises(ValueError, match=r"different widths \[5, 6\]"):
-        with_vectors(text, test="wide")
-    with pytest.raises(ValueError, match="train_vectors: no entry en-de=SOURCE_FILE"):
-        with_vectors(text, train_vectors=["de-en=a+b"])
-
-
-def test_the_encoder_sees_the_prompt(text, tiny_bert, tmp_path):
-    def encoded(**options):
-        settings = {"pairs": ["en-de"], "train_data": [f"{text}/train.tsv"], "qe": str(text)}
-        settings |= {"base_model": str(tiny_bert), "cache_dir": str(tmp_path), "pooling": "mean"}
-        return encode(DisentanglerArguments(**(settings | options)))
-
-    plain, prompted = encoded(), encoded(prompt="find: ")
-    model = DisentanglerModel.from_encoder(str(tiny_bert), pooling="mean")
-    for data, prompt in ((plain, ""), (prompted, "find: ")):
-        batch = tiny_tokenizer()([prompt + data.corpus.scored[0].source[0]], return_tensors="pt")
-        with torch.inference_mode():
-            expected = model.head.prepare(model(batch["input_ids"], batch["attention_mask"]).pooled)
-        found = model.head.prepare(torch.from_numpy(np.array(data.scored[0][0][:1])))
-        assert torch.allclose(found, expected, atol=1e-5)
-    assert plain.kind == "encoder"
-    assert encoded(pooling="last").kind == "llm"
-    assert "en 0.0% unknown" in plain.corpus.coverage

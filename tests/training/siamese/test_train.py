@@ -7,12 +7,15 @@ from tiny_models import HIDDEN, tiny_tokenizer
 from transformers import TrainingArguments
 
 from hfxling.models import SiameseConfig, SiameseHead, SiameseModel
-from hfxling.training.siamese.arguments import TRAINING_DEFAULTS, LossSettings
+from hfxling.training.frozen import head_trainer_arguments
+from hfxling.training.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
 from hfxling.training.siamese.data import labelled_pairs
-from hfxling.training.siamese.train import HeadObjective, PairRows, trainer_arguments
+from hfxling.training.siamese.train import HeadObjective, PairRows
 from hfxling.training.trainer import XlingTrainer
 
-LANGUAGES = ("zh", "vi")
+
+def settings(fit="contrastive", **changes):
+    return SiameseArguments(pairs=["zh-vi"], train_data=["x"], base_model="x", fit=fit, **changes)
 
 
 def head(**settings):
@@ -27,13 +30,13 @@ def features(count, seed=0):
 def arguments(folder, **changes):
     values = TRAINING_DEFAULTS | {"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 1e-2}
     quiet = {"use_cpu": True, "disable_tqdm": True, "logging_steps": 1}
-    return TrainingArguments(str(folder), **values | quiet | changes)
+    return TrainingArguments(**values | quiet | changes | {"output_dir": str(folder)})
 
 
 def train(module, rows, folder, **changes):
     resume = changes.pop("resume", None)
     trainer = XlingTrainer(
-        module, trainer_arguments(arguments(folder, **changes)), train_dataset=rows, data_collator=rows.collate
+        module, head_trainer_arguments(arguments(folder, **changes)), train_dataset=rows, data_collator=rows.collate
     )
     trainer.train(resume_from_checkpoint=resume)
     return trainer
@@ -41,8 +44,7 @@ def train(module, rows, folder, **changes):
 
 @pytest.mark.parametrize("negatives", ["random", "worst", "average", "easiest"])
 def test_contrastive_objective_equals_a_slow_loop(negatives):
-    settings = LossSettings(negatives=negatives, pool_size=3, margin=1.5)
-    module = HeadObjective(head(), LANGUAGES, settings)
+    module = HeadObjective(head(), settings(negatives=negatives, pool_size=3, margin=1.5))
     source, target, label = features(4), features(12, seed=1).view(4, 3, HIDDEN), torch.tensor([0, 1, 1, 0])
     target[label == 0] = target[label == 0][:, :1]  # a parallel pair repeats its own target
     losses = []
@@ -58,9 +60,24 @@ def test_contrastive_objective_equals_a_slow_loop(negatives):
 
 
 def test_infonce_objective_is_symmetric():
-    module = HeadObjective(head(), LANGUAGES, LossSettings(loss="infonce"))
+    module = HeadObjective(head(), settings("infonce"))
     x, y, label = features(5), features(5, seed=1), torch.zeros(5)
     assert module(x, y[:, None], label)["loss"].item() == pytest.approx(module(y, x[:, None], label)["loss"].item())
+
+
+def test_a_sentences_other_translations_are_no_negatives_of_infonce():
+    module = HeadObjective(head(), settings("infonce"))
+    x, y, label = features(4), features(4, seed=1), torch.zeros(4)
+    y[2] = y[0]  # two sources share a target
+
+    def slow(queries, answers):
+        cosines = torch.nn.functional.cosine_similarity(queries[:, None], answers[None], dim=-1) / 0.05
+        kept = [[j for j in range(4) if j == i or {i, j} != {0, 2}] for i in range(4)]
+        return sum(torch.logsumexp(cosines[i, kept[i]], 0) - cosines[i, i] for i in range(4)) / 4
+
+    projected = module.head.project(x), module.head.project(y)
+    expected = (slow(*projected) + slow(*projected[::-1])) / 2
+    assert module(x, y[:, None], label)["loss"].item() == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_negatives_are_never_translations():
@@ -81,11 +98,11 @@ def test_negatives_need_two_distinct_targets():
 @pytest.mark.parametrize("loss", ["contrastive", "infonce"])
 def test_training_lowers_the_loss_moves_every_parameter_and_logs_parts(loss, tmp_path):
     # A bias shared by both languages cancels in a distance: only the softmax of cosines moves it.
-    module = HeadObjective(head(bias=loss == "infonce"), LANGUAGES, LossSettings(loss=loss))
+    module = HeadObjective(head(bias=loss == "infonce"), settings(loss))
     before = {name: value.clone() for name, value in module.named_parameters()}
     source = features(32)
     target = source + 3 * features(1, seed=1)  # the other language: the same, shifted
-    rows = PairRows(source, target, [str(i) for i in range(32)], module.settings)
+    rows = PairRows(source, target, [str(i) for i in range(32)], module.args)
     trainer = train(module, rows, tmp_path, save_strategy="no", num_train_epochs=8)
     assert all(not torch.equal(before[name], value) for name, value in module.named_parameters())
     logged = [entry for entry in trainer.state.log_history if "loss" in entry]
@@ -114,8 +131,8 @@ def test_cached_vectors_train_the_same_head_as_the_encoder_in_the_loop(tiny_bert
 
     weights = []
     for vectors in ((encode(zh), encode(vi)), (InTheLoop(zh), InTheLoop(vi))):
-        module = HeadObjective(head(), LANGUAGES, LossSettings(pool_size=2))
-        rows = PairRows(*vectors, vi, module.settings)
+        module = HeadObjective(head(), settings(pool_size=2))
+        rows = PairRows(*vectors, vi, module.args)
         train(module, rows, tmp_path / "run", save_strategy="no")
         weights.append(module.head.maps["shared"][0].weight.detach())
     assert torch.allclose(weights[0], weights[1], atol=1e-5)
@@ -126,8 +143,8 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
     source, target, texts = features(40), features(40, seed=1), [str(i) for i in range(40)]
 
     def fresh():
-        module = HeadObjective(head(dropout=0.2), LANGUAGES, LossSettings(pool_size=2))
-        return module, PairRows(source, target, texts, module.settings)
+        module = HeadObjective(head(dropout=0.2), settings(pool_size=2))
+        return module, PairRows(source, target, texts, module.args)
 
     whole, rows = fresh()
     train(whole, rows, tmp_path / "whole", save_steps=7, save_total_limit=None)
@@ -140,7 +157,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"loss": "triplet"}, "loss='triplet' is not one of contrastive, infonce"),
+        ({"fit": "triplet"}, "fit='triplet' is not one of cca, "),
         ({"negatives": "hardest"}, "negatives='hardest' is not one of random"),
         ({"margin": -1.0}, "margin=-1.0 must be >= 0"),
         ({"temperature": 0.0}, "temperature=0.0 > 0"),
@@ -148,4 +165,4 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
 )
 def test_settings_that_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        LossSettings(**change)
+        settings(**change)

@@ -11,7 +11,7 @@ import pytest
 from hfxling import cli
 from hfxling.cli import COMMANDS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"torch", "transformers", "sentence_transformers", "datasets"}
 
 

@@ -1,0 +1,86 @@
+"""Opens published folders through the doors named on the command line, in any environment.
+
+Reads jobs.json in the working directory; prints one line of JSON: by folder, door and language the vectors.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
+
+sys.modules["hfxling"] = None  # importing it is an error
+
+
+def stock(name: str, job: dict, path: str = "", flag: bool = False) -> dict:
+    """sentence-transformers: `task` takes a language; encode_query and encode_document are the first two."""
+    model, texts = SentenceTransformer(name + path, device="cpu", trust_remote_code=flag), job["texts"]
+    found = {
+        language: model.encode(lines, **({"task": language} if language else {})) for language, lines in texts.items()
+    }
+    languages = [*texts][:2] * 2
+    for encode, language in zip((model.encode_query, model.encode_document), languages):
+        assert abs(encode(texts[language]) - found[language]).max() < 1e-6
+    if "" not in texts:  # a language that is missing or unknown is never guessed
+        for unknown in ({}, {"task": "xx"}):
+            try:
+                model.encode(texts[languages[0]], **unknown)
+            except ValueError:
+                continue
+            raise SystemExit(f"{name} embedded a text of the language {unknown}.")
+    return found
+
+
+def transformers(load, name: str, job: dict) -> dict:
+    """A model class: token ids in, `sentence_embedding` out."""
+    model, found = load(name), {}
+    for language, lines in job["texts"].items():
+        own = f"tokenizer_{language}"
+        tokenizer = AutoTokenizer.from_pretrained(name, subfolder=own if Path(name, own).is_dir() else "")
+        lines = [(job["prompt"] or "") + line for line in lines]
+        batch = tokenizer(lines, padding=True, truncation=True, return_tensors="pt")
+        told = {"language": language} if language else {}
+        with torch.inference_mode():
+            found[language] = model(batch["input_ids"], batch["attention_mask"], **told).sentence_embedding
+    return found
+
+
+def remote(name: str) -> torch.nn.Module:
+    """The class in the folder."""
+    model = AutoModel.from_pretrained(name, trust_remote_code=True)
+    assert type(model).__module__.startswith("transformers_modules"), type(model)
+    return model
+
+
+def local(name: str, job: dict) -> torch.nn.Module:
+    """The class in the package."""
+    if sys.modules["hfxling"] is None:
+        del sys.modules["hfxling"]
+        sys.path.insert(0, os.environ["HFXLING"])
+    import hfxling
+
+    assert hfxling.__file__.startswith(os.environ["HFXLING"])
+    return getattr(hfxling, job["class"]).from_pretrained(name)
+
+
+def contextual(name: str, job: dict) -> dict:
+    """The folder of contextual vectors that an aligner has."""
+    return stock(name, job, "/contextual", flag=True) if Path(name, "contextual").is_dir() else {}
+
+
+DOORS = {
+    "sentence-transformers": stock,
+    "with the flag": lambda name, job: stock(name, job, flag=True),
+    "contextual": contextual,
+    "remote code": lambda name, job: transformers(remote, name, job),
+    "hfxling": lambda name, job: transformers(lambda name: local(name, job), name, job),
+}
+
+found = {}
+for name, job in json.loads(Path("jobs.json").read_text(encoding="utf-8")).items():
+    vectors = {door: DOORS[door](name, job) for door in sys.argv[1:]}
+    found[name] = {door: {lang: of.tolist() for lang, of in langs.items()} for door, langs in vectors.items()}
+print(json.dumps(found))  # noqa: T201
