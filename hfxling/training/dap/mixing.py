@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -49,13 +48,6 @@ def mixing_weights(sizes: Sequence[int], mixing: str = "proportional", temperatu
         raise ValueError(f"mixing_temperature={temperature} is below 1; 1 is proportional, larger is more even.")
     weights = sizes if mixing == "proportional" else sizes ** (1 / temperature)
     return weights / weights.sum()
-
-
-def byte_lengths(source: pa.Array, target: pa.Array) -> np.ndarray:
-    """Length of pairs in UTF-8 bytes, (N,): free, and closer to tokens over all scripts than characters are."""
-    import pyarrow.compute as pc
-
-    return pc.add(pc.binary_length(source), pc.binary_length(target)).to_numpy()
 
 
 class TokenLengths:
@@ -107,7 +99,7 @@ class _Mixture:
         bucket: int = 64,
         rank: int = 0,
         world: int = 1,
-        measure: Measure = byte_lengths,
+        measure: Measure,
     ):
         self.corpora, self.weights = list(corpora), np.asarray(weights, np.float64)
         self.batch_size, self.batches, self.seed, self.bucket = batch_size, batches, seed, bucket
@@ -158,7 +150,7 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         bucket: batches made of rows that are sorted by length together; 1 sorts nothing.
         rank: number of this process.
         world: number of processes.
-        measure: what a row's length is, `byte_lengths` or `TokenLengths`; called on all text when this is made.
+        measure: what a row's length is, such as `TokenLengths`; called on all text when this is made.
         cache_dir: where lengths are kept, if `measure` has a `key`; processes then share the memory too.
 
     Raises:
@@ -258,8 +250,7 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
     """The same of `datasets.IterableDataset`s, in order only: each item is a list of this process's rows of a batch.
 
     Every process reads every stream and keeps its share of the rows. An exhausted stream starts again, shuffled anew.
-    Going on in the middle (`skip`, or `accelerate.skip_first_batches`) gives the same batches as an uninterrupted run
-    would, but reads again what it skips.
+    Going on in the middle (`accelerate.skip_first_batches`) reads again what it skips.
 
     Args:
         corpora: `datasets.IterableDataset` each, with at least the four columns.
@@ -281,16 +272,9 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
     ):
         super().__init__(corpora, weights, **settings)
         self.buffer_size = buffer_size
-        self.skipped = 0
 
     def __len__(self) -> int:
-        return self.batches - self.skipped
-
-    def skip(self, batches: int) -> StreamBatches:
-        """The same without the first batches."""
-        rest = copy.copy(self)
-        rest.skipped = self.skipped + batches
-        return rest
+        return self.batches
 
     def __iter__(self) -> Iterator[list[Row]]:
         worker = torch.utils.data.get_worker_info()
@@ -299,13 +283,9 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
         streams = [self._endless(corpus) for corpus in range(len(self.corpora))]
         for megabatch in range(-(-self.batches // self.bucket)):
             rows = [row for stream, number in zip(streams, self._counts(megabatch)) for row in islice(stream, number)]
-            first = megabatch * self.bucket
-            if first + self.bucket <= self.skipped:
-                continue
             plan = self._cut(self._measured(rows), megabatch)
-            for t, batch in enumerate(plan[: self.batches - first], first):
-                if t >= self.skipped:
-                    yield [rows[i] for i in batch[self.rank :: self.world]]
+            for batch in plan[: self.batches - megabatch * self.bucket]:
+                yield [rows[i] for i in batch[self.rank :: self.world]]
 
     def _measured(self, rows: list[Row]) -> np.ndarray:
         import pyarrow as pa
