@@ -12,10 +12,10 @@ from transformers import TrainingArguments
 from hfxling.arguments import parse_arguments, resolved, run_recipe
 from hfxling.evaluation.results import EvalResult, read_results
 from hfxling.evaluation.tables import UNTRAINED
-from hfxling.training import METHODS, aligner, method
+from hfxling.training import METHODS, aligner, method, pretrain
 from hfxling.training.publishing import Run
 from hfxling.training.study import finished_runs, read_study
-from recipes import pretrain, study
+from recipes import study
 
 LAST = f"{TRAIN + 1}-{TRAIN + TEST}"
 SHOW = {"metric": ["P@1"], "direction": ["forward"], "centering": ["none"], "method": ["cosine"]}
