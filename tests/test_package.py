@@ -367,6 +367,12 @@ def test_the_citation_file_names_every_paper_as_the_cards_do(name):
     assert (paper["title"], str(paper.get("year"))) == (fields["title"], str(fields.get("year")))
 
 
+def test_every_methods_classes_are_public():
+    from hfxling.models import METHODS
+
+    assert {cls.__name__ for pair in METHODS for cls in pair} <= set(hfxling.__all__)
+
+
 @pytest.mark.slow
 def test_a_wheel_carries_its_data_and_works_from_another_folder(tmp_path):
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]

@@ -130,6 +130,7 @@ def publish_run(
         return run.results
     token = training_args.hub_token
     configuration = {key: value for key, value in resolved(args, training_args).items() if value != []}
+    start = {key: getattr(args, key) for key in ("layer", "pooling") if hasattr(args, key)}
     told = method(name).card(args, prepared, run)
     command = ["accelerate", "launch", f"recipes/{name}.py", *(sys.argv[1:] if argv is None else argv)]
     shared = {
@@ -139,7 +140,7 @@ def publish_run(
         "train_data": prepared.corpus.card_entries(args.licence),
         "limits": [*args.limits, *told["limits"]],
         "training_command": scrubbed(shlex.join(command), token),
-        "configuration": told.get("configuration", {}) | configuration,
+        "configuration": start | told.get("configuration", {}) | configuration,
     }
     folder = publish(
         Path(training_args.output_dir) / "model",

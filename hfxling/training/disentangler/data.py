@@ -11,7 +11,7 @@ from hfxling.data.corpus import Corpus, PairText, load_corpus
 from hfxling.data.scored import read_qe, read_sts17
 from hfxling.data.sources import name_of_pair
 from hfxling.encoding import FrozenEncoder, model_name
-from hfxling.training.frozen import Sides, check_widths, coverage_line, given_vectors, training_vectors
+from hfxling.training.frozen import Sides, check_vectors, coverage_line, given_vectors, training_vectors
 
 from .arguments import DisentanglerArguments
 
@@ -71,7 +71,7 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
     if args.train_vectors:
         train = [training_vectors(args, pair) for pair in corpus.pairs]
         found = [given_vectors("test_vectors", args.test_vectors, name, len(texts)) for name, texts, _ in tests]
-        check_widths([*train, *found])
+        check_vectors(args, [*train, *found], [(*sides, vectors) for (_, *sides), vectors in zip(tests, found)])
     else:
         encoder = args.encoder()
         corpus.coverage = coverage_line(encoder, _texts_by_language(corpus))

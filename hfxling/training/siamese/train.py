@@ -14,12 +14,12 @@ from hfxling.evaluation.retrieval import language_mean
 from hfxling.models.configuration_siamese import SiameseConfig
 from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
 from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
-from hfxling.training.frozen import head_trainer_arguments
+from hfxling.training.frozen import head_trainer_arguments, unit
 from hfxling.training.trainer import XlingTrainer
 
 from .arguments import SiameseArguments
 from .closed_form import CLOSED_FORMS, Affine, fit_closed_form
-from .data import PairVectors, labelled_pairs, unit
+from .data import PairVectors, labelled_pairs
 
 
 class HeadObjective(nn.Module):
