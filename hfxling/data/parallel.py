@@ -65,8 +65,8 @@ def load_parallel(
             .jsonl/.ndjson/.json (one object per line) or .parquet file; or two line-aligned text files, source first,
             with any suffix; or the id of a dataset on the Hub. All but Parquet may be gzipped (.gz). A TSV or CSV has
             a header if its first row names known columns; otherwise its first two columns are the sentences.
-        source_lang: language code of the source: 2 or 3 letters, region or script if need be (zh, zh-tw).
-        target_lang: language code of the target, different from `source_lang`.
+        source_lang: code of 2 or 3 letters, region or script if need be (zh, zh-tw).
+        target_lang: the same of the target, another one.
         split: split of a Hub set or of the sample. A local file is one split: it is read whatever is given here.
         config: configuration name of a Hub set.
         revision: branch, tag or commit of a Hub set.
@@ -87,14 +87,10 @@ def load_parallel(
     columns = None if source_column is None else (str(source_column), str(target_column))
     score = None if score_column is None else str(score_column)
     paths = () if data == "sample" else local_paths(data, (source_lang, target_lang))
-    record_range = None if lines is None else _parse_range(lines)
-    request = Request(paths, source_lang, target_lang, columns, score, record_range, streaming)
+    request = Request(paths, source_lang, target_lang, columns, score, _parse_range(lines), streaming)
     if data == "sample":
-        from .sample import load_sample
-
         _refuse("the sample", config=config, revision=revision, lines=lines, source_column=columns, score_column=score)
-        dataset = load_sample(source_lang, target_lang, split)
-        return dataset.to_iterable_dataset() if streaming else dataset
+        return _load_sample(request, split)
     if not paths:
         _refuse("a Hub dataset", lines=lines)
         return _load_hub(str(data), request, split=split, config=config, revision=revision)
@@ -123,7 +119,9 @@ def _refuse(origin: str, **arguments: object) -> None:
             raise ValueError(f"{name}={value!r} does not apply to {origin}; leave it out")
 
 
-def _parse_range(lines: str) -> tuple[int, int]:
+def _parse_range(lines: str | None) -> tuple[int, int] | None:
+    if lines is None:
+        return None
     match = re.fullmatch(r"\s*([0-9]+)\s*-\s*([0-9]+)\s*", str(lines))
     first, last = map(int, match.groups()) if match else (0, 0)
     if not 1 <= first <= last:
@@ -163,6 +161,13 @@ def _features(request: Request) -> Features:
 
     text = {name: Value("string") for name in ("source", "target", "source_lang", "target_lang")}
     return Features(text if request.score_column is None else {**text, "score": Value("float64")})
+
+
+def _load_sample(request: Request, split: str) -> Dataset | IterableDataset:
+    from .sample import load_sample
+
+    dataset = load_sample(request.source_lang, request.target_lang, split)
+    return dataset.to_iterable_dataset() if request.streaming else dataset
 
 
 def _load_local(request: Request) -> Dataset | IterableDataset:
