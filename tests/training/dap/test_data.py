@@ -102,7 +102,9 @@ def test_the_trainer_resumes_in_the_middle(aligned, tmp_path, kind):
         ({"mixing": "even"}, "mixing='even' is not one of proportional, temperature"),
         ({"mixing_temperature": 0.2}, "mixing_temperature=0.2 is below 1"),
         ({"bucket": 0}, "bucket=0 is below 1"),
-        ({"sizes": [1]}, "give one for each of the 2 pairs"),
+        ({"sizes": [1]}, "give one of 1 or more for each of the 2 pairs"),
+        ({"sizes": [1, 0]}, "give one of 1 or more"),
+        ({"mixing_temperature": float("nan")}, "mixing_temperature=nan is below 1"),
         ({"pairs": ["vi-en", "th-zh"]}, "all must have one target language"),
     ],
 )
