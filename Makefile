@@ -21,7 +21,7 @@ quickstart: install
 		"司机不肯打表。" "我爷爷在哪里学习历史？" "我弟弟对花生过敏。"
 
 test: install
-	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The oldest clients that our folders are for, in an environment of their own.
 .venv-clients/installed: tests/clients/constraints.txt

@@ -8,23 +8,20 @@ letters) and those of --more, both directions, joined by grow-diag-final-and; It
 they belong to, as SimAlign does by default. Prints AER, precision, recall, F1 and seconds.
 """
 
-import argparse
-import json
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from harness import cpu_of_all, parser, report_rows
 
 from hfxling.alignment.links import itermax_links, symmetrize
 from hfxling.arguments import run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned, read_links
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
-from hfxling.evaluation.results import EvalResult, format_table, write_results
-from hfxling.training.study import study_table
+from hfxling.evaluation.results import EvalResult
 
 BATCH = 32
 TITLE = "Word links without an aligner of ours, learnt from the gold sets' sentences alone"
@@ -33,18 +30,17 @@ Links = list[set[Link]]
 
 
 def main(argv: list[str] | None = None) -> dict[str, dict]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="folder of SET.tsv files")
-    parser.add_argument("--sets", nargs="+", required=True, help="names such as zh-en")
-    parser.add_argument("--encoder", help="folder or Hub id for IterMax; none without it")
-    parser.add_argument("--layers", nargs="*", type=int, default=[0], help="hidden_states that IterMax reads")
-    parser.add_argument(
+    options = parser(__doc__, "NAME")
+    options.add_argument("--data", required=True, help="folder of SET.tsv files")
+    options.add_argument("--sets", nargs="+", required=True, help="names such as zh-en")
+    options.add_argument("--encoder", help="folder or Hub id for IterMax; none without it")
+    options.add_argument("--layers", nargs="*", type=int, default=[0], help="hidden_states that IterMax reads")
+    options.add_argument(
         "--more", nargs="*", default=[], help="SET=SOURCE,TARGET: further text for eflomal, spaced words"
     )
-    parser.add_argument("--seeds", type=int, default=1, help="runs of eflomal, which draws at random")
-    parser.add_argument("--name", default="align_baselines", help="of the results file")
-    parser.add_argument("--results_dir", default="results", help="where NAME.json is written")
-    args = parser.parse_args(argv)
+    options.add_argument("--seeds", type=int, default=1, help="runs of eflomal, which draws at random")
+    options.add_argument("--name", default="align_baselines", help="of the results file")
+    args = options.parse_args(argv)
 
     more = dict(entry.split("=", 1) for entry in args.more)
     systems: dict[tuple[str, int], Callable[[str, list[AlignedPair]], Links]] = {}
@@ -55,24 +51,18 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         for layer in args.layers:
             systems[f"{encoder}, IterMax layer {layer}", 0] = lambda name, gold, k=layer: encoder_links(encode, gold, k)
     results = [row for name in args.sets for row in measure(Path(args.data) / f"{name}.tsv", name, systems)]
-    rows = [{"label": label} for label in dict.fromkeys(label for label, _ in systems)]
-    about = {"title": TITLE, "rows": rows, "paper_columns": [], "metrics": ["AER"]}
-    header, table = study_table(results, rows, [])
-    print(format_table(header, table))
-    path = f"{args.results_dir}/{args.name}.json"
-    write_results(path, results, recipe="benchmarks/align_baselines.py", settings=vars(args), extra=about)
-    figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
-    print(json.dumps({"name": args.name, "figures": figures, "settings": vars(args)}, ensure_ascii=False))
-    return figures
+    labels = list(dict.fromkeys(label for label, _ in systems))
+    metrics = ["AER", "precision", "recall", "F1"]
+    return report_rows("align_baselines", results, vars(args), title=TITLE, labels=labels, metrics=metrics)
 
 
 def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> list[EvalResult]:
     """Rows of every system on one gold set."""
     gold, rows = read_aligned(path), []
     for (label, seed), align in systems.items():
-        start = sum(os.times()[:4])
+        start = cpu_of_all()
         links = align(name, gold)
-        seconds = round(sum(os.times()[:4]) - start, 1)  # eflomal is a process of its own
+        seconds = round(cpu_of_all() - start, 1)  # eflomal is a process of its own
         settings = {"stage": "after", "row": label, "train_cpu_s": seconds}
         found = alignment_results(links, gold, dataset=f"gold {name}", split="test", settings=settings)
         rows += [replace(row, seed=seed) for row in found]
@@ -80,24 +70,36 @@ def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> 
 
 
 def eflomal_links(gold: Sequence[AlignedPair], more: str | None = None) -> Links:
-    """Both directions of eflomal, learnt from the gold sentences (and further text), joined."""
+    """Links of eflomal, learnt from the gold sentences and further text."""
+    sides = [[" ".join(pair.source).lower() for pair in gold], [" ".join(pair.target).lower() for pair in gold]]
+    for side, path in zip(sides, more.split(",") if more else ()):
+        side += [text.lower() for _, text in read_lines(path)]
+    return eflomal(sides, [(len(pair.source), len(pair.target)) for pair in gold])
+
+
+def eflomal(sides: Sequence[Sequence[str]], sizes: Sequence[tuple[int, int]]) -> Links:
+    """Both directions of eflomal, joined by grow-diag-final-and.
+
+    Args:
+        sides: source and target sentences, words apart.
+        sizes: words of both sides of the first so many sentences: those whose links are wanted.
+    """
     try:
         from eflomal import Aligner
     except ImportError:
         raise ValueError("eflomal is not installed; pip install eflomal (it compiles C code).") from None
 
-    sides = [[" ".join(pair.source).lower() for pair in gold], [" ".join(pair.target).lower() for pair in gold]]
-    for side, path in zip(sides, more.split(",") if more else ()):
-        side += [text.lower() for _, text in read_lines(path)]
     with tempfile.TemporaryDirectory() as folder:
         paths = [f"{folder}/forward", f"{folder}/backward"]
         Aligner().align(*sides, links_filename_fwd=paths[0], links_filename_rev=paths[1])
-        directions = [[links for links, _ in read_links(path)][: len(gold)] for path in paths]
-    links = []
-    for pair, *both in zip(gold, *directions):
-        matrices = [_matrix(direction, pair) for direction in both]
-        links.append(_pairs(symmetrize(*(matrix[None] for matrix in matrices))[0]))
-    return links
+        directions = [[links for links, _ in read_links(path)] for path in paths]
+    found = []
+    for size, *both in zip(sizes, *directions):
+        hard = np.zeros((2, 1, *size), bool)
+        for matrix, links in zip(hard[:, 0], both):
+            matrix[tuple(np.array([*links], int).reshape(-1, 2).T)] = True
+        found.append(_pairs(symmetrize(*hard)[0]))
+    return found
 
 
 def load_encoder(name: str) -> Callable[[Sequence[Sequence[str]], int], tuple[list[np.ndarray], list[list[int]]]]:
@@ -139,12 +141,6 @@ def encoder_links(encode: Callable, gold: Sequence[AlignedPair], layer: int) -> 
         for row, hard, source, target in zip(rows, found, sides[0][1], sides[1][1]):
             links[row] = {(source[i], target[j]) for i, j in _pairs(hard)}
     return links
-
-
-def _matrix(links: set[Link], pair: AlignedPair) -> np.ndarray:
-    matrix = np.zeros((len(pair.source), len(pair.target)), bool)
-    matrix[tuple(np.array([*links], int).reshape(-1, 2).T)] = True
-    return matrix
 
 
 def _pairs(matrix: np.ndarray) -> set[Link]:

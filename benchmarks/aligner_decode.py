@@ -6,44 +6,35 @@ An untrained model, as its weights do not matter to its speed, with vocabularies
 lines after them are linked, both ways by turns, and the links must be the same.
 """
 
-import argparse
-import json
 import os
-import platform
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
 import torch
+from harness import machine, parser, report
+from ntrex import LINES, read_text, settings_of, training_text
 
 from hfxling.alignment.aligner import Aligner
-from hfxling.data.readers import read_lines
-from hfxling.data.segment import learn_vocabularies
-from hfxling.evaluation.results import format_table, write_results
-from hfxling.training.aligner.arguments import AlignerArguments
+from hfxling.arguments import run_recipe
 from hfxling.training.aligner.train import new_model
 
-LINES, REPEATS = 1543, 3
+REPEATS = 3
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
-    parser.add_argument("--pair", default="lo-zh")
-    parser.add_argument("--pairs", type=int, default=200, help="sentence pairs to link")
-    parser.add_argument("--size", type=int, default=500)
-    parser.add_argument("--results_dir", default="results", help="where aligner_decode.json is written")
-    args = parser.parse_args()
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__, "aligner_decode")
+    options.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
+    options.add_argument("--pair", default="lo-zh")
+    options.add_argument("--pairs", type=int, default=200, help="sentence pairs to link")
+    options.add_argument("--size", type=int, default=500)
+    args = options.parse_args(argv)
     torch.set_num_threads(1)
-    languages = tuple(args.pair.split("-"))
-    lines = {lang: [text for _, text in read_lines(f"{args.data}/{lang}.txt")] for lang in languages}
-    vocabularies = learn_vocabularies({lang: text[:LINES] for lang, text in lines.items()})
+    vocabularies, pairs = training_text(args.data, args.pair)
     torch.manual_seed(0)
-    settings = AlignerArguments(
-        source_lang=languages[0], target_lang=languages[1], train_data=[args.data], size=args.size
-    )
-    aligner = Aligner(new_model(settings, vocabularies).eval(), vocabularies, languages, units="segments")
-    text = [lines[lang][LINES : LINES + args.pairs] for lang in languages]
+    model = new_model(settings_of(args.data, args.pair, size=args.size), vocabularies)
+    aligner = Aligner(model, vocabularies, pairs.languages, units="segments")
+    text = [lines[LINES : LINES + args.pairs] for lines in read_text(args.data, args.pair).values()]
     seconds: dict[str, list[float]] = {"one by one": [], "in batches": []}
     links = {}
     for _ in range(REPEATS):
@@ -55,14 +46,13 @@ def main() -> None:
         raise RuntimeError("links depend on the batch.")
     figures = {f"pairs_per_cpu_s {name}": round(len(text[0]) / min(spent), 1) for name, spent in seconds.items()}
     figures["batches_over_one_by_one"] = round(min(seconds["one by one"]) / min(seconds["in batches"]), 2)
-    about = vars(args) | {"repeats": REPEATS, "torch": torch.__version__, "threads": 1}
-    about["machine"] = platform.processor() or platform.machine()
-    extra = {"title": f"Linking {args.pair} sentences of NTREX, {args.size} units", "figures": figures}
-    path = f"{args.results_dir}/aligner_decode.json"
-    write_results(path, [], recipe="benchmarks/aligner_decode.py", settings=about, extra=extra)
-    print(format_table(["figure", "value"], list(figures.items())))
-    print(json.dumps({"name": "aligner_decode", "figures": figures, "settings": about}))
+    about = vars(args) | {"repeats": REPEATS} | machine()
+    title, path = (
+        f"Linking {args.pair} sentences of NTREX, {args.size} units",
+        f"{args.results_dir}/aligner_decode.json",
+    )
+    return report("aligner_decode", figures, about, title=title, path=path)
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(main)

@@ -13,9 +13,7 @@ term is off, as the scripts have none; `contrastive_over_base` says what it adds
 
 import argparse
 import contextlib
-import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -27,21 +25,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 import numpy as np
 import torch
 import torch.nn.functional as F
-from memory import peak_mib
+from harness import machine, parser, peak_mib, report
+from ntrex import LINES, settings_of, training_text
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from hfxling.alignment.pairs import EncodedPairs, pad
-from hfxling.data.readers import read_lines
-from hfxling.data.segment import learn_vocabularies
-from hfxling.evaluation.results import write_results
+from hfxling.alignment.pairs import pad
+from hfxling.arguments import run_recipe
 from hfxling.models.aligner_layers import framed, permute, reversal
-from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.training.aligner.arguments import UPDATES
 from hfxling.training.aligner.data import PairBatches
+from hfxling.training.aligner.train import new_model
 
-BATCH_SIZE, LINES = 16, 1543
+BATCH_SIZE = 16
 GOALS = {"ancestor_over_ours_four_updates": ">= 2.1 in float32", "peak_over_ancestor": "<= 0.5"}
 # Kernels by the part of the network that they belong to; what is not listed counts as "other".
 PARTS = {
@@ -120,29 +117,18 @@ class Way:
 
 def build(pair: str, args: argparse.Namespace, wanted: list[str]) -> tuple[dict[str, Way], int]:
     """The ways that are wanted, each with its own model, and the words of an epoch."""
-    languages = tuple(pair.split("-"))
-    lines = {lang: [text for _, text in read_lines(f"{args.data}/{lang}.txt")][:LINES] for lang in languages}
-    vocabularies = learn_vocabularies(lines)
-    encoded = {lang: [row.ids for row in vocabularies[lang].encode_batch(lines[lang])] for lang in languages}
-    pairs = EncodedPairs(languages, *(encoded[lang] for lang in languages))
-    tables = {lang: torch.from_numpy(vocabulary.piece_ids()[0]) for lang, vocabulary in vocabularies.items()}
+    vocabularies, pairs = training_text(args.data, pair)
 
     def model(weight: float = 0.0) -> AlignerModel:
         torch.manual_seed(0)
-        config = AlignerConfig(
-            vocab_sizes={lang: len(table) for lang, table in tables.items()},
-            piece_vocab_size=max(int(table.max()) for table in tables.values()) + 1,
-            pieces_per_word=max(table.shape[1] for table in tables.values()),
-            size=args.size,
-            contrastive_weight=weight,
-        )
-        return AlignerModel(config, tables).train()
+        settings = settings_of(args.data, pair, size=args.size, contrastive_weight=weight)
+        return new_model(settings, vocabularies).train()
 
     ours = PairBatches([pairs], BATCH_SIZE)
     ours = sample([ours[i] for i in range(len(ours))], args.batches)
     order = np.argsort([len(row) for row in pairs.source], kind="stable")
     theirs = [[pad([side[i] for i in rows]) for side in (pairs.source, pairs.target)] for rows in cut(order)]
-    theirs = sample([{"source": s, "target": t, "languages": languages} for s, t in theirs], args.batches)
+    theirs = sample([{"source": s, "target": t, "languages": pairs.languages} for s, t in theirs], args.batches)
 
     def way(name: str) -> Way:
         if name == "ancestor":
@@ -159,7 +145,7 @@ def build(pair: str, args: argparse.Namespace, wanted: list[str]) -> tuple[dict[
         return lambda: network.pair_loss(**batch | {"encode": encode, "directions": directions}).loss
 
     check_same_loss(model().eval(), ours[0])
-    return {name: way(name) for name in wanted}, sum(len(row) for side in encoded.values() for row in side)
+    return {name: way(name) for name in wanted}, sum(map(len, pairs.source + pairs.target))
 
 
 @torch.no_grad()
@@ -252,33 +238,25 @@ def print_peak(args: argparse.Namespace) -> None:
     print(peak_mib())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
-    parser.add_argument("--pairs", nargs="+", default=["lo-zh", "vi-zh"])
-    parser.add_argument("--batches", type=int, default=6, help="timed of the epoch's 97")
-    parser.add_argument("--size", type=int, default=500)
-    parser.add_argument("--results_dir", default="results", help="where aligner_epoch.json is written")
-    parser.add_argument("--peak_of", choices=["one", "ancestor"], help=argparse.SUPPRESS)
-    args = parser.parse_args()
+def main(argv: list[str] | None = None) -> dict | None:
+    options = parser(__doc__, "aligner_epoch")
+    options.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
+    options.add_argument("--pairs", nargs="+", default=["lo-zh", "vi-zh"])
+    options.add_argument("--batches", type=int, default=6, help="timed of the epoch's 97")
+    options.add_argument("--size", type=int, default=500)
+    options.add_argument("--peak_of", choices=["one", "ancestor"], help=argparse.SUPPRESS)
+    args = options.parse_args(argv)
     torch.set_num_threads(1)
     if args.peak_of:
-        print_peak(args)
-        return
+        return print_peak(args)
     figures = {pair: measure(pair, args) for pair in args.pairs}
-    for pair, values in figures.items():
-        print(f"\n{pair}")
-        for name, value in values.items():
-            print(f"  {name:36}{value}{'  goal ' + GOALS[name] if name in GOALS else ''}")
-    settings = {"size": args.size, "batch_size": BATCH_SIZE, "batches": args.batches, "torch": torch.__version__}
-    settings |= {"machine": platform.processor() or platform.machine(), "threads": 1, "lines": LINES}
+    settings = {"size": args.size, "batch_size": BATCH_SIZE, "batches": args.batches, "lines": LINES} | machine()
     title = (
         f"An epoch of the word aligner on NTREX, {args.size} units, batches of {BATCH_SIZE}: CPU seconds, peak memory"
     )
-    path, extra = f"{args.results_dir}/aligner_epoch.json", {"title": title, "figures": figures}
-    write_results(path, [], recipe="benchmarks/aligner_epoch.py", settings=settings, extra=extra)
-    print(json.dumps({"name": "aligner_epoch", "figures": figures, "settings": settings}))
+    path = f"{args.results_dir}/aligner_epoch.json"
+    return report("aligner_epoch", figures, settings, title=title, path=path, goals=GOALS)
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(main)

@@ -11,30 +11,26 @@ has none, and the ratio is a lower bound.
 """
 
 import argparse
-import json
 import os
-import platform
 import tempfile
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
 import torch
+from harness import machine, parser, report
+from ntrex import settings_of, training_text
 from transformers import TrainingArguments
 from transformers.utils import logging
 
-from hfxling.alignment.pairs import EncodedPairs
-from hfxling.data.readers import read_lines
-from hfxling.data.segment import learn_vocabularies
+from hfxling.arguments import run_recipe
 from hfxling.evaluation.lexicon import read_dictionary, score_lexicon, word_table
-from hfxling.evaluation.results import write_results
-from hfxling.training.aligner.arguments import TRAINING_DEFAULTS, AlignerArguments
+from hfxling.training.aligner.arguments import TRAINING_DEFAULTS
 from hfxling.training.aligner.data import learn_priors
 from hfxling.training.aligner.evaluate import dice_dictionaries, dictionary_evaluator
 from hfxling.training.aligner.train import new_model, train_aligner
 
 SCHEDULES = ["four:1e-3", "one:1.6e-2", "one:1.6e-2:prior"]  # the first is Wada et al.'s
-LINES = 1543
 
 
 class Curve:
@@ -76,11 +72,9 @@ def seconds_to(points: list[tuple[float, float, float]], score: float, column: i
 def run(schedule: str, args: argparse.Namespace, vocabularies, pairs, dictionary, dice) -> Curve:
     """Train under one schedule."""
     updates, rate, *prior = schedule.split(":")
-    languages = pairs.languages
-    settings = AlignerArguments(
-        source_lang=languages[0],
-        target_lang=languages[1],
-        train_data=[args.data],
+    settings = settings_of(
+        args.data,
+        args.pair,
         size=args.size,
         contrastive_weight=args.contrastive_weight,
         updates=updates,
@@ -89,38 +83,34 @@ def run(schedule: str, args: argparse.Namespace, vocabularies, pairs, dictionary
         evaluate_every=1,
     )
     torch.manual_seed(args.seed)
-    curve = Curve(vocabularies, languages, dictionary, dice)
+    curve = Curve(vocabularies, pairs.languages, dictionary, dice)
     priors = learn_priors([pairs], vocabularies) if prior else []
-    model = new_model(settings, vocabularies, [pairs], priors)
+    model = new_model(settings, vocabularies, priors)
     curve(model)
     with tempfile.TemporaryDirectory() as folder:
         changed = {"learning_rate": float(rate), "num_train_epochs": 10_000, "save_strategy": "no", "seed": args.seed}
-        changed["logging_strategy"] = "no"
-        training_args = TrainingArguments(folder, **TRAINING_DEFAULTS | changed, use_cpu=True, disable_tqdm=True)
+        changed |= {"logging_strategy": "no", "output_dir": folder, "use_cpu": True, "disable_tqdm": True}
+        training_args = TrainingArguments(**TRAINING_DEFAULTS | changed)
         train_aligner(settings, training_args, model, [pairs], [curve], priors)
     return curve
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
-    parser.add_argument("--pair", default="vi-zh")
-    parser.add_argument("--dictionary", required=True, help="TSV of word pairs, never trained on")
-    parser.add_argument("--score", type=float, required=True, help="held-out P@1 in percent that is to be reached")
-    parser.add_argument("--dice_score", type=float, default=50, help="the same on the Dice dictionary")
-    parser.add_argument("--size", type=int, default=200)
-    parser.add_argument("--cpu_seconds", type=float, default=120, help="for each schedule")
-    parser.add_argument("--contrastive_weight", type=float, default=0.0)
-    parser.add_argument("--schedules", nargs="+", default=SCHEDULES, help="the first is compared with")
-    parser.add_argument("--results_dir", default="results", help="where aligner_to_score.json is written")
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__, "aligner_to_score")
+    options.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
+    options.add_argument("--pair", default="vi-zh")
+    options.add_argument("--dictionary", required=True, help="TSV of word pairs, never trained on")
+    options.add_argument("--score", type=float, required=True, help="held-out P@1 in percent that is to be reached")
+    options.add_argument("--dice_score", type=float, default=50, help="the same on the Dice dictionary")
+    options.add_argument("--size", type=int, default=200)
+    options.add_argument("--cpu_seconds", type=float, default=120, help="for each schedule")
+    options.add_argument("--contrastive_weight", type=float, default=0.0)
+    options.add_argument("--schedules", nargs="+", default=SCHEDULES, help="the first is compared with")
+    options.add_argument("--seed", type=int, default=0)
+    args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    languages = tuple(args.pair.split("-"))
-    lines = {lang: [text for _, text in read_lines(f"{args.data}/{lang}.txt")][:LINES] for lang in languages}
-    vocabularies = learn_vocabularies(lines)
-    pairs = EncodedPairs(languages, *([r.ids for r in vocabularies[x].encode_batch(lines[x])] for x in languages))
+    vocabularies, pairs = training_text(args.data, args.pair)
     dictionary, dice = read_dictionary(args.dictionary), dice_dictionaries([pairs], vocabularies)
     curves = {name: run(name, args, vocabularies, pairs, dictionary, dice).points for name in args.schedules}
     table = {
@@ -133,10 +123,6 @@ def main() -> None:
         }
         for name, points in curves.items()
     }
-    for name, row in table.items():
-        print(
-            f"{name:24}" + "  ".join(f"{key} {'-' if value is None else round(value, 1)}" for key, value in row.items())
-        )
     first, *others = table
     ratios = {}
     for name in others:
@@ -144,14 +130,10 @@ def main() -> None:
             theirs = table[first][key] or args.cpu_seconds  # a lower bound where they never got there
             ratios[f"{name} {key}"] = round(theirs / table[name][key], 2) if table[name][key] else None
     figures = {"ratio": ratios, "lower_bound": table[first]["cpu_s_to_score"] is None, **table}
-    settings = {"torch": torch.__version__, "machine": platform.processor() or platform.machine(), "threads": 1}
-    settings |= vars(args)
     title = f"CPU seconds of the word aligner to {args.score:g} % held-out P@1, {args.pair}, {args.size} units"
-    extra = {"title": title, "figures": figures, "curves": curves}
-    path = f"{args.results_dir}/aligner_to_score.json"
-    write_results(path, [], recipe="benchmarks/aligner_to_score.py", settings=settings, extra=extra)
-    print(json.dumps({"name": "aligner_to_score", "figures": figures | {"curves": curves}, "settings": settings}))
+    path, settings = f"{args.results_dir}/aligner_to_score.json", vars(args) | machine()
+    return report("aligner_to_score", figures, settings, title=title, path=path, curves=curves)
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(main)

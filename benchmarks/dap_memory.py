@@ -7,30 +7,26 @@ side, an RTL softmax over 37,000 words, row-wise AdamW in float32. A small step 
 Peak memory is the high-water mark of the process' resident memory, parameters, moments and libraries included.
 """
 
-import argparse
 import contextlib
 import dataclasses
-import json
 import os
-import platform
 import sys
 import tempfile
-import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import torch
-from dap_step import LENGTH, VARIANTS, VOCABULARY, batches_of, build
-from memory import peak_mib
+from dap_step import ENCODER, LENGTH, VARIANTS, VOCABULARY, batches_of, build
+from harness import machine, parser, peak_mib, report, timed
 from transformers import BertConfig, BertModel, TrainingArguments
 
-from hfxling.evaluation.results import format_table, write_results
+from hfxling.arguments import run_recipe
 from hfxling.training.dap.arguments import TRAINING_DEFAULTS
 from hfxling.training.dap.row_adamw import row_adamw
 from hfxling.training.dap.train import DapTrainer
 
-GOAL = 12.0  # GiB, for 1,024 pairs
+GOALS = {"peak_gib": "< 12 with 1,024 pairs"}
 VARIANT = dataclasses.replace(VARIANTS["rtl37k"], rows=True)
 
 
@@ -39,7 +35,7 @@ def build_trainer(folder: str, pairs: int, chunk_size: int) -> DapTrainer:
     torch.manual_seed(0)
     model = build(VARIANT, BertModel(BertConfig(vocab_size=VOCABULARY)))
     settings = TRAINING_DEFAULTS | {"per_device_train_batch_size": pairs, "max_steps": 1, "use_cpu": True}
-    args = TrainingArguments(folder, **settings)
+    args = TrainingArguments(**settings | {"output_dir": folder})
     words = model.dap.encoder.get_input_embeddings().weight
     trainer = DapTrainer(
         model,
@@ -54,53 +50,42 @@ def build_trainer(folder: str, pairs: int, chunk_size: int) -> DapTrainer:
     return trainer
 
 
-def timed_step(trainer: DapTrainer, pairs: int) -> tuple[float, float]:
-    """(CPU, wall) seconds of a training step."""
-    (batch,) = batches_of(VARIANT, pairs, seed=0)
-    before = time.process_time(), time.perf_counter()
+def step(trainer: DapTrainer, batch: dict) -> None:
     trainer.training_step(trainer.model, batch)
     trainer.optimizer.step()
     trainer.model.zero_grad()
-    return time.process_time() - before[0], time.perf_counter() - before[1]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=1024, help="of the batch (default 1024: many minutes on a core)")
-    parser.add_argument("--chunk_size", type=int, default=32, help="pairs encoded at a time (default 32)")
-    parser.add_argument("--results_dir", default="results", help="where dap_memory.json is written (default results)")
-    options = parser.parse_args()
-    if not 2 <= options.chunk_size < options.pairs:
-        parser.error("give a chunk_size of at least 2 and more pairs than that.")
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__, "dap_memory")
+    options.add_argument("--pairs", type=int, default=1024, help="of the batch (default 1024: many minutes on a core)")
+    options.add_argument("--chunk_size", type=int, default=32, help="pairs encoded at a time (default 32)")
+    args = options.parse_args(argv)
+    if not 2 <= args.chunk_size < args.pairs:
+        options.error("give a chunk_size of at least 2 and more pairs than that.")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        trainer = build_trainer(folder, options.pairs, options.chunk_size)
-        timed_step(trainer, 2)
-        cpu, wall = timed_step(trainer, options.pairs)
+        trainer = build_trainer(folder, args.pairs, args.chunk_size)
+        for pairs in (2, args.pairs):  # a warm-up first
+            (batch,) = batches_of(VARIANT, pairs, seed=0)
+            cpu, wall = timed(step, trainer, batch)
     figures = {
-        "pairs": options.pairs,
+        "pairs": args.pairs,
         "peak_gib": round(peak_mib() / 1024, 2),
         "seconds": round(cpu, 1),
         "wall_seconds": round(wall, 1),
     }
     settings = {
-        "encoder": f"BertConfig, 12 layers of 768, vocabulary {VOCABULARY}, random weights",
+        "encoder": ENCODER,
         "tokens": LENGTH,
         "rtl_words": VARIANT.words,
-        "chunk_size": options.chunk_size,
+        "chunk_size": args.chunk_size,
         "dtype": "float32",
-        "threads": 1,
-        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
-    }
-    title = f"A DAP step over {options.pairs} pairs of {LENGTH} tokens in chunks of {options.chunk_size}, mBERT size"
-    path = f"{options.results_dir}/dap_memory.json"
-    extra = {"title": title, "figures": figures}
-    write_results(path, [], recipe="benchmarks/dap_memory.py", settings=settings, extra=extra)
-    print(f"{title}\n\n{format_table(['figure', 'value'], list(figures.items()))}")
-    print(f"Goal: peak_gib < {GOAL:g} with 1,024 pairs; seconds are those of one CPU thread.\n")
-    print(json.dumps({"name": "dap_memory", "figures": figures, "settings": settings}))
+    } | machine()
+    title = f"A DAP step over {args.pairs} pairs of {LENGTH} tokens in chunks of {args.chunk_size}, mBERT size"
+    path = f"{args.results_dir}/dap_memory.json"
+    return report("dap_memory", figures, settings, title=title, path=path, goals=GOALS)
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(main)

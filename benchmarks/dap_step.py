@@ -16,14 +16,11 @@ Table 6; the optimizer and the backward pass are in the seconds only.
 
 import argparse
 import copy
-import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
@@ -31,19 +28,21 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import numpy as np
 import torch
-from memory import peak_mib
+from harness import bfloat16_speed, clock, machine, parser, peak_mib, report
 from plain_dap import PlainDap
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 from tqdm.auto import tqdm
 from transformers import BertConfig, BertModel
 
-from hfxling.evaluation.results import format_table, write_results
+from hfxling.arguments import run_recipe
+from hfxling.evaluation.results import format_table
 from hfxling.models.configuration_dap import DapConfig
 from hfxling.models.pretraining_dap import DapForPreTraining
 from hfxling.training.dap.row_adamw import RowAdamW
 
 VOCABULARY, LENGTH, BUCKET = 119547, 32, 64
+ENCODER = f"BertConfig, 12 layers of 768, vocabulary {VOCABULARY}, random weights"
 SPECIALS = {"mask_token_id": 103, "special_token_ids": [0, 100, 101, 102, 103]}
 TEN, FULL = 10_000, 37_000  # words of a shortlist: of a smaller corpus, and of the paper's English side
 
@@ -193,8 +192,8 @@ class Steps:
         """(CPU, wall) seconds by now."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-            return np.full(2, time.perf_counter())
-        return np.array([time.process_time(), time.perf_counter()])
+            return clock()[[1, 1]]
+        return clock()
 
     @torch.no_grad()
     def gflops(self, name: str, pairs: int) -> float:
@@ -244,21 +243,6 @@ def peak_memories(names: Iterable[str], options: argparse.Namespace) -> dict[str
     return found
 
 
-def bfloat16_speed() -> float:
-    """How many times faster than in float32 a product of the encoder's size runs in bfloat16, on this processor."""
-    seconds = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        x, layer = torch.randn(512, 768, dtype=dtype), nn.Linear(768, 3072, dtype=dtype)
-        runs = []
-        with torch.inference_mode():
-            for _ in range(6):
-                before = time.process_time()
-                layer(x)
-                runs.append(time.process_time() - before)
-        seconds[dtype] = statistics.median(runs[1:])
-    return seconds[torch.float32] / seconds[torch.bfloat16]
-
-
 def measure(steps: Steps, names: list[str], pairs: int, repeats: int, dtype: torch.dtype) -> dict[str, np.ndarray]:
     """Median (CPU, wall) seconds of a step of each variant, interleaved, after a small step that warms up."""
     for name in names:
@@ -276,8 +260,7 @@ def ratios(values: dict[str, float], wanted: dict, suffix: str = "") -> dict[str
     return {name + suffix: values[one] / values[other] for name, (one, other, _) in known.items()}
 
 
-def report(seconds: dict, gflops: dict, peaks: dict, figures: dict, goals: dict[str, Callable]) -> None:
-    """The table of the variants, then the figures beside their goals."""
+def print_variants(seconds: dict, gflops: dict, peaks: dict) -> None:
     header = ["step", "CPU s", "wall s", "over TR", "GFLOPs a pair", "paper", "peak GiB"]
     rows = []
     for name, (cpu, wall) in seconds.items():
@@ -286,44 +269,51 @@ def report(seconds: dict, gflops: dict, peaks: dict, figures: dict, goals: dict[
         peak = f"{peaks[name]:.2f}" if name in peaks else ""
         paper = "" if variant.paper is None else str(variant.paper)
         rows.append([variant.label, f"{cpu:.2f}", f"{wall:.2f}", over, f"{gflops[name]:.1f}", paper, peak])
-    print(f"\n{format_table(header, rows)}\n")
-    print(
-        format_table(
-            ["figure", "value", "goal"], [[name, value, goals.get(name) or ""] for name, value in figures.items()]
-        )
-    )
+    print(f"\n{format_table(header, rows)}")
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=32, help="of a batch (default 32)")
-    parser.add_argument("--repeats", type=int, default=3, help="interleaved repeats; medians are reported (default 3)")
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="default: all")
-    parser.add_argument(
+def figures_of(cpu: dict, cpu_half: dict, gflops: dict, peaks: dict) -> dict[str, float]:
+    """Ratios and what they are made of, to four digits."""
+    figures = {
+        **ratios(cpu, RATIOS),
+        **ratios(peaks, MEMORY_RATIOS),
+        **ratios(cpu_half, RATIOS, "_bf16"),
+        **{f"gflops_{name}": value for name, value in gflops.items()},
+        **{f"seconds_{name}": value for name, value in cpu.items()},
+        **{f"seconds_{name}_bf16": value for name, value in cpu_half.items()},
+        **{f"peak_gib_{name}": value for name, value in peaks.items()},
+    }
+    return {name: float(f"{value:.4g}") for name, value in figures.items()}
+
+
+def arguments(argv: list[str] | None) -> argparse.Namespace:
+    options = parser(__doc__, "dap_step")
+    options.add_argument("--pairs", type=int, default=32, help="of a batch (default 32)")
+    options.add_argument("--repeats", type=int, default=3, help="interleaved repeats; medians are reported (default 3)")
+    options.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="default: all")
+    options.add_argument(
         "--bfloat16",
         choices=("auto", "yes", "no"),
         default="auto",
         help="auto: where the CPU only emulates it, 3 variants once on a quarter of the pairs (many seconds each)",
     )
-    parser.add_argument("--memory", choices=("yes", "no"), default="yes", help="measure peak memory too (default yes)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu, one thread")
-    parser.add_argument("--results_dir", default="results", help="where dap_step.json is written (default results)")
-    parser.add_argument("--memory-of", choices=VARIANTS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.pairs < 2 or options.repeats < 1:
-        parser.error("give at least 2 pairs and one repeat.")
-    if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda: torch finds no GPU here; leave it out to measure on the CPU.")
-    return options
+    options.add_argument("--memory", choices=("yes", "no"), default="yes", help="measure peak memory too (default yes)")
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu, one thread")
+    options.add_argument("--memory-of", choices=VARIANTS, help=argparse.SUPPRESS)
+    args = options.parse_args(argv)
+    if args.pairs < 2 or args.repeats < 1:
+        options.error("give at least 2 pairs and one repeat.")
+    if args.device == "cuda" and not torch.cuda.is_available():
+        options.error("--device cuda: torch finds no GPU here; leave it out to measure on the CPU.")
+    return args
 
 
-def main() -> None:
-    options = arguments()
+def main(argv: list[str] | None = None) -> dict | None:
+    options = arguments(argv)
     torch.set_num_threads(1)
     device, names = torch.device(options.device), options.variants
     if options.memory_of:
-        print(peak_memory(options.memory_of, options.pairs, device))
-        return
+        return print(peak_memory(options.memory_of, options.pairs, device))
     steps = Steps(names, device)
     gflops = {name: steps.gflops(name, min(options.pairs, 4)) for name in tqdm(names, desc="FLOPs")}
     seconds = measure(steps, names, options.pairs, options.repeats, torch.float32)
@@ -337,41 +327,30 @@ def main() -> None:
     del steps
     peaks = peak_memories([name for name in MEMORY if name in names], options) if options.memory == "yes" else {}
     cpu, cpu_half = ({name: run[0] for name, run in runs.items()} for runs in (seconds, half))
-    figures = {
-        **ratios(cpu, RATIOS),
-        **ratios(peaks, MEMORY_RATIOS),
-        **ratios(cpu_half, RATIOS, "_bf16"),
-        **{f"gflops_{name}": value for name, value in gflops.items()},
-        **{f"seconds_{name}": value for name, value in cpu.items()},
-        **{f"seconds_{name}_bf16": value for name, value in cpu_half.items()},
-        **{f"peak_gib_{name}": value for name, value in peaks.items()},
-    }
-    figures = {name: float(f"{value:.4g}") for name, value in figures.items()}
-    report(seconds, gflops, peaks, figures, {name: goal for name, (_, _, goal) in (RATIOS | MEMORY_RATIOS).items()})
+    print_variants(seconds, gflops, peaks)
     if emulated:
         print(f"\nThis processor only emulates bfloat16: a product runs at {speed:.2f} of float32's speed.")
     lengths = real_lengths(options.pairs, np.random.default_rng(1))
     settings = {
-        "encoder": f"BertConfig, 12 layers of 768, vocabulary {VOCABULARY}, random weights",
+        "encoder": ENCODER,
         "pairs": options.pairs,
         "repeats": options.repeats,
         "real_mean_tokens": round(float(lengths.mean()), 1),
         "bucket": BUCKET,
         "bf16_pairs": half_pairs if half else 0,
         "bf16_over_fp32_product": speed and round(speed, 2),
-        "threads": 1,
         "device": torch.cuda.get_device_name() if device.type == "cuda" else device.type,
-        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
-    }
+    } | machine()
     title = (
         f"A training step of DAP, mBERT size, {options.pairs} pairs, {settings['device']}: seconds, FLOPs, peak memory"
     )
-    extra = {"title": title, "figures": figures}
-    path = f"{options.results_dir}/dap_step.json"
-    write_results(path, [], recipe="benchmarks/dap_step.py", settings=settings, extra=extra)
-    print(json.dumps({"name": "dap_step", "figures": figures, "settings": settings}))
+    path, goals = (
+        f"{options.results_dir}/dap_step.json",
+        {k: goal for k, (*_, goal) in (RATIOS | MEMORY_RATIOS).items()},
+    )
+    figures = figures_of(cpu, cpu_half, gflops, peaks)
+    return report("dap_step", figures, settings, title=title, path=path, goals=goals)
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(main)

@@ -9,16 +9,11 @@ the gradient of the layer. With fewer pairs the epoch is measured on those and m
 into memory are read from the page cache.
 """
 
-import argparse
 import contextlib
-import json
 import os
-import platform
 import shutil
-import statistics
 import sys
 import tempfile
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,16 +21,19 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import numpy as np
 import torch
+from harness import clock, machine, parser, report, timed
 from numpy.lib.format import open_memmap
 from transformers import TrainerCallback, TrainingArguments, set_seed
 
+from hfxling.arguments import run_recipe
+from hfxling.evaluation.results import format_table
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.modeling_disentangler import DisentanglerHead
 from hfxling.training.disentangler.arguments import TRAINING_DEFAULTS
 from hfxling.training.disentangler.batches import PairRows, SplitObjective, SplitTrainer
 
 WHOLE = 1_000_000
-GOAL = 60.0  # seconds an epoch, on 2 cores
+GOALS = {"epoch_seconds": "< 60 on 2 cores"}
 BLOCK = 20_000
 
 
@@ -62,26 +60,23 @@ class Clock(TrainerCallback):
         size = head.config.hidden_size
         self.vectors, self.gradient = torch.randn(2 * batch, size), torch.randn(2 * batch, size)
         self.head, self.every = head, every
-        self.steps: list[tuple[float, float]] = []
-        self.products: list[tuple[float, float]] = []
+        self.steps: list[np.ndarray] = []  # (CPU, wall) seconds
+        self.products: list[np.ndarray] = []
         self.last = None
 
     def on_step_end(self, args, state, control, **kwargs):
         """A step is all from the end of the step before, the products apart: reading its batch is part of it."""
         if self.last is not None:
-            self.steps.append(now() - self.last)
+            self.steps.append(clock() - self.last)
         if state.global_step % self.every == 0:
-            start = now()
-            with torch.no_grad():
-                self.head.linear(self.vectors)
-                torch.mm(self.gradient.T, self.vectors)
-            self.products.append(now() - start)
-        self.last = now()
+            self.products.append(timed(self.multiply))
+        self.last = clock()
 
-
-def now() -> np.ndarray:
-    """(wall, CPU) seconds."""
-    return np.array([time.perf_counter(), time.process_time()])
+    @torch.no_grad()
+    def multiply(self) -> None:
+        """The bare products."""
+        self.head.linear(self.vectors)
+        torch.mm(self.gradient.T, self.vectors)
 
 
 def train(vectors: list, size: int, folder: Path, batch: int) -> Clock:
@@ -90,70 +85,48 @@ def train(vectors: list, size: int, folder: Path, batch: int) -> Clock:
     head.init_share()
     settings = TRAINING_DEFAULTS | {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
     settings |= {"num_train_epochs": 1, "per_device_train_batch_size": batch, "dataloader_drop_last": True}
-    arguments = TrainingArguments(str(folder / "out"), **settings, use_cpu=True, disable_tqdm=True)
-    clock = Clock(head, batch, every=10)
+    settings |= {"output_dir": str(folder / "out"), "use_cpu": True, "disable_tqdm": True}
+    arguments = TrainingArguments(**settings)
+    times = Clock(head, batch, every=10)
     rows = PairRows(vectors, [np.arange(len(source)) for source, _ in vectors])
     arguments.remove_unused_columns = False
     with contextlib.redirect_stdout(sys.stderr):
-        SplitTrainer(SplitObjective(head, "both"), arguments, train_dataset=rows, callbacks=[clock]).train()
-    return clock
+        SplitTrainer(SplitObjective(head, "both"), arguments, train_dataset=rows, callbacks=[times]).train()
+    return times
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=WHOLE, help="pairs written and trained on (default 1,000,000)")
-    parser.add_argument("--size", type=int, default=768, help="dimensions (default 768)")
-    parser.add_argument("--batch", type=int, default=512, help="pairs of a batch (default 512, the paper's)")
-    parser.add_argument("--threads", type=int, default=2, help="threads (default 2)")
-    parser.add_argument("--folder", help="where the vectors are written (default: the system's temporary folder)")
-    options = parser.parse_args()
-    if options.pairs < 20 * options.batch or options.threads < 1 or options.size < 8:
-        parser.error("give at least 20 batches of pairs, a thread and 8 dimensions.")
-    torch.set_num_threads(options.threads)
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        needed = 2 * 4 * options.pairs * options.size
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__)
+    options.add_argument("--pairs", type=int, default=WHOLE, help="pairs written and trained on (default 1,000,000)")
+    options.add_argument("--size", type=int, default=768, help="dimensions (default 768)")
+    options.add_argument("--batch", type=int, default=512, help="pairs of a batch (default 512, the paper's)")
+    options.add_argument("--threads", type=int, default=2, help="threads (default 2)")
+    options.add_argument("--folder", help="where the vectors are written (default: the system's temporary folder)")
+    args = options.parse_args(argv)
+    if args.pairs < 20 * args.batch or args.threads < 1 or args.size < 8:
+        options.error("give at least 20 batches of pairs, a thread and 8 dimensions.")
+    torch.set_num_threads(args.threads)
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        needed = 2 * 4 * args.pairs * args.size
         if shutil.disk_usage(folder).free < 1.2 * needed:
-            parser.error(f"{needed / 1e9:.1f} GB of vectors do not fit into {folder}; give --folder or fewer --pairs.")
-        clock = train(
-            write_vectors(Path(folder), options.pairs, options.size), options.size, Path(folder), options.batch
-        )
-    report(clock, options)
-
-
-def report(clock: Clock, options: argparse.Namespace) -> None:
-    """The table, then the figures as JSON."""
-    steps = clock.steps[5:]  # a warm-up is left out
-    trained = len(steps) * options.batch
-    wall, cpu = np.sum(steps, axis=0) * WHOLE / trained
-    products = [statistics.median(column) for column in zip(*clock.products)]
-    bare = np.array(products) * WHOLE / options.batch
-    print(f"\n{'a million pairs':<40}{'wall s':>10}{'CPU s':>10}")
-    print(f"{'an epoch':<40}{wall:10.1f}{cpu:10.1f}")
-    print(f"{'the bare matrix products':<40}{bare[0]:10.1f}{bare[1]:10.1f}\n")
-    if options.pairs < WHOLE:
+            options.error(f"{needed / 1e9:.1f} GB of vectors do not fit into {folder}; give --folder or fewer --pairs.")
+        times = train(write_vectors(Path(folder), args.pairs, args.size), args.size, Path(folder), args.batch)
+    steps = times.steps[5:]  # a warm-up is left out
+    trained = len(steps) * args.batch
+    epoch = np.sum(steps, axis=0) * WHOLE / trained
+    bare = np.median(times.products, axis=0) * WHOLE / args.batch
+    rows = [["an epoch", *epoch], ["the bare matrix products", *bare]]
+    print(f"\n{format_table(['a million pairs', 'CPU s', 'wall s'], rows)}")
+    if args.pairs < WHOLE:
         print(f"Measured on {trained:,} pairs and multiplied: of the whole, more would have to be read from disk.")
-    print(f"epoch_seconds {wall:.1f}, goal < {GOAL:.0f} on 2 cores")
-    figures = {
-        "pairs_per_s": WHOLE / wall,
-        "epoch_seconds": wall,
-        "epoch_cpu_seconds": cpu,
-        "over_gemm": cpu / bare[1],
-        "over_gemm_wall": wall / bare[0],
-    }
-    settings = {
-        "pairs": options.pairs,
-        "dimensions": options.size,
-        "batch": options.batch,
-        "threads": options.threads,
-        "extrapolated": options.pairs < WHOLE,
-        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "cores": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
-        "torch": torch.__version__,
-    }
+    (cpu, wall), (over_cpu, over_wall) = epoch, epoch / bare
+    figures = {"pairs_per_s": WHOLE / wall, "epoch_seconds": wall, "epoch_cpu_seconds": cpu}
+    figures |= {"over_gemm": over_cpu, "over_gemm_wall": over_wall}
     figures = {name: float(f"{value:.4g}") for name, value in figures.items()}
-    print(json.dumps({"name": "disentangler_epoch", "figures": figures, "settings": settings}))
+    settings = {"pairs": args.pairs, "dimensions": args.size, "batch": args.batch, "extrapolated": args.pairs < WHOLE}
+    settings |= {"cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)} | machine()
+    return report("disentangler_epoch", figures, settings, goals=GOALS)
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(main)

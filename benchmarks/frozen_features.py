@@ -9,31 +9,29 @@ encoders' rates: naive = 70 x 8,064 sentences, ours = 4,032 distinct sentences o
 sentences holds about a fifth more padding than all 4,032 do: the extrapolation overstates our pass by as much.
 """
 
-import argparse
 import contextlib
-import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import numpy as np
 import torch
+from harness import bfloat16_speed, machine, parser, report, timed
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from tqdm.auto import tqdm
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, TrainingArguments, logging
 
+from hfxling.arguments import run_recipe
 from hfxling.encoding import FrozenEncoder
+from hfxling.evaluation.results import format_table
 from hfxling.models.pooling import pool
 from hfxling.training.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
 from hfxling.training.siamese.data import PairVectors
-from hfxling.training.siamese.train import fit_head
+from hfxling.training.siamese.train import train_head
 
 EPOCHS = TRAINING_DEFAULTS["num_train_epochs"]
 PAIRS = 4032  # labelled: 2,016 parallel and as many non-parallel (Huang et al. 2023)
@@ -81,41 +79,17 @@ def naive_pass(encoder: FrozenEncoder, texts: list[str], batch_size: int = 64) -
         pool(encoder.model(**inputs).last_hidden_state, batch["attention_mask"])
 
 
-def train_head(epochs: int) -> None:
-    """`fit_head` as the paper trains it, on vectors of mBERT's width: 4,032 labelled pairs, batches of 64."""
+def fit_head(epochs: int) -> None:
+    """`train_head` as the paper trains it, on vectors of mBERT's width: 4,032 labelled pairs, batches of 64."""
     rng = np.random.default_rng(0)
     source = rng.standard_normal((PAIRS // 2, 768), np.float32)
     target = source + rng.standard_normal((PAIRS // 2, 768), np.float32)
     vectors = PairVectors((source, target), (source, target))
     texts = [str(i) for i in range(PAIRS // 2)]
-    args = SiameseArguments(
-        source_lang="zh",
-        target_lang="vi",
-        train_data=["random"],
-        base_model="random",
-        fit="contrastive",
-        negatives="random",
-    )
+    args = SiameseArguments(["zh-vi"], ["sample"], base_model="random", fit="contrastive", negatives="random")
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        settings = TRAINING_DEFAULTS | {"num_train_epochs": epochs, "learning_rate": 5e-6}
-        fit_head(args, TrainingArguments(folder, **settings, use_cpu=True, disable_tqdm=True), vectors, texts)
-
-
-def timed(function: Callable, *args) -> np.ndarray:
-    """(CPU seconds, wall seconds) of a call."""
-    before = time.process_time(), time.perf_counter()
-    function(*args)
-    return np.array([time.process_time(), time.perf_counter()]) - before
-
-
-def bfloat16_speed() -> float:
-    """How many times faster than in float32 a product of the encoder's size runs in bfloat16."""
-    seconds = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        x, layer = torch.randn(512, 768, dtype=dtype), torch.nn.Linear(768, 3072, dtype=dtype)
-        with torch.inference_mode():
-            seconds[dtype] = statistics.median([timed(layer, x)[0] for _ in range(6)][1:])
-    return seconds[torch.float32] / seconds[torch.bfloat16]
+        settings = TRAINING_DEFAULTS | {"num_train_epochs": epochs, "learning_rate": 5e-6, "output_dir": folder}
+        train_head(args, TrainingArguments(**settings, use_cpu=True, disable_tqdm=True), vectors, texts)
 
 
 def sentence_rates(texts: list[str], repeats: int, bfloat16_texts: int) -> dict[str, np.ndarray]:
@@ -145,8 +119,8 @@ def sentence_rates(texts: list[str], repeats: int, bfloat16_texts: int) -> dict[
     return {name: counts[name] / np.median(runs, axis=0) for name, runs in seconds.items()}
 
 
-def report(rates: dict[str, np.ndarray], head: np.ndarray, speed: float, settings: dict) -> None:
-    """The table of CPU and wall seconds, then the figures (CPU) as JSON."""
+def whole_runs(rates: dict[str, np.ndarray], head: np.ndarray) -> dict[str, float | None]:
+    """Print the table of CPU and wall seconds; the figures, in CPU seconds."""
     whole = {"naive": PASSES / rates["naive"], "7": DISTINCT / rates["7"] + head}
     if "7_bf16" in rates:
         whole["7_bf16"] = DISTINCT / rates["7_bf16"] + head
@@ -157,15 +131,16 @@ def report(rates: dict[str, np.ndarray], head: np.ndarray, speed: float, setting
         "7_bf16": "7 layers, sorted, bfloat16, once",
         "12_bf16": "12 layers, sorted, bfloat16, once",
     }
-    print(f"\n{'':46}{'sentences/s':>18}{'whole run, s':>22}{'naive / this':>16}")
-    print(f"{'':46}{'CPU':>9}{'wall':>9}{'CPU':>11}{'wall':>11}{'CPU':>8}{'wall':>8}")
-    for name, (cpu, wall) in rates.items():
-        line = f"{labels[name]:<46}{cpu:9.1f}{wall:9.1f}"
-        if name in whole:
-            ratios = whole["naive"] / whole[name]
-            line += "".join(f"{x:11,.0f}" for x in whole[name]) + "".join(f"{x:8.0f}" for x in ratios)
-        print(line)
-    print(f"{f'the head, {EPOCHS} epochs (part of each run above)':<64}{head[0]:11,.0f}{head[1]:11,.0f}\n")
+    header = [
+        "",
+        *(f"{what} {kind}" for what in ("sentences/s", "whole run s", "naive / this") for kind in ("CPU", "wall")),
+    ]
+    rows = []
+    for name, rate in rates.items():
+        run = [*whole[name], *(whole["naive"] / whole[name])] if name in whole else [None] * 4
+        rows.append([labels[name], *rate, *run])
+    rows.append([f"the head, {EPOCHS} epochs (part of each run above)", None, None, *head, None, None])
+    print(f"\n{format_table(header, rows)}")
     figures = {
         "ratio_fp32": (whole["naive"] / whole["7"])[0],
         "ratio_bf16": (whole["naive"] / whole["7_bf16"])[0] if "7_bf16" in whole else None,
@@ -175,54 +150,49 @@ def report(rates: dict[str, np.ndarray], head: np.ndarray, speed: float, setting
         "cached_cpu_s": whole["7"][0],
         **{f"encode_sentences_per_cpu_s_{name}": cpu for name, (cpu, _) in rates.items()},
     }
-    figures = {name: value and float(f"{value:.4g}") for name, value in figures.items()}
-    for name, goal in GOALS.items():
-        print(f"{name:<18} {figures[name] or 'not measured, see --bfloat16'}, goal {goal}")
-    if speed < 1:
-        print(f"This processor only emulates bfloat16: a product runs at {speed:.2f} of float32's speed.")
-    print(json.dumps({"name": "frozen_features", "figures": figures, "settings": settings}))
+    return {name: value and float(f"{value:.4g}") for name, value in figures.items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sentences", type=int, default=128, help="sample that is timed (default 128)")
-    parser.add_argument("--repeats", type=int, default=3, help="interleaved repeats; medians are reported (default 3)")
-    parser.add_argument(
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__)
+    options.add_argument("--sentences", type=int, default=128, help="sample that is timed (default 128)")
+    options.add_argument("--repeats", type=int, default=3, help="interleaved repeats; medians are reported (default 3)")
+    options.add_argument(
         "--bfloat16",
         choices=("auto", "yes", "no"),
         default="auto",
         help="auto: on an eighth of the sample where the CPU only emulates bfloat16 (there it takes many minutes)",
     )
-    options = parser.parse_args()
-    if not 8 <= options.sentences <= DISTINCT or options.repeats < 1:
-        parser.error(f"give 8 to {DISTINCT} sentences and at least one repeat.")
+    args = options.parse_args(argv)
+    if not 8 <= args.sentences <= DISTINCT or args.repeats < 1:
+        options.error(f"give 8 to {DISTINCT} sentences and at least one repeat.")
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    texts = draw_texts(options.sentences)
+    texts = draw_texts(args.sentences)
     speed = bfloat16_speed()
-    part = 8 if options.bfloat16 == "auto" and speed < 1 else 1
-    bfloat16_texts = 0 if options.bfloat16 == "no" else max(8, len(texts) // part)
-    rates = sentence_rates(texts, options.repeats, bfloat16_texts)
-    train_head(1)  # warm-up
-    head = timed(train_head, EPOCHS)
+    part = 8 if args.bfloat16 == "auto" and speed < 1 else 1
+    bfloat16_texts = 0 if args.bfloat16 == "no" else max(8, len(texts) // part)
+    rates = sentence_rates(texts, args.repeats, bfloat16_texts)
+    fit_head(1)  # warm-up
+    head = timed(fit_head, EPOCHS)
     settings = {
         "encoder": f"BertConfig, 12 layers of 768, vocabulary {VOCABULARY}, random weights",
         "pairs": PAIRS,
         "distinct_sentences": DISTINCT,
         "epochs": EPOCHS,
-        "sample": options.sentences,
+        "sample": args.sentences,
         "bf16_sample": bfloat16_texts,
-        "repeats": options.repeats,
+        "repeats": args.repeats,
         "mean_tokens": round(statistics.mean(len(text.split()) + 2 for text in texts), 1),
         "extrapolation": "encoder times grow linearly with the number of sentences; the head is trained in full",
         "head_over_encoder": "against as many passes of the 7 sorted float32 layers as the naive run makes",
         "bf16_over_fp32_product": round(speed, 2),
-        "threads": 1,
-        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "torch": torch.__version__,
-    }
-    report(rates, head, speed, settings)
+    } | machine()
+    figures = whole_runs(rates, head)
+    if speed < 1:
+        print(f"This processor only emulates bfloat16: a product runs at {speed:.2f} of float32's speed.")
+    return report("frozen_features", figures, settings, goals=GOALS)
 
 
 if __name__ == "__main__":
-    main()
+    run_recipe(main)

@@ -7,45 +7,40 @@ system that links words gives a table of counts, and that gives vectors (`link_v
 segments, the candidates (the whole target vocabulary) and CSLS are those of every other P@1 here.
 """
 
-import argparse
-import json
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
 import numpy as np
-from align_baselines import encoder_links, load_encoder
+from align_baselines import eflomal, encoder_links, load_encoder
+from harness import cpu_of_all, parser, report_rows
+from ntrex import training_text
 from transformers.utils import logging
 
-from hfxling.alignment.links import symmetrize
 from hfxling.alignment.pairs import EncodedPairs
 from hfxling.alignment.prior import translation_counts
 from hfxling.arguments import run_recipe
-from hfxling.data.pharaoh import AlignedPair, read_links
-from hfxling.data.readers import read_lines
-from hfxling.data.segment import Vocabulary, learn_vocabularies
+from hfxling.data.pharaoh import AlignedPair
+from hfxling.data.segment import Vocabulary
 from hfxling.evaluation.lexicon import lexicon_results, link_vectors, read_dictionary, score_lexicon, word_table
-from hfxling.evaluation.results import EvalResult, write_results
-from hfxling.training.study import study_table
+from hfxling.evaluation.results import EvalResult
 
-LINES = 1543
+TITLE = "Word translation by links and static vectors alone, NTREX"
 PAIRS = ("lo-zh", "vi-zh", "th-zh", "id-zh", "lo-th")
 
 Tables = tuple[np.ndarray, np.ndarray]  # (V, D) source and (W, D) target vectors
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="../shared/data", help="folder with ntrex/ and dict/")
-    parser.add_argument("--pairs", nargs="+", default=PAIRS)
-    parser.add_argument("--encoder", help="folder or Hub id for IterMax and static embeddings; none without it")
-    parser.add_argument("--layer", type=int, default=4, help="hidden_states that IterMax reads")
-    parser.add_argument("--name", default="lexicon_baselines", help="of the results file")
-    parser.add_argument("--results_dir", default="results", help="where NAME.json is written")
-    args = parser.parse_args()
+def main(argv: list[str] | None = None) -> dict[str, dict]:
+    options = parser(__doc__, "NAME")
+    options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and dict/")
+    options.add_argument("--pairs", nargs="+", default=PAIRS)
+    options.add_argument("--encoder", help="folder or Hub id for IterMax and static embeddings; none without it")
+    options.add_argument("--layer", type=int, default=4, help="hidden_states that IterMax reads")
+    options.add_argument("--name", default="lexicon_baselines", help="of the results file")
+    args = options.parse_args(argv)
     logging.set_verbosity_error()
     systems: dict[str, Callable] = {"eflomal": eflomal_tables, "statistical prior alone": prior_tables}
     if args.encoder:
@@ -53,30 +48,20 @@ def main() -> None:
         systems[f"{name}, static embeddings"] = lambda *text: static_tables(encode, *text)
         systems[f"{name}, IterMax layer {args.layer}"] = lambda *text: itermax_tables(encode, args.layer, *text)
     results = [row for pair in args.pairs for row in measure(pair, Path(args.data), systems)]
-    rows = [{"label": label} for label in systems]
-    about = {"title": "Word translation by links and static vectors alone, NTREX", "rows": rows, "paper_columns": []}
-    about["metrics"] = ["P@1"]
-    path = Path(args.results_dir) / f"{args.name}.json"
-    write_results(path, results, recipe="benchmarks/lexicon_baselines.py", settings=vars(args), extra=about)
-    header, table = study_table(results, rows, [], about["metrics"])
-    figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
-    print(json.dumps({"name": args.name, "figures": figures, "settings": vars(args)}, ensure_ascii=False))
+    return report_rows("lexicon_baselines", results, vars(args), title=TITLE, labels=[*systems], metrics=["P@1"])
 
 
 def measure(pair: str, data: Path, systems: dict[str, Callable]) -> list[EvalResult]:
     """P@1, P@5 and coverage of every system on one language pair."""
-    languages = tuple(pair.split("-"))
-    lines = {lang: [text for _, text in read_lines(str(data / f"ntrex/{lang}.txt"))][:LINES] for lang in languages}
-    vocabularies = learn_vocabularies(lines)
-    ids = ([row.ids for row in vocabularies[lang].encode_batch(lines[lang])] for lang in languages)
-    pairs = EncodedPairs(languages, *ids)
+    vocabularies, pairs = training_text(data / "ntrex", pair)
+    languages = pairs.languages
     entries = read_dictionary(next(data.glob(f"dict/{pair}.tsv*")))
     words = list(entries), sorted(set().union(*entries.values()))
     rows = []
     for label, system in systems.items():
-        start = sum(os.times()[:4])
+        start = cpu_of_all()
         vectors = system(pairs, vocabularies)
-        spent = round(sum(os.times()[:4]) - start, 1)  # eflomal is a process of its own
+        spent = round(cpu_of_all() - start, 1)  # eflomal is a process of its own
         tables = [word_table(vocabularies[lang], x, extra) for lang, x, extra in zip(languages, vectors, words)]
         settings = {"stage": "after", "row": label, "method": "csls", "train_cpu_s": spent}
         fields = {"dataset": f"dictionary {pair}", "split": "test", "direction": "->".join(languages)}
@@ -92,21 +77,9 @@ def prior_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Ta
 
 def eflomal_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
     """From the links of both directions, joined by grow-diag-final-and."""
-    from eflomal import Aligner
-
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [f"{folder}/forward", f"{folder}/backward"]
-        sides = [[" ".join(f"w{i}" for i in ids) for ids in side] for side in (pairs.source, pairs.target)]
-        Aligner().align(*sides, links_filename_fwd=paths[0], links_filename_rev=paths[1])
-        directions = [[links for links, _ in read_links(path)] for path in paths]
-    found = []
-    for source, target, *both in zip(pairs.source, pairs.target, *directions):
-        hard = np.zeros((2, 1, len(source), len(target)), bool)
-        for matrix, links in zip(hard, both):
-            for link in links:
-                matrix[0][link] = True
-        found.append(zip(*np.nonzero(symmetrize(*hard)[0])))
-    return link_vectors(counted(pairs, found, vocabularies))
+    sides = [[" ".join(f"w{i}" for i in ids) for ids in side] for side in (pairs.source, pairs.target)]
+    sizes = [(len(source), len(target)) for source, target in zip(pairs.source, pairs.target)]
+    return link_vectors(counted(pairs, eflomal(sides, sizes), vocabularies))
 
 
 def itermax_tables(encode: Callable, layer: int, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:

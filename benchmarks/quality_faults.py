@@ -15,17 +15,18 @@ Good rows are NTREX references and the MLQE rows whose mean human score is 70 or
 """
 
 import argparse
-import gzip
-import json
 import random
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness import parser, report
+
 from hfxling.arguments import run_recipe
 from hfxling.data.faults import FaultFinder
-from hfxling.evaluation.results import format_table, write_results
+from hfxling.data.readers import read_lines
+from hfxling.evaluation.results import format_table
 
 MLQE = ("en-de", "en-zh", "ro-en", "et-en", "ne-en", "si-en")
 NTREX = ("zh-vi", "lo-zh", "th-zh", "id-zh")
@@ -41,18 +42,18 @@ Row = tuple[str, str, bool]  # source, target, whether the translation is good
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data_dir", type=Path, default=Path("../shared/data"), help="with mlqe/ and ntrex/")
-    parser.add_argument(
+    options = parser(__doc__)
+    options.add_argument("--data_dir", type=Path, default=Path("../shared/data"), help="with mlqe/ and ntrex/")
+    options.add_argument(
         "--split", choices=("dev", "test"), default="test", help="dev is what thresholds were chosen on"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the planting")
-    parser.add_argument("--rows", type=int, help="of a file; by default all of the split")
-    parser.add_argument(
-        "--results", type=Path, help="JSON file to write the figures to, e.g. results/quality_guard.json"
+    options.add_argument("--seed", type=int, default=0, help="of the planting")
+    options.add_argument("--rows", type=int, help="of a file; by default all of the split")
+    options.add_argument(
+        "--results", type=Path, help="JSON file to write the figures to, e.g. results/quality_faults.json"
     )
-    parser.add_argument("--show", type=int, default=0, help="print so many missed and wrongly flagged rows of a pair")
-    args = parser.parse_args(argv)
+    options.add_argument("--show", type=int, default=0, help="print so many missed and wrongly flagged rows of a pair")
+    args = options.parse_args(argv)
     table, totals, by_kind, extra = [], Counter(), Counter(), Counter()
     for pair in MLQE + NTREX + REVERSED:
         found = measure_pair(args, pair)
@@ -73,11 +74,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     if args.results:
         for pair, *rates, _, _, wrong in table:
             figures |= {f"{pair}_planted_flagged": sum(rates) / 400, f"{pair}_false_alarms": round(wrong / 100, 4)}
-        title = "Planted translation errors flagged and good translations flagged, shares; see docs/quality.md"
-        extra = {"title": title, "figures": figures}
-        write_results(args.results, [], recipe="benchmarks/quality_faults.py", settings=settings, extra=extra)
-    print(json.dumps({"name": "quality_guard", "figures": figures, "settings": settings}))
-    return figures
+    title = "Planted translation errors flagged and good translations flagged, shares; see docs/quality.md"
+    return report("quality_faults", figures, settings, title=title, path=args.results)
 
 
 def shares(counts: Counter) -> dict[str, float]:
@@ -139,8 +137,7 @@ def read(path: Path) -> list[str]:
     """Lines of a file that may be compressed."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file; give the measuring data's folder with --data_dir.")
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return data.decode().rstrip("\n").split("\n")
+    return [text for _, text in read_lines(str(path))]
 
 
 def plant(args: argparse.Namespace, pair: str, rows: list[Row], rng: random.Random) -> Iterator[tuple[str, str, str]]:

@@ -104,7 +104,7 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
     """A study's results, or a benchmark's figures."""
     if not rows:
         return format_table(["figure", "value"], list(flat(content["figures"]).items()))
-    if "layer" not in rows[0].settings:
+    if not any("fit" in row.settings for row in rows):  # of the siamese method, by encoder and layer
         return format_table(
             *study_table(rows, content["rows"], content["paper_columns"], content.get("show"))
         ) + language_table(rows)

@@ -16,6 +16,7 @@ _PUBLIC = {
         ),
         "hfxling.models",
     ),
+    **dict.fromkeys(("fit_aligner", "fit_disentangler", "fit_head", "save_aligner"), "hfxling.fit"),
     "export": "hfxling.hub.export",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",

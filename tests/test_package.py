@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import yaml
 
 import hfxling
 
@@ -33,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "hub": {"encoding", "models", "evaluation", "data", "files"},
 }
 ALLOWED["training"] = {*ALLOWED} - {"__init__"}
+ALLOWED["fit"] = ALLOWED["training"] | {"training"}
 ALLOWED["cli"] = {*ALLOWED}
 RECIPES = {"recipes", *(path.stem for path in (ROOT / "recipes").glob("*.py"))}
 
@@ -350,6 +353,24 @@ def test_every_public_name_resolves_to_something_documented():
     assert set(hfxling.__all__) <= set(dir(hfxling))
     with pytest.raises(AttributeError, match="no attribute 'Siamese'"):
         hfxling.Siamese  # noqa: B018
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_citation_file_names_every_paper_as_the_cards_do(name):
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == hfxling.__version__
+    (paper,) = (entry for entry in citation["references"] if entry["notes"].split(";")[0] == name)
+    bibtex = import_module(f"hfxling.training.{name}.card").CITATION.replace("{", "").replace("}", "")
+    fields = {key: " ".join(value.split()) for key, value in re.findall(r"(\w+) = (.+?),\n(?=  \w|$)", bibtex, re.S)}
+    authors = " and ".join(f"{author['family-names']}, {author['given-names']}" for author in paper["authors"])
+    assert authors.replace(",", "") == fields["author"].replace(",", "")
+    assert (paper["title"], str(paper.get("year"))) == (fields["title"], str(fields.get("year")))
+
+
+def test_every_methods_classes_are_public():
+    from hfxling.models import METHODS
+
+    assert {cls.__name__ for pair in METHODS for cls in pair} <= set(hfxling.__all__)
 
 
 @pytest.mark.slow

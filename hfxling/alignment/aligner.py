@@ -30,24 +30,15 @@ def default_method(prior: LinkPrior | None) -> str:
 
 @dataclass(frozen=True)
 class AlignedLine:
-    """Links of one sentence pair.
+    """Links of one sentence pair."""
 
-    Attributes:
-        source: the units of the source line, with their places in it.
-        target: those of the target line.
-        links: (position of source unit, position of target unit), sorted.
-        soft: the pair's own soft alignment, a batch of one.
-        hard: (1, S, T) bool, the same links as a matrix.
-    """
-
-    source: list[Span]
+    source: list[Span]  # the units of the source line, with their places in it
     target: list[Span]
-    links: list[Link]
-    soft: SoftAlignment
-    hard: np.ndarray
+    links: list[Link]  # (position of source unit, position of target unit), sorted
+    soft: SoftAlignment  # the pair's own, a batch of one
+    hard: np.ndarray  # (1, S, T) bool, the same links as a matrix
 
 
-# From lines to links -----------------------------------------------------------------------------
 class Aligner:
     """A trained model and its vocabularies, from lines of text to links.
 
@@ -92,10 +83,7 @@ class Aligner:
     ) -> Iterator[AlignedLine]:
         """Align line i of the source with line i of the target, in that order; an empty side gives no links.
 
-        Args:
-            source: lines.
-            target: as many.
-            batch_size: pairs at a time; by default as many as `_CELLS` lets in. The links do not depend on it.
+        `batch_size` pairs at a time, by default as many as `_CELLS` lets in; the links do not depend on it.
 
         Raises:
             ValueError: unequal numbers of lines.
@@ -109,7 +97,8 @@ class Aligner:
             for rows in _batches([[len(row.ids) for row in side] for side in encoded], batch_size):
                 batch = [[side[row] for row in rows] for side in encoded]
                 units = [
-                    [_units(lines[side][row], encoded[side][row].spans, self.units) for row in rows] for side in (0, 1)
+                    [_units(side[row], of.spans, self.units) for row, of in zip(rows, found)]
+                    for side, found in zip(lines, batch)
                 ]
                 aligned |= zip(rows, self._align(batch, units))
             yield from (aligned[row] for row in range(len(lines[0])))
@@ -119,9 +108,9 @@ class Aligner:
         links = decode(soft, self.method, self.null)
         rows = []
         for b, (s, t) in enumerate(soft.sizes):
-            parts = (matrix[b : b + 1, :s, :t] for matrix in (soft.forward, soft.backward, soft.similarity, links))
-            *own, hard = parts
-            places = [(int(i), int(j)) for i, j in zip(*np.nonzero(hard[0]))]
+            matrices = (soft.forward, soft.backward, soft.similarity, links)
+            *own, hard = (matrix[b : b + 1, :s, :t] for matrix in matrices)
+            places = list(map(tuple, np.argwhere(hard[0]).tolist()))
             own_soft = SoftAlignment(*own, soft.sizes[b : b + 1])
             rows.append(AlignedLine(units[0][b][0], units[1][b][0], places, own_soft, hard))
         return rows
@@ -134,11 +123,8 @@ class Aligner:
             found = self.prior.posteriors(*([row.ids for row in side] for side in batch))
             prior = [x.to(device) for x in pad_matrices(found, [x["mask"].shape[1] for x in sides])]
         with torch.no_grad():
-            states = self.model.align_states(
-                *({key: x.to(device) for key, x in side.items()} for side in sides),
-                self.languages,
-                prior,
-            )
+            there = ({key: x.to(device) for key, x in side.items()} for side in sides)
+            states = self.model.align_states(*there, self.languages, prior)
         source, target = (_membership(side, x["mask"].shape[1]) for side, x in zip(units, sides))
         source_means, target_means = (x / np.maximum(x.sum(2, keepdims=True), 1) for x in (source, target))
         # A unit's segments look together (mean) and are looked at together (sum).
@@ -182,13 +168,12 @@ def _batches(lengths: list[list[int]], batch_size: int | None) -> Iterator[list[
     order = sorted(range(len(lengths[0])), key=lambda row: (lengths[0][row], lengths[1][row]), reverse=True)
     batch, sizes = [], [1, 1]
     for row in order:
-        grown = [max(size, side[row]) for size, side in zip(sizes, lengths)]
-        full = len(batch) == batch_size if batch_size else (len(batch) + 1) * grown[0] * grown[1] > _CELLS
+        sizes = [max(size, side[row]) for size, side in zip(sizes, lengths)]
+        full = len(batch) == batch_size if batch_size else (len(batch) + 1) * sizes[0] * sizes[1] > _CELLS
         if batch and full:
             yield batch
-            batch, grown = [], [max(1, side[row]) for side in lengths]
+            batch, sizes = [], [max(1, side[row]) for side in lengths]
         batch.append(row)
-        sizes = grown
     if batch:
         yield batch
 

@@ -55,37 +55,21 @@ def link_features(line: AlignedLine) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LinkConfidence:
-    """A logistic regression on `FEATURES`, then an isotonic step; kept as JSON.
+    """A logistic regression on `FEATURES`, then an isotonic step; kept as JSON."""
 
-    Attributes:
-        mean: (F,) of the features.
-        scale: (F,) their standard deviation.
-        weight: (F,) of the standardised features.
-        bias: of the regression.
-        knots: logits at which the isotonic step is known, rising.
-        values: probabilities there; between them it is a straight line.
-        settings: what it was fitted for and on: method, units, data, calibration error.
-    """
-
-    mean: list[float]
-    scale: list[float]
-    weight: list[float]
+    mean: list[float]  # (F,) of the features
+    scale: list[float]  # (F,) their standard deviation
+    weight: list[float]  # (F,) of the standardised features
     bias: float
-    knots: list[float]
-    values: list[float]
-    settings: dict
+    knots: list[float]  # logits at which the isotonic step is known, rising
+    values: list[float]  # probabilities there; between them it is a straight line
+    settings: dict  # what it was fitted for and on: method, units, data, calibration error
 
     @classmethod
     def fit(cls, features: np.ndarray, right: np.ndarray, groups: np.ndarray, **settings) -> LinkConfidence:
-        """Learn from links whose correctness is known.
+        """Learn from links whose correctness is known, given as by `gather`; `settings` are kept with the result.
 
         The isotonic step is learnt from the logits of links whose sentence the regression had not seen.
-
-        Args:
-            features: (L, F) from `link_features`.
-            right: (L,) bool, whether the link is a gold one (sure or possible).
-            groups: (L,) number of the sentence pair.
-            **settings: kept with the result.
 
         Raises:
             ValueError: fewer than 10 sentence pairs with links, or all links right or all wrong.
@@ -101,9 +85,9 @@ class LinkConfidence:
             mean, scale, weight, bias = _regression(features[seen], right[seen])
             logits[held_out] = (features[held_out] - mean) / scale @ weight + bias
         step = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0).fit(logits, right)
-        mean, scale, weight, bias = _regression(features, right)
-        knots, values = step.X_thresholds_.tolist(), step.y_thresholds_.tolist()
-        return cls(mean.tolist(), scale.tolist(), weight.tolist(), float(bias), knots, values, settings)
+        *arrays, bias = _regression(features, right)
+        mean, scale, weight, knots, values = (x.tolist() for x in (*arrays, step.X_thresholds_, step.y_thresholds_))
+        return cls(mean, scale, weight, bias, knots, values, settings)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """(L,) probabilities that links with these (L, F) features are right."""
@@ -124,9 +108,7 @@ class LinkConfidence:
             ValueError: another file, or one with other features.
         """
         if not Path(path).is_file():
-            raise FileNotFoundError(
-                f"{path}: no confidence was fitted; run `hfxling align` with --fit_confidence GOLD."
-            )
+            raise FileNotFoundError(f"{path}: no confidence was fitted; run hfxling align with --fit_confidence GOLD.")
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
             if tuple(content.pop("features")) != FEATURES:
@@ -146,15 +128,9 @@ def cross_validated(features: np.ndarray, right: np.ndarray, groups: np.ndarray)
 
 
 def expected_calibration_error(probabilities, right, bins: int = BINS) -> float:
-    """Mean distance between probability and share of right links, over bins with equally many links.
+    """Mean distance, 0..1, between (L,) probability and share of right links, over bins with equally many links.
 
-    Args:
-        probabilities: (L,) 0..1.
-        right: (L,) bool.
-        bins: how many; links of equal probability may fall into neighbouring ones.
-
-    Returns:
-        0..1.
+    Links of equal probability may fall into neighbouring bins.
 
     Raises:
         ValueError: no links, or unequal numbers.
@@ -171,7 +147,7 @@ def expected_calibration_error(probabilities, right, bins: int = BINS) -> float:
 
 
 def gather(lines: Iterable[AlignedLine], gold: Sequence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features, correctness and sentence number of all links of aligned gold pairs (`AlignedPair`)."""
+    """(L, F) features, (L,) whether sure or possible, and (L,) number of the pair of all links of `AlignedPair`s."""
     features, right, groups = [], [], []
     for number, (line, pair) in enumerate(zip(lines, gold)):
         features.append(link_features(line))

@@ -24,88 +24,55 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 @dataclass(frozen=True)
 class SoftAlignment:
-    """A batch of sentence pairs' soft alignments.
+    """A batch of sentence pairs' soft alignments."""
 
-    Attributes:
-        forward: (B, S, T), for every target unit the weights of the source units: columns sum to 1.
-        backward: (B, S, T), for every source unit the weights of the target units: rows sum to 1.
-        similarity: (B, S, T) cosines of the units' contextual vectors, -1 for a unit without segments.
-        sizes: (B, 2) source and target units of each pair.
-    """
-
-    forward: np.ndarray
-    backward: np.ndarray
-    similarity: np.ndarray
-    sizes: np.ndarray
+    forward: np.ndarray  # (B, S, T), for every target unit the weights of the source units: columns sum to 1
+    backward: np.ndarray  # (B, S, T), for every source unit the weights of the target units: rows sum to 1
+    similarity: np.ndarray  # (B, S, T) cosines of the units' contextual vectors, -1 for a unit without segments
+    sizes: np.ndarray  # (B, 2) source and target units of each pair
 
 
 def directed_links(soft: SoftAlignment, null: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """The best source unit of every target unit, and the best target unit of every source unit.
+    """The best source unit of every target unit, and vice versa: two (B, S, T) bool arrays, forward and backward.
 
-    Args:
-        soft: of B pairs.
-        null: a unit whose best partner weighs no more than this stays without link.
-
-    Returns:
-        Two (B, S, T) bool arrays, forward and backward.
+    A unit whose best partner weighs no more than `null` stays without link.
     """
     forward = _is_largest(soft.forward, 1) & (soft.forward > null)
     return forward, _is_largest(soft.backward, 2) & (soft.backward > null)
 
 
 def symmetrize(forward: np.ndarray, backward: np.ndarray, method: str = "grow-diag-final-and") -> np.ndarray:
-    """One set of links out of two directions (Och & Ney 2003; Koehn et al. 2003).
+    """One set of links out of two directions, all (B, S, T) bool (Och & Ney 2003; Koehn et al. 2003).
 
-    Args:
-        forward: (B, S, T) bool.
-        backward: (B, S, T) bool.
-        method: "intersection", "union", "forward", "backward", or "grow-diag-final-and": the intersection grows by
-            links of the union beside it, horizontally, vertically and diagonally, that reach a unit without link, and
-            then by links of either direction whose two units both have none.
-
-    Returns:
-        (B, S, T) bool.
+    In "grow-diag-final-and" the intersection grows by links of the union beside it, horizontally, vertically and
+    diagonally, that reach a unit without link, and then by links of either direction whose two units both have none.
 
     Raises:
         ValueError: an unknown method.
     """
     if method == "grow-diag-final-and":
         return np.stack([_grown(f, b) for f, b in zip(forward, backward)])
-    if method not in SYMMETRIZATIONS:
-        raise ValueError(f"symmetrization {method!r} is not one of {', '.join(SYMMETRIZATIONS)}.")
     simple = {"intersection": forward & backward, "union": forward | backward, "forward": forward, "backward": backward}
+    if method not in simple:
+        raise ValueError(f"symmetrization {method!r} is not one of {', '.join(SYMMETRIZATIONS)}.")
     return simple[method]
 
 
 def argmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Links between units that are each other's most similar ones ("ArgMax" of SimAlign).
+    """(B, S, T) bool links between units that are each other's most similar ones ("ArgMax" of SimAlign).
 
-    Args:
-        similarity: (B, S, T) cosines.
-        sizes: (B, 2) source and target units of each pair.
-
-    Returns:
-        (B, S, T) bool.
+    Arguments as in `SoftAlignment`.
     """
     similarity = np.where(_real(similarity.shape, sizes), similarity, -np.inf)
     return _is_largest(similarity, 1) & _is_largest(similarity, 2) & (similarity > -1)
 
 
 def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2, alpha: float = 0.9) -> np.ndarray:
-    """Mutual argmax repeated for what is still unaligned (Jalili Sabet et al. 2020, "IterMax").
+    """(B, S, T) bool links by mutual argmax, repeated for what is unaligned (Jalili Sabet et al. 2020, "IterMax").
 
     After a round, pairs of two aligned units are out, pairs of an aligned and an unaligned one count `alpha` of their
     similarity, scaled to 0..1. Pairs with at most two units on a side stop after the first round, as the authors' code
-    does; so do pairs in which all units of a side are aligned.
-
-    Args:
-        similarity: (B, S, T) cosines.
-        sizes: (B, 2) source and target units of each pair.
-        rounds: at most.
-        alpha: discount.
-
-    Returns:
-        (B, S, T) bool.
+    does; so do pairs in which all units of a side are aligned. Arguments as in `SoftAlignment`.
     """
     real = _real(similarity.shape, sizes)
     similarity = (similarity + 1) / 2
@@ -177,8 +144,7 @@ def _grown(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
 
 def _growing(queue: list[Link]) -> Iterator[Link]:
     """The places of a sorted list in their order, those that are inserted behind the current one included."""
-    place = queue[0] if queue else None
-    while place is not None:
-        yield place
+    after = 0
+    while after < len(queue):
+        yield (place := queue[after])
         after = bisect_right(queue, place)
-        place = queue[after] if after < len(queue) else None

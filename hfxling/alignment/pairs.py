@@ -12,15 +12,9 @@ from torch import Tensor
 
 @dataclass
 class EncodedPairs:
-    """Word ids of the sentence pairs of one language pair.
+    """Word ids of the sentence pairs of one language pair, sentence by sentence."""
 
-    Attributes:
-        languages: (source, target) codes.
-        source: ids of every source sentence.
-        target: ids of its translation.
-    """
-
-    languages: tuple[str, str]
+    languages: tuple[str, str]  # codes of source and target
     source: list[list[int]]
     target: list[list[int]]
 
@@ -44,12 +38,7 @@ def stack(rows: Sequence[Sequence[int]]) -> np.ndarray:
 def pad_matrices(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]], shape: Sequence[int] | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Two (s, t) matrices of every sentence pair to two (B, S, T) tensors, zero at padding.
-
-    Args:
-        pairs: the matrices.
-        shape: (S, T), by default just large enough.
-    """
+    """Two (s, t) matrices of every sentence pair to two (B, S, T) tensors, zero at padding; `shape` is (S, T)."""
     shape = np.max([forward.shape for forward, _ in pairs], axis=0) if shape is None else shape
     padded = np.zeros((2, len(pairs), *shape), np.float32)
     for row, matrices in enumerate(pairs):

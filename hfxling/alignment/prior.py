@@ -41,6 +41,9 @@ class _Tables(NamedTuple):
     classes: int  # of the target side
 
 
+_ARRAYS = ("keys", "probability", "jump")  # of a table, as they are saved
+
+
 class LinkPrior:
     """Link probabilities of a language pair's words, given both sentences.
 
@@ -57,10 +60,8 @@ class LinkPrior:
     def learn(cls, pairs: EncodedPairs, classes: Sequence[np.ndarray], *, agree: bool = True) -> LinkPrior:
         """Learn from the sentences of one language pair; seconds for a few thousand.
 
-        Args:
-            pairs: word ids of the sentences.
-            classes: for each side the class of every id, see `word_classes`.
-            agree: train the directions to agree: fewer wrong links, and fewer translations to choose from.
+        `classes` are for each side those of every id, see `word_classes`. Directions trained to agree give fewer wrong
+        links, and fewer translations to choose from.
 
         Raises:
             ValueError: no pair with words on both sides.
@@ -70,14 +71,12 @@ class LinkPrior:
             raise ValueError(f"{names}: none of {len(pairs.source)} pairs has words on both sides; give parallel text.")
         sides = [[of[ids] for ids in side] for of, side in zip(classes, (pairs.source, pairs.target))]
         tables = [_untrained(*sides, classes[1].max() + 1), _untrained(*sides[::-1], classes[0].max() + 1)]
-        batches = list(_batches(*sides))
-        places = [
-            [_places(table.keys, _keys(table, *side)) for table, side in zip(tables, (b, b[::-1]))] for _, b in batches
-        ]
+        batches = [batch for _, batch in _batches(*sides)]
+        places = [[_places(table, *side) for table, side in zip(tables, (b, b[::-1]))] for b in batches]
         for turn in range(MODEL_1 + HMM):
             counts = [np.zeros(len(table.keys)) for table in tables]
             jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
-            for (_, batch), where in zip(batches, places):
+            for batch, where in zip(batches, places):
                 found = [
                     _expected(_emissions(table, at, *side), side, table.jump if turn >= MODEL_1 else None)
                     for table, at, side in zip(tables, where, (batch, batch[::-1]))
@@ -98,17 +97,14 @@ class LinkPrior:
         """For each sentence pair the (S, T) probabilities that a target word comes from a source word, and vice versa.
 
         What is missing to 1 in a column of the first, or a row of the second, is the probability of no counterpart.
-
-        Args:
-            source: word ids of every sentence.
-            target: of its translation.
+        Both sides are word ids of every sentence.
         """
         sides = [[of[np.asarray(ids, int)] for ids in side] for of, side in zip(self.classes, (source, target))]
         result: list = [(np.zeros((len(s), len(t))),) * 2 for s, t in zip(*sides)]
         for rows, batch in _batches(*sides):
             both = []
             for table, side in zip(self.tables, (batch, batch[::-1])):
-                at = _places(table.keys, _keys(table, *side))
+                at = _places(table, *side)
                 both.append(_expected(_emissions(table, at, *side), side, table.jump)[0][:, :, 1:])
             for i, row in enumerate(rows):
                 s, t = len(source[row]), len(target[row])
@@ -119,11 +115,10 @@ class LinkPrior:
         """(V, W) sparse matrix of how often each source word is expected to be linked to each target word."""
         from scipy.sparse import coo_array
 
+        sides = pairs.source, pairs.target
         cells = [
             ((forward + backward).ravel() / 2, np.repeat(source, len(target)), np.tile(target, len(source)))
-            for source, target, (forward, backward) in zip(
-                pairs.source, pairs.target, self.posteriors(pairs.source, pairs.target)
-            )
+            for source, target, (forward, backward) in zip(*sides, self.posteriors(*sides))
         ]
         values, rows, columns = (np.concatenate(x) for x in zip(*cells))
         kept = values > 1e-3
@@ -133,11 +128,7 @@ class LinkPrior:
         """Write `prior_SOURCE-TARGET.safetensors` in the folder."""
         tensors = {f"classes.{side}": of for side, of in zip(("source", "target"), self.classes)}
         for name, table in zip(("forward", "backward"), self.tables):
-            tensors |= {
-                f"{name}.keys": table.keys,
-                f"{name}.jump": table.jump,
-                f"{name}.probability": table.probability,
-            }
+            tensors |= {f"{name}.{field}": getattr(table, field) for field in _ARRAYS}
         with atomic_path(Path(folder) / prior_file(self.languages)) as scratch:
             save_file(tensors, scratch)
 
@@ -147,7 +138,7 @@ class LinkPrior:
         tensors = load_file(cached_file(folder, prior_file(languages), **hub_kwargs))
         classes = tensors["classes.source"], tensors["classes.target"]
         tables = [
-            _Tables(*(tensors[f"{name}.{field}"] for field in ("keys", "probability", "jump")), int(of.max()) + 1)
+            _Tables(*(tensors[f"{name}.{field}"] for field in _ARRAYS), int(of.max()) + 1)
             for name, of in zip(("forward", "backward"), reversed(classes))
         ]
         return cls(languages, classes, tables)
@@ -234,10 +225,11 @@ def _keys(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.where((with_null >= 0) & (target[:, :, None] >= 0), keys, -1)
 
 
-def _places(known: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Where the keys stand among the known ones; -1 where they do not."""
-    places = np.searchsorted(known, keys).clip(max=len(known) - 1)
-    return np.where(known[places] == keys, places, -1).astype(np.int32)
+def _places(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(B, T, 1 + S) places of the keys of a batch among the table's; -1 where they have none."""
+    keys = _keys(table, source, target)
+    places = np.searchsorted(table.keys, keys).clip(max=len(table.keys) - 1)
+    return np.where(table.keys[places] == keys, places, -1).astype(np.int32)
 
 
 def _emissions(table: _Tables, places: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:

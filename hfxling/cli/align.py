@@ -168,7 +168,7 @@ def record(aligned: AlignedLine, scored: list[tuple], with_confidence: bool) -> 
 
 def draw(path: str, aligned: AlignedLine, links: list[tuple[int, int]]) -> None:
     """The mean of both directions' weights."""
-    from hfxling.evaluation.heatmap import draw_alignment
+    from hfxling.evaluation.plots import draw_alignment
 
     weights = (aligned.soft.forward[0] + aligned.soft.backward[0]) / 2
     draw_alignment(path, weights, [s.text for s in aligned.source], [s.text for s in aligned.target], links)

@@ -32,21 +32,16 @@ class CoverageWarning(UserWarning):
 class Coverage:
     """What a tokenizer makes of some texts.
 
-    Attributes:
-        unknown_rate: share of the characters other than white space that lie in unknown pieces, 0 to 1; of a tokenizer
-            without offsets (a slow one), share of the pieces that are unknown.
-        pieces_per_character: pieces, special ones apart, per character other than white space.
-        missing_scripts: scripts in the texts most of whose letters the vocabulary lacks, the most frequent one first;
-            a letter is lacking if it becomes unknown or several pieces (bytes).
-        truncated: number of texts that have more than `max_length` tokens, special ones included.
-        total: number of texts.
+    `unknown_rate` is the share of the characters other than white space that lie in unknown pieces, 0 to 1; of a
+    tokenizer without offsets (a slow one), the share of the pieces that are unknown. `missing_scripts` are those in the
+    texts most of whose letters become unknown or several pieces (bytes), the most frequent one first.
     """
 
     unknown_rate: float
-    pieces_per_character: float
+    pieces_per_character: float  # special pieces and white space apart
     missing_scripts: tuple[str, ...]
-    truncated: int
-    total: int
+    truncated: int  # texts that have more than `max_length` tokens, special ones included
+    total: int  # texts
 
 
 def measure_coverage(
@@ -54,10 +49,7 @@ def measure_coverage(
 ) -> Coverage:
     """Measure what a tokenizer makes of texts, rates on at most `SAMPLE` evenly spaced ones, `truncated` on all.
 
-    Args:
-        tokenizer: of transformers, fast or slow.
-        texts: at least one, of one language.
-        max_length: tokens that the encoder takes, special ones included; None counts no text as truncated.
+    `max_length` is what the encoder takes in tokens, special ones included; None counts no text as truncated.
 
     Raises:
         ValueError: no texts, or a `max_length` below 1.
@@ -97,18 +89,12 @@ def check_coverage(
         if coverage.missing_scripts:
             problem += f", script {', '.join(coverage.missing_scripts[:3])} missing"
         name = tokenizer.name_or_path or type(tokenizer).__name__
-        warnings.warn(
-            f"{lang!r} is badly covered by tokenizer {name!r}: {problem}; choose an encoder trained on it",
-            CoverageWarning,
-            stacklevel=2,
-        )
+        what = f"{lang!r} is badly covered by tokenizer {name!r}: {problem}; choose an encoder trained on it"
+        warnings.warn(what, CoverageWarning, stacklevel=2)
     if coverage.truncated:
         share = f"{coverage.truncated} of {coverage.total} {lang!r} texts ({coverage.truncated / coverage.total:.1%})"
-        warnings.warn(
-            f"{share} are longer than max_length={max_length} tokens and lose their ends; raise it or split them",
-            CoverageWarning,
-            stacklevel=2,
-        )
+        what = f"{share} are longer than max_length={max_length} tokens and lose their ends; raise it or split them"
+        warnings.warn(what, CoverageWarning, stacklevel=2)
     return coverage
 
 

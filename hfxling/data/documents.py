@@ -16,12 +16,7 @@ def join_paragraphs(dataset: Dataset, min_words: int = 30, max_words: int = 50) 
     """Join consecutive pairs until the target side has `min_words` words; the paper's paragraphs have 30 to 50.
 
     Sentences that would carry a paragraph past `max_words` start the next one; a paragraph that ends up outside the
-    range is left out.
-
-    Args:
-        dataset: pairs in document order, with columns source, target, source_lang, target_lang.
-        min_words: fewest words of a paragraph.
-        max_words: most words of a paragraph.
+    range is left out. The pairs are in document order, with columns source, target, source_lang, target_lang.
 
     Raises:
         ValueError: when no paragraph of that length can be built.

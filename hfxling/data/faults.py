@@ -52,20 +52,14 @@ _CLOSING_QUOTES = "\"'”’»›」』)]）】〉》*"
 
 
 class _Side:
-    """A text and what is needed of it more than once.
-
-    Attributes:
-        tokens: words in small letters; in scripts without spaces, single characters.
-        content: those of words that do not begin with a capital, so mostly not names.
-        plain: the content words with spaces.
-        length: number of letters, marks and digits; a wide character (Han, kana, Hangul) counts three.
-    """
+    """A text and what is needed of it more than once."""
 
     def __init__(self, text: str):
         self.text = text
         words = split_words(text)
-        content = [word.casefold() for word in words if not word[0].isupper()]
+        content = [word.casefold() for word in words if not word[0].isupper()]  # mostly no names
         self.plain = " ".join(content)
+        # Words in small letters; in scripts without spaces, single characters.
         self.tokens, self.content = _tokens(map(str.casefold, words)), _tokens(content)
         self.length = sum(map(_size, self.tokens))
 
@@ -75,12 +69,7 @@ class _Side:
 
 
 class FaultFinder:
-    """Judges the pairs of one file. `FaultFinder.fit` makes one; the class by itself knows what holds for any file.
-
-    Args:
-        source_lang: language code of the sources.
-        target_lang: language code of the targets.
-    """
+    """Judges the pairs of one file. `FaultFinder.fit` makes one; the class by itself knows what holds for any file."""
 
     def __init__(self, source_lang: str, target_lang: str):
         self._languages = (source_lang, target_lang)
@@ -97,11 +86,7 @@ class FaultFinder:
         With fewer than `_LEAST` sound pairs the embedded corpus helps out where it has both languages; otherwise only
         scripts, frequent words, copies, loops, extreme lengths and missing final marks are judged.
 
-        Args:
-            pairs: source and target texts, good ones for the most part; read once, and only the sample is kept.
-            source_lang: language code of the sources.
-            target_lang: language code of the targets.
-            seed: of the drawing.
+        The pairs are source and target texts, good ones for the most part; read once, and only the sample is kept.
         """
         finder = cls(source_lang, target_lang)
         sides = _readable(_sample(pairs, seed))
@@ -123,14 +108,13 @@ class FaultFinder:
         if not (source.tokens and target.tokens):
             return ("empty",) if not target.text.strip() or source.tokens else ()
         found = (
-            False,
             _is_copy(source, target),
             self._is_foreign(target),
             self._length.is_cut(source, target),
             self._length.is_too_long(source, target),
             _is_looped(source.tokens, target.tokens),
         )
-        return tuple(name for name, is_wrong in zip(FLAGS, found) if is_wrong)
+        return tuple(name for name, is_wrong in zip(FLAGS[1:], found) if is_wrong)
 
     def _is_foreign(self, target: _Side) -> bool:
         scripts = count_scripts(target.plain)
@@ -170,10 +154,7 @@ def _size(token: str) -> int:
 def _tokens(words: Iterable[str]) -> list[str]:
     tokens: list[str] = []
     for word in words:
-        if script_of(word[0]) in UNSPACED or script_of(word[-1]) in UNSPACED:
-            tokens.extend(word)
-        else:
-            tokens.append(word)
+        tokens += word if {script_of(word[0]), script_of(word[-1])} & UNSPACED else [word]
     return tokens
 
 
@@ -280,9 +261,8 @@ def _foreign_words(target_lang: str, common: Set[str]) -> list[Set[str]]:
 
 def _count_words(side: _Side, common: Set[str], foreign: list[Set[str]]) -> tuple[int, int]:
     """Words frequent in the target language, and in that other language which has most of them."""
-    return sum(token in common for token in side.content), max(
-        sum(token in words for token in side.content) for words in foreign
-    )
+    own, *others = (sum(token in words for token in side.content) for words in (common, *foreign))
+    return own, max(others)
 
 
 def _fold(side: _Side) -> int:
@@ -330,10 +310,8 @@ class _CutModel:
     def __init__(self, pairs: Sequence[tuple[_Side, _Side]] = ()):
         self.scale = _Scale.fit([(_ratio(*pair), pair[0].length) for pair in pairs]) if pairs else _ANY_LANGUAGES
         typical = [pair for pair in pairs if abs(self._deviation(*pair)) < 1.5]
-        ends, numbers = (
-            [[1, 4], [1, 4]],
-            [1, 4],
-        )  # unmarked and all, missing and all, with a little of both to begin with
+        # Unmarked and all, missing and all, with a little of both to begin with.
+        ends, numbers = [[1, 4], [1, 4]], [1, 4]
         for source, target in typical:
             ends[_ends_marked(source.text)][0] += not _ends_marked(target.text)
             ends[_ends_marked(source.text)][1] += 1

@@ -36,12 +36,12 @@ def cached_features(
         texts: N texts; repetitions cost nothing.
         encode: maps a list of n texts to an (n, *shape) float array; it sees texts of similar length together.
         key: everything besides the texts that changes the vectors (model, revision, layers, pooling, dtype, ...).
-        shape: shape of one text's entry, such as (H,) or (views, H).
-        cache_dir: folder of the cache; one sub-folder a key.
-        description: shown by the progress bar.
+        shape: of one text's entry, such as (H,) or (views, H).
+        cache_dir: one sub-folder a key.
+        description: of the progress bar.
 
     Returns:
-        (N, *shape) float32 array: memory-mapped when all texts are distinct and in the cache's order, else gathered.
+        (N, *shape) float32 array, memory-mapped when all texts are distinct.
 
     Raises:
         ValueError: when `encode` returns another shape, NaN or infinite values; the first text of those is named.
@@ -64,9 +64,7 @@ def cached_features(
     return vectors[[row[text] for text in texts]]
 
 
-def _fill(
-    folder: Path, texts: list[str], encode: Callable, key: dict, shape: tuple[int, ...], description: str
-) -> None:
+def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tuple, description: str) -> None:
     """Encode what is missing, chunk by chunk, then give the file its final name.
 
     The unfinished file itself says what is missing: its rows begin as NaN, which no encoder may return.
@@ -120,11 +118,9 @@ def _blank(path: Path, shape: tuple[int, ...]) -> None:
 
 def _checked(vectors: np.ndarray, rows: list[int], texts: list[str], shape: tuple[int, ...]) -> np.ndarray:
     vectors = np.asarray(vectors, dtype=np.float32)
-    if vectors.shape != (len(rows), *shape):
-        raise ValueError(
-            f"the encoder returned an array of shape {vectors.shape}, not {(len(rows), *shape)}, for {len(rows)} "
-            f"texts, first {texts[rows[0]][:60]!r}."
-        )
+    if vectors.shape != (wanted := (len(rows), *shape)):
+        what = f"for {len(rows)} texts, first {texts[rows[0]][:60]!r}"
+        raise ValueError(f"the encoder returned an array of shape {vectors.shape}, not {wanted}, {what}.")
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=tuple(range(1, vectors.ndim))))
     if len(bad):
         text = texts[rows[bad[0]]]
@@ -138,10 +134,10 @@ def _lock(path: Path, wait: bool = True) -> Iterator[bool]:
     with open(path, "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = True
         except BlockingIOError:
-            yield False
-            return
-        yield True
+            mine = False
+        yield mine
 
 
 def load_vectors(path: str | Path, *, rows: int | None = None, column: str | None = None) -> np.ndarray:

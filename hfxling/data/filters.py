@@ -57,8 +57,8 @@ def filter_parallel(
 
     Args:
         dataset: columns source, target, source_lang, target_lang; others are kept.
-        min_words: least number of words (`count_words`) on the shorter side. Siamese paper: 5.
-        max_words: greatest number of words on the longer side, None for no limit.
+        min_words: fewest words (`count_words`) of the shorter side. Siamese paper: 5.
+        max_words: most words of the longer side.
         drop_duplicates: drop pairs of which both sides together occurred before.
         drop_identical: drop pairs whose target is the source text.
 
@@ -70,9 +70,8 @@ def filter_parallel(
         ValueError: limits that no pair can meet, or a missing column.
     """
     if min_words < 0 or (max_words is not None and max_words < max(1, min_words)):
-        raise ValueError(
-            f"min_words={min_words}, max_words={max_words}: needs 0 <= min_words <= max_words, max_words >= 1"
-        )
+        limits = f"min_words={min_words}, max_words={max_words}"
+        raise ValueError(f"{limits}: needs 0 <= min_words <= max_words, max_words >= 1")
     gate = _Gate(min_words, max_words, drop_duplicates, drop_identical)
     columns = ["source", "target", "source_lang", "target_lang"]
     if dataset.column_names is not None and (missing := set(columns) - set(dataset.column_names)):

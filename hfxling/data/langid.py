@@ -135,11 +135,7 @@ def common_words() -> dict[str, frozenset[str]]:
 
 
 class TrigramProfile:
-    """How likely texts are in the language of some other texts: character trigrams, Witten-Bell smoothed.
-
-    Args:
-        counts: how often each one-, two- and three-character string occurs, from `count_grams`.
-    """
+    """How likely texts are in the language of those that `count_grams` counted: trigrams, Witten-Bell smoothed."""
 
     def __init__(self, counts: Counter[str]):
         total = sum(count for gram, count in counts.items() if len(gram) == 1)

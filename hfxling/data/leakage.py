@@ -44,16 +44,12 @@ class Leak(NamedTuple):
 
 @dataclass(frozen=True)
 class LeakReport:
-    """What of the training set is in the test set.
+    """What of the training set is in the test set."""
 
-    `exact` counts training rows that repeat a test line exactly on some side, `near` the others that are lightly
-    edited; `rows` are the indices of all of them in the training set; `examples` begin with the least certain.
-    """
-
-    exact: int
-    near: int
-    rows: tuple[int, ...]
-    examples: tuple[Leak, ...]
+    exact: int  # training rows that repeat a test line exactly on some side
+    near: int  # others that are lightly edited
+    rows: tuple[int, ...]  # indices of all of them in the training set
+    examples: tuple[Leak, ...]  # the least certain first
 
 
 def find_leaks(train: Dataset, test: Dataset, *, threshold: float = THRESHOLD, max_examples: int = 20) -> LeakReport:
@@ -63,11 +59,7 @@ def find_leaks(train: Dataset, test: Dataset, *, threshold: float = THRESHOLD, m
     of a test line and both have `LONG_NEAR` characters, or if both sides match those of one test pair, however short
     they are. Source and target of the test set are searched alike, so pairs of the opposite direction are found too.
 
-    Args:
-        train: columns source and target.
-        test: columns source and target.
-        threshold: least Dice coefficient of a match, above 0.5 and at most 1.
-        max_examples: how many leaks to quote in the report.
+    `threshold` is the least Dice coefficient of a match, above 0.5 and at most 1; `max_examples` leaks are quoted.
 
     Raises:
         ValueError: a threshold outside its range, a missing column or a streamed dataset.
@@ -95,8 +87,7 @@ def drop_leaks(
 ) -> tuple[Dataset, LeakReport]:
     """Return the training set without the rows that `find_leaks` reports, and the report. The test set stays whole."""
     report = find_leaks(train, test, threshold=threshold, max_examples=max_examples)
-    leaked = set(report.rows)
-    return train.select([row for row in range(len(train)) if row not in leaked]), report
+    return train.select(np.setdiff1d(np.arange(len(train)), report.rows)), report
 
 
 def _leaks(train: Dataset, test: Dataset, threshold: float) -> Iterator[Leak]:
@@ -194,9 +185,8 @@ def _plain(text: str) -> str:
 @functools.cache
 def _weights() -> np.ndarray:
     """How many characters a code point counts for: 0, 1 or 2; letters, marks, digits and the end mark NUL count."""
-    weights = np.zeros(0x323B1, np.uint8)  # the last entry stands for everything beyond
-    for code in range(len(weights) - 1):
-        weights[code] = unicodedata.category(chr(code))[0] in "LMN"
+    beyond = 0x323B0  # the last entry stands for everything from here on
+    weights = np.array([unicodedata.category(chr(code))[0] in "LMN" for code in range(beyond)] + [False], np.uint8)
     for first, last in _DOUBLE:
         weights[first : last + 1] *= 2
     weights[0] = 1

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .readers import TABLE_SUFFIXES, Request, find_keys, flat, kind_of, read_rows, suffix_of
+from .readers import TABLE_SUFFIXES, Request, find_keys, finite, flat, kind_of, read_rows, suffix_of
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features, IterableDataset
@@ -65,8 +65,8 @@ def load_parallel(
             .jsonl/.ndjson/.json (one object per line) or .parquet file; or two line-aligned text files, source first,
             with any suffix; or the id of a dataset on the Hub. All but Parquet may be gzipped (.gz). A TSV or CSV has
             a header if its first row names known columns; otherwise its first two columns are the sentences.
-        source_lang: language code of the source: 2 or 3 letters, region or script if need be (zh, zh-tw).
-        target_lang: language code of the target, different from `source_lang`.
+        source_lang: code of 2 or 3 letters, region or script if need be (zh, zh-tw).
+        target_lang: the same of the target, another one.
         split: split of a Hub set or of the sample. A local file is one split: it is read whatever is given here.
         config: configuration name of a Hub set.
         revision: branch, tag or commit of a Hub set.
@@ -87,8 +87,7 @@ def load_parallel(
     columns = None if source_column is None else (str(source_column), str(target_column))
     score = None if score_column is None else str(score_column)
     paths = () if data == "sample" else local_paths(data, (source_lang, target_lang))
-    record_range = None if lines is None else _parse_range(lines)
-    request = Request(paths, source_lang, target_lang, columns, score, record_range, streaming)
+    request = Request(paths, source_lang, target_lang, columns, score, _parse_range(lines), streaming)
     if data == "sample":
         _refuse("the sample", config=config, revision=revision, lines=lines, source_column=columns, score_column=score)
         return _load_sample(request, split)
@@ -105,9 +104,7 @@ def check_languages(source_lang: str, target_lang: str) -> None:
     """Raise ValueError unless both are language codes (zh, lo, fil, zh-tw) and they differ."""
     for code in (source_lang, target_lang):
         if not isinstance(code, str) or not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*", code):
-            raise ValueError(
-                f"language {code!r}: a code is 2-3 small letters and an optional region, as zh, lo or zh-tw"
-            )
+            raise ValueError(f"language {code!r}: a code is 2-3 small letters, with a region if need be: zh, lo, zh-tw")
         base = code.partition("-")[0]
         if len(base) == 2 and base not in TWO_LETTER_CODES:
             near = COUNTRY_FOR_LANGUAGE.get(base) or " or ".join(difflib.get_close_matches(base, TWO_LETTER_CODES, n=2))
@@ -122,7 +119,9 @@ def _refuse(origin: str, **arguments: object) -> None:
             raise ValueError(f"{name}={value!r} does not apply to {origin}; leave it out")
 
 
-def _parse_range(lines: str) -> tuple[int, int]:
+def _parse_range(lines: str | None) -> tuple[int, int] | None:
+    if lines is None:
+        return None
     match = re.fullmatch(r"\s*([0-9]+)\s*-\s*([0-9]+)\s*", str(lines))
     first, last = map(int, match.groups()) if match else (0, 0)
     if not 1 <= first <= last:
@@ -217,7 +216,10 @@ def _checked_pairs(request: Request) -> Iterator[tuple]:
         if request.score_column is None:
             yield source, target
         else:
-            yield source, target, _finite(score, f"{where}, {unit} {number}")
+            if not math.isfinite(value := finite(score)):
+                what = f"{where}, {unit} {number}: score {score!r} is not a finite number"
+                raise ValueError(f"{what}; correct it (decimal point) or remove the pair")
+            yield source, target, value
     if count == 0:
         raise ValueError(f"{where}: no sentence pair (empty, or a header alone); give at least one")
     if request.lines and count < last:
@@ -240,18 +242,6 @@ def _side_error(request: Request, place: str, source: Any, target: Any) -> Value
     return ValueError(f"{path}, {place}: the {side} side ({language}) {problem}; fill it in or remove the pair")
 
 
-def _finite(value: Any, place: str) -> float:
-    try:
-        score = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        score = math.nan
-    if not math.isfinite(score):
-        raise ValueError(
-            f"{place}: score {value!r} is not a finite number; correct it (decimal point) or remove the pair"
-        )
-    return score
-
-
 def _load_hub(data: str, request: Request, **where: str | None) -> Dataset | IterableDataset:
     import datasets
 
@@ -260,16 +250,13 @@ def _load_hub(data: str, request: Request, **where: str | None) -> Dataset | Ite
         dataset = datasets.load_dataset(
             data, where["config"], split=where["split"], revision=where["revision"], streaming=request.streaming
         )
-    except FileNotFoundError as error:  # DatasetNotFoundError is one
-        cause = " ".join(str(error).split())
-        raise FileNotFoundError(
-            f"{place}: no such file, and no dataset of the Hub ({cause}); check name and revision"
-        ) from None
     except (ValueError, OSError) as error:
         cause = " ".join(str(error).split())
-        raise ValueError(
-            f"{place}: the Hub dataset could not be loaded ({cause}); check split, config and access"
-        ) from None
+        if isinstance(error, FileNotFoundError):  # DatasetNotFoundError is one
+            what = f"no such file, and no dataset of the Hub ({cause}); check name and revision"
+            raise FileNotFoundError(f"{place}: {what}") from None
+        what = f"the Hub dataset could not be loaded ({cause}); check split, config and access"
+        raise ValueError(f"{place}: {what}") from None
     example = next(iter(dataset.take(1)), None)
     if example is None:
         raise ValueError(f"{place}: the dataset has no rows; choose another split or configuration")
@@ -298,13 +285,8 @@ def _hub_batch(batch: dict[str, list], keys: tuple, languages: tuple[str, str], 
                 wanted = "text" if kind is str else "numbers"
                 raise ValueError(f"{place}: column {key!r} holds {kind_of(value)}, not {wanted}; name another column")
         source, target, *score = fields
-        if (
-            source
-            and target
-            and source.strip(_BLANK)
-            and target.strip(_BLANK)
-            and all(s is not None and s == s for s in score)
-        ):
+        has_text = all(side and side.strip(_BLANK) for side in (source, target))
+        if has_text and all(s is not None and s == s for s in score):
             kept.append((source.strip(), target.strip(), *languages, *score))
     names = ["source", "target", "source_lang", "target_lang", "score"][: len(keys) + 2 - (keys[2] is None)]
     return {name: [row[i] for row in kept] for i, name in enumerate(names)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,19 +18,12 @@ _LINK = re.compile(r"(\d+)([-p])(\d+)")
 
 @dataclass(frozen=True)
 class AlignedPair:
-    """A sentence pair with gold links.
-
-    Attributes:
-        source: words.
-        target: words.
-        sure: links that annotators were sure of.
-        possible: all links, the sure ones among them.
-    """
+    """A sentence pair, each side in words, with gold links."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
-    sure: frozenset[Link]
-    possible: frozenset[Link]
+    sure: frozenset[Link]  # those that annotators were sure of
+    possible: frozenset[Link]  # all links, the sure ones among them
 
 
 def parse_links(text: str, where: str = "links") -> tuple[frozenset[Link], frozenset[Link]]:
@@ -63,7 +56,7 @@ def read_links(path: str | Path) -> list[tuple[frozenset[Link], frozenset[Link]]
         FileNotFoundError: no such file.
         ValueError: not UTF-8, or a word that is no link, with file and line.
     """
-    return [parse_links(text, f"{path}, line {number}") for number, text in read_lines(_existing(path))]
+    return [parse_links(text, where) for where, text in _lines(path)]
 
 
 def write_links(path: str | Path, links: Iterable[Iterable[Link]]) -> None:
@@ -79,7 +72,7 @@ def read_aligned(path: str | Path) -> list[AlignedPair]:
         FileNotFoundError: no such file.
         ValueError: not three columns, a word that is no link, a link to a word that is not there, with file and line.
     """
-    return [_aligned(text, f"{path}, line {number}") for number, text in read_lines(_existing(path))]
+    return [_aligned(text, where) for where, text in _lines(path)]
 
 
 def _aligned(text: str, where: str) -> AlignedPair:
@@ -95,7 +88,8 @@ def _aligned(text: str, where: str) -> AlignedPair:
     return AlignedPair(source, target, sure, possible)
 
 
-def _existing(path: str | Path) -> str:
+def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
+    """Every line with its place in words."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file of word links; check the path.")
-    return str(path)
+    return ((f"{path}, line {number}", text) for number, text in read_lines(str(path)))

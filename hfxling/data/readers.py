@@ -11,6 +11,7 @@ import difflib
 import gzip
 import io
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -38,18 +39,14 @@ _SIGNATURES = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller of `load_parallel` asked for.
+    """What a caller of `load_parallel` asked for."""
 
-    `paths` are one table or two text files; `columns` the names (or, in a TSV or CSV, 0-based positions) of source and
-    target, None to find them; `lines` the first and last record wanted, from 1.
-    """
-
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # one table or two text files
     source_lang: str
     target_lang: str
-    columns: tuple[str, str] | None
+    columns: tuple[str, str] | None  # names (in a TSV or CSV also 0-based positions) of both sides; None to find them
     score_column: str | None
-    lines: tuple[int, int] | None
+    lines: tuple[int, int] | None  # first and last record wanted, from 1
     streaming: bool
 
     @property
@@ -78,15 +75,16 @@ def suffix_of(path: str) -> str:
 
 def kind_of(value: Any) -> str:
     """A value that is not text, in words for an error."""
-    names = {
-        dict: "an object",
-        list: "a list",
-        str: "a string",
-        bool: "a truth value",
-        bytes: "bytes",
-        type(None): "null",
-    }
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
     return names.get(type(value), f"a number ({value})" if isinstance(value, (int, float)) else type(value).__name__)
+
+
+def finite(value: Any) -> float:
+    """A score as a number; NaN for what is none."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 # Which column is which -----------------------------------------------------------------------------
@@ -233,10 +231,8 @@ def _record_rows(path: str, records: Iterator[tuple[int, dict[str, Any]]], reque
         try:
             yield number, record[source], record[target], None if score is None else record[score]
         except KeyError as error:
-            place = f"{path}, {request.unit} {number}"
-            raise ValueError(
-                f"{place}: no key {error} among {list(record)[:20]}; add it or remove the record"
-            ) from None
+            what = f"{path}, {request.unit} {number}: no key {error} among {list(record)[:20]}"
+            raise ValueError(f"{what}; add it or remove the record") from None
 
 
 def _json_records(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -263,9 +259,7 @@ def _parquet_records(path: str, request: Request) -> Iterator[tuple[int, dict[st
     try:
         file = pq.ParquetFile(path)
         types = {field.name: field.type for field in file.schema_arrow}
-        blank = {
-            name: {f.name: None for f in kind} if pa.types.is_struct(kind) else None for name, kind in types.items()
-        }
+        blank = {name: dict.fromkeys(kind.names) if pa.types.is_struct(kind) else None for name, kind in types.items()}
         columns = {"translation", *find_keys(flat(blank), request, path)} & types.keys()
         rows = (row for batch in file.iter_batches(columns=sorted(columns)) for row in _batch_rows(batch))
         yield from enumerate(rows, 1)
@@ -275,8 +269,5 @@ def _parquet_records(path: str, request: Request) -> Iterator[tuple[int, dict[st
 
 
 def _batch_rows(batch: Any) -> Iterator[dict[str, Any]]:
-    names = batch.schema.names
-    columns = [
-        column.to_numpy(zero_copy_only=False).tolist() for column in batch.columns
-    ]  # to_pylist takes thrice as long
-    return (flat(dict(zip(names, values))) for values in zip(*columns))
+    columns = [column.to_numpy(zero_copy_only=False).tolist() for column in batch.columns]  # to_pylist: thrice the time
+    return (flat(dict(zip(batch.schema.names, values))) for values in zip(*columns))

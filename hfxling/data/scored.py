@@ -10,30 +10,20 @@ import numpy as np
 
 from hfxling.files import content_hash
 
-from .readers import Request, read_rows
+from .readers import Request, finite, read_rows
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredPairs:
-    """Sentence pairs with human scores.
+    """Sentence pairs with human scores."""
 
-    Attributes:
-        dataset: e.g. "WMT20 QE".
-        split: e.g. "test20".
-        direction: e.g. "en->de"; the file's name for STS.
-        source: N texts.
-        target: N texts.
-        scores: (N,) human scores, higher is better or more alike.
-        apart: left out of averages.
-    """
-
-    dataset: str
-    split: str
-    direction: str
+    dataset: str  # e.g. "WMT20 QE"
+    split: str  # e.g. "test20"
+    direction: str  # e.g. "en->de"; the file's name for STS
     source: list[str]
     target: list[str]
-    scores: np.ndarray
-    apart: bool = False
+    scores: np.ndarray  # (N,) of people, higher is better or more alike
+    apart: bool = False  # left out of averages
 
     def result_fields(self) -> dict:
         """The fields of `EvalResult` that say what was tested on."""
@@ -42,16 +32,11 @@ class ScoredPairs:
 
 
 def read_scored(
-    path: str | Path,
-    *,
-    dataset: str,
-    split: str,
-    direction: str,
-    columns: tuple[str, str] = ("source", "target"),
-    score_column: str = "score",
-    apart: bool = False,
+    path: str | Path, *, columns: tuple[str, str] = ("source", "target"), score_column: str = "score", **fields
 ) -> ScoredPairs:
     """Read a TSV, CSV, JSONL or Parquet file with two text columns and a column of numbers.
+
+    `fields` are those of `ScoredPairs`: dataset, split, direction, apart.
 
     Raises:
         FileNotFoundError: no such file.
@@ -61,25 +46,19 @@ def read_scored(
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file of scored pairs; check the path.")
     request = Request((str(path),), *columns, columns, score_column, None, False)
-    source, target, scores = [], [], []
+    rows = []
     for line, *texts, score in read_rows(request):
         for text, name in zip(texts, columns):
             if not isinstance(text, str) or not text.strip():
                 raise ValueError(f"{path}, {request.unit} {line}: {name} is empty; fill it in or remove the row.")
-        try:
-            number = float(score)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
-            raise ValueError(
-                f"{path}, {request.unit} {line}: {score_column}={score!r} is no finite number; correct it."
-            )
-        source.append(texts[0].strip())
-        target.append(texts[1].strip())
-        scores.append(number)
+        if not math.isfinite(number := finite(score)):
+            where = f"{path}, {request.unit} {line}"
+            raise ValueError(f"{where}: {score_column}={score!r} is no finite number; correct it.")
+        rows.append((texts[0].strip(), texts[1].strip(), number))
+    source, target, scores = map(list, zip(*rows)) if rows else ([], [], [])
     if len(scores) < 4 or len(set(scores)) == 1:
         raise ValueError(f"{path}: {len(scores)} rows with {len(set(scores))} scores have no correlation; give more.")
-    return ScoredPairs(dataset, split, direction, source, target, np.array(scores), apart)
+    return ScoredPairs(source=source, target=target, scores=np.array(scores), **fields)
 
 
 def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
@@ -89,18 +68,10 @@ def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
         FileNotFoundError: when the folder has no file of that split.
         ValueError: for what `read_scored` refuses.
     """
-    paths = sorted(Path(folder).glob(f"*-*.{split}.tsv"))
-    if not paths:
-        raise FileNotFoundError(f"{folder}: no files like en-de.{split}.tsv; give the folder of MLQE.")
+    about = {"dataset": "WMT20 QE", "split": split, "score_column": "z_mean"}
     return [
-        read_scored(
-            path,
-            dataset="WMT20 QE",
-            split=split,
-            direction=path.name.split(".")[0].replace("-", "->"),
-            score_column="z_mean",
-        )
-        for path in paths
+        read_scored(path, direction=path.name.split(".")[0].replace("-", "->"), **about)
+        for path in _files(folder, f".{split}.tsv", "en-de", "MLQE")
     ]
 
 
@@ -111,17 +82,15 @@ def read_sts17(folder: str | Path) -> list[ScoredPairs]:
         FileNotFoundError: when the folder has no such file.
         ValueError: for what `read_scored` refuses.
     """
-    paths = sorted(Path(folder).glob("*-*.tsv"))
-    if not paths:
-        raise FileNotFoundError(f"{folder}: no files like en-tr.tsv; give the folder of STS17.")
+    about = {"dataset": "STS17", "split": "test", "columns": ("sentence1", "sentence2")}
     return [
-        read_scored(
-            path,
-            dataset="STS17",
-            split="test",
-            direction=path.stem,
-            columns=("sentence1", "sentence2"),
-            apart=path.stem.endswith("-wmt"),
-        )
-        for path in paths
+        read_scored(path, direction=path.stem, apart=path.stem.endswith("-wmt"), **about)
+        for path in _files(folder, ".tsv", "en-tr", "STS17")
     ]
+
+
+def _files(folder: str | Path, ending: str, example: str, name: str) -> list[Path]:
+    paths = sorted(Path(folder).glob(f"*-*{ending}"))
+    if not paths:
+        raise FileNotFoundError(f"{folder}: no files like {example}{ending}; give the folder of {name}.")
+    return paths

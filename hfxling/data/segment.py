@@ -113,10 +113,11 @@ class Vocabulary:
         lang: language code.
         tokenizer: of the tokenizers library, with those four ids.
         segmenter: one of `BUILT_IN`, which the tokenizer carries out itself, or a registered name.
-        piece_model: of all languages, for `pieces` and `piece_ids`.
+        piece_model: for `piece_ids`; from words to the subword pieces that all languages share: `<pad>` 0, `<unk>` 1,
+            then `<s>`, `</s>` and Unigram pieces.
     """
 
-    def __init__(self, lang: str, tokenizer: Tokenizer, segmenter: str, piece_model: PieceModel | None = None):
+    def __init__(self, lang: str, tokenizer: Tokenizer, segmenter: str, piece_model: Tokenizer | None = None):
         self.lang, self.tokenizer, self.segmenter, self.piece_model = lang, tokenizer, segmenter, piece_model
         self._segment = None if segmenter in BUILT_IN else _plugged_in(segmenter, lang)
         self._ids = tokenizer.get_vocab()
@@ -187,17 +188,15 @@ class Vocabulary:
         ids = ([id_ if id_ > EOS else UNK for id_ in row.ids] for row in encoded)
         return [Encoding(known, _spans(row, known, line)) for row, known, line in zip(encoded, ids, lines)]
 
-    def segment(self, line: str) -> list[Span]:
-        """The line's segments; unknown ones too have their own text."""
-        return self.encode(line).spans
-
-    def pieces(self, word: str) -> list[str]:
-        """The shared pieces that a word of the vocabulary is made of; a special token is its own."""
-        return self._pieces_of([word])[0].tokens
-
     def piece_ids(self) -> tuple[np.ndarray, np.ndarray]:
-        """(V, P) ids of every word's shared pieces, padded with 0, and (V,) how many there are; 0 for `<pad>`."""
-        rows = [[], *(row.ids for row in self._pieces_of(self.words[1:]))]
+        """(V, P) ids of every word's shared pieces, padded with 0, and (V,) how many there are; 0 for `<pad>`.
+
+        Raises:
+            ValueError: no shared pieces were learnt.
+        """
+        if self.piece_model is None:
+            raise ValueError(f"{self.lang}: this vocabulary has no shared pieces; learn_vocabularies gives it some.")
+        rows = [[], *(row.ids for row in self.piece_model.encode_batch(self.words[1:], add_special_tokens=False))]
         counts = np.array([len(row) for row in rows])
         table = np.zeros((len(rows), counts.max()), np.int64)
         table[np.arange(counts.max()) < counts[:, None]] = np.concatenate(rows)
@@ -208,7 +207,7 @@ class Vocabulary:
         _save(self.tokenizer, Path(folder) / f"tokenizer_{self.lang}", language=self.lang, segmenter=self.segmenter)
 
     @classmethod
-    def load(cls, folder: str, lang: str, piece_model: PieceModel | None = None, **hub_kwargs) -> Vocabulary:
+    def load(cls, folder: str, lang: str, piece_model: Tokenizer | None = None, **hub_kwargs) -> Vocabulary:
         """Read what `save` wrote, from a folder or a Hub repository.
 
         Raises:
@@ -216,48 +215,6 @@ class Vocabulary:
         """
         tokenizer = _load(folder, lang, hub_kwargs)
         return cls(lang, tokenizer.backend_tokenizer, tokenizer.init_kwargs.get("segmenter", "whitespace"), piece_model)
-
-    def _pieces_of(self, words: Sequence[str]) -> list:
-        if self.piece_model is None:
-            raise ValueError(f"{self.lang}: this vocabulary has no shared pieces; learn_vocabularies gives it some.")
-        return self.piece_model.tokenizer.encode_batch(list(words), add_special_tokens=False)
-
-
-class PieceModel:
-    """Subword pieces shared by all languages: `<pad>` 0, `<unk>` 1, then `<s>`, `</s>` and Unigram pieces.
-
-    Args:
-        tokenizer: of the tokenizers library, from words to pieces.
-    """
-
-    def __init__(self, tokenizer: Tokenizer):
-        self.tokenizer = tokenizer
-
-    def __len__(self) -> int:
-        return self.tokenizer.get_vocab_size()
-
-    @classmethod
-    def learn(cls, vocabularies: Mapping[str, Vocabulary], lines: Mapping[str, Iterable[str]], size: int) -> PieceModel:
-        """Learn pieces from the segmented text of all languages together, `size` at most."""
-        words = (
-            [span.text for span in row.spans]
-            for lang, vocabulary in vocabularies.items()
-            for row in vocabulary.encode_batch(list(lines[lang]))
-        )
-        return cls(_learn_unigram(words, "shared pieces", size, 1))
-
-    def save(self, folder: str | Path) -> None:
-        """Write `tokenizer_pieces` in the folder."""
-        _save(self.tokenizer, Path(folder) / f"tokenizer_{PIECES}")
-
-    @classmethod
-    def load(cls, folder: str, **hub_kwargs) -> PieceModel:
-        """Read what `save` wrote.
-
-        Raises:
-            ValueError: no such tokenizer there.
-        """
-        return cls(_load(folder, PIECES, hub_kwargs).backend_tokenizer)
 
 
 def learn_vocabularies(
@@ -270,12 +227,8 @@ def learn_vocabularies(
 ) -> dict[str, Vocabulary]:
     """A vocabulary for every language, and the pieces they share.
 
-    Args:
-        lines: language code -> training text.
-        segmenters: language code -> segmenter, where it is not the language's default.
-        size: words of a language at most; default as for `Vocabulary.learn`.
-        min_count: occurrences that a word needs; default as there.
-        pieces: shared pieces at most.
+    Both mappings are by language code: training text, and segmenters where they are not the language's default. `size`
+    and `min_count` are those of `Vocabulary.learn`; there are `pieces` shared pieces at most.
 
     Raises:
         ValueError: see `Vocabulary.learn`; a segmenter for a language without text.
@@ -288,7 +241,12 @@ def learn_vocabularies(
         lang: Vocabulary.learn(text, lang, segmenter=segmenters.get(lang), size=size, min_count=min_count)
         for lang, text in lines.items()
     }
-    piece_model = PieceModel.learn(learnt, lines, pieces)
+    words = (
+        [span.text for span in row.spans]
+        for lang, vocabulary in learnt.items()
+        for row in vocabulary.encode_batch(lines[lang])
+    )
+    piece_model = _learn_unigram(words, "shared pieces", pieces, 1)
     for vocabulary in learnt.values():
         vocabulary.piece_model = piece_model
     return learnt
@@ -298,7 +256,7 @@ def save_vocabularies(vocabularies: Mapping[str, Vocabulary], folder: str | Path
     """Write every vocabulary and the shared pieces as `tokenizer_*` folders."""
     for vocabulary in vocabularies.values():
         vocabulary.save(folder)
-    next(iter(vocabularies.values())).piece_model.save(folder)
+    _save(next(iter(vocabularies.values())).piece_model, Path(folder) / f"tokenizer_{PIECES}")
 
 
 def load_vocabularies(folder: str, languages: Iterable[str], **hub_kwargs) -> dict[str, Vocabulary]:
@@ -307,7 +265,7 @@ def load_vocabularies(folder: str, languages: Iterable[str], **hub_kwargs) -> di
     Raises:
         ValueError: a tokenizer is missing, or its segmenter has to be registered first.
     """
-    piece_model = PieceModel.load(folder, **hub_kwargs)
+    piece_model = _load(folder, PIECES, hub_kwargs).backend_tokenizer
     return {lang: Vocabulary.load(folder, lang, piece_model, **hub_kwargs) for lang in languages}
 
 

@@ -29,7 +29,7 @@ def learn_unigram(
     min_count: int = 2,
     max_length: int = 16,
 ) -> Tokenizer:
-    """Learn pieces of words by maximum likelihood.
+    """Learn pieces of words by maximum likelihood: a tokenizer that cuts at white space and then into pieces.
 
     Pieces that no Thai or Lao syllable could begin or end with are left out, and rare ones; letters always stay, alone
     and with the marks they have in the text.
@@ -40,9 +40,6 @@ def learn_unigram(
         special_tokens: with ids from 0; the second one stands for what is unknown.
         min_count: occurrences that a piece of several letters needs.
         max_length: letters of a piece at most.
-
-    Returns:
-        A tokenizer that cuts at white space and then into pieces; it may be given other steps.
 
     Raises:
         ValueError: fewer pieces than letters, or no words.

@@ -16,13 +16,8 @@ def mean_result(
 ) -> EvalResult:
     """The mean of (N,) per-item scores as a result row, with its bootstrap 95% interval.
 
-    Args:
-        metric: name of the row.
-        values: (N,) scores.
-        baseline: (N,) another system's scores of the same items; the settings then carry the paired test as "paired".
-        settings: of the row.
-        samples: resamples drawn for the interval.
-        **fields: further `EvalResult` fields: unit, dataset, split, revision, direction, model, seed.
+    `baseline` is (N,) another system's scores of the same items; the settings then carry the paired test as "paired".
+    `fields` are further ones of `EvalResult`: unit, dataset, split, revision, direction, model, seed.
 
     Raises:
         ValueError: as `bootstrap_interval` and `paired_test`.
@@ -37,17 +32,11 @@ def mean_result(
 def macro_average(
     groups: Sequence[np.ndarray], *, same_items: bool = False, samples: int = 10_000, seed: int = 0
 ) -> tuple[float, float, float]:
-    """The mean of the groups' means, each group counting alike, and its 95% bootstrap interval.
+    """The mean of the groups' means and its 95% bootstrap interval: (value, low, high) in the unit of the scores.
 
-    Args:
-        groups: per-item scores of every group (language), (N_g,) each.
-        same_items: the groups are translations of the same items, row by row, as in XNLI: an item is then drawn with
-            all its translations. Otherwise every group is resampled by itself, as for Tatoeba.
-        samples: resamples drawn.
-        seed: of the resampling.
-
-    Returns:
-        (value, low, high) in the unit of the scores.
+    `groups` are the (N_g,) per-item scores of every group (language), which count alike. With `same_items` they are
+    translations of the same items, row by row, as in XNLI: an item is then drawn with all its translations. Otherwise
+    every group is resampled by itself, as for Tatoeba.
 
     Raises:
         ValueError: no group, an empty group, or unequal sizes where `same_items` is set.

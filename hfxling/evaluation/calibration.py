@@ -21,22 +21,16 @@ FOLDS = 5
 class Calibration:
     """A monotone piecewise linear map from cosines to human scores; constant outside the knots.
 
-    Attributes:
-        kind: one of `KINDS`.
-        cosines: increasing knots.
-        scores: their human scores, all rising or all falling.
-        errors: cross-validated, by kind: `mae` in the unit of the human scores, `pearson`; of "mean", the mean of the
-            training folds given to every pair, `mae` alone.
-        pairs: number it was fitted on.
-        settings: what it holds for: model, languages.
+    `errors` are cross-validated, by kind: `mae` in the unit of the human scores, `pearson`; of "mean", the mean of the
+    training folds given to every pair, `mae` alone.
     """
 
-    kind: str
-    cosines: list[float]
-    scores: list[float]
+    kind: str  # one of `KINDS`
+    cosines: list[float]  # increasing knots
+    scores: list[float]  # their human scores, all rising or all falling
     errors: dict[str, dict[str, float]]
-    pairs: int
-    settings: dict = field(default_factory=dict)
+    pairs: int  # it was fitted on
+    settings: dict = field(default_factory=dict)  # what it holds for: model, languages
 
     def __call__(self, cosines) -> np.ndarray:
         """Human scores for (N,) cosines."""
@@ -75,16 +69,9 @@ class Calibration:
 def fit_calibration(
     cosines: Sequence[float], human: Sequence[float], *, settings: dict | None = None, seed: int = 0
 ) -> Calibration:
-    """Fit both kinds of map, keep the one with the smaller cross-validated absolute error.
+    """Fit both kinds of map to all pairs, keep that with the smaller absolute error in `FOLDS`-fold cross-validation.
 
-    Args:
-        cosines: (N,) cosines of source and target.
-        human: (N,) human scores of the same pairs, in any unit.
-        settings: kept with the map.
-        seed: of the division into `FOLDS` folds.
-
-    Returns:
-        A `Calibration`, fitted on all pairs.
+    `human` are (N,) scores in any unit of the pairs with these (N,) cosines; `settings` are kept with the map.
 
     Raises:
         ValueError: unequal lengths, fewer than `LEAST` pairs, a value that is not finite, or all values the same.

@@ -25,11 +25,7 @@ def alignment(source, target) -> np.ndarray:
 def uniformity(vectors, *, block: int = 1024) -> float:
     """L_uniform = log E exp(-2 |x - z|^2) over all pairs of different rows; 0 where all coincide, lower is more even.
 
-    Exact: every pair counts, `block` rows are compared with `block` others at a time.
-
-    Args:
-        vectors: (N, D), of any length; they are length-normalised.
-        block: rows of a block.
+    The (N, D) vectors are length-normalised. Exact: every pair counts, `block` rows at a time.
 
     Raises:
         ValueError: fewer than two vectors; rows that are zero, NaN or infinite.
@@ -60,7 +56,7 @@ def geometry_results(
     Args:
         pairs: for each language pair (source, target), (N, D) vectors each.
         baseline: another system's vectors of the same sentences; the alignment row then carries the paired test.
-        settings: joined to both rows' settings.
+        settings: of both rows.
         **fields: `EvalResult` fields: dataset, split, revision, model, seed.
     """
     distances = np.concatenate([alignment(*sides) for sides in pairs])

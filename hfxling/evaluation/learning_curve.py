@@ -9,23 +9,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Forecast:
-    """Expected score at a larger size, with a 90 % band.
+    """Expected score at a larger size, with a 90 % band."""
 
-    Attributes:
-        size: number of training pairs forecast for.
-        value: expected score.
-        low: lower end of the band.
-        high: upper end.
-        gain: expected gain over the fitted score at the largest measured size.
-        gain_low: lower end of the gain's band.
-        gain_high: upper end.
-    """
-
-    size: int
+    size: int  # training pairs
     value: float
     low: float
     high: float
-    gain: float
+    gain: float  # over the fitted score at the largest measured size
     gain_low: float
     gain_high: float
 
@@ -43,10 +33,7 @@ def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Foreca
     doublings. The bands are those of least squares (Student's t); that of the score is for a single further run and so
     has a run's own scatter in it.
 
-    Args:
-        sizes: (R,) training pairs of each run, at least three runs of at least two different sizes.
-        scores: (R,) its score.
-        extra: further pairs.
+    `sizes` are the training pairs of (R,) runs, `scores` what each reached.
 
     Raises:
         ValueError: when all runs have the same size, or there are two only: a line through two points has no band.

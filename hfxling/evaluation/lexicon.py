@@ -6,7 +6,6 @@ vocabulary has the mean of their vectors.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,38 +33,23 @@ Dictionary = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True)
 class WordTable:
-    """Words of one language with their static vectors, for translating from or into it.
+    """Words of one language with their static vectors, for translating from or into it."""
 
-    Attributes:
-        words: normalised spelling (`hfxling.data.segment.normalize`) of each row.
-        vectors: (N, D) of unit length.
-        vocabulary_size: the first so many rows are the vocabulary's own words, the others are made of several.
-    """
-
-    words: list[str]
-    vectors: np.ndarray
-    vocabulary_size: int
+    words: list[str]  # normalised spelling (`hfxling.data.segment.normalize`) of each row
+    vectors: np.ndarray  # (N, D) of unit length
+    vocabulary_size: int  # the first so many rows are the vocabulary's own words, the others are made of several
 
 
 @dataclass(frozen=True)
 class LexiconScores:
-    """How each dictionary word fared.
+    """How each dictionary word fared."""
 
-    Attributes:
-        words: source words that could be asked for.
-        ranks: (N,) place of the best-ranked right translation, from 1; ties count against it.
-        total: source words in the dictionary.
-        source_covered: those that have a vector.
-        target_covered: those with a translation that has one.
-        candidates: target words to choose from.
-    """
-
-    words: list[str]
-    ranks: np.ndarray
-    total: int
-    source_covered: int
-    target_covered: int
-    candidates: int
+    words: list[str]  # source words that could be asked for
+    ranks: np.ndarray  # (N,) place of the best-ranked right translation, from 1; ties count against it
+    total: int  # source words in the dictionary
+    source_covered: int  # those that have a vector
+    target_covered: int  # those with a translation that has one
+    candidates: int  # target words to choose from
 
 
 def read_dictionary(path: str | Path, *, origin: str | None = None, swap: bool = False) -> dict[str, set[str]]:
@@ -98,39 +82,19 @@ def read_dictionary(path: str | Path, *, origin: str | None = None, swap: bool =
     return dictionary
 
 
-def split_dictionary(dictionary: Dictionary, test_share: float = 0.5, seed: int = 0) -> tuple[dict, dict]:
-    """Two dictionaries, the second for testing, with all translations of a source word in the same one.
-
-    The part a word falls into depends on the word and the seed only, not on the other entries.
-
-    Raises:
-        ValueError: a share outside 0..1.
-    """
-    if not 0 <= test_share <= 1:
-        raise ValueError(f"test_share={test_share} is outside 0..1.")
-    parts: tuple[dict, dict] = ({}, {})
-    for word, translations in dictionary.items():
-        digest = hashlib.sha256(f"{seed} {word}".encode()).digest()
-        parts[int.from_bytes(digest[:8]) < test_share * 2**64][word] = translations
-    return parts
-
-
 def word_table(vocabulary: Vocabulary, vectors, extra: Iterable[str] = ()) -> WordTable:
-    """The words of a vocabulary, and of `extra` those that are several of its segments, with unit vectors.
+    """The words of a vocabulary with the unit vectors of its (V, D) static ones, row = id.
 
-    Args:
-        vocabulary: of V words.
-        vectors: (V, D) static vectors, row = id.
-        extra: further words in normalised spelling, e.g. a dictionary's; those with an unknown segment are left out.
+    Words of `extra` (in normalised spelling, e.g. a dictionary's) that are several of its segments are added; those
+    with an unknown segment are left out.
 
     Raises:
         ValueError: another number of vectors than words; vectors without direction.
     """
     vectors = np.asarray(vectors, np.float32)
     if len(vectors) != len(vocabulary):
-        raise ValueError(
-            f"{len(vectors)} vectors for the {len(vocabulary)} words of {vocabulary.lang!r}; give one each."
-        )
+        words = f"{len(vocabulary)} words of {vocabulary.lang!r}"
+        raise ValueError(f"{len(vectors)} vectors for the {words}; give one each.")
     own = vocabulary.words[EOS + 1 :]
     known = set(own)
     extra = [word for word in dict.fromkeys(extra) if word not in known]
@@ -166,19 +130,9 @@ def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np
 def translate(
     queries, source: WordTable, target: WordTable, *, top: int = 5, csls_k: int = CSLS_K
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best target words by CSLS, 2 cos(x, y) - r(x) - r(y), r the mean cosine to the k nearest on the other side.
+    """(Q, top) rows of the target table, best first by CSLS, and their scores, for (Q, D) vectors of source words.
 
-    Neighbourhoods are those of the whole vocabularies, whatever is asked for.
-
-    Args:
-        queries: (Q, D) vectors.
-        source: words of the queries' language.
-        target: candidates.
-        top: how many.
-        csls_k: k.
-
-    Returns:
-        (Q, top) rows of the target table, best first, and their scores.
+    CSLS is that of `hfxling.mining.neighbours`; neighbourhoods are those of the whole vocabularies.
 
     Raises:
         ValueError: vectors without direction, `csls_k` beyond the vocabularies.
@@ -191,13 +145,8 @@ def score_lexicon(
 ) -> LexiconScores:
     """Rank the right translations of every dictionary word among all rows of the target table, by CSLS.
 
-    A rank is one more than the number of other rows that score at least as much as the best right translation.
-
-    Args:
-        dictionary: source word -> translations, in normalised spelling.
-        source: table with the words that may be asked for.
-        target: table with the candidates.
-        csls_k: neighbours for CSLS.
+    A rank is one more than the number of other rows that score at least as much as the best right translation. The
+    dictionary's words are in normalised spelling.
 
     Raises:
         ValueError: no word of the dictionary can be asked for.
@@ -231,21 +180,13 @@ def lexicon_results(
 ) -> list[EvalResult]:
     """P@k over the words that could be asked for, and the coverage both ways, as result rows in percent.
 
-    A word counts as translated when any of its translations is among the first k candidates.
-
-    Args:
-        scores: from `score_lexicon`.
-        dictionary: what they were scored on.
-        ks: a row for each k.
-        settings: joined to every row's settings.
-        **fields: of `EvalResult`: dataset, split, direction, model, seed.
+    A word counts as translated when any of its translations is among the first k candidates. `settings` are joined to
+    every row's, `fields` are those of `EvalResult`: dataset, split, direction, model, seed.
     """
     entries = sorted((word, *sorted(translations)) for word, translations in dictionary.items())
     fields = {"revision": content_hash("\t".join(entry) for entry in entries)} | fields
     about = {"candidates": scores.candidates, **(settings or {})}
-    rows = []
-    for k in ks:
-        rows.append(mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=about, **fields))
+    rows = [mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=about, **fields) for k in ks]
     covered = {"coverage": len(scores.words), "source coverage": scores.source_covered}
     for name, count in (covered | {"target coverage": scores.target_covered}).items():
         rows.append(EvalResult(name, 100 * count / scores.total, scores.total, settings=about, **fields))

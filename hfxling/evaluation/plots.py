@@ -1,17 +1,31 @@
-"""Pictures of embedding spaces (paper, Fig. 7)."""
+"""Pictures of embedding spaces (paper, Fig. 7) and of one sentence pair's soft alignment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from hfxling.files import atomic_path
 
+_COLORS = ("#d1495b", "#30638e")
+# Fonts with letters that the default one lacks; those that are installed are used, letter by letter.
+_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "WenQuanYi Micro Hei", "PingFang SC")
+_FONTS += ("Microsoft YaHei", "Noto Sans Lao", "Noto Sans Thai", "Lao UI", "Leelawadee UI", "Phetsarath OT")
+_FONTS += ("Arial Unicode MS",)
 
-def save_png(figure, path: str | Path) -> None:
-    """Write a matplotlib figure, whole or not at all."""
+
+def _panels(width: float, height: float = 4.6, count: int = 1) -> tuple:
+    """A matplotlib figure, sizes in inches, and the axes of its panels side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, count, squeeze=False)[0]
+
+
+def _save_png(figure, path: str | Path) -> None:
     with atomic_path(path) as scratch:
         figure.savefig(scratch, format="png", dpi=120)
 
@@ -35,24 +49,16 @@ def scatter_before_after(
 ) -> None:
     """Write a PNG: both languages' sentence vectors before and after training, a thin line joining each pair.
 
-    Args:
-        path: of the PNG.
-        before: source and target vectors, (N, D) each.
-        after: the same sentences' vectors after training.
-        languages: codes of the two sides, for the legend.
-        limit: pairs drawn at most.
+    `before` and `after` are (N, D) source and target vectors of the same sentences, of which `limit` are drawn at most;
+    `languages` are the legend's codes of the two sides.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
-    for axes, title, pair in zip(figure.subplots(1, 2), ("before", "after"), (before, after)):
-        source, target = project_2d(*(np.asarray(side[:limit]) for side in pair))
-        axes.plot(*np.stack([source, target], 1).T, color="0.8", linewidth=0.4, zorder=1)
-        axes.scatter(*source.T, s=9, label=languages[0], color="#d1495b", zorder=2)
-        axes.scatter(*target.T, s=9, label=languages[1], color="#30638e", zorder=2)
-        axes.set(title=title, xticks=[], yticks=[])
-        axes.legend(loc="upper right")
-    save_png(figure, path)
+    figure, panels = _panels(10, count=2)
+    for axes, title, pair in zip(panels, ("before", "after"), (before, after)):
+        sides = project_2d(*(np.asarray(side[:limit]) for side in pair))
+        axes.plot(*np.stack(sides, 1).T, color="0.8", linewidth=0.4, zorder=1)
+        axes.set_title(title)
+        _scatter(axes, sides, languages, s=9, zorder=2)
+    _save_png(figure, path)
 
 
 def scatter_tokens(
@@ -71,31 +77,28 @@ def scatter_tokens(
         languages: codes of the two sides, for the legend.
         pairs: sentence pairs drawn at most.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5 * len(stages), 4.6), layout="constrained")
-    panels = figure.subplots(1, len(stages), squeeze=False)[0]
+    figure, panels = _panels(5 * len(stages), count=len(stages))
     for axes, (title, sides) in zip(panels, stages.items()):
         tokens = [np.concatenate(side[:pairs]) for side in sides]
-        projected = project_2d(*(side[np.isfinite(side).all(axis=1)] for side in tokens))
-        for points, language, color in zip(projected, languages, ("#d1495b", "#30638e")):
-            axes.scatter(*points.T, s=6, alpha=0.6, linewidths=0, label=language, color=color)
-        axes.set(title=title, xticks=[], yticks=[])
-        axes.legend(loc="upper right")
-    save_png(figure, path)
+        axes.set_title(title)
+        finite = (side[np.isfinite(side).all(axis=1)] for side in tokens)
+        _scatter(axes, project_2d(*finite), languages, s=6, alpha=0.6, linewidths=0)
+    _save_png(figure, path)
+
+
+def _scatter(axes, sides: Sequence[np.ndarray], languages: Sequence[str], **style) -> None:
+    for points, language, color in zip(sides, languages, _COLORS):
+        axes.scatter(*points.T, label=language, color=color, **style)
+    axes.set(xticks=[], yticks=[])
+    axes.legend(loc="upper right")
 
 
 def plot_trajectory(path: str | Path, runs: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """Write a PNG of alignment against uniformity, epoch by epoch (disentangler paper, Fig. 2); lower left is better.
 
-    Args:
-        path: of the PNG.
-        runs: name, e.g. an objective, to its (L_align, L_uniform) points, the first one before training.
+    `runs` maps names, e.g. objectives, to their (L_align, L_uniform) points, the first one before training.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.4, 4.6), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = _panels(5.4)
     for name, points in runs.items():
         align, uniform = np.asarray(points, dtype=float).reshape(-1, 2).T
         (line,) = axes.plot(align, uniform, marker=".", linewidth=0.8, label=name)
@@ -103,4 +106,41 @@ def plot_trajectory(path: str | Path, runs: Mapping[str, Sequence[tuple[float, f
         axes.scatter(align[-1:], uniform[-1:], marker="*", s=110, color=line.get_color(), zorder=3)
     axes.set(xlabel="alignment (translations closer: left)", ylabel="uniformity (more even: down)")
     axes.legend()
-    save_png(figure, path)
+    _save_png(figure, path)
+
+
+def draw_alignment(
+    path: str | Path,
+    matrix: np.ndarray,
+    source: Sequence[str],
+    target: Sequence[str],
+    links: Iterable[tuple[int, int]] = (),
+) -> None:
+    """Write a PNG of (S, T) weights, 0..1, in grey: S source units downwards, T target units across, links framed.
+
+    Every label begins with the unit's position, so that it can be told even where no font has its letters.
+
+    Raises:
+        ValueError: a matrix of another shape than the texts, or a side without units.
+    """
+    from matplotlib import font_manager
+    from matplotlib.patches import Rectangle
+
+    matrix = np.asarray(matrix)
+    if matrix.shape != (len(source), len(target)) or not matrix.size:
+        raise ValueError(f"a matrix of shape {matrix.shape} is no alignment of {len(source)} and {len(target)} units.")
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    family = ["DejaVu Sans", *(name for name in _FONTS if name in installed)]
+    rows, columns = matrix.shape
+    figure, (axes,) = _panels(2 + 0.32 * min(columns, 200), 1.5 + 0.28 * min(rows, 200))
+    axes.imshow(matrix, cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    for i, j in links:
+        axes.add_patch(Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, fill=False, edgecolor=_COLORS[0], linewidth=1.6))
+    axes.set_xticks(range(columns), [f"{j} {text}" for j, text in enumerate(target)], rotation=60, ha="left")
+    axes.set_yticks(range(rows), [f"{i} {text}" for i, text in enumerate(source)])
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0, labelsize=8)
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+        label.set(fontfamily=family, parse_math=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        _save_png(figure, path)

@@ -61,15 +61,9 @@ def probe_result(
 ) -> EvalResult:
     """Accuracy of `language_probe` in percent, with its bootstrap interval.
 
-    Args:
-        vectors: (N, D) sentence vectors.
-        languages: the N languages.
-        groups: as for `language_probe`.
-        baseline: another system's vectors of the same sentences; the row then carries the paired test.
-        metric: name of the row.
-        seed_of_split: of the division into training and test part.
-        settings: joined to the row's settings, which also say what guessing the commonest language reaches.
-        **fields: `EvalResult` fields: dataset, split, revision, model, seed.
+    `baseline` is another system's vectors of the same sentences; the row then carries the paired test. `settings` are
+    joined to the row's, which also say what guessing the commonest language reaches; `fields` are those of
+    `EvalResult`: dataset, split, revision, model, seed.
     """
     hits, theirs = (
         None if system is None else 100.0 * language_probe(system, languages, groups, seed=seed_of_split)

@@ -20,36 +20,22 @@ PACKAGES = ("hfxling", "torch", "transformers", "sentence-transformers", "datase
 class EvalResult:
     """One measured number and all that is needed to say what it is.
 
-    Attributes:
-        metric: e.g. "P@1", "AER".
-        value: in `unit`.
-        n: items it was measured on: queries, sentence pairs, dictionary words.
-        dataset: name or Hub id.
-        split: e.g. "test", or what part of the data was used.
-        direction: e.g. "zh->vi"; None where there is none.
-        unit: "%" or whatever the value is in; "" for plain numbers such as correlations.
-        low: lower end of the 95% interval, in `unit`.
-        high: its upper end.
-        revision: the dataset's commit, or `content_hash` of its texts.
-        model: name or Hub id of what was measured.
-        model_revision: its commit or content hash.
-        seed: of the training run.
-        settings: what else changes the number: centring, method, stage ("before" or "after" training) and the like.
+    `settings` say what else changes the number: centring, method, stage ("before" or "after" training) and the like.
     """
 
-    metric: str
-    value: float
-    n: int
-    dataset: str
-    split: str
-    direction: str | None = None
-    unit: str = "%"
-    low: float | None = None
+    metric: str  # e.g. "P@1", "AER"
+    value: float  # in `unit`
+    n: int  # items it was measured on: queries, sentence pairs, dictionary words
+    dataset: str  # name or Hub id
+    split: str  # e.g. "test", or what part of the data was used
+    direction: str | None = None  # e.g. "zh->vi"
+    unit: str = "%"  # or whatever the value is in; "" for plain numbers such as correlations
+    low: float | None = None  # lower end of the 95% interval, in `unit`
     high: float | None = None
-    revision: str | None = None
-    model: str | None = None
-    model_revision: str | None = None
-    seed: int | None = None
+    revision: str | None = None  # the dataset's commit, or `content_hash` of its texts
+    model: str | None = None  # name or Hub id of what was measured
+    model_revision: str | None = None  # its commit or content hash
+    seed: int | None = None  # of the training run
     settings: dict = field(default_factory=dict)
 
     def __post_init__(self):
@@ -78,14 +64,10 @@ def write_results(
     settings: Mapping | None = None,
     extra: Mapping | None = None,
 ) -> None:
-    """Write rows and package versions as JSON, whole or not at all.
+    """Write rows and package versions as JSON, whole or not at all; the file's folder is created.
 
-    Args:
-        path: of the file; its folder is created.
-        rows: any number of results.
-        recipe: name of the program that measured them.
-        settings: its resolved configuration.
-        extra: further top-level entries; they may not rename the ones above.
+    `recipe` is the name of the program that measured them, `settings` its resolved configuration, `extra` holds further
+    top-level entries.
 
     Raises:
         ValueError: a NaN or infinite number, named by its metric; an `extra` key that is taken; what JSON cannot hold.
@@ -93,7 +75,8 @@ def write_results(
     for row in rows:
         for name, number in (("value", row.value), ("low", row.low), ("high", row.high)):
             if number is not None and not math.isfinite(number):
-                raise ValueError(f"{_label(row)}: {name} is {number}. Only finite numbers are written to {path}.")
+                label = " ".join(filter(None, (row.metric, row.direction, f"on {row.dataset} {row.split}")))
+                raise ValueError(f"{label}: {name} is {number}. Only finite numbers are written to {path}.")
     content = {"versions": package_versions()}
     content |= {"recipe": recipe} if recipe is not None else {}
     content |= {"settings": dict(settings)} if settings is not None else {}
@@ -138,17 +121,16 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
     wrong = next((i for i, row in enumerate(rows) if len(row) != len(headers)), None)
     if wrong is not None:
         raise ValueError(f"Table row {wrong} has {len(rows[wrong])} cells, the header {len(headers)}.")
-    right = [any(map(_is_number, column)) and all(map(_is_number_or_none, column)) for column in zip(*rows)]
+    right = [
+        any(map(_is_number, column)) and all(value is None or _is_number(value) for value in column)
+        for column in zip(*rows)
+    ]
     right = right or [False] * len(headers)
     cells = [[_cell(value) for value in row] for row in (headers, *rows)]
     widths = [max(3, *map(_display_width, column)) for column in zip(*cells)]
     rule = "|".join("-" * (width + 1) + (":" if flush else "-") for width, flush in zip(widths, right))
     lines = ["| " + " | ".join(map(_pad, row, widths, right)) + " |" for row in cells]
     return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
-
-
-def _label(row: EvalResult) -> str:
-    return " ".join(filter(None, (row.metric, row.direction, f"on {row.dataset} {row.split}")))
 
 
 def _compact(row: EvalResult) -> dict:
@@ -192,10 +174,6 @@ def _read_row(row, where: str) -> EvalResult:
 
 def _is_number(value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_number_or_none(value) -> bool:
-    return value is None or _is_number(value)
 
 
 def _cell(value) -> str:

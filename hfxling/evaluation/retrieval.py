@@ -21,17 +21,11 @@ CENTERINGS = ("none", "train", "corpus")
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """How every query of one direction ranked its own translation.
+    """How every query of one direction ranked its own translation."""
 
-    Attributes:
-        direction: e.g. "zh->vi".
-        ranks: (N,) 1-based ranks, query by query.
-        settings: method and centring, `csls_k` for CSLS, `candidates` where there are more of them than queries.
-    """
-
-    direction: str
-    ranks: np.ndarray
-    settings: dict
+    direction: str  # e.g. "zh->vi"
+    ranks: np.ndarray  # (N,) 1-based, query by query
+    settings: dict  # method and centring, `csls_k` for CSLS, `candidates` where there are more of them than queries
 
 
 def language_mean(x) -> np.ndarray:
@@ -40,11 +34,9 @@ def language_mean(x) -> np.ndarray:
 
 
 def postprocess(x, mean=None) -> np.ndarray:
-    """The steps ["unit", "center", "unit"]: length-normalise, subtract the language's mean, length-normalise.
+    """The steps ["unit", "center", "unit"] on (N, D) vectors of one language, `mean` being from `language_mean`.
 
-    Args:
-        x: (N, D) sentence vectors of one language.
-        mean: (D,) from `language_mean`; None leaves it at length-normalising.
+    Without a mean it is length-normalising alone.
 
     Raises:
         ValueError: a mean of another width; rows without a direction before or after centring.
@@ -85,9 +77,7 @@ def gold_ranks(
     source, target = ranking_vectors(source, target, method, csls_k=csls_k, block_size=block_size)
     n = len(source)
     if len(target) < n:
-        raise ValueError(
-            f"{n} source rows need as many target rows or more, got {len(target)}: row i translates row i."
-        )
+        raise ValueError(f"{n} source rows need as many target rows, got {len(target)}: row i translates row i.")
     gold = np.einsum("ij,ij->i", source, target[:n], dtype=np.float64) - TIE[method]
     forward, backward = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for rows, columns, block in score_blocks(source, target, block_size):
@@ -108,11 +98,6 @@ def hits_at(ranks, k: int) -> np.ndarray:
     return 100.0 * (np.asarray(ranks) <= k)
 
 
-def precision_at(ranks, k: int) -> float:
-    """P@k in percent: the share of queries whose translation is among the first `k` candidates."""
-    return float(hits_at(ranks, k).mean())
-
-
 def rank_translations(
     source,
     target,
@@ -129,8 +114,8 @@ def rank_translations(
     Args:
         source: (N, D) sentence vectors.
         target: (M, D), M >= N, as for `gold_ranks`.
-        source_lang: language code of the source, for the rankings' names.
-        target_lang: that of the target.
+        source_lang: language code, for the rankings' names.
+        target_lang: the same of the target.
         methods: any of "cosine", "csls".
         centering: "none"; "train" subtracts `means`, learned from training text; "corpus" subtracts the means of the
             very vectors given, which uses the test text and cannot be had for a single sentence.
@@ -149,11 +134,11 @@ def rank_translations(
     elif centering == "corpus":
         pair = (language_mean(source), language_mean(target))
     source, target = postprocess(source, pair[0]), postprocess(target, pair[1])
+    extra = {"candidates": len(target)} if len(target) > len(source) else {}
     rankings = []
     for method in methods:
         settings = {"method": method, "centering": centering} | ({"csls_k": csls_k} if method == "csls" else {})
         forward, backward = gold_ranks(source, target, method=method, csls_k=csls_k)
-        extra = {"candidates": len(target)} if len(target) > len(source) else {}
         rankings.append(Ranking(f"{source_lang}->{target_lang}", forward, settings | extra))
         rankings.append(Ranking(f"{target_lang}->{source_lang}", backward, settings))
     return rankings
@@ -183,9 +168,7 @@ def ranking_results(
     if baseline is not None:
         ours, theirs = ([r.direction for r in rankings], [r.direction for r in baseline])
         if ours != theirs or any(a.settings != b.settings for a, b in zip(rankings, baseline)):
-            raise ValueError(
-                "The baseline's rankings have other directions, methods or centering; rank both models alike."
-            )
+            raise ValueError("The baseline has other directions, methods or centering; rank both models alike.")
     rows = []
     for i, ranking in enumerate(rankings):
         for k in ks:
@@ -208,17 +191,10 @@ def retrieval_results(
     **fields,
 ) -> list[EvalResult]:
     """P@k of both directions as result rows: `rank_translations`, then `ranking_results`, which takes `fields`."""
-    rankings = rank_translations(
-        source,
-        target,
-        source_lang=source_lang,
-        target_lang=target_lang,
-        methods=methods,
-        centering=centering,
-        means=means,
-        csls_k=csls_k,
+    how = {"methods": methods, "centering": centering, "means": means, "csls_k": csls_k}
+    return ranking_results(
+        rank_translations(source, target, source_lang=source_lang, target_lang=target_lang, **how), **fields
     )
-    return ranking_results(rankings, **fields)
 
 
 def _training_means(means, source_lang: str, target_lang: str) -> tuple[np.ndarray, np.ndarray]:

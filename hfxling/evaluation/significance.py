@@ -15,33 +15,19 @@ _CHUNK = 2**22  # numbers held at once while resampling
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Outcome of `paired_test`.
+    """Outcome of `paired_test`."""
 
-    Attributes:
-        difference: mean of a - b, in the unit of the scores.
-        low: lower end of the paired bootstrap interval of the difference.
-        high: its upper end.
-        p_value: two-sided probability of a difference at least this large if the two models were exchangeable.
-    """
-
-    difference: float
-    low: float
+    difference: float  # mean of a - b, in the unit of the scores
+    low: float  # lower end of the paired bootstrap interval of the difference
     high: float
-    p_value: float
+    p_value: float  # two-sided probability of a difference at least this large if the two models were exchangeable
 
 
 def bootstrap_interval(values, *, level: float = 0.95, samples: int = 10_000, seed: int = 0) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean of per-item scores.
+    """Percentile bootstrap interval (low, high) of the mean of (N,) per-item scores, 0/1 or real, in their unit.
 
-    Args:
-        values: (N,) scores, 0/1 or real.
-        level: coverage aimed at, between 0 and 1.
-        samples: resamples drawn.
-        seed: of the resampling; the same seed gives the same interval.
-
-    Returns:
-        (low, high) in the unit of `values`. Equal where all values are: a percentile interval cannot see outside
-        what was observed, so 100 of 100 hits gives (1, 1).
+    Both ends are equal where all values are: a percentile interval cannot see outside what was observed, so 100 of 100
+    hits gives (1, 1).
 
     Raises:
         ValueError: no values, a NaN or infinite value, `level` outside 0..1, `samples` below 1.
@@ -70,7 +56,7 @@ def paired_test(a, b, *, samples: int = 20_000, seed: int = 0) -> PairedTest:
     Args:
         a: (N,) per-item scores of the first model, e.g. hits, or hits averaged over seeds.
         b: (N,) scores of the second model, item for item.
-        samples: resamples for the interval, and flips where the test is not exact.
+        samples: for the interval, and flips where the test is not exact.
         seed: of both.
 
     Raises:

@@ -96,34 +96,26 @@ def correlation_results(
 
     The average is over the sets that are not `apart`, where there are several.
 
-    Args:
-        sets: scored pairs.
-        scores: for each set (N,) cosines of one system.
-        baseline: another system's cosines of the same rows; Pearson rows then carry the paired comparison as "paired":
-            bootstrap interval of the difference and the p-value of `williams_test` (of the average: the share of
-            resamples beyond zero, doubled).
-        settings: joined to every row's settings, e.g. {"stage": "after"}.
-        **fields: further `EvalResult` fields: model, model_revision, seed.
+    `scores` are for each set (N,) cosines of one system, `baseline` another's of the same rows: Pearson rows then carry
+    the paired comparison as "paired", bootstrap interval of the difference and the p-value of `williams_test` (of the
+    average: the share of resamples beyond zero, doubled). `settings` are joined to every row's, e.g. {"stage":
+    "after"}; `fields` are further ones of `EvalResult`: model, model_revision, seed.
 
     Raises:
         ValueError: as `pearson`.
     """
     from scipy.stats import spearmanr
 
-    rows, of_dataset = [], {}
-    settings = settings or {}
+    rows, of_dataset, settings = [], {}, settings or {}
     for i, (pairs, found) in enumerate(zip(sets, scores)):
         systems = (found,) if baseline is None else (found, baseline[i])
         values = [pearson(pairs.scores, system) for system in systems]
         resamples = pearson_resamples(pairs.scores, *systems, seed=i)
-        about = dict(settings)
-        if baseline is not None:
-            about["paired"] = _paired(values, resamples, williams_test(pairs.scores, *systems))
-        rows.append(_row("Pearson", values[0], len(found), resamples[0], about, pairs.result_fields() | fields))
-        rank = float(spearmanr(pairs.scores, found).statistic)
-        rows.append(
-            EvalResult("Spearman", rank, len(found), unit="", settings=settings, **pairs.result_fields(), **fields)
-        )
+        p_value = None if baseline is None else williams_test(pairs.scores, *systems)
+        place = pairs.result_fields() | fields
+        rows.append(_row("Pearson", values, len(found), resamples, p_value, settings, place))
+        rank = spearmanr(pairs.scores, found).statistic
+        rows.append(EvalResult("Spearman", rank, len(found), unit="", settings=settings, **place))
         if not pairs.apart:
             of_dataset.setdefault((pairs.dataset, pairs.split), []).append((pairs, values, resamples))
     for (dataset, split), members in of_dataset.items():
@@ -137,23 +129,24 @@ def _average(dataset: str, split: str, members: list[tuple], settings: dict, fie
     values = np.mean([values for _, values, _ in members], axis=0)
     resamples = np.mean([resamples for *_, resamples in members], axis=0)
     about = settings | {"average_of": [pairs.direction for pairs, *_ in members]}
+    p_value = None
     if len(values) == 2:
         difference = resamples[0] - resamples[1]
         tail = min(np.mean(difference <= 0), np.mean(difference >= 0))
-        about["paired"] = _paired(values, resamples, float(min(1.0, 2 * tail + 1 / len(difference))))
+        p_value = float(min(1.0, 2 * tail + 1 / len(difference)))
     revision = content_hash(pairs.result_fields()["revision"] for pairs, *_ in members)
     place = {"dataset": dataset, "split": split, "revision": revision}
     n = sum(len(pairs.scores) for pairs, *_ in members)
-    return _row("Pearson avg", values[0], n, resamples[0], about, place | fields)
+    return _row("Pearson avg", values, n, resamples, p_value, about, place | fields)
 
 
-def _row(metric: str, value: float, n: int, resamples: np.ndarray, settings: dict, fields: dict) -> EvalResult:
-    low, high = percentile_interval(resamples)
-    return EvalResult(metric, float(value), n, unit="", low=low, high=high, settings=settings, **fields)
-
-
-def _paired(values, resamples: np.ndarray, p_value: float) -> dict:
-    return asdict(PairedTest(float(values[0] - values[1]), *percentile_interval(resamples[0] - resamples[1]), p_value))
+def _row(metric: str, values, n: int, resamples, p_value: float | None, settings: dict, fields: dict) -> EvalResult:
+    """The first system's row; with a p-value its settings carry the comparison with the second."""
+    if p_value is not None:
+        difference = float(values[0] - values[1]), *percentile_interval(resamples[0] - resamples[1])
+        settings = settings | {"paired": asdict(PairedTest(*difference, p_value))}
+    low, high = percentile_interval(resamples[0])
+    return EvalResult(metric, values[0], n, unit="", low=low, high=high, settings=settings, **fields)
 
 
 def _standard(scores) -> np.ndarray:

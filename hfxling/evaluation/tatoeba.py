@@ -79,11 +79,8 @@ def rank_tatoeba(
 ) -> dict[str, list[Ranking]]:
     """Rank every sentence's translation within its own test set, both directions; ties count against the model.
 
-    Args:
-        pairs: from `load_tatoeba`.
-        embed: N texts -> (N, D) vectors. It is called once, with every distinct text once: the English sides share
-            many sentences. Sorting by length is its own business.
-        methods: any of "cosine", "csls".
+    `embed`, N texts -> (N, D) vectors, is called once, with every distinct text once: the English sides share many
+    sentences. Sorting by length is its own business. `methods` are any of "cosine", "csls".
 
     Raises:
         ValueError: vectors of another count than the texts, or without a direction.
@@ -114,13 +111,9 @@ def tatoeba_results(
     """Accuracy (P@1) per language and direction, and the averages over 14, 28 and 36 languages, with 95% intervals.
 
     An average counts every language alike, whatever its size, and appears only where all its languages were measured;
-    `settings["missing"]` of every row names those that were not.
-
-    Args:
-        pairs: from `load_tatoeba`; each row's `revision` is the content hash of its texts.
-        rankings: from `rank_tatoeba`.
-        baseline: another model's rankings; each language's rows then carry the paired test against it.
-        **fields: further `EvalResult` fields: model, model_revision, seed, settings.
+    `settings["missing"]` of every row names those that were not. Each row's `revision` is the content hash of its
+    texts. With another model's rankings as `baseline` each language's rows carry the paired test against it. `fields`
+    are further ones of `EvalResult`: model, model_revision, seed, settings.
     """
     fields = {"dataset": "tatoeba", "split": "test"} | fields
     missing = [lang for lang in XTREME if lang not in rankings]
@@ -140,9 +133,8 @@ def tatoeba_results(
             value, low, high = macro_average(hits)
             direction = f"xx->{ENGLISH}" if ranked[0].direction.endswith(ENGLISH) else f"{ENGLISH}->xx"
             about = {"low": low, "high": high, "settings": {**ranked[0].settings, **settings, "languages": size}}
-            rows.append(
-                EvalResult(f"P@1 avg-{size}", value, sum(map(len, hits)), direction=direction, **about, **fields)
-            )
+            about |= {"direction": direction}
+            rows.append(EvalResult(f"P@1 avg-{size}", value, sum(map(len, hits)), **about, **fields))
     return rows
 
 

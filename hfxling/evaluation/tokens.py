@@ -22,15 +22,10 @@ TokenStates = Callable[[list[list[str]]], list[np.ndarray]]
 
 @dataclass(frozen=True, eq=False)
 class TokenScores:
-    """Mean cosines of every sentence pair.
+    """Mean cosines of every sentence pair."""
 
-    Attributes:
-        linked: (N,) over the sure links; NaN where a pair has none.
-        unlinked: (N,) over word pairs that are neither sure nor possible links; NaN where there are none.
-    """
-
-    linked: np.ndarray
-    unlinked: np.ndarray
+    linked: np.ndarray  # (N,) over the sure links; NaN where a pair has none
+    unlinked: np.ndarray  # (N,) over word pairs that are neither sure nor possible links; NaN where there are none
 
     @property
     def measured(self) -> np.ndarray:
@@ -40,13 +35,9 @@ class TokenScores:
 
 def sample_pairs(source_lang: str, target_lang: str, split: str = "test") -> list[AlignedPair]:
     """The generated sentences of the embedded corpus with their gold links; no benchmark."""
-    from hfxling.data.sample import LANGUAGES, SPLITS, generate
+    from hfxling.data.sample import SPLITS, check_sample, generate
 
-    for lang in (source_lang, target_lang):
-        if lang not in LANGUAGES:
-            raise ValueError(f"language {lang!r} is not in the sample corpus; choose from {', '.join(LANGUAGES)}.")
-    if split not in SPLITS:
-        raise ValueError(f"split={split!r}: the sample corpus has {', '.join(SPLITS)}.")
+    check_sample((source_lang, target_lang), split)
     pairs = []
     for sentence in generate(split, SPLITS[split]):
         links = frozenset(sentence.links(source_lang, target_lang))
@@ -55,12 +46,10 @@ def sample_pairs(source_lang: str, target_lang: str, split: str = "test") -> lis
 
 
 def token_scores(pairs: Sequence[AlignedPair], token_states: TokenStates) -> TokenScores:
-    """Score every pair by the vectors of its words.
+    """Score every pair with gold links (`hfxling.data.pharaoh.read_aligned`, `sample_pairs`) by its words' vectors.
 
-    Args:
-        pairs: with gold links (`hfxling.data.pharaoh.read_aligned`, `sample_pairs`).
-        token_states: lists of words -> one (words, H) array each, a NaN row for a word without a vector (cut off, or
-            no piece of its own): its cells count on neither side. Called once with all sentences, sources first.
+    `token_states` is called once with all sentences, sources first: lists of words -> one (words, H) array each, with a
+    NaN row for a word without a vector (cut off, or no piece of its own), whose cells count on neither side.
 
     Raises:
         ValueError: arrays that do not fit the words.
@@ -82,13 +71,9 @@ def token_results(
 ) -> list[EvalResult]:
     """Rows "linked cosine", "unlinked cosine" and their difference "token alignment", with 95% intervals over pairs.
 
-    Args:
-        scores: from `token_scores`.
-        direction: e.g. "zh->en".
-        baseline: another model's scores of the same pairs; the last row's settings then carry the paired test against
-            it as "paired". Its p-value against zero difference between linked and unlinked is "p_value".
-        settings: joined to every row's settings.
-        **fields: further `EvalResult` fields: dataset, split, revision, model, model_revision, seed.
+    With another model's scores of the same pairs as `baseline` the last row's settings carry the paired test against it
+    as "paired"; "p_value" is that against zero difference between linked and unlinked. `settings` are joined to every
+    row's; `fields` are further ones of `EvalResult`: dataset, split, revision, model, model_revision, seed.
 
     Raises:
         ValueError: no pair has both linked and unlinked words, or a baseline of another length.

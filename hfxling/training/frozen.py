@@ -129,16 +129,41 @@ def training_vectors(args: FrozenArguments, pair: PairText) -> Sides:
     return sides if len(pair.train) == pair.read else tuple(side[np.asarray(pair.train["row"])] for side in sides)
 
 
-def check_widths(sides: Sequence[Sides]) -> int:
-    """The width of all vectors.
+def check_vectors(args: FrozenArguments, given: Sequence[Sides], tests: Sequence[tuple]) -> None:
+    """Refuse given vectors that do not belong together.
+
+    Args:
+        args: of the run.
+        given: all of them.
+        tests: (source texts, target texts, their vectors) of every test set.
 
     Raises:
-        ValueError: when they differ.
+        ValueError: different widths; vectors that are not the encoder's where one is given too: the published model
+            would not be the one that was measured.
     """
-    widths = {array.shape[1] for pair in sides for array in pair}
+    widths = {array.shape[1] for pair in given for array in pair}
     if len(widths) > 1:
         raise ValueError(f"the vector files have different widths {sorted(widths)}; all must agree.")
-    return widths.pop()
+    if args.base_model is None:
+        return
+    encoder = args.encoder()
+    if widths != {encoder.hidden_size}:
+        raise ValueError(f"the vectors are {widths.pop()} wide, those of {args.base_model} {encoder.hidden_size}.")
+    prompt = getattr(args, "prompt", None) or ""
+    for *texts, vectors in tests:
+        for side, lines, rows in zip(("source", "target"), texts, vectors):
+            cosine = (unit(encoder([prompt + line for line in lines[:8]])[:, 0]) * unit(rows[:8])).sum(1)
+            if cosine.min() < 0.995:  # bfloat16 costs 1e-4, the next layer 0.03 or more
+                raise ValueError(
+                    f"test_vectors, {side}: row {cosine.argmin() + 1} is not what layer {args.layer} ({args.pooling}) "
+                    f"of {args.base_model} gives for its text (cosine {cosine.min():.2f}); give the --layer and "
+                    "--pooling that the vectors were made with, or leave --base_model out to publish the head alone."
+                )
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Rows of length 1."""
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def head_trainer_arguments(training_args: TrainingArguments) -> TrainingArguments:

@@ -6,22 +6,42 @@ counted from its own start, so that a masked word can be read off the other lang
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, chain, islice
 from pathlib import Path
 
 import numpy as np
 import torch
+from accelerate.utils import broadcast_object_list
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertConfig, BertForMaskedLM, DataCollatorForLanguageModeling
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    DataCollatorForLanguageModeling,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+    TrainingArguments,
+    set_seed,
+)
 
-from hfxling.data.parallel import load_parallel
 from hfxling.data.readers import read_lines
 from hfxling.data.sample import LANGUAGES, sample_texts
+from hfxling.data.sources import SAMPLE, Source
+from hfxling.evaluation.results import EvalResult
+from hfxling.files import content_hash
+
+from .publishing import Run, training_cost
+from .trainer import XlingTrainer
 
 TOKENIZERS = ("unigram", "bpe")
 TOKENIZER_TEXTS = 1_000_000  # sentences the tokenizer is trained on at most
@@ -29,7 +49,18 @@ SPECIAL_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"
 ZERO_WIDTH = Regex("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")  # joiners stay: they spell
 # No word boundary is marked before letters of these scripts: their words mostly stand without one.
 UNSPACED = Regex(r"▁(?=[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])")
-
+TRAINING_DEFAULTS = {
+    "output_dir": "outputs/pretrain",
+    "per_device_train_batch_size": 64,
+    "per_device_eval_batch_size": 64,
+    "learning_rate": 1e-3,
+    "warmup_steps": 0.1,
+    "adam_beta2": 0.98,  # RoBERTa, table 9
+    "train_sampling_strategy": "group_by_length",
+    "remove_unused_columns": False,
+    "dataloader_pin_memory": torch.cuda.is_available(),
+    "report_to": "none",
+}
 
 Row = tuple[str, ...]  # a sentence alone, or with its translations
 
@@ -39,7 +70,10 @@ class PretrainArguments:
     """Which text is read, the tokenizer, and the encoder's size."""
 
     texts: list[str] = field(default_factory=list, metadata={"help": "files of one sentence a line, or sample"})
-    parallel: list[str] = field(default_factory=list, metadata={"help": "tables of pairs: FILE, or zh-vi:FILE"})
+    parallel: list[str] = field(
+        default_factory=list,
+        metadata={"help": "sources of pairs (docs/text.md): FILE, FILE+FILE, a Hub id; zh-vi=... names the languages"},
+    )
     languages: list[str] = field(default_factory=lambda: list(LANGUAGES), metadata={"help": "of the sample"})
     generated: int | None = field(default=None, metadata={"help": "generated sentences of the sample"})
     heldout: float = field(default=0.01, metadata={"help": "share of the text that is kept out, for the loss"})
@@ -59,6 +93,10 @@ class PretrainArguments:
     def __post_init__(self):
         if not self.texts and not self.parallel:
             raise ValueError("give --texts FILES (one sentence a line) or sample, or --parallel FILES.")
+        for text in self.parallel:
+            source = Source.parse(text)
+            if source.is_template and source.only_for is None:
+                raise ValueError(f"parallel={text!r}: of which languages? Give it as zh-vi={text}.")
         if self.tokenizer not in TOKENIZERS:
             raise ValueError(f"tokenizer={self.tokenizer!r} is not one of {', '.join(TOKENIZERS)}.")
         if self.tlm_share is not None and not 0 <= self.tlm_share <= 1:
@@ -95,7 +133,7 @@ def read_rows(args: PretrainArguments) -> list[Row]:
     """All text, each distinct row once."""
     rows: list[Row] = []
     for name in args.texts:
-        if name == "sample":
+        if name == SAMPLE:
             rows += zip(*(sample_texts(lang, "train", generated=args.generated) for lang in args.languages))
             continue
         if not Path(name).is_file():
@@ -103,10 +141,9 @@ def read_rows(args: PretrainArguments) -> list[Row]:
         rows += (lines := [(text,) for _, line in read_lines(name) if (text := line.strip())])
         if not lines:
             raise ValueError(f"{name}: no text in it; give files of one sentence a line.")
-    for name in args.parallel:
-        named = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3}):(.+)", name)
-        source_lang, target_lang, path = named.groups() if named else ("und", "mul", name)  # ISO 639-2: undetermined
-        pairs = load_parallel(path, source_lang, target_lang)
+    for text in args.parallel:
+        source = Source.parse(text)
+        pairs = source.load(source.only_for or ("und", "mul"))  # ISO 639-2: undetermined, several
         rows += zip(pairs["source"], pairs["target"])
     return list(dict.fromkeys(rows))
 
@@ -232,3 +269,129 @@ class SparseMaskedLM(BertForMaskedLM):
         chosen = labels != -100
         losses = torch.nn.functional.cross_entropy(self.cls(states[chosen]), labels[chosen], reduction="sum")
         return {"loss": losses / chosen.sum().clamp(min=1)}
+
+
+# A run -----------------------------------------------------------------------------
+@dataclass
+class Prepared:
+    """Rows to train on and those kept out, and the share of the examples that join translations."""
+
+    rows: list[Row]
+    heldout: list[Row]
+    share: float
+
+
+def prepare(args: PretrainArguments, training_args: TrainingArguments) -> Prepared:
+    """Look at the output folder, then read the text.
+
+    Raises:
+        ValueError: see `check_folder`; too little text, or none with translations where TLM is asked for.
+        FileNotFoundError: a file that is not there.
+    """
+    check_folder(training_args)
+    rows, heldout = split_rows(read_rows(args), args.heldout, training_args.seed)
+    return Prepared(rows, heldout, tlm_share(args, rows))
+
+
+def check_folder(training_args: TrainingArguments) -> None:
+    """Refuse an output folder whose content another program wrote, or whose checkpoints would be lost."""
+    folder = Path(training_args.output_dir)
+    names = sorted(path.name for path in folder.glob("*"))
+    checkpoints = [name for name in names if re.fullmatch(r"checkpoint-\d+", name)]
+    ours = {*checkpoints, "runs", *(name for name in ("model", "masked_lm") if _wrote(folder / name))}
+    if strange := [name for name in names if name not in ours and not name.startswith(".")]:
+        raise ValueError(f"output_dir={folder} holds {strange[0]!r}, not this recipe's; name a new or empty folder.")
+    if checkpoints and not training_args.resume_from_checkpoint:
+        raise ValueError(f"output_dir={folder} has checkpoints: give --resume_from_checkpoint or remove them.")
+
+
+def _wrote(folder: Path) -> bool:
+    """Whether the folder is an earlier result of this recipe."""
+    try:
+        return json.loads((folder / "results.json").read_text(encoding="utf-8"))["recipe"] == "recipes/pretrain.py"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def make_tokenizer(
+    rows: Sequence[Row], args: PretrainArguments, training_args: TrainingArguments
+) -> PreTrainedTokenizerBase:
+    """The tokenizer of the run that is resumed, or a new one that every process shares."""
+    if training_args.resume_from_checkpoint:
+        return AutoTokenizer.from_pretrained(training_args.resume_from_checkpoint)
+    is_main = training_args.process_index == 0
+    try:
+        trained = train_tokenizer([text for row in rows for text in row], args).to_str() if is_main else None
+    except ValueError as error:  # passed on as well, or the other processes would wait
+        trained = error
+    (trained,) = broadcast_object_list([trained])
+    if isinstance(trained, ValueError):
+        raise trained
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(trained),
+        model_max_length=args.max_length,
+        model_input_names=["input_ids", "attention_mask"],
+        **{f"{kind}_token": token for kind, token in SPECIAL_TOKENS.items()},
+    )
+
+
+def check_same_encoder(config: BertConfig, checkpoint: str | None) -> None:
+    """Refuse to resume with other sizes than the run was started with."""
+    earlier = BertConfig.from_pretrained(checkpoint).to_dict() if checkpoint else config.to_dict()
+    for name, now in config.to_dict().items():
+        if type(now) is int and earlier[name] != now:
+            raise ValueError(f"{checkpoint} has {name}={earlier[name]}, not {now}; resume with the same arguments.")
+
+
+def heldout_loss(trainer: XlingTrainer) -> float:
+    """Mean loss of a masked token of the held-out sentences, in nats, under masks that are the same every time."""
+    set_seed(0)
+    return trainer.evaluate()["eval_loss"]
+
+
+def run(args: PretrainArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+    """Train tokenizer and network; the loss of held-out text before and after."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)  # more threads wait for each other longer than an encoder this small computes
+    seed, checkpoint = training_args.seed, training_args.resume_from_checkpoint
+    tokenizer = make_tokenizer(prepared.rows, args, training_args)
+    set_seed(seed)
+    model = SparseMaskedLM(args.bert_config(len(tokenizer)))
+    check_same_encoder(model.config, checkpoint)
+    trainer = XlingTrainer(
+        model,
+        training_args,
+        train_dataset=Examples(prepared.rows, tokenizer, args, prepared.share, seed),
+        eval_dataset=Examples(prepared.heldout, tokenizer, args, 0.0, seed),
+        data_collator=MaskingCollator(tokenizer, mlm_probability=args.mask_probability),
+        processing_class=tokenizer,
+    )
+    losses = {"before": heldout_loss(trainer)}
+    set_seed(seed)
+    with training_cost() as cost:
+        steps = trainer.train(resume_from_checkpoint=checkpoint).global_step
+    losses["after"] = heldout_loss(trainer)
+    state = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+    reached = {"vocabulary": len(tokenizer), "parameters": model.num_parameters(), "rows": len(prepared.rows)}
+    reached |= {"tlm_share": prepared.share, "steps": steps, "perplexity": round(math.exp(losses["after"]), 2)} | cost
+    if not training_args.should_save:  # one process writes
+        return Run([], reached)
+    texts = [text for row in prepared.heldout for text in row]
+    about = {"n": len(texts), "dataset": "pretraining text", "split": "held out", "unit": "nats", "seed": seed}
+    about["revision"] = content_hash(texts)
+    results = [EvalResult("masked-token loss", loss, settings={"stage": at}, **about) for at, loss in losses.items()]
+    encoder, masked_lm = (partial(_write, network, tokenizer) for network in whole_models(model.config, state))
+    return Run(results, reached, encoder, others={"masked_lm": masked_lm})
+
+
+def whole_models(config: BertConfig, state: dict) -> tuple[BertModel, BertForMaskedLM]:
+    """Encoder and masked LM for a folder each, because no one set of weights loads into both without a load report."""
+    encoder, masked_lm = BertModel(config), BertForMaskedLM(config)
+    masked_lm.load_state_dict(state)
+    encoder.load_state_dict(masked_lm.bert.state_dict(), strict=False)  # all but the pooler, which stays untrained
+    return encoder, masked_lm
+
+
+def _write(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

@@ -15,8 +15,10 @@ from transformers import TrainingArguments
 
 from hfxling.arguments import resolved
 from hfxling.data.corpus import TextArguments
-from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.evaluation.results import EvalResult, format_table, write_results
+from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, scrubbed
+from hfxling.hub.export import check_finite, stored_tensors
 from hfxling.hub.publish import check_push, publish
 from hfxling.training import method
 
@@ -28,14 +30,16 @@ class Run:
     Attributes:
         results: all that was measured, before ("stage") and after; empty in processes that do not evaluate.
         reached: how far training got and what it chose: steps, seconds, CPU seconds, shrinkage, loss.
-        write: writes the model's folder; None where nothing was trained.
+        write: writes the folder "model"; None where nothing was trained.
         extra: further entries of results.json.
+        others: write further folders, by name.
     """
 
     results: list[EvalResult]
     reached: dict[str, Any]
     write: Callable[[Path], None] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
 
 
 @contextmanager
@@ -48,16 +52,23 @@ def training_cost() -> Iterator[dict[str, float]]:
     cost["train_cpu_s"] = round(time.process_time() - cpu, 1)
 
 
-def check_run(training_args: TrainingArguments) -> bool:
+def check_run(training_args: TrainingArguments, *, has_card: bool = True) -> bool:
     """Refuse what cannot succeed, find the checkpoint to resume from, and keep the Trainer from pushing checkpoints.
+
+    Args:
+        training_args: as they were given.
+        has_card: whether the recipe writes one; without a card nothing is pushed.
 
     Returns:
         Whether the finished folder is to be pushed.
 
     Raises:
-        ValueError: a push without repository or token, an output folder that is a file, no checkpoint to resume from.
+        ValueError: a push without card, repository or token, an output folder that is a file, no checkpoint to resume
+            from.
     """
     push, training_args.push_to_hub = training_args.push_to_hub, False
+    if push and not has_card:
+        raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
     if push:
         check_push(training_args.hub_model_id, training_args.hub_token)
     if Path(training_args.output_dir).is_file():
@@ -119,6 +130,7 @@ def publish_run(
         return run.results
     token = training_args.hub_token
     configuration = {key: value for key, value in resolved(args, training_args).items() if value != []}
+    start = {key: getattr(args, key) for key in ("layer", "pooling") if hasattr(args, key)}
     told = method(name).card(args, prepared, run)
     command = ["accelerate", "launch", f"recipes/{name}.py", *(sys.argv[1:] if argv is None else argv)]
     shared = {
@@ -128,7 +140,7 @@ def publish_run(
         "train_data": prepared.corpus.card_entries(args.licence),
         "limits": [*args.limits, *told["limits"]],
         "training_command": scrubbed(shlex.join(command), token),
-        "configuration": told.get("configuration", {}) | configuration,
+        "configuration": start | told.get("configuration", {}) | configuration,
     }
     folder = publish(
         Path(training_args.output_dir) / "model",
@@ -141,9 +153,38 @@ def publish_run(
         private=bool(training_args.hub_private_repo),
         token=token,
     )
-    reached = ", ".join(f"{key} {value}" for key, value in run.reached.items())
-    sys.stdout.write(f"{before_and_after(run.results)}\n{reached}\nmodel folder: {folder}\n")
+    _tell(before_and_after(run.results), run, folder)
     return run.results
+
+
+def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, table: str) -> list[EvalResult]:
+    """Write the folders of a run that has no card, each with its results.json, and print a table.
+
+    Args:
+        name: of the recipe.
+        args: of the recipe.
+        training_args: of the Trainer.
+        run: what was trained.
+        table: of its results.
+
+    Raises:
+        ValueError: for weights or results that are not finite.
+    """
+    if not training_args.should_save or run.write is None:  # one process writes
+        return run.results
+    about = {"recipe": f"recipes/{name}.py", "settings": resolved(args, training_args)}
+    for folder, write in ({"model": run.write} | run.others).items():
+        with atomic_path(Path(training_args.output_dir) / folder) as scratch:
+            write(scratch)
+            check_finite(stored_tensors(scratch))
+            write_results(scratch / "results.json", run.results, extra={"reached": run.reached} | run.extra, **about)
+    _tell(table, run, Path(training_args.output_dir) / "model")
+    return run.results
+
+
+def _tell(table: str, run: Run, folder: Path) -> None:
+    reached = ", ".join(f"{key} {value}" for key, value in run.reached.items())
+    sys.stdout.write(f"{table}\n{reached}\nmodel folder: {folder}\n")
 
 
 def before_and_after(results: Sequence[EvalResult]) -> str:

@@ -172,6 +172,8 @@ def run_study(study: Study) -> list[EvalResult]:
     for _, own, _ in kept:
         groups.setdefault(own.shared_key(), []).append(own)
     before, after = finished_runs(study, resolved(*settings[0]))
+    if after:
+        log.info("%s: %d rows taken from %s; remove it to measure anew", args.name, len(after), study.path)
     done, prepared = {(result.seed, result.settings["row"]) for result in after}, {}
     for seed in args.seeds:
         for row, own, training_args in kept:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +18,14 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
-from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging
 
 from hfxling.data.readers import suffix_of
-from hfxling.encoding import token_limit
-from hfxling.evaluation.nli import LABELS, load_nli
+from hfxling.encoding import model_name, one_line_where_missing, token_limit
+from hfxling.evaluation.nli import LABELS, load_nli, nli_results
+from hfxling.evaluation.results import EvalResult, format_table
 
+from .publishing import Run, training_cost
 from .trainer import XlingTrainer
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 XNLI_LANGUAGES = ("en", "ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 # DAP paper, table 9. It says nothing of warm-up and schedule: the Trainer's linear decay without warm-up.
 TRAINING_DEFAULTS = {
+    "output_dir": "outputs/xnli",
     "per_device_train_batch_size": 256,
     "per_device_eval_batch_size": 256,
     "learning_rate": 5e-5,
@@ -57,13 +59,19 @@ class NliArguments:
 
     base_model: str = field(metadata={"help": "Hub id or folder of the encoder"})
     base_revision: str | None = field(default=None, metadata={"help": "revision of the encoder"})
-    train_data: str = field(default="facebook/xnli", metadata={"help": "TSV file or Hub id; {lang} is replaced"})
+    train_data: str = field(
+        default="facebook/xnli",
+        metadata={
+            "help": "TSV file with the columns premise, hypothesis and label, {lang} standing for the language, or Hub "
+            "id (such data is no parallel text, so the sources of docs/text.md do not apply)"
+        },
+    )
     train_split: str = field(default="train", metadata={"help": "split of a Hub dataset"})
     train_lang: str = field(default="en", metadata={"help": "language of training and development"})
     dev_data: str | None = field(default=None, metadata={"help": "by default train_data, or a share of a local file"})
     dev_split: str = field(default="validation", metadata={"help": "split of a Hub dataset"})
     dev_share: float = field(default=0.1, metadata={"help": "premises of a local train_data kept for development"})
-    test_data: str | None = field(default=None, metadata={"help": "by default train_data; {lang} is replaced"})
+    test_data: str | None = field(default=None, metadata={"help": "as train_data, which is the default"})
     test_split: str = field(default="test", metadata={"help": "split of a Hub dataset"})
     test_langs: list[str] = field(default_factory=lambda: list(XNLI_LANGUAGES), metadata={"help": "tested languages"})
     dataset_revision: str | None = field(default=None, metadata={"help": "revision of the Hub datasets"})
@@ -141,23 +149,18 @@ def load_classifier(
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # an untrained head is reported as missing; what else is, is checked below
     try:
-        model, info = AutoModelForSequenceClassification.from_pretrained(
-            name,
-            revision=revision,
-            trust_remote_code=False,
-            output_loading_info=True,
-            dtype=torch.float32,
-            ignore_mismatched_sizes=True,  # a head for other labels gives way to a new one
-            id2label=dict(enumerate(LABELS)),
-            label2id={label: i for i, label in enumerate(LABELS)},
-        )
-        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
-    except OSError as error:
-        cause = str(error).partition("\n")[0]
-        raise FileNotFoundError(
-            f"base_model={name!r} is neither the folder of an encoder with its tokenizer nor to be had from the Hub "
-            f"({cause}); check the name and the connection."
-        ) from None
+        with one_line_where_missing(name):
+            model, info = AutoModelForSequenceClassification.from_pretrained(
+                name,
+                revision=revision,
+                trust_remote_code=False,
+                output_loading_info=True,
+                dtype=torch.float32,
+                ignore_mismatched_sizes=True,  # a head for other labels gives way to a new one
+                id2label=dict(enumerate(LABELS)),
+                label2id={label: i for i, label in enumerate(LABELS)},
+            )
+            tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     finally:
         logging.set_verbosity(verbosity)
     prefix = f"{model.base_model_prefix}."
@@ -209,24 +212,6 @@ def nli_trainer(
     )
 
 
-def last_checkpoint(training_args: TrainingArguments) -> str | None:
-    """What `resume_from_checkpoint` names: a folder, or for "true" the newest one in `output_dir`.
-
-    Raises:
-        ValueError: there is no checkpoint.
-    """
-    asked = training_args.resume_from_checkpoint
-    if asked is None or str(asked).lower() in ("", "false"):
-        return None
-    folder = Path(training_args.output_dir)
-    found = asked
-    if str(asked).lower() == "true":
-        found = get_last_checkpoint(folder) if folder.is_dir() else None
-    if found is None or not (Path(found) / "trainer_state.json").is_file():
-        raise ValueError(f"resume_from_checkpoint={asked}: no checkpoint in {found or folder}; leave it out.")
-    return str(found)
-
-
 def fit(trainer: XlingTrainer, checkpoint: str | None = None) -> dict[str, float]:
     """Train; afterwards the model is the best epoch's. Returns its development accuracy in percent and the steps."""
     set_seed(trainer.args.seed)
@@ -248,3 +233,38 @@ def predict(trainer: XlingTrainer, datasets: Mapping[str, Dataset], max_length: 
         predictions[lang] = np.empty(len(order), np.int64)
         predictions[lang][order] = logits.argmax(-1)
     return predictions
+
+
+def run(args: NliArguments, training_args: TrainingArguments, data: NliData) -> Run:
+    """Fine-tune, keep the best epoch by development accuracy, and test in every language."""
+    model, tokenizer = load_classifier(args.base_model, args.base_revision, seed=training_args.seed)
+    trainer = nli_trainer(args, training_args, data, model, tokenizer)
+    with training_cost() as cost:
+        chosen = fit(trainer, training_args.resume_from_checkpoint)
+    predictions = predict(trainer, {"dev": data.dev, **data.test}, args.max_length)
+    state = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], chosen | cost)
+    settings = {"fine_tuned_on": f"{len(data.train)} examples ({args.train_lang})", **chosen}
+    about = {"dataset": args.data_name, "model": model_name(args.base_model), "settings": settings}
+    about |= {"seed": training_args.seed, "train_lang": args.train_lang}
+    results = nli_results({args.train_lang: predictions.pop("dev")}, {args.train_lang: data.dev}, split="dev", **about)
+    results += nli_results(predictions, data.test, split="test", **about)
+
+    def write(folder: Path) -> None:
+        model.save_pretrained(folder, state_dict=state)
+        if tokenizer.is_fast:  # truncation and padding of the last call would be stored as if they were the model's
+            tokenizer.backend_tokenizer.no_truncation()
+            tokenizer.backend_tokenizer.no_padding()
+        tokenizer.save_pretrained(folder)
+
+    return Run(results, settings | cost, write)
+
+
+def summary(results: Sequence[EvalResult]) -> str:
+    """A language a row, the average last."""
+    table = [
+        [x.split, x.direction, x.metric.removeprefix("accuracy "), x.n, x.value, f"{x.low:.1f}-{x.high:.1f}"]
+        for x in results
+    ]
+    return format_table(["split", "direction", "metric", "n", "%", "95 %"], table)

@@ -28,7 +28,7 @@ def model(vocabularies):
     tables = {lang: torch.from_numpy(v.piece_ids()[0]) for lang, v in vocabularies.items()}
     config = AlignerConfig(
         vocab_sizes={lang: len(v) for lang, v in vocabularies.items()},
-        piece_vocab_size=len(vocabularies["zh"].piece_model),
+        piece_vocab_size=vocabularies["zh"].piece_model.get_vocab_size(),
         pieces_per_word=max(table.shape[1] for table in tables.values()),
         size=8,
         dropout=0.0,

@@ -7,7 +7,8 @@ import align_baselines as baselines
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from hfxling.evaluation.results import read_results
+from hfxling.evaluation.tables import study_table
 
 
 @pytest.fixture
@@ -47,8 +48,14 @@ def test_report_of_an_encoder(gold, tiny_bert, capsys):
     figures = baselines.main(list(map(str, argv)))
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["figures"] == figures
     row = figures[f"{tiny_bert.name}, IterMax layer 0"]
-    assert float(row["gold aa-bb AER"].split()[0]) < 60  # the words are the same on both sides, the positions are not
-    assert (gold / "align_baselines.json").is_file()
+    assert float(row["AER"].split()[0]) < 60  # the words are the same on both sides, the positions are not
+    path = gold / "align_baselines.json"
+    content = json.loads(path.read_text())
+    shown = ("rows", "paper_columns", "show")  # from these the table is rendered
+    header, table = study_table(read_results(path), *(content[key] for key in shown))
+    assert [line[0] for line in table] == ["eflomal", f"{tiny_bert.name}, IterMax layer 0"]
+    assert header[2:] == ["AER", "CPU s"]
+    assert content["title"] == baselines.TITLE
 
 
 def test_eflomal_finds_that_the_words_are_the_same(gold):

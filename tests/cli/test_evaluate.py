@@ -11,7 +11,7 @@ from hfxling.arguments import run_recipe
 from hfxling.cli import evaluate
 from hfxling.encoding import WordStates
 from hfxling.evaluation.results import EvalResult, read_results
-from hfxling.evaluation.retrieval import gold_ranks, precision_at
+from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.tokens import sample_pairs, token_scores
 
 PAIRS = [("我爱吃苹果", "I love apples"), ("你好", "hello"), ("今天下雨", "rain today"), ("你不是我", "you are not me")]
@@ -59,8 +59,8 @@ def test_tatoeba_writes_languages_and_names_what_is_missing(run, models, text, t
     rows = run("tatoeba", data=text)
     expected = ranks(SentenceTransformer(str(models / "plain")))
     assert {row.direction: row.value for row in rows} == {
-        "cmn->eng": precision_at(expected[0], 1),
-        "eng->cmn": precision_at(expected[1], 1),
+        "cmn->eng": hits_at(expected[0], 1).mean(),
+        "eng->cmn": hits_at(expected[1], 1).mean(),
     }
     assert len(rows[0].settings["missing"]) == 35
     written = read_results(tmp_path / "results.json")
@@ -79,7 +79,7 @@ def test_retrieval_tests_every_row_against_the_baseline(run, models, text, capsy
         for direction in ("zh->en", "en->zh")
         for metric in ("P@1", "P@5")
     ]
-    ours, theirs = (precision_at(ranks(SentenceTransformer(str(models / m)))[0], 1) for m in ("plain", "other"))
+    ours, theirs = (hits_at(ranks(SentenceTransformer(str(models / m)))[0], 1).mean() for m in ("plain", "other"))
     assert rows[0].value == ours
     assert rows[0].settings["paired"]["difference"] == pytest.approx(ours - theirs)
     assert rows[0].settings["baseline"] == "other"
@@ -93,7 +93,7 @@ def test_a_model_with_parts_for_languages_uses_the_languages_part(run, models, t
     rows = run("retrieval", model="routed", **options)
     model = SentenceTransformer(str(models / "routed"))
     forward, backward = ranks(model, source_lang, target_lang)
-    assert [row.value for row in rows] == [precision_at(r, k) for r in (forward, backward) for k in (1, 5)]
+    assert [row.value for row in rows] == [hits_at(r, k).mean() for r in (forward, backward) for k in (1, 5)]
     assert not np.array_equal(ranks(model, "zh", "vi"), ranks(model, "vi", "zh")), "the case must tell parts apart"
 
 
@@ -102,7 +102,7 @@ def test_a_prompt_goes_before_every_text_and_is_recorded(run, models, text):
     rows = run("retrieval", **options)
     model = SentenceTransformer(str(models / "plain"))
     source, target = (model.encode([f"hello you {t}" for t in side]) for side in zip(*PAIRS))
-    assert rows[0].value == precision_at(gold_ranks(source, target)[0], 1)
+    assert rows[0].value == hits_at(gold_ranks(source, target)[0], 1).mean()
     assert rows[0].settings["prompt"] == "hello you "
 
 

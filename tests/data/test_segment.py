@@ -37,7 +37,7 @@ def vocabularies(lines):
 
 
 def texts(vocabulary: Vocabulary, line: str) -> list[str]:
-    return [span.text for span in vocabulary.segment(line)]
+    return [span.text for span in vocabulary.encode(line).spans]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_rare_pieces_are_cut_into_smaller_ones():
 def test_zero_width_space_ends_a_segment_and_is_part_of_none():
     vocabulary = Vocabulary.learn(["ກິນເຂົ້າ", "ກິນ\u200bເຂົ້າ"] * 4, "lo", min_count=1, size=100)
     line = "ກິນ\u200bເຂົ້າ"
-    assert [line[a:b] for _, a, b in vocabulary.segment(line)] == ["ກິນ", "ເຂົ້າ"]
+    assert [line[a:b] for _, a, b in vocabulary.encode(line).spans] == ["ກິນ", "ເຂົ້າ"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_spans_of_ten_thousand_fuzzed_lines_lie_in_the_line_in_order(vocabularie
 def test_a_decomposed_letter_keeps_its_marks():
     vocabulary = Vocabulary.learn(["tiếng việt"], "vi", segmenter="words")
     line = unicodedata.normalize("NFD", "việt cố")
-    assert [line[a:b] for _, a, b in vocabulary.segment(line)] == line.split()
+    assert [line[a:b] for _, a, b in vocabulary.encode(line).spans] == line.split()
 
 
 def test_pieces_are_shared_and_spell_the_word(vocabularies):
@@ -159,20 +159,20 @@ def test_pieces_are_shared_and_spell_the_word(vocabularies):
     for vocabulary in vocabularies.values():
         assert vocabulary.piece_model is piece_model
         word = max(vocabulary.words[4:], key=len)
-        assert "".join(vocabulary.pieces(word)) == word
-    assert vocabularies["vi"].pieces("<s>") == ["<s>"]
+        assert "".join(vocabulary.piece_model.encode(word).tokens) == word
+    assert piece_model.encode("<s>").tokens == ["<s>"]
 
 
-def test_table_of_piece_ids_says_what_pieces_says(vocabularies):
+def test_table_of_piece_ids_says_what_the_piece_model_says(vocabularies):
     vocabulary = vocabularies["vi"]
     table, counts = vocabulary.piece_ids()
-    ids = vocabulary.piece_model.tokenizer.get_vocab()
+    ids = vocabulary.piece_model.get_vocab()
     assert table.shape == (len(vocabulary), counts.max())
     assert counts[0] == 0
     assert counts[1:].min() > 0
-    assert table.max() < len(vocabulary.piece_model)
+    assert table.max() < vocabulary.piece_model.get_vocab_size()
     for row in range(1, len(vocabulary), 50):
-        pieces = vocabulary.pieces(vocabulary.words[row])
+        pieces = vocabulary.piece_model.encode(vocabulary.words[row]).tokens
         assert [ids.get(piece, UNK) for piece in pieces] == table[row, : counts[row]].tolist()
         assert not table[row, counts[row] :].any()
 
@@ -197,7 +197,7 @@ def test_a_plugged_in_segmenter_is_used_saved_by_name_and_asked_for(tmp_path, mo
     register_segmenter("pairs", lambda line: [line[i : i + 2] for i in range(0, len(line), 2)])
     learnt = learn_vocabularies({"xx": ["abcd", "abEF"]}, segmenters={"xx": "pairs"}, pieces=20)
     assert learnt["xx"].encode("abEF") == learnt["xx"].encode_batch(["abEF"])[0]
-    assert learnt["xx"].segment("abEF") == [Span("ab", 0, 2), Span("ef", 2, 4)]
+    assert learnt["xx"].encode("abEF").spans == [Span("ab", 0, 2), Span("ef", 2, 4)]
     save_vocabularies(learnt, tmp_path)
     assert load_vocabularies(str(tmp_path), ["xx"])["xx"].encode("abzz").ids[1] == UNK
     monkeypatch.setattr("hfxling.data.segment._PLUGGED_IN", {})
@@ -233,4 +233,4 @@ def test_other_mistakes_say_what_to_do(tmp_path, vocabularies):
     with pytest.raises(ValueError, match="no tokenizer_pieces; there is tokenizer_lo"):
         load_vocabularies(str(tmp_path), ["lo"])
     with pytest.raises(ValueError, match="has no shared pieces"):
-        Vocabulary.learn(["a"], "en", segmenter="words").pieces("a")
+        Vocabulary.learn(["a"], "en", segmenter="words").piece_ids()

@@ -13,7 +13,6 @@ from hfxling.evaluation.lexicon import (
     link_vectors,
     read_dictionary,
     score_lexicon,
-    split_dictionary,
     translate,
     word_table,
 )
@@ -140,19 +139,6 @@ def test_other_mistakes(tmp_path, tables):
         score_lexicon({"s1": {"x"}}, *tables)
     with pytest.raises(ValueError, match="2 vectors for the 6 words of 'zh'"):
         word_table(Vocabulary.learn(["长颈"], "zh"), np.ones((2, 3)))
-    with pytest.raises(ValueError, match=r"test_share=2 is outside"):
-        split_dictionary({}, 2)
-
-
-def test_split_is_by_source_word_and_does_not_depend_on_the_rest():
-    dictionary = {f"w{i}": {"x", f"y{i}"} for i in range(400)}
-    train, test = split_dictionary(dictionary, 0.25, seed=3)
-    assert train | test == dictionary
-    assert not train.keys() & test.keys()
-    assert 70 < len(test) < 130
-    fewer = {word: dictionary[word] for word in list(dictionary)[::2]}
-    assert split_dictionary(fewer, 0.25, seed=3)[1].keys() == test.keys() & fewer.keys()
-    assert split_dictionary(dictionary, 0.25, seed=4)[1].keys() != test.keys()
 
 
 @pytest.mark.shared

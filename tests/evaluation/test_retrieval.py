@@ -6,9 +6,9 @@ import pytest
 from hfxling.evaluation import retrieval
 from hfxling.evaluation.retrieval import (
     gold_ranks,
+    hits_at,
     language_mean,
     postprocess,
-    precision_at,
     rank_translations,
     ranking_results,
     retrieval_results,
@@ -141,10 +141,10 @@ def test_postprocess_refuses_a_mean_of_another_width():
 
 
 def test_precision_is_the_percentage_of_ranks_up_to_k():
-    assert precision_at([1, 2, 5, 6], 5) == 75
-    assert precision_at([1, 2, 5, 6], 1) == 25
+    assert hits_at([1, 2, 5, 6], 5).mean() == 75
+    assert hits_at([1, 2, 5, 6], 1).mean() == 25
     with pytest.raises(ValueError, match="P@0"):
-        precision_at([1], 0)
+        hits_at([1], 0)
 
 
 def test_rows_tell_direction_value_interval_and_conditions():

@@ -125,13 +125,27 @@ def test_resuming_ends_where_the_whole_run_did(run, killed, texts):
     assert tokenizers[0] == tokenizers[1]
 
 
+def test_resuming_without_a_value_takes_the_newest_whole_checkpoint(run, texts, tmp_path, monkeypatch):
+    shutil.copytree(run / "checkpoint-3", tmp_path / "checkpoint-3")
+    shutil.copytree(run / "checkpoint-6", tmp_path / "checkpoint-6")
+    (tmp_path / "checkpoint-6" / "trainer_state.json").unlink()  # a kill left it unfinished
+    seen, begun = [], masked_lm.XlingTrainer.train
+    monkeypatch.setattr(
+        masked_lm.XlingTrainer,
+        "train",
+        lambda self, resume_from_checkpoint: seen.append(resume_from_checkpoint) or begun(self, resume_from_checkpoint),
+    )
+    pretrain.main([*arguments(texts, tmp_path), "--resume_from_checkpoint"])
+    assert seen == [str(tmp_path / "checkpoint-3")]
+
+
 def test_resuming_with_another_size_is_refused(run, texts, tmp_path):
     with pytest.raises(ValueError, match="hidden_size=16, not 32"):
         train(texts, tmp_path, resume_from_checkpoint=run / "checkpoint-3", hidden_size=32)
 
 
 def test_checkpoints_of_an_earlier_run_are_not_run_over(run, texts):
-    with pytest.raises(ValueError, match="has checkpoints: give --resume_from_checkpoint true or remove them"):
+    with pytest.raises(ValueError, match="has checkpoints: give --resume_from_checkpoint or remove them"):
         train(texts, run)
 
 
@@ -207,13 +221,30 @@ def test_sparse_loss_is_the_loss_of_the_stock_model(run, pair_batch):
         torch.testing.assert_close(sparse.eval()(**batch)["loss"], stock.eval()(**batch).loss)
 
 
-def test_rows_of_texts_and_parallel_files(tmp_path):
-    plain, pairs, named = (tmp_path / name for name in ("a.txt", "b.tsv", "c.tsv"))
-    plain.write_text("one\n two \n\none\n", encoding="utf-8")
-    pairs.write_text("hello\txin chào\n", encoding="utf-8")
-    named.write_text("vi\tzh\ncảm ơn\t谢谢\n", encoding="utf-8")
-    settings = masked_lm.PretrainArguments(texts=[str(plain)], parallel=[str(pairs), f"zh-vi:{named}"])
-    assert masked_lm.read_rows(settings) == [("one",), ("two",), ("hello", "xin chào"), ("谢谢", "cảm ơn")]
+def test_rows_of_texts_and_parallel_sources(tmp_path):
+    """The one grammar of sources: a table, languages, columns, two files, lines."""
+    contents = {
+        "a.txt": "one\n two \n\none\n",
+        "pairs.tsv": "hello\txin chào\n",
+        "named.tsv": "vi\tzh\ncảm ơn\t谢谢\n",
+        "columns.tsv": "1\tgood\ttốt\n",
+        "en.txt": "cat\ndog\n",
+        "vi.txt": "mèo\nchó\n",
+    }
+    for name, text in contents.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    parallel = ["{}/pairs.tsv", "zh-vi={}/named.tsv", "{}/columns.tsv#1,2", "{}/en.txt+{}/vi.txt@2-2"]
+    parallel = [text.replace("{}", str(tmp_path)) for text in parallel]
+    settings = masked_lm.PretrainArguments(texts=[str(tmp_path / "a.txt")], parallel=parallel)
+    assert masked_lm.read_rows(settings) == [
+        *[("one",), ("two",), ("hello", "xin chào"), ("谢谢", "cảm ơn"), ("good", "tốt"), ("dog", "chó")]
+    ]
+
+
+def test_pairs_of_the_sample_join_the_languages_that_are_named():
+    settings = masked_lm.PretrainArguments(parallel=["zh-vi=sample"])
+    rows = masked_lm.read_rows(settings)
+    assert rows[:100] == list(zip(*(sample_texts(lang) for lang in ("zh", "vi"))))[:100]
 
 
 @pytest.mark.parametrize(
@@ -221,6 +252,9 @@ def test_rows_of_texts_and_parallel_files(tmp_path):
     [
         ({"texts": "nowhere.txt"}, "nowhere.txt: no such text file"),
         ({"texts": None}, "give --texts FILES"),
+        ({"parallel": "nowhere.tsv"}, "nowhere.tsv does not exist"),
+        ({"parallel": "sample"}, "parallel='sample': of which languages? Give it as zh-vi=sample"),
+        ({"parallel": "{lang}.tsv"}, "'{lang}.tsv': {lang} is not one of"),
         ({"texts": "sample", "languages": "xx"}, "language 'xx' is not in the sample corpus"),
         ({"vocab_size": 5000}, "vocab_size=5000 is too large: the text yields only"),
         ({"vocab_size": 5000, "tokenizer": "bpe"}, "vocab_size=5000 is too large: the text yields only"),
@@ -233,7 +267,7 @@ def test_rows_of_texts_and_parallel_files(tmp_path):
         ({"layers": 0}, "layers=0: give 1 or more"),
         ({"tlm_languages": 9}, "tlm_languages=9: give 2 to 8"),
         ({"tokenizer": "words"}, "tokenizer='words' is not one of unigram, bpe"),
-        ({"resume_from_checkpoint": "true"}, "resume_from_checkpoint=true: no checkpoint there"),
+        ({"resume_from_checkpoint": "true"}, "resume_from_checkpoint=true: no whole checkpoint in"),
         ({"push_to_hub": True}, "push_to_hub: this recipe writes folders only"),
     ],
 )
@@ -251,6 +285,12 @@ def test_empty_text_is_refused(tmp_path, content):
     (tmp_path / "empty.txt").write_text(content)
     with pytest.raises(ValueError, match=r"empty\.txt: no text in it"):
         train(tmp_path / "empty.txt", tmp_path / "out")
+
+
+def test_weights_that_diverged_are_not_written(texts, tmp_path):
+    with pytest.raises(ValueError, match="finite"):
+        train(texts, tmp_path / "out", learning_rate=1e30, max_steps=1, warmup_steps=0)
+    assert not (tmp_path / "out" / "model").exists()
 
 
 @pytest.mark.parametrize("name", ["thesis.pdf", "model/config.json"])

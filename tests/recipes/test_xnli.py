@@ -1,5 +1,6 @@
 """The XNLI recipe on a task that a tiny encoder can learn, from files to a folder that loads anywhere."""
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -13,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from hfxling.arguments import parse_arguments, run_recipe
 from hfxling.evaluation.nli import LABELS, load_nli
 from hfxling.evaluation.results import read_results
-from hfxling.training.xnli import NliArguments
+from hfxling.training.xnli import TRAINING_DEFAULTS, NliArguments
 from recipes import xnli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,9 +80,11 @@ def test_what_is_learnt_in_english_is_tested_in_every_language(finished, data):
     ]
     assert results[1].value > 80
     assert results[3].value == pytest.approx((results[1].value + results[2].value) / 2)
-    assert [row.value for row in read_results(out / "model" / "results.json")] == pytest.approx(
-        [row.value for row in results]
-    )
+    path = out / "model" / "results.json"
+    assert [row.value for row in read_results(path)] == pytest.approx([row.value for row in results])
+    reached = json.loads(path.read_text())["reached"]
+    assert (reached["fine_tuned_on"], reached["steps"]) == ("108 examples (en)", 72)
+    assert reached["train_cpu_s"] > 0
     # the folder alone predicts what was measured
     model = AutoModelForSequenceClassification.from_pretrained(out / "model")
     tokenizer = AutoTokenizer.from_pretrained(out / "model")
@@ -127,7 +130,7 @@ def test_accumulated_batches_train_as_one_large_batch(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"resume_from_checkpoint": "true"}, "resume_from_checkpoint=true: no checkpoint in"),
+        ({"resume_from_checkpoint": "true"}, "resume_from_checkpoint=true: no whole checkpoint in"),
         ({"push_to_hub": True}, "hf upload"),
         ({"train_data": "wrong.tsv"}, "wrong.tsv, line 3: label 'perhaps' is not one of entailment"),
         ({"base_model": "no/where"}, "base_model='no/where'"),
@@ -149,7 +152,7 @@ def test_mistakes_end_in_one_line(run, data, tmp_path, capsys, options, part):
 def test_configurations_hold_known_keys_and_the_papers_numbers(name):
     from transformers import TrainingArguments
 
-    defaults = xnli.TRAINING_DEFAULTS
+    defaults = TRAINING_DEFAULTS
     path = ROOT / "recipes" / "configs" / "xnli" / f"{name}.yaml"
     args, training = parse_arguments(
         (NliArguments, TrainingArguments), ["--config", str(path), "--use_cpu", "true"], defaults=defaults

@@ -18,7 +18,7 @@ from hfxling.data.parallel import load_parallel
 from hfxling.models import DapForPreTraining
 from hfxling.training.dap.arguments import TRAINING_DEFAULTS
 from hfxling.training.dap.collators import PairCollator
-from hfxling.training.dap.mixing import MixedBatches
+from hfxling.training.dap.mixing import MixedBatches, TokenLengths
 from hfxling.training.dap.train import DapTrainer
 
 BATCH = 8
@@ -68,7 +68,7 @@ def main() -> None:
     defaults |= {"per_device_train_batch_size": BATCH // world, "learning_rate": 1e-3, "disable_tqdm": True}
     if not options.dropout:  # Adam would blow rounding errors up where gradients vanish
         defaults |= {"optim": "sgd", "learning_rate": 0.1}
-    args = TrainingArguments(options.output, **defaults)
+    args = TrainingArguments(**defaults | {"output_dir": options.output})
     batches = MixedBatches(
         corpora(),
         [0.5, 0.5],
@@ -78,6 +78,7 @@ def main() -> None:
         bucket=4,
         rank=args.process_index,
         world=world,
+        measure=TokenLengths(tokenizer, 32),
     )
     trainer = DapTrainer(
         model,

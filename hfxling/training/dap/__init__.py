@@ -71,11 +71,12 @@ def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared
 
     def evaluate(model: DapModel) -> list[EvalResult]:
         after = held_out.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
-        settings = {"stage": "after"}
+        settings = {"pooling": args.pooling, "stage": "after"}
         return held_out.results(after, before, seed=training_args.seed, settings=settings, **fields)
 
     trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [evaluate])
-    results = held_out.results(before, settings={"stage": "before"}, **fields) + evaluate(trainer.evaluated())
+    start = {"pooling": args.pooling, "stage": "before"}
+    results = held_out.results(before, settings=start, **fields) + evaluate(trainer.evaluated())
     model = published_model(trained)
     reached = {"objective": args.objective, "steps": trainer.state.global_step} | trainer.cost
 

@@ -80,10 +80,10 @@ class DapArguments(TextArguments):
         if self.mixing not in MIXINGS:
             raise ValueError(f"mixing={self.mixing!r} is not one of {', '.join(MIXINGS)}.")
         for name in ("mixing_temperature", "bucket", "max_length"):
-            if not getattr(self, name) >= 1:
+            if not getattr(self, name) >= 1:  # a NaN neither
                 raise ValueError(f"{name}={getattr(self, name)} is below 1.")
-        if self.sizes is not None and len(self.sizes) != len(self.pairs):
-            raise ValueError(f"sizes={self.sizes}: give one for each of the {len(self.pairs)} pairs.")
+        if self.sizes is not None and (len(self.sizes) != len(self.pairs) or min(self.sizes) < 1):
+            raise ValueError(f"sizes={self.sizes}: give one of 1 or more for each of the {len(self.pairs)} pairs.")
         if self.chunk_size is not None and self.chunk_size < 1:
             raise ValueError(f"chunk_size={self.chunk_size}: give at least one pair.")
         if self.lora < 0:

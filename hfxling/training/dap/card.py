@@ -35,5 +35,5 @@ def card(args: DapArguments, prepared, run) -> dict:
         "and cleaning of parallel sentences; the encoder also serves as a start for cross-lingual fine-tuning.",
         "limits": LIMITS,
         "loading": standard_snippets(languages),
-        "configuration": {"objective": args.objective, "pooling": args.pooling},
+        "configuration": {"objective": args.objective},
     }

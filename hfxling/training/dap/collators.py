@@ -22,9 +22,6 @@ class PairCollator:
         max_length: tokens kept of a text, special ones included. DAP paper: 32.
         languages: codes of all source languages; with them the batch says which language each pair has.
 
-    Attributes:
-        truncated: texts cut so far, of `total`. In a DataLoader with workers each worker counts its own.
-
     Raises:
         ValueError: for a max_length without room for a token beside the special ones, or, when called, a language that
             is not in `languages`.
@@ -38,7 +35,6 @@ class PairCollator:
             raise ValueError(f"max_length={max_length}: {special} of them are special tokens; give more.")
         self.tokenizer, self.max_length = tokenizer, max_length
         self.languages = None if languages is None else {language: i for i, language in enumerate(languages)}
-        self.truncated = self.total = 0
 
     def __call__(self, rows: Sequence[dict[str, str]]) -> dict:
         """{"source", "target": {"input_ids", "attention_mask"}} of (B, S) each, and (B,) "language" where asked for."""
@@ -58,13 +54,6 @@ class PairCollator:
             return_attention_mask=True,
             return_tensors="pt",
         )
-        self.total += len(texts)
-        if encoded.is_fast:
-            self.truncated += sum(bool(encoding.overflowing) for encoding in encoded.encodings)
-        else:
-            full = encoded["attention_mask"].sum(1).eq(self.max_length).nonzero().flatten()
-            whole = self.tokenizer([texts[i] for i in full], verbose=False)["input_ids"] if len(full) else []
-            self.truncated += sum(len(ids) > self.max_length for ids in whole)
         return {name: encoded[name] for name in ("input_ids", "attention_mask")}
 
     def _language(self, code: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -38,24 +37,13 @@ def mixing_weights(sizes: Sequence[int], mixing: str = "proportional", temperatu
     exponent of 0.3 is a temperature of 3.3.
 
     Raises:
-        ValueError: for an empty corpus, another mixing or a temperature below 1.
+        ValueError: for an empty corpus.
     """
     sizes = np.asarray(sizes, np.float64)
     if not len(sizes) or sizes.min() < 1:
         raise ValueError(f"sizes={sizes.astype(int).tolist()}: give at least one corpus, and none that is empty.")
-    if mixing not in MIXINGS:
-        raise ValueError(f"mixing={mixing!r} is not one of {', '.join(MIXINGS)}.")
-    if not temperature >= 1:
-        raise ValueError(f"mixing_temperature={temperature} is below 1; 1 is proportional, larger is more even.")
     weights = sizes if mixing == "proportional" else sizes ** (1 / temperature)
     return weights / weights.sum()
-
-
-def byte_lengths(source: pa.Array, target: pa.Array) -> np.ndarray:
-    """Length of pairs in UTF-8 bytes, (N,): free, and closer to tokens over all scripts than characters are."""
-    import pyarrow.compute as pc
-
-    return pc.add(pc.binary_length(source), pc.binary_length(target)).to_numpy()
 
 
 class TokenLengths:
@@ -91,7 +79,7 @@ class TokenLengths:
 
 
 class _Mixture:
-    """What map-style and streamed batches have in common: checked settings, and who takes which rows.
+    """What map-style and streamed batches have in common: settings, and who takes which rows.
 
     A megabatch is `bucket` batches whose rows are drawn together, sorted by length and cut into batches.
     """
@@ -107,23 +95,12 @@ class _Mixture:
         bucket: int = 64,
         rank: int = 0,
         world: int = 1,
-        measure: Measure = byte_lengths,
+        measure: Measure,
     ):
         self.corpora, self.weights = list(corpora), np.asarray(weights, np.float64)
         self.batch_size, self.batches, self.seed, self.bucket = batch_size, batches, seed, bucket
         self.rank, self.world, self.measure = rank, world, measure
-        if len(self.corpora) != len(self.weights) or not self.corpora:
-            raise ValueError(f"{len(self.corpora)} corpora and {len(self.weights)} weights; give one weight a corpus.")
-        if not (np.isfinite(self.weights).all() and self.weights.min() >= 0 and self.weights.sum() > 0):
-            raise ValueError(f"weights={self.weights.tolist()}: need finite numbers >= 0, one of them above 0.")
         self.weights /= self.weights.sum()
-        for name, value in (("batch_size", batch_size), ("batches", batches), ("bucket", bucket), ("world", world)):
-            if value < 1:
-                raise ValueError(f"{name}={value} is below 1.")
-        if batch_size % world:
-            raise ValueError(f"batch_size={batch_size} does not divide by {world} processes; give a multiple of it.")
-        if not 0 <= rank < world:
-            raise ValueError(f"rank={rank} is not among the {world} processes 0..{world - 1}.")
 
     def _rng(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng((self.seed, *purpose))
@@ -158,11 +135,8 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         bucket: batches made of rows that are sorted by length together; 1 sorts nothing.
         rank: number of this process.
         world: number of processes.
-        measure: what a row's length is, `byte_lengths` or `TokenLengths`; called on all text when this is made.
+        measure: what a row's length is, such as `TokenLengths`; called on all text when this is made.
         cache_dir: where lengths are kept, if `measure` has a `key`; processes then share the memory too.
-
-    Raises:
-        ValueError: weights that do not fit the corpora, an empty corpus, a batch_size that does not divide by `world`.
     """
 
     def __init__(
@@ -176,8 +150,7 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         from datasets import concatenate_datasets
 
         super().__init__(corpora, weights, **settings)
-        if 0 in (sizes := [len(corpus) for corpus in self.corpora]):
-            raise ValueError(f"corpus {sizes.index(0)} of the mixture is empty; leave it out.")
+        sizes = [len(corpus) for corpus in self.corpora]
         # One set, as 36 look-ups a batch would cost more than the rows themselves.
         self.corpora = concatenate_datasets([corpus.select_columns(COLUMNS) for corpus in self.corpora])
         self.sizes, self.offsets = np.array(sizes), np.cumsum([0, *sizes[:-1]])
@@ -198,7 +171,7 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
 
     def rows(self, t: int) -> np.ndarray:
         """(batch_size,) numbers of the rows of batch t over all processes, in the corpora one after another."""
-        if not 0 <= t < self.batches:
+        if not 0 <= t < self.batches:  # what ends an iteration by numbers
             raise IndexError(f"batch {t} of {self.batches}")
         megabatch, place = divmod(int(t), self.bucket)
         if self._plan[0] != megabatch:
@@ -258,8 +231,7 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
     """The same of `datasets.IterableDataset`s, in order only: each item is a list of this process's rows of a batch.
 
     Every process reads every stream and keeps its share of the rows. An exhausted stream starts again, shuffled anew.
-    Going on in the middle (`skip`, or `accelerate.skip_first_batches`) gives the same batches as an uninterrupted run
-    would, but reads again what it skips.
+    Going on in the middle (`accelerate.skip_first_batches`) reads again what it skips.
 
     Args:
         corpora: `datasets.IterableDataset` each, with at least the four columns.
@@ -268,7 +240,7 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
         **settings: as for `MixedBatches`.
 
     Raises:
-        ValueError: as `MixedBatches`; and while iterating for a stream without rows or more than one worker.
+        ValueError: while iterating, for a stream without rows or more than one worker.
     """
 
     def __init__(
@@ -281,16 +253,9 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
     ):
         super().__init__(corpora, weights, **settings)
         self.buffer_size = buffer_size
-        self.skipped = 0
 
     def __len__(self) -> int:
-        return self.batches - self.skipped
-
-    def skip(self, batches: int) -> StreamBatches:
-        """The same without the first batches."""
-        rest = copy.copy(self)
-        rest.skipped = self.skipped + batches
-        return rest
+        return self.batches
 
     def __iter__(self) -> Iterator[list[Row]]:
         worker = torch.utils.data.get_worker_info()
@@ -299,13 +264,9 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
         streams = [self._endless(corpus) for corpus in range(len(self.corpora))]
         for megabatch in range(-(-self.batches // self.bucket)):
             rows = [row for stream, number in zip(streams, self._counts(megabatch)) for row in islice(stream, number)]
-            first = megabatch * self.bucket
-            if first + self.bucket <= self.skipped:
-                continue
             plan = self._cut(self._measured(rows), megabatch)
-            for t, batch in enumerate(plan[: self.batches - first], first):
-                if t >= self.skipped:
-                    yield [rows[i] for i in batch[self.rank :: self.world]]
+            for batch in plan[: self.batches - megabatch * self.bucket]:
+                yield [rows[i] for i in batch[self.rank :: self.world]]
 
     def _measured(self, rows: list[Row]) -> np.ndarray:
         import pyarrow as pa

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from transformers import PreTrainedConfig
+
 from hfxling.data.corpus import Corpus, PairText, load_corpus
 from hfxling.data.scored import read_qe, read_sts17
 from hfxling.data.sources import name_of_pair
 from hfxling.encoding import FrozenEncoder, model_name
-from hfxling.training.frozen import Sides, check_widths, coverage_line, given_vectors, training_vectors
+from hfxling.training.frozen import Sides, check_vectors, coverage_line, given_vectors, training_vectors
 
 from .arguments import DisentanglerArguments
 
@@ -69,13 +71,13 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
     if args.train_vectors:
         train = [training_vectors(args, pair) for pair in corpus.pairs]
         found = [given_vectors("test_vectors", args.test_vectors, name, len(texts)) for name, texts, _ in tests]
-        check_widths([*train, *found])
+        check_vectors(args, [*train, *found], [(*sides, vectors) for (_, *sides), vectors in zip(tests, found)])
     else:
         encoder = args.encoder()
         corpus.coverage = coverage_line(encoder, _texts_by_language(corpus))
         train = [_encoded(args, encoder, pair.train["source"], pair.train["target"]) for pair in corpus.pairs]
         found = [_encoded(args, encoder, *sides) for _, *sides in tests]
-    kind = _kind_of(args.pooling, encoder) if args.encoder_kind == "auto" else args.encoder_kind
+    kind = kind_of(args.pooling, encoder and encoder.model.config) if args.encoder_kind == "auto" else args.encoder_kind
     split = len(scored)
     return Prepared(corpus, train, found[:split], found[split:], tested, kind, model_name(args.base_model))
 
@@ -94,9 +96,7 @@ def _texts_by_language(corpus: Corpus) -> dict[str, list[str]]:
     return texts
 
 
-def _kind_of(pooling: str, encoder: FrozenEncoder | None) -> str:
-    """An LLM's vector is that of its last token; vectors without an encoder count as an encoder's unless named."""
-    if encoder is None:
-        return "encoder"
-    is_causal = any(name.endswith("ForCausalLM") for name in encoder.model.config.architectures or ())
-    return "llm" if pooling == "last" or is_causal else "encoder"
+def kind_of(pooling: str, config: PreTrainedConfig | None) -> str:
+    """An LLM's vector is that of its last token; vectors without an encoder's config count as an encoder's."""
+    is_causal = any(name.endswith("ForCausalLM") for name in getattr(config, "architectures", None) or ())
+    return "llm" if is_causal or (pooling == "last" and config is not None) else "encoder"

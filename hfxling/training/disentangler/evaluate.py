@@ -30,27 +30,33 @@ def evaluate(
         seed: of the training run.
     """
     before = [cosines(*sides) for sides in data.scored]
-    about = {"model": data.model}
-    results = correlation_results(data.corpus.scored, before, settings={"stage": "before"}, **about)
+    about, start = {"model": data.model}, {"layer": args.layer, "pooling": args.pooling}
+    results = correlation_results(data.corpus.scored, before, settings=start | {"stage": "before"}, **about)
     rankings = [_ranked(pair, sides) for pair, sides in zip(data.tested, data.parallel)]
     for fields, found in zip(_retrieval_fields(data), rankings):
-        results += ranking_results(found, settings={"stage": "before"}, **fields, **about)
+        results += ranking_results(found, settings=start | {"stage": "before"}, **fields, **about)
     results += _on_validation(args, data, None, about)
     if fitted is None:
         return results
     about["seed"] = seed
     after = [cosines(*(split_vectors(fitted.head, side)[1] for side in sides)) for sides in data.scored]
-    results += correlation_results(data.corpus.scored, after, baseline=before, settings={"stage": "after"}, **about)
+    results += correlation_results(
+        data.corpus.scored, after, baseline=before, settings=start | {"stage": "after"}, **about
+    )
     for pair, fields, found, sides in zip(data.tested, _retrieval_fields(data), rankings, data.parallel):
         ranked = _ranked(pair, [split_vectors(fitted.head, side)[1] for side in sides])
-        results += ranking_results(ranked, baseline=found, settings={"stage": "after"}, **fields, **about)
+        results += ranking_results(ranked, baseline=found, settings=start | {"stage": "after"}, **fields, **about)
     return results + _on_validation(args, data, fitted, about)
 
 
 def _on_validation(args: DisentanglerArguments, data: Prepared, fitted: FittedSplit | None, about: dict) -> list:
     """Geometry of held-out training pairs, and what a probe reads off them, of the vectors or of their parts."""
     fields = {"dataset": data.corpus.name, "split": "validation", "revision": data.corpus.revision(), **about}
-    fields["settings"] = {"stage": "before" if fitted is None else "after"}
+    fields["settings"] = {
+        "layer": args.layer,
+        "pooling": args.pooling,
+        "stage": "before" if fitted is None else "after",
+    }
     held = [rows for _, rows in division(args, data)]
     pairs = sample_sides(data, held, args.geometry_pairs)
     if fitted is None:

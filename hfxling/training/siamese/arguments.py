@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hfxling.data.sources import SAMPLE, Source
+from hfxling.mining.neighbours import TIE
 from hfxling.models.configuration_siamese import SiameseConfig
 from hfxling.models.losses import DISTANCES
 from hfxling.training.frozen import FROZEN_KEYS, FrozenArguments, check_choices
@@ -43,6 +44,9 @@ class SiameseArguments(FrozenArguments):
     fit: str = field(default="cca", metadata={"help": f"one of {', '.join(FITS)}"})
     fraction: float = field(default=1.0, metadata={"help": "share of the training pairs, drawn anew for every seed"})
     paragraphs: bool = field(default=False, metadata={"help": "test on paragraphs of 30 to 50 words (paper, Table 12)"})
+    similarities: list[str] = field(
+        default_factory=lambda: ["cosine", "csls"], metadata={"help": "how test sentences are compared: cosine, csls"}
+    )
     head: str = field(default="linear", metadata={"help": "linear, tanh, relu or tanh2"})
     bias: bool = field(default=False, metadata={"help": "bias in the head (closed forms always have one)"})
     init: str = field(
@@ -73,6 +77,8 @@ class SiameseArguments(FrozenArguments):
             raise ValueError(
                 "init='published' goes on training a head: use --fit contrastive or infonce, --base_model."
             )
+        if not self.similarities or {*self.similarities} - {*TIE}:
+            raise ValueError(f"similarities={self.similarities}: give one or more of {', '.join(TIE)}.")
         if self.margin < 0 or self.temperature <= 0 or self.pool_size < 1 or not 0 < self.fraction <= 1:
             raise ValueError(
                 f"margin={self.margin} must be >= 0, temperature={self.temperature} > 0, pool_size={self.pool_size} "

@@ -46,5 +46,5 @@ def card(args: SiameseArguments, prepared, run) -> dict:
         if args.base_model
         else {"On vectors of your own": ON_VECTORS.replace("{source}", source)},
         "coverage": prepared.corpus.coverage,
-        "configuration": {"fit": args.fit, "layer": args.layer, "pooling": args.pooling},
+        "configuration": {"fit": args.fit},
     }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from hfxling.evaluation.retrieval import gold_ranks
 
@@ -95,7 +96,7 @@ PER_LANGUAGE = ("cca", "procrustes", "ridge")
 
 
 def fit_closed_form(
-    method: str, source: np.ndarray, target: np.ndarray, *, folds: int = 5, seed: int = 0
+    method: str, source: np.ndarray, target: np.ndarray, *, folds: int = 5, seed: int = 0, progress: bool = False
 ) -> tuple[Affine, Affine, dict]:
     """Fit a head, its shrinkage and weights chosen by cross-validated retrieval on the same pairs.
 
@@ -105,6 +106,7 @@ def fit_closed_form(
         target: (N, H).
         folds: of the cross-validation; each fold's candidates are searched for their own translations, at most 2,000.
         seed: of the folds.
+        progress: show how far it is, where it takes more than two seconds.
 
     Returns:
         The source's map, the target's map (the same object for a shared head) and the chosen settings.
@@ -118,7 +120,8 @@ def fit_closed_form(
     source, target = np.asarray(source, np.float64), np.asarray(target, np.float64)
     scores: dict[tuple, list[float]] = {}
     parts = np.array_split(np.random.default_rng(seed).permutation(count), folds)
-    for held_out in parts if method != "procrustes" else ():
+    bar = tqdm(parts if method != "procrustes" else (), desc=method, unit="fold", delay=2, disable=not progress)
+    for held_out in bar:
         kept = np.setdiff1d(np.arange(count), held_out)
         held_out = held_out[:2000]
         for settings, of_source, of_target in CLOSED_FORMS[method](source[kept], target[kept]):

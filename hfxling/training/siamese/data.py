@@ -10,8 +10,8 @@ import numpy as np
 from hfxling.data.corpus import Corpus, PairText, load_corpus
 from hfxling.data.documents import join_paragraphs
 from hfxling.data.sources import name_of_pair
-from hfxling.encoding import FrozenEncoder, View
-from hfxling.training.frozen import Sides, check_widths, coverage_line, given_vectors, training_vectors
+from hfxling.encoding import View
+from hfxling.training.frozen import Sides, check_vectors, coverage_line, given_vectors, training_vectors
 
 from .arguments import SiameseArguments
 
@@ -97,36 +97,11 @@ def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
 
 
 def _given(args: SiameseArguments, text: PairText) -> PairVectors:
-    """The vectors that were given in place of the encoder's.
-
-    Raises:
-        ValueError: vectors that are not the encoder's where one is given too: the published model would not be the one
-            that was measured.
-    """
+    """The vectors that were given in place of the encoder's."""
     train = training_vectors(args, text)
     test = given_vectors("test_vectors", args.test_vectors, name_of_pair(text.languages), len(text.test))
-    width = check_widths([train, test])
-    if args.base_model is not None:
-        _check_encoder(args, args.encoder(), text, test, width)
+    check_vectors(args, [train, test], [(text.test["source"], text.test["target"], test)])
     return PairVectors(train, test)
-
-
-def _check_encoder(args: SiameseArguments, encoder: FrozenEncoder, text: PairText, test: Sides, width: int) -> None:
-    if width != encoder.hidden_size:
-        raise ValueError(f"the vectors are {width} wide, those of {args.base_model} {encoder.hidden_size}.")
-    for side, given in zip(("source", "target"), test):
-        cosine = (unit(encoder(text.test[side][:8])[:, 0]) * unit(given[:8])).sum(1)
-        if cosine.min() < 0.995:  # bfloat16 costs 1e-4, the next layer 0.03 or more
-            raise ValueError(
-                f"test_vectors, {side}: row {cosine.argmin() + 1} is not what layer {args.layer} ({args.pooling}) of "
-                f"{args.base_model} gives for its text (cosine {cosine.min():.2f}); give the --layer and --pooling "
-                "that the vectors were made with, or leave --base_model out to publish the head alone."
-            )
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Rows of length 1."""
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def labelled_pairs(

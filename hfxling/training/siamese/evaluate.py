@@ -12,8 +12,6 @@ from .arguments import SiameseArguments
 from .data import PairVectors
 from .train import plain_output
 
-METHODS = ("cosine", "csls")
-
 
 def rank_head(args: SiameseArguments, vectors: PairVectors, head: SiameseHead | None) -> list[Ranking]:
     """Test retrieval with the head's output (the frozen vectors themselves for None) under every centring."""
@@ -33,7 +31,7 @@ def rank_head(args: SiameseArguments, vectors: PairVectors, head: SiameseHead | 
             target_lang=target_lang,
             centering=centering,
             means=means if centering == "train" else None,
-            methods=METHODS,
+            methods=args.similarities,
             csls_k=min(10, len(test[0])),
         )
     return rankings

@@ -14,12 +14,12 @@ from hfxling.evaluation.retrieval import language_mean
 from hfxling.models.configuration_siamese import SiameseConfig
 from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
 from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
-from hfxling.training.frozen import head_trainer_arguments
+from hfxling.training.frozen import head_trainer_arguments, unit
 from hfxling.training.trainer import XlingTrainer
 
 from .arguments import SiameseArguments
 from .closed_form import CLOSED_FORMS, Affine, fit_closed_form
-from .data import PairVectors, labelled_pairs, unit
+from .data import PairVectors, labelled_pairs
 
 
 class HeadObjective(nn.Module):
@@ -158,7 +158,8 @@ def train_head(
     head = new_head(args, vectors.hidden_size)
     if args.fit in CLOSED_FORMS:
         source, target = (unit(array) if args.normalize_input else np.asarray(array) for array in vectors.train)
-        of_source, of_target, chosen = fit_closed_form(args.fit, source, target, seed=training_args.seed)
+        shown = {"seed": training_args.seed, "progress": not training_args.disable_tqdm}
+        of_source, of_target, chosen = fit_closed_form(args.fit, source, target, **shown)
         set_affine(head, dict(zip(args.languages, (of_source, of_target))))
     else:
         source, target = (torch.from_numpy(np.array(array)) for array in vectors.train)

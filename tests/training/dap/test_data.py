@@ -11,7 +11,9 @@ from hfxling.training.dap.arguments import DapArguments
 from hfxling.training.dap.collators import PairCollator
 from hfxling.training.dap.data import weights
 from hfxling.training.dap.evaluate import HeldOut
-from hfxling.training.dap.mixing import MixedBatches, StreamBatches, batch_loader
+from hfxling.training.dap.mixing import MixedBatches, StreamBatches, TokenLengths, batch_loader
+
+LENGTHS = TokenLengths(tiny_tokenizer(), 32)
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def test_corpora_make_batches(aligned, streaming):
     def rows():
         corpus = load(args)
         texts = [pair.train for pair in corpus.pairs]
-        batches = kind(texts, weights(args, corpus), batch_size=8, batches=12, bucket=args.bucket)
+        batches = kind(texts, weights(args, corpus), batch_size=8, batches=12, bucket=args.bucket, measure=LENGTHS)
         return [row for _, batch in zip(range(12), batches) for row in batch]
 
     first = rows()
@@ -73,7 +75,7 @@ class Recorder(torch.nn.Module):
 
 def train(corpus, kind, folder, resume=None):
     """Train to step 7 with two batches a step, checkpoints at 3 and 6."""
-    batches = kind([pair.train for pair in corpus.pairs], [1, 1], batch_size=4, batches=14, bucket=4)
+    batches = kind([pair.train for pair in corpus.pairs], [1, 1], batch_size=4, batches=14, bucket=4, measure=LENGTHS)
     loader = batch_loader(batches, PairCollator(tiny_tokenizer(), 32, languages=["vi", "th"]))
 
     class OneStream(Trainer):
@@ -100,7 +102,9 @@ def test_the_trainer_resumes_in_the_middle(aligned, tmp_path, kind):
         ({"mixing": "even"}, "mixing='even' is not one of proportional, temperature"),
         ({"mixing_temperature": 0.2}, "mixing_temperature=0.2 is below 1"),
         ({"bucket": 0}, "bucket=0 is below 1"),
-        ({"sizes": [1]}, "give one for each of the 2 pairs"),
+        ({"sizes": [1]}, "give one of 1 or more for each of the 2 pairs"),
+        ({"sizes": [1, 0]}, "give one of 1 or more"),
+        ({"mixing_temperature": float("nan")}, "mixing_temperature=nan is below 1"),
         ({"pairs": ["vi-en", "th-zh"]}, "all must have one target language"),
     ],
 )

@@ -14,11 +14,11 @@ from hfxling.training.dap.mixing import (
     StreamBatches,
     TokenLengths,
     batch_loader,
-    byte_lengths,
     mixing_weights,
 )
 
 KINDS = [MixedBatches, StreamBatches]
+LENGTHS = TokenLengths(tiny_tokenizer(), 64)
 
 
 def corpus(lang: str, size: int, seed: int = 0) -> Dataset:
@@ -41,7 +41,9 @@ CORPORA = [corpus(lang, size, seed) for seed, (lang, size) in enumerate(SIZES.it
 
 def build(kind=MixedBatches, corpora=CORPORA, weights=(0.5, 0.3, 0.2), **settings):
     corpora = [c.to_iterable_dataset() for c in corpora] if kind is StreamBatches else corpora
-    return kind(corpora, weights, **({"batch_size": 12, "batches": 20, "seed": 3, "bucket": 4} | settings))
+    return kind(
+        corpora, weights, **({"batch_size": 12, "batches": 20, "seed": 3, "bucket": 4, "measure": LENGTHS} | settings)
+    )
 
 
 def keys(rows):
@@ -64,19 +66,9 @@ def test_mixing_weights():
     np.testing.assert_allclose(mixing_weights([1, 32], "temperature", 5), [1 / 3, 2 / 3])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (([],), "at least one corpus"),
-        (([3, 0],), "none that is empty"),
-        (([3], "uniform"), "proportional, temperature"),
-        (([3], "temperature", 0.5), "mixing_temperature=0.5 is below 1"),
-        (([3], "temperature", float("nan")), "mixing_temperature=nan"),
-    ],
-)
-def test_mixing_weights_refuses(arguments, part):
-    with pytest.raises(ValueError, match=part):
-        mixing_weights(*arguments)
+def test_mixing_weights_refuse_empty_corpora():
+    with pytest.raises(ValueError, match="none that is empty"):
+        mixing_weights([3, 0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -170,10 +162,9 @@ def padding(batches) -> float:
     return padded / real
 
 
-@pytest.mark.parametrize("measure", [byte_lengths, TokenLengths(tiny_tokenizer(), 32)])
-def test_buckets_save_padding(measure):
-    assert padding(build(bucket=1, measure=measure)) > 1.5
-    assert padding(build(bucket=20, measure=measure)) < 1.15
+def test_buckets_save_padding():
+    assert padding(build(bucket=1)) > 1.5
+    assert padding(build(bucket=20)) < 1.15
 
 
 def test_token_lengths_put_the_longer_side_first():
@@ -181,7 +172,6 @@ def test_token_lengths_put_the_longer_side_first():
     table = pairs.with_format("arrow")[:]
     order = np.argsort(TokenLengths(tiny_tokenizer(), 10)(table["source"], table["target"]), kind="stable")
     assert order.tolist() == [1, 0, 2, 3]
-    assert byte_lengths(table["source"], table["target"]).tolist() == [5, 5, 5, 51]
 
 
 def test_token_lengths_are_measured_once(tmp_path):
@@ -230,15 +220,6 @@ def test_two_workers_keep_the_order():
     assert [keys(rows) for rows in batch_loader(build(), ident, num_workers=2)] == items(build())
 
 
-@pytest.mark.parametrize("skipped", [0, 3, 4, 13, 20])
-def test_stream_skips(skipped):
-    batches = build(StreamBatches)
-    assert items(batches.skip(skipped)) == items(batches)[skipped:]
-    assert len(batches.skip(skipped)) == 20 - skipped
-    assert len(batches) == 20
-    assert items(batches.skip(skipped // 2).skip(skipped - skipped // 2)) == items(batches)[skipped:]
-
-
 def test_stream_refuses_two_workers(monkeypatch):
     monkeypatch.setattr("torch.utils.data.get_worker_info", lambda: SimpleNamespace(num_workers=2, id=0))
     with pytest.raises(ValueError, match="num_workers=2: each would read all streams"):
@@ -262,26 +243,7 @@ def test_filtered_and_plain_corpora_mix():
     assert {row[1].rstrip("a") for rows in items(batches) for row in rows if row[0] == "zh"} == {"5", "9", "11"}
 
 
-@pytest.mark.parametrize(
-    ("change", "part"),
-    [
-        ({"weights": [1, 1]}, "3 corpora and 2 weights"),
-        ({"weights": [1, -1, 1]}, "finite numbers >= 0"),
-        ({"weights": [0, 0, 0]}, "one of them above 0"),
-        ({"world": 5}, "batch_size=12 does not divide by 5 processes"),
-        ({"rank": 2, "world": 2}, "rank=2 is not among the 2 processes"),
-        ({"bucket": 0}, "bucket=0 is below 1"),
-        ({"batches": 0}, "batches=0 is below 1"),
-    ],
-)
-def test_settings_are_checked(change, part):
-    with pytest.raises(ValueError, match=part):
-        build(**change)
-
-
-def test_empty_corpora_are_refused():
-    with pytest.raises(ValueError, match="corpus 1 of the mixture is empty"):
-        build(corpora=[CORPORA[0], CORPORA[1].select([]), CORPORA[2]])
+def test_streams_without_pairs_are_refused():
     empty = IterableDataset.from_generator(lambda: iter(()))
     with pytest.raises(ValueError, match="corpus 0 of the mixture yields no pair"):
-        next(iter(StreamBatches([empty], [1], batch_size=2, batches=1)))
+        next(iter(StreamBatches([empty], [1], batch_size=2, batches=1, measure=LENGTHS)))

@@ -72,7 +72,7 @@ def batch() -> dict:
 
 
 def gradients(model, folder, chunk_size) -> tuple[torch.Tensor, dict]:
-    args = TrainingArguments(str(folder), **TRAINING_DEFAULTS | {"use_cpu": True, "max_steps": 1})
+    args = TrainingArguments(**TRAINING_DEFAULTS | {"output_dir": str(folder), "use_cpu": True, "max_steps": 1})
     trainer = DapTrainer(model, args, train_dataset=[0], data_collator=list, chunk_size=chunk_size)
     trainer.current_gradient_accumulation_steps = 2
     model.zero_grad()
@@ -163,7 +163,7 @@ def test_weights_in_pieces_have_the_whole_models_gradients():
 
 
 def recipe_options(encoder, folder, **more) -> list[str]:
-    given = {"base_model": encoder, "languages": ["zh", "vi"], "train_data": "sample", "test_data": "sample"}
+    given = {"base_model": encoder, "pairs": ["zh-en", "vi-en"], "train_data": "sample", "test_data": "sample"}
     given |= {"max_steps": 3, "use_cpu": True, "disable_tqdm": True, "logging_steps": 1, "save_strategy": "no"}
     given |= {"output_dir": folder / "out", "cache_dir": folder / "lengths"}
     return command_line(given | more)

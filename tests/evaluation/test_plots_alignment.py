@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hfxling.evaluation.heatmap import draw_alignment
+from hfxling.evaluation.plots import draw_alignment
 
 pytest.importorskip("matplotlib")
 

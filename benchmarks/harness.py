@@ -1,0 +1,148 @@
+"""What the benchmarks share: options, clocks, memory, and how a measurement is told and kept."""
+
+import argparse
+import json
+import os
+import platform
+import re
+import resource
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hfxling.evaluation.results import EvalResult, format_table, write_results
+
+
+def parser(description: str, name: str | None = None) -> argparse.ArgumentParser:
+    """For a benchmark's options; with the name of its results file also where that is written."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if name:
+        made.add_argument("--results_dir", default="results", help=f"where {name}.json is written (default results)")
+    return made
+
+
+def clock() -> np.ndarray:
+    """(CPU, wall) seconds of this process by now."""
+    return np.array([time.process_time(), time.perf_counter()])
+
+
+def timed(function: Callable, *args) -> np.ndarray:
+    """(CPU, wall) seconds of a call."""
+    before = clock()
+    function(*args)
+    return clock() - before
+
+
+def cpu_of_all() -> float:
+    """CPU seconds of this process and those that it started and that have ended, by now."""
+    return sum(os.times()[:4])
+
+
+def bfloat16_speed() -> float:
+    """How many times faster than in float32 a product of an encoder's size runs in bfloat16, on this processor."""
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        x, layer = torch.randn(512, 768, dtype=dtype), torch.nn.Linear(768, 3072, dtype=dtype)
+        with torch.inference_mode():
+            seconds[dtype] = statistics.median([timed(layer, x)[0] for _ in range(6)][1:])
+    return seconds[torch.float32] / seconds[torch.bfloat16]
+
+
+def peak_mib() -> float:
+    """High-water mark of the resident memory in MiB, libraries and parameters included.
+
+    From /proc where there is one: the other counter of a fresh process begins with its parent's peak.
+    """
+    status = Path("/proc/self/status")
+    if status.is_file():
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text()).group(1)) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def machine() -> dict:
+    """What the seconds were measured on."""
+    cpu = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    return {"threads": torch.get_num_threads(), "cpu": cpu, "torch": torch.__version__}
+
+
+def report(
+    benchmark: str,
+    figures: dict,
+    settings: dict,
+    *,
+    title: str | None = None,
+    name: str | None = None,
+    path: str | Path | None = None,
+    goals: Mapping[str, str] | None = None,
+    **extra,
+) -> dict:
+    """Print the figures beside their goals, write them where a path is given, and end with the line for programs.
+
+    Args:
+        benchmark: the script's name.
+        figures: numbers, or groups of them.
+        settings: what they depend on.
+        title: of the table.
+        name: of the measurement; by default the script's.
+        path: of the results file.
+        goals: of some of the figures.
+        extra: further figures that are not shown in tables; entries of their own in the results file.
+
+    Returns:
+        The figures.
+    """
+    if path:
+        about = {"title": title, "figures": figures} | extra
+        write_results(path, [], recipe=f"benchmarks/{benchmark}.py", settings=settings, extra=about)
+    rows = []
+    for label, value in _flat(figures).items():
+        shown = f"{value:.6g}" if isinstance(value, float) else value
+        rows.append([label, shown, *([goals.get(label.split()[-1])] if goals else [])])
+    table = format_table(["figure", "value", *(["goal"] if goals else [])], rows)
+    print(f"\n{title}\n\n{table}\n" if title else f"\n{table}\n")
+    print(json.dumps({"name": name or benchmark, "figures": figures | extra, "settings": settings}, ensure_ascii=False))
+    return figures
+
+
+def report_rows(
+    benchmark: str,
+    results: Sequence[EvalResult],
+    settings: dict,
+    *,
+    title: str,
+    labels: Sequence[str],
+    metrics: list[str],
+) -> dict:
+    """The same for result rows of several systems: a line a system, a column a test set.
+
+    Args:
+        benchmark: the script's name.
+        results: with the system's label as the setting "row".
+        settings: with the keys name and results_dir, which name the results file.
+        title: of the table.
+        labels: of the systems, in the table's order.
+        metrics: those that are printed; the rendered table shows the first.
+    """
+    from hfxling.evaluation.tables import study_table
+
+    rows = [{"label": label} for label in labels]
+    about = {"title": title, "rows": rows, "paper_columns": [], "show": {"metric": metrics[:1]}}
+    path = Path(settings["results_dir"]) / f"{settings['name']}.json"
+    write_results(path, results, recipe=f"benchmarks/{benchmark}.py", settings=settings, extra=about)
+    header, table = study_table(results, rows, show={"metric": metrics})
+    print(format_table(header, table))
+    figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
+    print(json.dumps({"name": settings["name"], "figures": figures, "settings": settings}, ensure_ascii=False))
+    return figures
+
+
+def _flat(figures: Mapping) -> dict:
+    """Figures of groups under the group's name and their own."""
+    found = {}
+    for name, value in figures.items():
+        found |= {f"{name} {k}": v for k, v in _flat(value).items()} if isinstance(value, dict) else {name: value}
+    return found

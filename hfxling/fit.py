@@ -1,0 +1,298 @@
+"""The methods from Python: sentence pairs in, a model in memory out; no files, no YAML.
+
+Each function trains with the code of its method's recipe, in a temporary folder, and evaluates nothing: who wants
+numbers, a card and checkpoints runs the recipe. What comes back is used, saved and pushed like any model of its kind.
+DAP has no function here: what trains a whole encoder for hours wants checkpoints, and several GPUs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer, SentenceTransformerModelCardData
+from sentence_transformers.sentence_transformer import modules as stock
+from transformers import AutoConfig, TrainingArguments
+
+from hfxling.alignment.aligner import Aligner, default_method
+from hfxling.data.corpus import Corpus, PairText
+from hfxling.data.sources import Pair, name_of_pair
+from hfxling.encoding import SentenceEncoder, one_line_where_missing, token_limit
+from hfxling.files import atomic_path
+from hfxling.hub.export import check_finite
+from hfxling.models.loading import quiet_loading
+from hfxling.models.pooling import POOLING_MODES
+from hfxling.models.stock import ROUTES, stock_files, write_files
+from hfxling.training import method
+from hfxling.training.aligner import train as network
+from hfxling.training.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
+from hfxling.training.aligner.export import export_aligner
+from hfxling.training.disentangler.data import Prepared, kind_of
+from hfxling.training.disentangler.train import fit as fit_split
+from hfxling.training.frozen import FrozenArguments, Sides
+from hfxling.training.siamese.data import PairVectors
+from hfxling.training.siamese.train import train_head
+
+Texts = Sequence[str]
+Pairs = Mapping[Pair, tuple[Texts, Texts]]  # by source and target language
+Model = str | Path | SentenceTransformer
+_UNNAMED = ("src", "tgt")  # codes of languages that nobody named
+_IN_MEMORY = ["{pair}"]  # where recipes name their text and vectors
+# Arguments of recipes that say where text, models and results are, or how much of them is read.
+_OF_RECIPES = {
+    *("fraction", "paragraphs", "qe", "sts", "prompt", "probe_pairs", "layer", "model", "dictionaries", "gold"),
+    *("output_dir", "resume_from_checkpoint", "push_to_hub"),
+}
+
+
+def fit_head(
+    model: Model,
+    source: Texts,
+    target: Texts,
+    *,
+    fit: str = "cca",
+    languages: Pair | None = None,
+    layer: int | str | None = None,
+    pooling: str | None = None,
+    prompt: str | None = None,
+    seed: int = 42,
+    progress: bool = True,
+    **options,
+) -> SentenceTransformer:
+    """Fit a linear head on a frozen model, so that translations of each other get near vectors (docs/siamese.md).
+
+    `encode_query` of the result reads the source language, `encode_document` the target language; with a `fit` of one
+    map for both (discriminant, infonce, contrastive) `encode` reads either.
+
+    Example:
+        >>> import hfxling
+        >>> pairs = hfxling.load_parallel("sample", "zh", "vi")
+        >>> model = hfxling.fit_head("sentence-transformers/LaBSE", pairs["source"], pairs["target"])
+        >>> model.similarity(model.encode_query(["今天下雨。"]), model.encode_document(["Hôm nay trời mưa."]))
+        >>> model.push_to_hub("you/zh-vi-sf")
+
+    Args:
+        model: Hub id, folder or a loaded model, which stays as it is; the result shares its encoder.
+        source: N >= 10 texts; all are used as they are, filtering is up to the caller.
+        target: their translations, line by line.
+        fit: "cca", "discriminant", "procrustes" or "ridge" (closed forms), "infonce" or "contrastive" (training).
+        languages: codes of both languages; then `encode(texts, task="vi")` works too.
+        layer: `hidden_states` index, "last", or "all" for the layers' mean; by default the model's own sentence
+            vectors are mapped, whatever modules make them.
+        pooling: "mean" (default), "cls" or "last", where a layer is mapped.
+        prompt: put before every text, now and by the result; by default the model's own default prompt.
+        seed: of folds, drawn negatives and training; 42 is the recipes' own default.
+        progress: show bars.
+        **options: further fields of `SiameseArguments` (head, temperature, margin, centering, ...) and of
+            `TrainingArguments` (num_train_epochs, learning_rate, ...); defaults are the recipe's.
+
+    Raises:
+        ValueError: texts that are unequal in number, too few or empty, a model with routes, an unknown option or value.
+        FileNotFoundError: no such model.
+    """
+    pairs = _checked(source, target, languages)
+    with _arguments("siamese", pairs, {"fit": fit}, options, seed, progress) as (args, training_args):
+        base = _base(model, layer, pooling)
+        (sides,) = _vectors(base, pairs, prompt, progress)
+        head, _ = train_head(args, training_args, PairVectors(sides, sides), next(iter(pairs.values()))[1])
+    return _with_head(base, head, pairs, prompt)
+
+
+def fit_disentangler(
+    model: Model,
+    source: Texts | Pairs,
+    target: Texts | None = None,
+    *,
+    languages: Pair | None = None,
+    prompt: str | None = None,
+    seed: int = 42,
+    progress: bool = True,
+    **options,
+) -> SentenceTransformer:
+    """Split a frozen model's vectors into meaning and language; the result gives the meaning (docs/disentangler.md).
+
+    Example:
+        >>> texts = {("en", "de"): (english, german), ("en", "zh"): (more_english, chinese)}
+        >>> model = hfxling.fit_disentangler("sentence-transformers/LaBSE", texts)
+        >>> model.similarity(model.encode(["It is raining."]), model.encode(["Es regnet."]))
+
+    Args:
+        model: as for `fit_head`.
+        source: N >= 10 texts; or texts and translations of several language pairs, by (source, target) code.
+        target: their translations, line by line.
+        languages: codes of both languages, for the card.
+        prompt: as for `fit_head`.
+        seed: of training.
+        progress: show bars.
+        **options: further fields of `DisentanglerArguments` (objective, bias, patience, ...) and `TrainingArguments`.
+
+    Raises:
+        ValueError: as for `fit_head`.
+        FileNotFoundError: no such model.
+    """
+    pairs = _checked(source, target, languages)
+    with _arguments("disentangler", pairs, {}, options, seed, progress) as (args, training_args):
+        base, kind = _base(model), args.encoder_kind
+        if kind == "auto":
+            is_last = any(getattr(module, "pooling_mode", None) == "lasttoken" for module in base)
+            kind = kind_of("last" if is_last else "mean", getattr(base.transformers_model, "config", None))
+        data = Prepared(Corpus([], "memory"), _vectors(base, pairs, prompt, progress), [], [], [], kind, "memory")
+        head = fit_split(args, training_args, data).head
+    return _with_head(base, head, pairs, prompt)
+
+
+def fit_aligner(
+    source: Texts, target: Texts, languages: Pair, *, seed: int = 42, progress: bool = True, **options
+) -> Aligner:
+    """Train a word aligner from nothing but sentence pairs (docs/aligner.md); `save_aligner` writes it.
+
+    Example:
+        >>> aligner = hfxling.fit_aligner(lao, chinese, ("lo", "zh"), prior=True)
+        >>> links = [line.links for line in aligner(lao, chinese)]
+
+    Args:
+        source: N >= 10 texts.
+        target: their translations, line by line.
+        languages: codes of both; they choose the segmenters.
+        seed: of batches and training.
+        progress: show bars.
+        **options: further fields of `AlignerArguments` (prior, size, segmenters, ...) and `TrainingArguments`.
+
+    Raises:
+        ValueError: as for `fit_head`.
+    """
+    pairs = _checked(source, target, languages)
+    with _arguments("aligner", pairs, {}, options, seed, progress) as (args, training_args):
+        ((pair, sides),) = pairs.items()
+        text = Dataset.from_dict(dict(zip(("source", "target"), sides)))
+        corpus = Corpus([PairText(pair, text, text.select([]), ["memory"], [])], "memory")
+        vocabularies = learn_corpus_vocabularies(args, corpus)
+        encoded = encode_pairs(corpus, vocabularies, max_words=args.max_words)
+        priors = learn_priors(encoded, vocabularies) if args.prior else []
+        torch.manual_seed(seed)
+        model = network.new_model(args, vocabularies, priors)
+        network.fit(args, training_args, model, vocabularies, encoded, priors)
+    prior = priors[0] if priors else None
+    return Aligner(model, vocabularies, languages, method=default_method(prior), prior=prior)
+
+
+def save_aligner(aligner: Aligner, folder: str | Path) -> None:
+    """Write an aligner as the recipe does: for `hfxling align --model FOLDER`, AutoModel and sentence-transformers."""
+    with atomic_path(folder) as scratch:
+        vocabularies = dict(zip(aligner.languages, aligner.vocabularies))
+        export_aligner(aligner.model, vocabularies, scratch, [aligner.prior] if aligner.prior else [])
+
+
+def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None) -> dict[Pair, tuple]:
+    """Lists of source and target texts by language pair."""
+    if isinstance(source, Mapping) and not (target is None and languages is None):
+        raise ValueError("source names both sides of every language pair; leave target and languages out.")
+    pairs = {}
+    given = source if isinstance(source, Mapping) else {tuple(languages or _UNNAMED): (source, target)}
+    for pair, sides in given.items():
+        if len(pair) != 2:
+            raise ValueError(f"languages={pair!r}: give the codes of two languages, such as ('zh', 'vi').")
+        if len(sides) != 2 or any(side is None or isinstance(side, str) for side in sides):
+            raise ValueError("give a list of source texts and a list of their translations.")
+        source, target = pairs[tuple(pair)] = tuple(map(list, sides))
+        if len(source) != len(target) or len(source) < 10:  # fewer cannot choose a closed form's shrinkage
+            raise ValueError(f"{len(source)} source, {len(target)} target texts: give as many of each, at least ten.")
+        for name, side in (("source", source), ("target", target)):
+            for row, text in enumerate(side):
+                if not isinstance(text, str) or not text.strip():
+                    raise ValueError(f"{name}[{row}] is {text!r}; leave out pairs with an empty side.")
+    return pairs
+
+
+@contextmanager
+def _arguments(name: str, pairs: Pairs, own: dict, options: dict, seed: int, progress: bool) -> Iterator[tuple]:
+    """The method's arguments and the Trainer's as the recipe would have them; the Trainer's folder is temporary."""
+    package = method(name)
+    ours = inspect.get_annotations(package.Arguments).keys() - _OF_RECIPES
+    known = ours | {field.name for field in dataclasses.fields(TrainingArguments) if field.init} - _OF_RECIPES
+    for key in options.keys() - known:
+        near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.0)
+        raise ValueError(f"unknown option {key!r}; the nearest known one is {near[0]!r}.")
+    own = own | {key: value for key, value in options.items() if key in ours}
+    if issubclass(package.Arguments, FrozenArguments):
+        own |= {"train_vectors": _IN_MEMORY, "test_vectors": _IN_MEMORY}
+    text = {"pairs": [name_of_pair(pair) for pair in pairs], "train_data": _IN_MEMORY, "test_data": _IN_MEMORY}
+    settings = {"save_strategy": "no", "dataloader_pin_memory": torch.cuda.is_available()} | package.TRAINING_DEFAULTS
+    settings |= {"disable_tqdm": not progress} | {key: options[key] for key in options.keys() - ours}
+    with TemporaryDirectory(prefix="hfxling-") as folder:
+        yield package.Arguments(**text, **own), TrainingArguments(**settings | {"output_dir": folder, "seed": seed})
+
+
+def _base(model: Model, layer: int | str | None = None, pooling: str | None = None) -> SentenceTransformer:
+    """The model whose vectors are mapped."""
+    if isinstance(model, SentenceTransformer):
+        if layer is not None or pooling is not None:
+            raise ValueError("a loaded model has its own layer and pooling; leave them out, or give id or folder.")
+    elif layer is None and pooling is None:
+        model = SentenceEncoder(str(model)).model
+    else:
+        model = SentenceTransformer(modules=_encoder(str(model), "last" if layer is None else layer, pooling or "mean"))
+    if any(isinstance(module, stock.Router) for module in model):
+        raise ValueError("the model has routes: it treats its texts differently already; give one without a Router.")
+    return model
+
+
+def _encoder(name: str, layer: int | str, pooling: str) -> list[torch.nn.Module]:
+    """An encoder of the Hub or a folder, cut after a layer as recipes cut it, and pooling."""
+    if pooling not in POOLING_MODES:
+        raise ValueError(f"pooling={pooling!r} is not one of {', '.join(POOLING_MODES)}.")
+    with one_line_where_missing(name, "model"), quiet_loading():
+        depth = AutoConfig.from_pretrained(name, trust_remote_code=False).num_hidden_layers
+        if layer not in ("last", "all", *range(depth + 1)):
+            raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, 'last' and 'all'.")
+        changes = {"num_hidden_layers": layer} if isinstance(layer, int) else {"output_hidden_states": layer == "all"}
+        encoder = stock.Transformer(name, config_kwargs=changes, model_kwargs={"dtype": torch.float32})
+    encoder.max_seq_length = token_limit(encoder.tokenizer, encoder.config)
+    return [encoder, *_modules([], encoder.config.hidden_size, pooling, average_layers=depth * (layer == "all"))]
+
+
+def _modules(steps: list[tuple], size: int, pooling: str, **settings) -> list[torch.nn.Module]:
+    """What follows the encoder in a published folder, pooling first: `stock_files` is the one description of it."""
+    contents, tensors = stock_files(steps, size, pooling, **settings)
+    with TemporaryDirectory(prefix="hfxling-") as folder:
+        write_files(Path(folder), contents, tensors)
+        entries = [(entry["type"].rpartition(".")[2], entry["path"]) for entry in contents["modules.json"][1:]]
+        return [getattr(stock, kind).load(folder, subfolder=path) for kind, path in entries]
+
+
+def _with_head(base: SentenceTransformer, head, pairs: Pairs, prompt: str | None = None) -> SentenceTransformer:
+    """The model's modules and, as in a published folder, the head's; one prompt for every text."""
+    check_finite(head.state_dict().items())
+    named = list(dict.fromkeys(code for pair in pairs for code in pair if code not in _UNNAMED))
+    steps = head.stock_steps()
+    if not named:  # routes for queries and documents alone
+        steps = [("Router", dict(zip(ROUTES, step[1].values()))) if step[0] == "Router" else step for step in steps]
+    added = enumerate(_modules(steps, head.config.hidden_size, "mean")[1:], len(base))
+    modules = OrderedDict([*base.named_children(), *((str(number), module) for number, module in added)])
+    prompt = base.prompts.get(base.default_prompt_name) if prompt is None else prompt
+    prompts = {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"} if prompt else {}
+    settings = {"device": str(base.device), "similarity_fn_name": "cosine"} | prompts
+    card = SentenceTransformerModelCardData(language=named)
+    model = SentenceTransformer(modules=modules, model_card_data=card, **settings)
+    model.module_kwargs = base.module_kwargs
+    return model
+
+
+def _vectors(base: SentenceTransformer, pairs: Pairs, prompt: str | None, progress: bool) -> list[Sides]:
+    """The vectors of both sides of every language pair, at full width; every distinct text is encoded once."""
+    texts = list(dict.fromkeys(text for sides in pairs.values() for side in sides for text in side))
+    with base.truncate_embeddings(None):
+        vectors = base.encode(texts, prompt=prompt, show_progress_bar=progress).astype(np.float32, copy=False)
+    if not (finite := np.isfinite(vectors).all(1)).all():
+        raise ValueError(f"the model's vector of {texts[finite.argmin()][:60]!r} is not finite.")
+    rows = {text: row for row, text in enumerate(texts)}
+    return [tuple(vectors[[rows[text] for text in side]] for side in sides) for sides in pairs.values()]

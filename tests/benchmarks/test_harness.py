@@ -1,0 +1,36 @@
+"""What every benchmark promises: options, a last line for programs, a results file that is rendered."""
+
+import importlib
+import json
+from pathlib import Path
+
+import harness
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+PROGRAMS = sorted(path.stem for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_benchmark_starts(name, capsys):
+    """Its imports hold, so a change of the package has not left it behind."""
+    assert len(PROGRAMS) > 9
+    with pytest.raises(SystemExit) as stop:
+        importlib.import_module(name).main(["--help"])
+    assert not stop.value.code
+    assert "usage" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("goals", [None, {"ratio": "> 2"}])
+def test_report_ends_with_one_object(tmp_path, capsys, goals):
+    figures = {"lo-zh": {"ratio": 0.00065, "bf16": None}, "pairs": 3}
+    path = tmp_path / "x.json"
+    assert harness.report("x", figures, {"size": 1}, title="T", path=path, goals=goals, curve=[1, 2]) == figures
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert json.loads(last) == {"name": "x", "figures": figures | {"curve": [1, 2]}, "settings": {"size": 1}}
+    (shown,) = (line for line in lines if "ratio" in line)
+    assert "0.00065" in shown
+    assert ("> 2" in shown) == bool(goals)
+    content = json.loads(path.read_text())
+    assert (content["title"], content["figures"], content["results"]) == ("T", figures, [])
+    assert (content["recipe"], content["curve"]) == ("benchmarks/x.py", [1, 2])

@@ -1,0 +1,374 @@
+"""The functions that fit from Python: equal to the recipes' folders, on any model, refusing what cannot work."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from builders import sentence_pairs
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from tiny_models import HIDDEN, save_routed, tiny_encoder, tiny_tokenizer
+from transformers import TrainingArguments
+
+import hfxling
+from hfxling.alignment.aligner import Aligner, load_aligner
+from hfxling.alignment.prior import load_prior
+from hfxling.training import method
+from hfxling.training.disentangler import train as split_train
+from hfxling.training.siamese import closed_form
+from hfxling.training.siamese.closed_form import fit_closed_form
+
+COUNT = 60
+PAIRS = sentence_pairs(COUNT + 12)
+ZH, VI = ([pair[side] for pair in PAIRS[:COUNT]] for side in (0, 1))
+UNSEEN = [[*(pair[side] for pair in PAIRS[COUNT:]), PAIRS[0][side] * 9] for side in (0, 1)]  # one is cut
+QUICK = {"num_train_epochs": 2, "learning_rate": 1e-2, "use_cpu": True}
+SMALL = {"size": 8, "evaluate_every": 1, "num_train_epochs": 2, "use_cpu": True}
+
+
+def save_spread(kind: str, folder: Path) -> Path:
+    """A tiny encoder whose vectors differ enough from text to text: centring small differences magnifies rounding."""
+    encoder = tiny_encoder(kind)
+    with torch.no_grad():
+        for weight in encoder.parameters():
+            if weight.ndim > 1:
+                weight.mul_(1 + 9 * (weight.std() < 0.1))
+    encoder.save_pretrained(folder)
+    tiny_tokenizer(512).save_pretrained(folder)  # more than there are positions: of those XLM-R keeps some back
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny_bert(tmp_path_factory) -> Path:
+    return save_spread("bert", tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    """The same text as a recipe reads it."""
+    folder = tmp_path_factory.mktemp("text")
+    for name, rows in (("train", PAIRS[:COUNT]), ("test", PAIRS[COUNT:])):
+        folder.joinpath(f"{name}.tsv").write_text("".join(f"{zh}\t{vi}\n" for zh, vi in rows), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(tiny_bert) -> SentenceTransformer:
+    """A SentenceTransformer that ends in unit length after a Dense module, as LaBSE does."""
+    torch.manual_seed(2)
+    modules = [Transformer(str(tiny_bert)), Pooling(HIDDEN, "cls"), Dense(HIDDEN, 12), Normalize()]
+    return SentenceTransformer(modules=modules, device="cpu")
+
+
+def by_recipe(name, files, folder, options, **settings):
+    """The folder that the method's recipe writes."""
+    package = method(name)
+    trainer = {key: options[key] for key in QUICK.keys() & options.keys()}
+    ours = {key: value for key, value in options.items() if key not in trainer}
+    text = {"pairs": ["zh-vi"], "train_data": [str(files / "train.tsv")], "test_data": [str(files / "test.tsv")]}
+    args = package.Arguments(**text, keep_leaks=True, **settings, **ours)
+    defaults = package.TRAINING_DEFAULTS | {"output_dir": str(folder / "run"), "disable_tqdm": True}
+    training_args = TrainingArguments(**defaults | trainer)
+    package.run(args, training_args, package.prepare([args], training_args)).write(folder / "model")
+    return str(folder / "model")
+
+
+def close(first, second):
+    return np.allclose(first, second, atol=1e-5)
+
+
+# Heads -----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("bert", {"fit": "cca", "layer": 2}),
+        ("xlm-roberta", {"fit": "cca", "layer": 2}),
+        ("mt5", {"fit": "procrustes", "layer": 1}),
+        ("distilbert", {"fit": "ridge", "layer": "all"}),
+        ("bert", {"fit": "procrustes", "layer": "last", "pooling": "cls", "centering": "train"}),
+        ("bert", {"fit": "infonce", "layer": 0, **QUICK}),
+        ("bert", {"fit": "contrastive", "layer": 1, "per_language": True, "centering": "train", **QUICK}),
+    ],
+)
+def test_a_head_is_that_of_the_recipe(kind, options, files, tmp_path):
+    encoder = save_spread(kind, tmp_path / "encoder")
+    settings = {"base_model": str(encoder), "cache_dir": str(tmp_path / "cache")}
+    options = {"pooling": "mean"} | options
+    folder = by_recipe("siamese", files, tmp_path, options | {"layer": str(options["layer"])}, **settings)
+    published = SentenceTransformer(folder, device="cpu")
+    fitted = hfxling.fit_head(encoder, ZH, VI, languages=("zh", "vi"), progress=False, **options)
+    fitted.save_pretrained(str(tmp_path / "saved"))
+    saved = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    for encode in ("encode_query", "encode_document"):
+        expected = getattr(published, encode)(UNSEEN[0] + UNSEEN[1])
+        assert np.ptp(expected, axis=0).max() > 0.01
+        for model in (fitted, saved):
+            assert close(getattr(model, encode)(UNSEEN[0] + UNSEEN[1]), expected)
+    assert close(saved.encode(UNSEEN[1], task="vi"), published.encode(UNSEEN[1], task="vi"))
+    assert saved.max_seq_length == published.max_seq_length
+    assert [type(module) for module in fitted] == [type(module) for module in published]
+
+
+def test_any_model_keeps_its_own_modules(plain, tmp_path):
+    before = {name: value.clone() for name, value in plain.state_dict().items()}
+    fitted = hfxling.fit_head(plain, ZH, VI, fit="procrustes", progress=False)
+    vectors = plain.encode(ZH), plain.encode(VI)
+    of_source, of_target, _ = fit_closed_form("procrustes", *vectors)
+    for encode, affine, texts in ((fitted.encode_query, of_source, ZH), (fitted.encode_document, of_target, VI)):
+        expected = affine(plain.encode(texts))
+        assert close(encode(texts), expected / np.linalg.norm(expected, axis=1, keepdims=True))
+    assert fitted[0] is plain[0]
+    assert len(plain) == 4
+    assert all(torch.equal(value, before[name]) for name, value in plain.state_dict().items())
+    assert fitted.get_embedding_dimension() == 12
+    fitted.save_pretrained(str(tmp_path / "model"))
+    assert not list(tmp_path.rglob("*.py"))
+    saved = SentenceTransformer(str(tmp_path / "model"), device="cpu", trust_remote_code=False)
+    assert close(saved.encode_query(ZH), fitted.encode_query(ZH))
+    assert close(saved.encode_document(VI), fitted.encode_document(VI))
+
+
+def test_a_folder_without_a_layer_gives_its_own_vectors(plain, tmp_path):
+    plain.save_pretrained(str(tmp_path))
+    fitted, again = (hfxling.fit_head(model, ZH, VI, progress=False) for model in (plain, tmp_path))
+    assert close(again.encode_query(ZH), fitted.encode_query(ZH))
+
+
+def test_languages_are_never_guessed(plain):
+    unnamed = hfxling.fit_head(plain, ZH, VI, progress=False)
+    named = hfxling.fit_head(plain, ZH, VI, languages=["zh-tw", "vi"], progress=False)
+    assert close(named.encode(ZH, task="zh-tw"), unnamed.encode_query(ZH))
+    assert close(named.encode(VI, task="vi"), unnamed.encode_document(VI))
+    assert named.model_card_data.language == ["zh-tw", "vi"]
+    assert unnamed.model_card_data.language == []
+    for model, task in ((unnamed, {}), (unnamed, {"task": "src"}), (named, {})):
+        with pytest.raises(ValueError, match="task"):
+            model.encode(ZH, **task)
+
+
+def test_one_map_for_both_languages_needs_no_task(plain):
+    fitted = hfxling.fit_head(plain, ZH, VI, fit="infonce", languages=("zh", "vi"), progress=False, **QUICK)
+    vectors = fitted.encode(VI)
+    assert close(vectors, fitted.encode_query(VI))
+    assert close(vectors, fitted.encode_document(VI))
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_one_prompt_stands_before_every_text_now_and_later(tiny_bert, tmp_path):
+    modules = [Transformer(str(tiny_bert)), Pooling(HIDDEN)]
+    bare = SentenceTransformer(modules=modules, device="cpu", prompts={"query": "ask "})
+    prompted = SentenceTransformer(modules=modules, device="cpu", prompts={"in": "in "}, default_prompt_name="in")
+    expected = hfxling.fit_head(bare, ["in " + text for text in ZH], ["in " + text for text in VI], progress=False)
+    given = hfxling.fit_head(bare, ZH, VI, prompt="in ", progress=False)
+    own = hfxling.fit_head(prompted, ZH, VI, progress=False)
+    none = hfxling.fit_head(prompted, ZH, VI, prompt="", progress=False)
+    own.save_pretrained(str(tmp_path))
+    for model in (given, own, SentenceTransformer(str(tmp_path), device="cpu")):
+        assert close(model.encode_query(ZH), expected.encode_query(["in " + text for text in ZH]))
+        assert close(model.encode(VI, task="document"), expected.encode_document(["in " + text for text in VI]))
+    without = hfxling.fit_head(bare, ZH, VI, progress=False)
+    assert close(none.encode_query(ZH), without.encode_query(ZH))
+    assert not close(none.encode_query(ZH), own.encode_query(ZH))
+
+
+def test_a_truncated_model_is_mapped_at_full_width_and_stays_truncated(tiny_bert):
+    modules = [Transformer(str(tiny_bert)), Pooling(HIDDEN)]
+    whole = hfxling.fit_head(SentenceTransformer(modules=modules, device="cpu"), ZH, VI, progress=False)
+    short = SentenceTransformer(modules=modules, device="cpu", truncate_dim=4)
+    assert close(hfxling.fit_head(short, ZH, VI, progress=False).encode_query(ZH), whole.encode_query(ZH))
+    assert short.encode(ZH).shape == (COUNT, 4)
+
+
+def test_a_model_in_bfloat16(plain, tiny_bert):
+    half = SentenceTransformer(str(tiny_bert), device="cpu", model_kwargs={"dtype": torch.bfloat16})
+    fitted = hfxling.fit_head(half, ZH, VI, fit="procrustes", progress=False)
+    whole = hfxling.fit_head(tiny_bert, ZH, VI, fit="procrustes", progress=False)
+    found, expected = (torch.as_tensor(model.encode_query(ZH, convert_to_tensor=True)) for model in (fitted, whole))
+    assert fitted.dtype == torch.bfloat16
+    assert torch.nn.functional.cosine_similarity(found.float(), expected).min() > 0.95
+
+
+def test_every_distinct_text_is_encoded_once(plain, monkeypatch):
+    seen = []
+    encode = SentenceTransformer.encode
+    monkeypatch.setattr(SentenceTransformer, "encode", lambda *a, **k: seen.append(a[1]) or encode(*a, **k))
+    hfxling.fit_head(plain, ZH + ZH[:5], VI + VI[3:8], progress=False)
+    (texts,) = seen
+    assert sorted(texts) == sorted(ZH + VI)
+
+
+def test_bars_are_shown_unless_nobody_wants_them(plain, monkeypatch, capfd):
+    shown = []
+    monkeypatch.setattr(closed_form, "tqdm", lambda parts, **settings: shown.append(settings["disable"]) or parts)
+    for progress in (True, False):
+        capfd.readouterr()
+        hfxling.fit_head(plain, ZH, VI, progress=progress)
+        assert ("Batches" in capfd.readouterr().err) == progress
+    assert shown == [False, True]
+
+
+def test_nothing_is_left_behind(plain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    hfxling.fit_head(plain, ZH, VI, fit="infonce", progress=False, **QUICK)
+    hfxling.fit_disentangler(plain, ZH, VI, progress=False, **QUICK)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_fitted_model_is_pushed_as_any_other(hub, plain, tiny_bert, tmp_path):
+    plain.save_pretrained(str(tmp_path / "base"))
+    code = """
+import sys, json, hfxling
+texts = json.load(open("texts.json"))
+model = hfxling.fit_head("base", *texts, languages=("zh", "vi"), progress=False)
+model.push_to_hub("org/head", token="any")
+print(json.dumps(model.encode_document(texts[1]).tolist()))
+"""
+    (tmp_path / "texts.json").write_text(json.dumps([ZH, VI]))
+    env = hub.env(tmp_path / "home") | {"PYTHONPATH": str(Path(hfxling.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    files = hub.files("org/head")
+    assert not [name for name in files if name.endswith(".py")]
+    for name, content in files.items():
+        (tmp_path / "pulled" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pulled" / name).write_bytes(content)
+    pulled = SentenceTransformer(str(tmp_path / "pulled"), device="cpu")
+    assert close(pulled.encode_document(VI), json.loads(run.stdout.strip().splitlines()[-1]))
+    card = files["README.md"].decode()
+    assert "encode_query" in card
+    assert "- vi\n" in card
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options", "message"),
+    [
+        (ZH, VI[:-1], {}, "60 source, 59 target texts"),
+        (ZH[:9], VI[:9], {}, "9 source, 9 target texts: give as many of each, at least ten"),
+        (["", *ZH], ["a", *VI], {}, r"source\[0\] is ''"),
+        (ZH, [*VI[:-1], None], {}, r"target\[59\] is None"),
+        (ZH, [*VI[:-1], " \n"], {}, r"target\[59\] is ' \\n'"),
+        ("text", VI, {}, "give a list of source texts"),
+        (ZH, None, {}, "give a list of source texts"),
+        (ZH, VI, {"languages": "zh-vi"}, "give the codes of two languages"),
+        (ZH, VI, {"languages": ("zh", "zh")}, "two languages"),
+        (ZH, VI, {"languages": ("zh", "vn")}, "language 'vn'"),
+        (ZH, VI, {"fit": "pca"}, "fit='pca' is not one of cca"),
+        (ZH, VI, {"temprature": 1}, "unknown option 'temprature'; the nearest known one is 'temperature'"),
+        (ZH, VI, {"output_dir": "out"}, "unknown option 'output_dir'"),
+        (ZH, VI, {"fraction": 0.5}, "unknown option 'fraction'"),
+        (ZH, VI, {"temperature": 0}, "temperature=0 > 0|temperature=0"),
+        (ZH, VI, {"init": "published", "fit": "infonce"}, "init='published'"),
+        (ZH, VI, {"layer": 9}, r"layer=9 is none of hidden_states 0\.\.3"),
+        (ZH, VI, {"layer": "7"}, "layer='7' is none"),
+        (ZH, VI, {"pooling": "max"}, "pooling='max' is not one of"),
+        ({("zh", "vi"): (ZH, VI)}, VI, {}, "leave target and languages out"),
+        ({("zh", "vi"): (ZH, VI), ("zh", "en"): (ZH, VI)}, None, {}, "a head is for one language pair"),
+    ],
+)
+def test_what_cannot_work_is_said_in_one_line(source, target, options, message, tiny_bert):
+    with pytest.raises(ValueError, match=message) as error:
+        hfxling.fit_head(tiny_bert, source, target, progress=False, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_models_that_cannot_be_mapped(plain, tiny_bert, tmp_path):
+    routed = SentenceTransformer(str(save_routed(tiny_bert, tmp_path / "routed")), device="cpu")
+    for model in (routed, tmp_path / "routed", hfxling.fit_head(plain, ZH, VI, progress=False)):
+        with pytest.raises(ValueError, match="has routes"):
+            hfxling.fit_head(model, ZH, VI, progress=False)
+    for options in ({"layer": 1}, {"pooling": "cls"}):
+        with pytest.raises(ValueError, match="a loaded model has its own"):
+            hfxling.fit_head(plain, ZH, VI, progress=False, **options)
+        with pytest.raises(FileNotFoundError, match=r"model='.*nowhere' is neither"):
+            hfxling.fit_head(tmp_path / "nowhere", ZH, VI, progress=False, **options)
+    with pytest.raises(FileNotFoundError, match=r"model='.*nowhere' is neither"):
+        hfxling.fit_head(tmp_path / "nowhere", ZH, VI, progress=False)
+
+
+def test_vectors_that_are_not_finite_are_refused(tiny_bert):
+    dense = Dense(HIDDEN, HIDDEN, init_bias=torch.full((HIDDEN,), torch.nan))
+    model = SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(HIDDEN), dense], device="cpu")
+    with pytest.raises(ValueError, match=r"the model's vector of '.*' is not finite"):
+        hfxling.fit_head(model, ZH, VI, progress=False)
+
+
+# Disentangler -----------------------------------------------------------------------------
+def test_a_split_is_that_of_the_recipe(files, tiny_bert, tmp_path):
+    settings = {"base_model": str(tiny_bert), "cache_dir": str(tmp_path / "cache"), "probe_pairs": 0}
+    folder = by_recipe("disentangler", files, tmp_path, QUICK | {"prompt": "in "}, **settings)
+    published = SentenceTransformer(folder, device="cpu")
+    fitted = hfxling.fit_disentangler(tiny_bert, ZH, VI, prompt="in ", languages=("zh", "vi"), progress=False, **QUICK)
+    fitted.save_pretrained(str(tmp_path / "saved"))
+    saved = SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    for texts in UNSEEN:
+        assert close(fitted.encode(texts), published.encode(texts))
+        assert close(saved.encode(texts), published.encode(texts))
+        assert close(saved.encode_query(texts), published.encode(texts))
+
+
+def test_a_split_of_several_language_pairs(plain, monkeypatch):
+    seen = []
+    fit = split_train.fit
+    monkeypatch.setattr("hfxling.fit.fit_split", lambda a, t, data: seen.append(data) or fit(a, t, data))
+    texts = {("zh", "vi"): (ZH[:30], VI[:30]), ("zh", "id"): (ZH[30:], VI[30:])}
+    fitted = hfxling.fit_disentangler(plain, texts, progress=False, **QUICK)
+    assert [len(source) for source, _ in seen[0].train] == [30, 30]
+    assert close(seen[0].train[1][0], plain.encode(ZH[30:]))
+    assert fitted.model_card_data.language == ["zh", "vi", "id"]
+    assert seen[0].kind == "encoder"
+    last = SentenceTransformer(modules=[plain[0], Pooling(HIDDEN, "lasttoken")], device="cpu")
+    hfxling.fit_disentangler(last, ZH, VI, progress=False, **QUICK)
+    hfxling.fit_disentangler(last, ZH, VI, encoder_kind="encoder", progress=False, **QUICK)
+    assert [data.kind for data in seen[1:]] == ["llm", "encoder"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "other"}, "objective='other' is not one of"),
+        ({"layer": 1}, "unknown option 'layer'"),
+        ({"sts": "folder"}, "unknown option 'sts'"),
+    ],
+)
+def test_what_a_split_refuses(options, message, plain):
+    with pytest.raises(ValueError, match=message):
+        hfxling.fit_disentangler(plain, ZH, VI, progress=False, **options)
+
+
+# Aligner -----------------------------------------------------------------------------
+@pytest.mark.parametrize("prior", [False, True])
+def test_an_aligner_is_that_of_the_recipe_and_saved_as_it_is(prior, files, tmp_path):
+    torch.manual_seed(5)  # whatever ran before
+    fitted = hfxling.fit_aligner(ZH, VI, ("zh", "vi"), progress=False, prior=prior, **SMALL)
+    hfxling.save_aligner(fitted, tmp_path / "saved")
+    folder = by_recipe("aligner", files, tmp_path, SMALL, prior=prior)
+    published, vocabularies = load_aligner(folder)
+    for name, value in published.state_dict().items():
+        assert torch.allclose(value, fitted.model.state_dict()[name], atol=1e-5), name
+    assert {lang: len(vocabulary) for lang, vocabulary in vocabularies.items()} == {
+        lang: len(vocabulary) for lang, vocabulary in zip(fitted.languages, fitted.vocabularies)
+    }
+    model, vocabularies = load_aligner(str(tmp_path / "saved"))
+    stored = load_prior(str(tmp_path / "saved"), model.config, ("zh", "vi"))
+    assert (stored is not None) == prior
+    loaded = Aligner(model, vocabularies, ("zh", "vi"), method=fitted.method, prior=stored)
+    links, again = ([line.links for line in aligner_(*UNSEEN)] for aligner_ in (fitted, loaded))
+    assert links == again
+    assert any(links)
+    assert fitted.method == ("mean" if prior else "grow-diag-final-and")
+    assert SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(ZH, task="zh").shape == (COUNT, 8)
+
+
+def test_what_an_aligner_refuses():
+    with pytest.raises(ValueError, match="unknown option 'dictionaries'"):
+        hfxling.fit_aligner(ZH, VI, ("zh", "vi"), dictionaries=["lo-zh=x"])
+    with pytest.raises(ValueError, match="60 source, 59 target"):
+        hfxling.fit_aligner(ZH, VI[1:], ("zh", "vi"))
+    with pytest.raises(ValueError, match="negatives"):
+        hfxling.fit_aligner(ZH, VI, ("zh", "vi"), negatives="none")
