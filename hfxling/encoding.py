@@ -1,15 +1,11 @@
-"""Texts to vectors: any layers of a frozen encoder, a trained model's sentence vectors, one vector a word.
-
-Everything here sorts texts by length and cuts them where the encoder would; a model that is not there is named in one
-line.
-"""
+"""Texts to vectors, sorted by length and cut where the encoder would: frozen layers, sentence vectors, word vectors."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -28,8 +24,6 @@ DTYPES = ("float32", "bfloat16")
 # they hold less padding. A GPU wants work.
 TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
 UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
-
-
 View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
 
 
@@ -51,10 +45,10 @@ def one_line_where_missing(
         yield
     except OSError as error:
         cause = str(error).partition("\n")[0]
-        raise FileNotFoundError(
-            f"{what}={str(name)!r} is neither the folder of {kind} nor to be had from the Hub ({cause}); "
-            "check the name and the connection."
-        ) from None
+        problem = (
+            f"neither the folder of {kind} nor to be had from the Hub ({cause}); check the name and the connection."
+        )
+        raise FileNotFoundError(f"{what}={str(name)!r} is {problem}") from None
 
 
 def model_name(base_model: str | None) -> str:
@@ -77,6 +71,9 @@ class FrozenEncoder:
         device: by default a GPU when there is one.
         hub_kwargs: `revision`, `token`, `cache_dir` of the download.
 
+    Attributes:
+        hidden_size: H, the width of a vector.
+
     Raises:
         FileNotFoundError: neither a folder nor to be had from the Hub.
         ValueError: for a layer that the encoder lacks, another dtype or an impossible max_length.
@@ -95,18 +92,16 @@ class FrozenEncoder:
     ):
         if dtype not in DTYPES:
             raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
-        hub_kwargs = hub_kwargs or {}
         self.views = [tuple(view) for view in views]
-        numbered = [layer for layer, _ in self.views if isinstance(layer, int)]
-        cut = max(numbered) if len(numbered) == len(self.views) else None
-        if any(layer == "all" for layer, _ in self.views):
-            cut = "all"  # which not every family has
+        layers = [layer for layer, _ in self.views]
+        # "all" is a cut of its own, which not every family has
+        cut = "all" if "all" in layers else max(layers) if all(isinstance(layer, int) for layer in layers) else None
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         with one_line_where_missing(name):
-            self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs).to(self.device)
-            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
-        depth = self.model.config.num_hidden_layers
-        for layer, _ in self.views:
+            self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs or {}).to(self.device)
+            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs or {})
+        depth, self.hidden_size = self.model.config.num_hidden_layers, self.model.config.hidden_size
+        for layer in layers:
             if layer not in (None, "all", *range(depth + 1)):
                 raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
         self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
@@ -114,21 +109,11 @@ class FrozenEncoder:
         self.name, self.dtype = str(name), dtype
         self.revision = getattr(self.model.config, "_commit_hash", None) or _folder_fingerprint(name)
 
-    @property
-    def hidden_size(self) -> int:
-        """H, the width of a vector."""
-        return self.model.config.hidden_size
-
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, views, H) float32 vectors, in the texts' order."""
-        if not len(texts):
-            return np.empty((0, len(self.views), self.hidden_size), np.float32)
-        vectors = np.empty((len(texts), len(self.views), self.hidden_size), np.float32)
-        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, return_attention_mask=False)
-        for rows, inputs in length_sorted(self.tokenizer, encoded["input_ids"], self.device, self.tokens_per_batch):
-            vectors[rows] = self._read(inputs).cpu().numpy()
-        return vectors
+        shape, limits = (len(self.views), self.hidden_size), (self.max_length, self.tokens_per_batch)
+        return _encoded(texts, self._read, shape, self.tokenizer, self.device, *limits)
 
     def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         states = hidden_states(self.model, inputs)
@@ -140,12 +125,8 @@ class FrozenEncoder:
 
     def features(self, texts: Sequence[str], cache_dir: str | Path, description: str = "encode") -> np.ndarray:
         """The same as calling it, through the cache of `hfxling.data.features`."""
-        key = {
-            "model": self.name,
-            "revision": self.revision,
-            "views": self.views,
-            "dtype": self.dtype,
-            "max_length": self.max_length,
+        key = {name: getattr(self, name) for name in ("revision", "views", "dtype", "max_length")} | {
+            "model": self.name
         }
         shape = (len(self.views), self.hidden_size)
         return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
@@ -167,13 +148,21 @@ class SentenceEmbedder:
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) float32, in the texts' order."""
-        vectors = np.empty((len(texts), self.model.config.hidden_size), np.float32)
-        if not len(texts):
-            return vectors
-        ids = self.tokenizer(list(texts), truncation=True, max_length=self.max_length)["input_ids"]
-        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device):
-            vectors[rows] = self.model(**inputs).sentence_embedding.float().cpu().numpy()
-        return vectors
+        shape, limits = (self.model.config.hidden_size,), (self.max_length, tokens_on(self.model.device))
+        return _encoded(texts, self._read, shape, self.tokenizer, self.model.device, *limits)
+
+    def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        return self.model(**inputs).sentence_embedding
+
+
+def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, device, max_length: int, tokens: int):
+    """(N, *shape) float32 of what `read` makes of batches."""
+    vectors = np.empty((len(texts), *shape), np.float32)
+    if len(texts):
+        ids = tokenizer(list(texts), truncation=True, max_length=max_length, return_attention_mask=False)["input_ids"]
+        for rows, inputs in length_sorted(tokenizer, ids, device, tokens):
+            vectors[rows] = read(inputs).float().cpu().numpy()
+    return vectors
 
 
 def tokens_on(device: str | torch.device) -> int:
@@ -185,8 +174,12 @@ def length_sorted(
     tokenizer, ids: Sequence[list[int]], device: str | torch.device, tokens_per_batch: int | None = None, **padding
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
     """Token ids as encoder inputs in batches of like length: (positions in `ids`, input_ids and attention_mask)."""
-    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    for rows in _batches(order, ids, tokens_per_batch or tokens_on(device)):
+    batches: list[list[int]] = []
+    for row in sorted(range(len(ids)), key=lambda i: len(ids[i])):
+        if not batches or (len(batches[-1]) + 1) * len(ids[row]) > (tokens_per_batch or tokens_on(device)):
+            batches.append([])
+        batches[-1].append(row)
+    for rows in batches:
         batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", **padding).to(device)
         yield rows, {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
 
@@ -211,16 +204,6 @@ def position_limit(config) -> int | None:
     if limit and config.model_type in ("roberta", "xlm-roberta", "camembert"):
         limit -= config.pad_token_id + 1  # their positions start after the padding id
     return limit
-
-
-def _batches(order: list[int], ids: list[list[int]], tokens: int) -> list[list[int]]:
-    """Runs of `order` (sorted by length) whose padded size stays within `tokens`."""
-    batches: list[list[int]] = [[]]
-    for row in order:
-        if batches[-1] and (len(batches[-1]) + 1) * len(ids[row]) > tokens:
-            batches.append([])
-        batches[-1].append(row)
-    return [batch for batch in batches if batch]
 
 
 def _folder_fingerprint(name: str) -> str:
