@@ -14,7 +14,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
-from hfxling.arguments import parse_arguments
+from hfxling.arguments import key, parse_arguments
 from hfxling.data.coverage import CoverageWarning, check_coverage
 from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.parallel import check_languages
@@ -50,20 +50,14 @@ Judged = tuple[float, tuple[str, ...], float | None]  # cosine, flags, human sco
 class QualityArguments(ModelArguments):
     """Pairs, their languages, and human scores."""
 
-    data: str = field(
-        metadata={"help": "FILE (TSV, CSV, JSONL, Parquet; #1,0 picks its columns) or FILE+FILE (line-aligned text)"}
-    )
-    source_lang: str = field(metadata={"help": "language code of the source side, e.g. en"})
-    target_lang: str = field(metadata={"help": "language code of the translations, e.g. de"})
-    output: str | None = field(default=None, metadata={"help": "file to write; by default DATA.scores.tsv"})
-    human: str | None = field(
-        default=None, metadata={"help": "column of human scores to calibrate with; may have gaps"}
-    )
-    calibrate: str | None = field(default=None, metadata={"help": "FILE with that column, if it is not in data"})
-    calibration: str | None = field(
-        default=None, metadata={"help": "calibration of an earlier run, in place of scores"}
-    )
-    skip_bad: bool = field(default=False, metadata={"help": "lines with a fault get an empty score and flag empty"})
+    data: str = key("FILE (TSV, CSV, JSONL, Parquet; #1,0 picks its columns) or FILE+FILE (line-aligned text)")
+    source_lang: str = key("language code of the source side, e.g. en")
+    target_lang: str = key("language code of the translations, e.g. de")
+    output: str | None = key("file to write; by default DATA.scores.tsv", None)
+    human: str | None = key("column of human scores to calibrate with; may have gaps", None)
+    calibrate: str | None = key("FILE with that column, if it is not in data", None)
+    calibration: str | None = key("calibration of an earlier run, in place of scores", None)
+    skip_bad: bool = key("lines with a fault get an empty score and flag empty", False)
 
     def __post_init__(self):
         check_languages(self.source_lang, self.target_lang)
