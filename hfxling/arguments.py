@@ -101,12 +101,8 @@ def run_recipe(main: Callable[[], Any], argv: Sequence[str] | None = None) -> No
     """Run a recipe's or a command's main; the one place that decides what a user sees of messages and errors.
 
     Messages of the logger "hfxling" go to standard error. What a user can cause (ValueError, FileNotFoundError) ends
-    in one line and exit status 2, any other error in one line and status 1; `--traceback` shows all of it. Ctrl-C and
-    a reader that closed its end of a pipe end quietly, with 130 and 141 as in a shell.
-
-    Args:
-        main: the program.
-        argv: the arguments it was started with; by default those of the process.
+    in one line and exit status 2, any other error in one line and status 1; `--traceback` in `argv` (by default the
+    process') shows all of it. Ctrl-C and a closed pipe end quietly, with 130 and 141 as in a shell.
     """
     logger, handler = logging.getLogger("hfxling"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Message())
@@ -156,20 +152,13 @@ def as_tokens(values: dict[str, Any]) -> list[str]:
 
 
 class _Message(logging.Formatter):
-    """A line a message, with its level where that is worth knowing."""
-
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
         return text if record.levelno <= logging.INFO else f"{record.levelname.lower()}: {text}"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Keys and values of a configuration.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: no valid YAML, or no lines of the form 'key: value'.
-    """
+    """Keys and values of a configuration; raises FileNotFoundError, or ValueError for what is none."""
     import yaml
 
     if not path.is_file():

@@ -20,8 +20,7 @@ from hfxling.models.pooling import pool
 from hfxling.models.stock import ROUTES
 
 DTYPES = ("float32", "bfloat16")
-# Padded tokens in one pass. On a CPU a token costs the same in a pass of 256 as in one of 8,192, so small batches win:
-# they hold less padding. A GPU wants work.
+# Padded tokens in one pass. On a CPU a token costs the same in small passes, which hold less padding; a GPU wants work.
 TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
 UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
 View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
@@ -31,15 +30,9 @@ View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vecto
 def one_line_where_missing(
     name: str, what: str = "base_model", kind: str = "an encoder with its tokenizer"
 ) -> Iterator[None]:
-    """Turn what transformers says of a folder or Hub repository that is not there into one line.
+    """Turn any OSError of a block that loads the Hub id or folder `name` into a FileNotFoundError of one line.
 
-    Args:
-        name: Hub id or folder that is loaded inside the block.
-        what: the argument that named it.
-        kind: what the folder should hold.
-
-    Raises:
-        FileNotFoundError: for any OSError of the block.
+    `what` is the argument that named it, `kind` what the folder should hold.
     """
     try:
         yield
@@ -59,7 +52,7 @@ def model_name(base_model: str | None) -> str:
 
 
 class FrozenEncoder:
-    """Texts to vectors, length-sorted, without padding work, stopped at the deepest layer that is asked for.
+    """Texts to vectors, stopped at the deepest layer that is asked for.
 
     Args:
         name: Hub id or folder.
@@ -125,20 +118,15 @@ class FrozenEncoder:
 
     def features(self, texts: Sequence[str], cache_dir: str | Path, description: str = "encode") -> np.ndarray:
         """The same as calling it, through the cache of `hfxling.data.features`."""
-        key = {name: getattr(self, name) for name in ("revision", "views", "dtype", "max_length")} | {
-            "model": self.name
-        }
-        shape = (len(self.views), self.hidden_size)
+        key, shape = {"model": self.name}, (len(self.views), self.hidden_size)
+        key |= {name: getattr(self, name) for name in ("revision", "views", "dtype", "max_length")}
         return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
 
 
 class SentenceEmbedder:
-    """Texts to (N, H) sentence vectors by a model in training, whose output has `sentence_embedding`.
+    """Texts to (N, H) sentence vectors by a model in training, on the device where it is.
 
-    Args:
-        model: with `encoder`, on the device where it is; called with input_ids and attention_mask.
-        tokenizer: its tokenizer.
-        max_length: tokens kept of a text, see `token_limit`.
+    The model has an `encoder`, its output a `sentence_embedding`; `max_length` as for `token_limit`.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
@@ -171,7 +159,7 @@ def tokens_on(device: str | torch.device) -> int:
 
 
 def length_sorted(
-    tokenizer, ids: Sequence[list[int]], device: str | torch.device, tokens_per_batch: int | None = None, **padding
+    tokenizer, ids: Sequence[list[int]], device: str | torch.device, tokens_per_batch: int | None = None
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
     """Token ids as encoder inputs in batches of like length: (positions in `ids`, input_ids and attention_mask)."""
     batches: list[list[int]] = []
@@ -180,7 +168,9 @@ def length_sorted(
             batches.append([])
         batches[-1].append(row)
     for rows in batches:
-        batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", **padding).to(device)
+        batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", padding_side="right").to(
+            device
+        )
         yield rows, {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
 
 
@@ -214,10 +204,10 @@ def _folder_fingerprint(name: str) -> str:
 
 
 class WordStates:
-    """Sentences given as lists of words to one vector a word, length-sorted and without padding work.
+    """Sentences given as lists of words to one vector a word.
 
     Args:
-        model: an encoder; it is used on the device where it is.
+        model: an encoder, used on the device where it is.
         tokenizer: its fast tokenizer.
         layer: index into `hidden_states`; None is the last layer.
         max_length: tokens kept of a sentence, see `token_limit`.
@@ -247,16 +237,11 @@ class WordStates:
         """One (words, H) float32 array a sentence; a row is NaN where a word has no piece or was cut off."""
         if not len(sentences):
             return []
-        encoded = self.tokenizer(
-            [list(words) for words in sentences],
-            is_split_into_words=True,
-            truncation=True,
-            max_length=self.max_length,
-            return_attention_mask=False,
-        )
+        words, options = [list(words) for words in sentences], {"truncation": True, "max_length": self.max_length}
+        encoded = self.tokenizer(words, is_split_into_words=True, return_attention_mask=False, **options)
         ids = encoded["input_ids"]
         vectors: list[np.ndarray] = [np.empty(0)] * len(ids)
-        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device, padding_side="right"):
+        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device):
             states = hidden_states(self.model, inputs)[self.layer].float().cpu().numpy()
             for row, state in zip(rows, states):
                 vectors[row] = _word_means(state[: len(ids[row])], encoded.word_ids(row), len(sentences[row]))
@@ -274,7 +259,6 @@ def _word_means(states: np.ndarray, word_ids: Sequence[int | None], words: int) 
     return sums / counts[:, None]
 
 
-# Any SentenceTransformer -----------------------------------------------------------------------------
 class SentenceEncoder:
     """Any model that sentence-transformers loads, with its routes.
 
@@ -286,8 +270,6 @@ class SentenceEncoder:
         batch_size: texts encoded at once.
 
     Attributes:
-        model: the `SentenceTransformer`.
-        label: the name without the folders above it.
         languages: those that the model has parts for, in its order.
         routes: the same, or query and document where it has parts for these alone; [] for a model without parts.
 
@@ -329,11 +311,7 @@ class SentenceEncoder:
         return digest.hexdigest()[:16]
 
     def route(self, lang: str | None, task: str | None = None) -> str | None:
-        """The route of a text: that of its language, or else of its task; None where the model has no routes.
-
-        Raises:
-            ValueError: a model with routes that has neither.
-        """
+        """That of a text's language, or else of its task; ValueError for neither, None for a model without routes."""
         found = next((name for name in (lang, task) if name in self.routes), None)
         if self.routes and found is None:
             problem = f" and none for {lang or task}." if lang or task else "; say which."
@@ -343,14 +321,7 @@ class SentenceEncoder:
     def encode(
         self, texts: Sequence[str], lang: str | None = None, task: str | None = None, *, progress: bool | None = None
     ) -> np.ndarray:
-        """(N, D) float32 sentence vectors.
-
-        Args:
-            texts: N texts.
-            lang: their language.
-            task: "query" or "document", for models with parts for these.
-            progress: show a bar; by default where somebody is watching.
-        """
+        """(N, D) float32 sentence vectors; `task` is "query" or "document", a bar is shown where somebody watches."""
         progress = sys.stderr.isatty() if progress is None else progress
         options = {"prompt": self.prompt, "batch_size": self.batch_size, "task": self.route(lang, task)}
         return self.model.encode(list(texts), show_progress_bar=progress, **options).astype(np.float32, copy=False)

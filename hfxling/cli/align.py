@@ -129,7 +129,11 @@ def write(args: AlignArguments, aligner: Aligner, confidence: LinkConfidence | N
         if args.spans:
             records.append(json.dumps(record(aligned, scored, confidence is not None), ensure_ascii=False))
         if args.heatmap and number == args.pair:
-            draw(args.heatmap, aligned, all_links[-1])
+            from hfxling.evaluation.heatmap import draw_alignment
+
+            words = ([span.text for span in spans] for spans in (aligned.source, aligned.target))
+            mean = (aligned.soft.forward[0] + aligned.soft.backward[0]) / 2
+            draw_alignment(args.heatmap, mean, *words, all_links[-1])
     if args.spans:
         with atomic_path(args.spans) as scratch:
             scratch.write_text("".join(f"{row}\n" for row in records), encoding="utf-8")
@@ -148,11 +152,3 @@ def record(aligned: AlignedLine, scored: list[tuple], with_confidence: bool) -> 
         links.append(link | ({"confidence": round(probability, 4)} if with_confidence else {}))
     source, target = ([[span.start, span.end] for span in spans] for spans in (aligned.source, aligned.target))
     return {"source": source, "target": target, "links": links}
-
-
-def draw(path: str, aligned: AlignedLine, links: list[tuple[int, int]]) -> None:
-    """The mean of both directions' weights."""
-    from hfxling.evaluation.heatmap import draw_alignment
-
-    weights = (aligned.soft.forward[0] + aligned.soft.backward[0]) / 2
-    draw_alignment(path, weights, [s.text for s in aligned.source], [s.text for s in aligned.target], links)

@@ -62,11 +62,8 @@ class EvaluateArguments(ModelArguments):
             raise ValueError(f"task={self.task!r} is not one of {', '.join(TASKS)}.")
         if self.centering not in ("none", "corpus"):
             raise ValueError(f"centering={self.centering!r}: choose none or corpus (of {', '.join(CENTERINGS)}).")
-
-    def need(self, *names: str) -> None:
-        """Refuse to go on without these keys."""
-        lacking = [f"--{name}" for name in names if not getattr(self, name)]
-        if lacking:
+        lacking = [f"--{name}" for name in ("source_lang", "target_lang", "data") if not getattr(self, name)]
+        if lacking and self.task in ("retrieval", "tokens"):
             raise ValueError(f"task {self.task} needs {' and '.join(lacking)}; see --help.")
 
 
@@ -81,7 +78,6 @@ def tatoeba(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sentenc
 
 def retrieval(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
     """Each sentence's own translation among all of them."""
-    args.need("source_lang", "target_lang", "data")
     pairs = load_pairs(args.data, (args.source_lang, args.target_lang), split=args.split)
 
     def rank(model: SentenceEncoder):
@@ -97,11 +93,8 @@ def retrieval(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sente
 
 def tokens(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
     """Cosine of gold-linked words against unlinked ones, with a picture."""
-    args.need("source_lang", "target_lang", "data")
-    if args.data == ["sample"]:
-        pairs = sample_pairs(args.source_lang, args.target_lang, args.split)
-    else:
-        pairs = read_aligned(args.data[0])
+    is_sample, langs = args.data == ["sample"], (args.source_lang, args.target_lang)
+    pairs = sample_pairs(*langs, args.split) if is_sample else read_aligned(args.data[0])
     sides: dict[str, tuple] = {}
 
     def score(title: str, model: SentenceEncoder):
@@ -117,7 +110,7 @@ def tokens(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sentence
     hashed = [[" ".join(getattr(pair, side)) for pair in pairs] for side in ("source", "target")]
     about["revision"] = content_hash(*hashed, [repr((sorted(pair.sure), sorted(pair.possible))) for pair in pairs])
     rows = token_results(score(encoder.label, encoder), baseline=theirs, **about)
-    scatter_tokens(Path(args.output) / "tokens.png", sides, [args.source_lang, args.target_lang])
+    scatter_tokens(Path(args.output) / "tokens.png", sides, langs)
     return rows, *plain_table(rows)
 
 

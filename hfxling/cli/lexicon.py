@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,13 +80,14 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     if len(lines[0]) != len(lines[1]):
         raise ValueError(f"{args.source} has {len(lines[0])} lines, {args.target} {len(lines[1])}; give aligned files.")
     encoded = [vocabulary.encode_batch(side) for vocabulary, side in zip(vocabularies, lines)]
-    counts = [runs(side, args.runs, args.min_count) for side in encoded]
+    places = [occurrences(side, args.runs) for side in encoded]
+    counts = [runs(side, args.min_count) for side in places]
     dictionary = read_dictionary(args.dictionary, origin=args.origin) if args.dictionary else {}
     extra = [[*dictionary], sorted({t for translations in dictionary.values() for t in translations})]
     known = {"-".join(order) for order in (pair, pair[::-1])} & set(model.config.priors)
     vectors = word_vectors(model, pair, vocabularies, encoded, args.by or ("links" if known else "static"))
     tables = [word_table(v, x, [*count, *more]) for v, x, count, more in zip(vocabularies, vectors, counts, extra)]
-    write_list(args, lines, encoded, counts, tables)
+    write_list(args, lines, places, counts, tables)
     results = []
     if dictionary:
         scores = score_lexicon(dictionary, *tables)
@@ -97,11 +98,7 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
 
 
 def word_vectors(
-    model: AlignerModel,
-    pair: tuple[str, str],
-    vocabularies: Sequence[Vocabulary],
-    encoded: Sequence[Sequence[Encoding]],
-    by: str,
+    model: AlignerModel, pair: tuple[str, str], vocabularies: list[Vocabulary], encoded: list[list[Encoding]], by: str
 ) -> Sequence[np.ndarray]:
     """What words are compared by, for source and target."""
     from hfxling.alignment.pairs import EncodedPairs
@@ -114,23 +111,29 @@ def word_vectors(
     return link_vectors(counts, static if by == "both" else None)
 
 
-def runs(encoded: Sequence[Encoding], longest: int, min_count: int) -> dict[str, int]:
-    """Words of the text that are at least one letter and nothing else, and runs of them without gaps: text -> lines."""
-    counts = Counter({text: len(places) for text, places in occurrences(encoded, longest).items()})
+def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]]:
+    """Words that are at least one letter and nothing else, and runs of them without gaps: text -> their lines."""
+    places: dict[str, set[int]] = {}
+    for number, row in enumerate(encoded):
+        for start in range(len(row.ids)):
+            text, end = "", row.spans[start].start
+            for id_, span in zip(row.ids[start : start + longest], row.spans[start : start + longest]):
+                if id_ <= EOS or span.start > end or not any(map(str.isalpha, span.text)):
+                    break
+                text, end = text + span.text, span.end
+                places.setdefault(text, set()).add(number)
+    return places
+
+
+def runs(places: dict[str, set[int]], min_count: int) -> dict[str, int]:
+    """Words and runs of `occurrences` that enough lines have, the most frequent first: text -> lines."""
+    counts = Counter({text: len(lines) for text, lines in places.items()})
     return {text: count for text, count in counts.most_common() if count >= min_count}
 
 
-def _runs(row: Encoding, longest: int) -> Iterable[str]:
-    for start in range(len(row.ids)):
-        text, end = "", row.spans[start].start
-        for id_, span in zip(row.ids[start : start + longest], row.spans[start : start + longest]):
-            if id_ <= EOS or span.start > end or not any(map(str.isalpha, span.text)):
-                break
-            text, end = text + span.text, span.end
-            yield text
-
-
-def write_list(args: LexiconArguments, lines: list, encoded: list, counts: list[dict], tables: list[WordTable]) -> None:
+def write_list(
+    args: LexiconArguments, lines: list, places: list[dict], counts: list[dict], tables: list[WordTable]
+) -> None:
     """One row for each translation: the pairs that hold both words, the shortest of them as examples."""
     source, target = tables
     row_of = {word: row for row, word in reversed([*enumerate(source.words)])}
@@ -138,7 +141,6 @@ def write_list(args: LexiconArguments, lines: list, encoded: list, counts: list[
     if not asked:
         raise ValueError(f"{args.source}: no known word occurs {args.min_count} times; lower --min_count.")
     found, scores = translate(source.vectors[[row_of[word] for word in asked]], source, target, top=args.top)
-    places = [occurrences(side, args.runs) for side in encoded]
     header = [*COLUMNS, *(f"example {i + 1} {side}" for i in range(EXAMPLES) for side in ("source", "target"))]
     rows = ["\t".join(header)]
     for word, candidates, values in tqdm(zip(asked, found, scores), total=len(asked), unit=" words", disable=None):
@@ -152,12 +154,3 @@ def write_list(args: LexiconArguments, lines: list, encoded: list, counts: list[
     with atomic_path(args.output) as scratch:
         scratch.write_text("\n".join(rows) + "\n", encoding="utf-8")
     logger.info("%d words, %d translations: %s", len(asked), len(rows) - 1, args.output)
-
-
-def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]]:
-    """Word or run -> the lines that have it."""
-    places: dict[str, set[int]] = {}
-    for number, row in enumerate(encoded):
-        for text in _runs(row, longest):
-            places.setdefault(text, set()).add(number)
-    return places

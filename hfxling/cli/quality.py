@@ -14,6 +14,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count, islice
 from pathlib import Path
@@ -117,19 +118,14 @@ def read_request(args: QualityArguments, data: str, human: str | None) -> Reques
 
 
 def read_pairs(request: Request, skip_bad: bool) -> Iterator[tuple[int, Pair]]:
-    """Yield (line, pair) for every line but a header; with `skip_bad` the sides of a line with a fault are empty.
-
-    Raises:
-        ValueError: a line with a fault, with file, line and remedy.
-    """
+    """Yield (line, pair) for every line but a header; a line with a fault is refused, or empty with `skip_bad`."""
     number = 0
     for number, *sides, human in _padded_rows(request) if skip_bad else read_rows(request):
         place = f"{' and '.join(request.paths)}, {request.unit} {number}"
         sides = [side.strip() if isinstance(side, str) else "" for side in sides]
         if not all(sides) and not skip_bad:
-            raise ValueError(
-                f"{place}: the {'target' if sides[0] else 'source'} side is empty; fill it in or --skip_bad"
-            )
+            side = "target" if sides[0] else "source"
+            raise ValueError(f"{place}: the {side} side is empty; fill it in or --skip_bad")
         yield number, (*(sides if all(sides) else ("", "")), _human(human, place))
     if not number:
         raise ValueError(f"{' and '.join(request.paths)}: no sentence pair in it; give at least one")
@@ -140,26 +136,20 @@ def _padded_rows(request: Request) -> Iterator[tuple]:
     path = request.paths[0]
     if len(request.paths) == 2 or suffix_of(path) not in (".tsv", ".csv"):
         return read_rows(request)
-    is_csv = suffix_of(path) == ".csv"
-    records = csv_records(path) if is_csv else ((number, text.split("\t")) for number, text in read_lines(path))
-    first = next(records, None)
-    if first is None:
-        return iter(())
-    width = len(first[1])
-    same = ((number, cells if len(cells) == width else [""] * width) for number, cells in records)
-    return table_rows(path, chain([first], same), request)
+    lines = ((number, text.split("\t")) for number, text in read_lines(path))
+    records = csv_records(path) if suffix_of(path) == ".csv" else lines
+    first = [*islice(records, 1)]
+    same = ((number, cells if len(cells) == len(first[0][1]) else [""] * len(first[0][1])) for number, cells in records)
+    return table_rows(path, chain(first, same), request)
 
 
 def _human(value: object, place: str) -> float | None:
     if value is None or not str(value).strip():
         return None
-    try:
-        score = float(value)
-    except (TypeError, ValueError):
-        score = math.nan
-    if not math.isfinite(score):
-        raise ValueError(f"{place}: human score {value!r} is not a number; correct it or leave it empty")
-    return score
+    with suppress(TypeError, ValueError):
+        if math.isfinite(score := float(value)):
+            return score
+    raise ValueError(f"{place}: human score {value!r} is not a number; correct it or leave it empty")
 
 
 def judge(
