@@ -25,6 +25,7 @@ from hfxling.arguments import key, parse_arguments
 from hfxling.data.pharaoh import format_links, read_aligned, write_links
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
+from hfxling.evaluation.heatmap import draw_alignment
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
 
@@ -129,8 +130,6 @@ def write(args: AlignArguments, aligner: Aligner, confidence: LinkConfidence | N
         if args.spans:
             records.append(json.dumps(record(aligned, scored, confidence is not None), ensure_ascii=False))
         if args.heatmap and number == args.pair:
-            from hfxling.evaluation.heatmap import draw_alignment
-
             words = ([span.text for span in spans] for spans in (aligned.source, aligned.target))
             mean = (aligned.soft.forward[0] + aligned.soft.backward[0]) / 2
             draw_alignment(args.heatmap, mean, *words, all_links[-1])

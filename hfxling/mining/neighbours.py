@@ -135,15 +135,12 @@ def ranking_vectors(
 
 
 def score_blocks(source: np.ndarray, target: np.ndarray, block_size: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """Blocks of source @ target.T with their rows and columns. The next block overwrites the one before."""
-    space = np.empty(min(block_size, len(source)) * min(block_size, len(target)), source.dtype)
+    """Blocks of source @ target.T with their rows and columns."""
     for i in range(0, len(source), block_size):
         rows = slice(i, min(i + block_size, len(source)))
         for j in range(0, len(target), block_size):
             columns = slice(j, min(j + block_size, len(target)))
-            shape = (rows.stop - i, columns.stop - j)
-            block = space[: shape[0] * shape[1]].reshape(shape)
-            yield rows, columns, np.matmul(source[rows], target[columns].T, out=block)
+            yield rows, columns, source[rows] @ target[columns].T
 
 
 def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
