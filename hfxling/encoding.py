@@ -1,15 +1,11 @@
-"""Texts to vectors: any layers of a frozen encoder, a trained model's sentence vectors, one vector a word.
-
-Everything here sorts texts by length and cuts them where the encoder would; a model that is not there is named in one
-line.
-"""
+"""Texts to vectors, sorted by length and cut where the encoder would: frozen layers, sentence vectors, word vectors."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +20,9 @@ from hfxling.models.pooling import pool
 from hfxling.models.stock import ROUTES
 
 DTYPES = ("float32", "bfloat16")
-# Padded tokens in one pass. On a CPU a token costs the same in a pass of 256 as in one of 8,192, so small batches win:
-# they hold less padding. A GPU wants work.
+# Padded tokens in one pass. On a CPU a token costs the same in small passes, which hold less padding; a GPU wants work.
 TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
 UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
-
-
 View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
 
 
@@ -37,24 +30,18 @@ View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vecto
 def one_line_where_missing(
     name: str, what: str = "base_model", kind: str = "an encoder with its tokenizer"
 ) -> Iterator[None]:
-    """Turn what transformers says of a folder or Hub repository that is not there into one line.
+    """Turn any OSError of a block that loads the Hub id or folder `name` into a FileNotFoundError of one line.
 
-    Args:
-        name: Hub id or folder that is loaded inside the block.
-        what: the argument that named it.
-        kind: what the folder should hold.
-
-    Raises:
-        FileNotFoundError: for any OSError of the block.
+    `what` is the argument that named it, `kind` what the folder should hold.
     """
     try:
         yield
     except OSError as error:
         cause = str(error).partition("\n")[0]
-        raise FileNotFoundError(
-            f"{what}={str(name)!r} is neither the folder of {kind} nor to be had from the Hub ({cause}); "
-            "check the name and the connection."
-        ) from None
+        problem = (
+            f"neither the folder of {kind} nor to be had from the Hub ({cause}); check the name and the connection."
+        )
+        raise FileNotFoundError(f"{what}={str(name)!r} is {problem}") from None
 
 
 def model_name(base_model: str | None) -> str:
@@ -65,7 +52,7 @@ def model_name(base_model: str | None) -> str:
 
 
 class FrozenEncoder:
-    """Texts to vectors, length-sorted, without padding work, stopped at the deepest layer that is asked for.
+    """Texts to vectors, stopped at the deepest layer that is asked for.
 
     Args:
         name: Hub id or folder.
@@ -76,6 +63,9 @@ class FrozenEncoder:
         tokens_per_batch: padded tokens in one forward pass; by default what suits the device.
         device: by default a GPU when there is one.
         hub_kwargs: `revision`, `token`, `cache_dir` of the download.
+
+    Attributes:
+        hidden_size: H, the width of a vector.
 
     Raises:
         FileNotFoundError: neither a folder nor to be had from the Hub.
@@ -95,18 +85,16 @@ class FrozenEncoder:
     ):
         if dtype not in DTYPES:
             raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
-        hub_kwargs = hub_kwargs or {}
         self.views = [tuple(view) for view in views]
-        numbered = [layer for layer, _ in self.views if isinstance(layer, int)]
-        cut = max(numbered) if len(numbered) == len(self.views) else None
-        if any(layer == "all" for layer, _ in self.views):
-            cut = "all"  # which not every family has
+        layers = [layer for layer, _ in self.views]
+        # "all" is a cut of its own, which not every family has
+        cut = "all" if "all" in layers else max(layers) if all(isinstance(layer, int) for layer in layers) else None
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         with one_line_where_missing(name):
-            self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs).to(self.device)
-            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
-        depth = self.model.config.num_hidden_layers
-        for layer, _ in self.views:
+            self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs or {}).to(self.device)
+            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs or {})
+        depth, self.hidden_size = self.model.config.num_hidden_layers, self.model.config.hidden_size
+        for layer in layers:
             if layer not in (None, "all", *range(depth + 1)):
                 raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
         self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
@@ -114,21 +102,11 @@ class FrozenEncoder:
         self.name, self.dtype = str(name), dtype
         self.revision = getattr(self.model.config, "_commit_hash", None) or _folder_fingerprint(name)
 
-    @property
-    def hidden_size(self) -> int:
-        """H, the width of a vector."""
-        return self.model.config.hidden_size
-
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, views, H) float32 vectors, in the texts' order."""
-        if not len(texts):
-            return np.empty((0, len(self.views), self.hidden_size), np.float32)
-        vectors = np.empty((len(texts), len(self.views), self.hidden_size), np.float32)
-        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.max_length, return_attention_mask=False)
-        for rows, inputs in length_sorted(self.tokenizer, encoded["input_ids"], self.device, self.tokens_per_batch):
-            vectors[rows] = self._read(inputs).cpu().numpy()
-        return vectors
+        shape, limits = (len(self.views), self.hidden_size), (self.max_length, self.tokens_per_batch)
+        return _encoded(texts, self._read, shape, self.tokenizer, self.device, *limits)
 
     def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         states = hidden_states(self.model, inputs)
@@ -140,24 +118,15 @@ class FrozenEncoder:
 
     def features(self, texts: Sequence[str], cache_dir: str | Path, description: str = "encode") -> np.ndarray:
         """The same as calling it, through the cache of `hfxling.data.features`."""
-        key = {
-            "model": self.name,
-            "revision": self.revision,
-            "views": self.views,
-            "dtype": self.dtype,
-            "max_length": self.max_length,
-        }
-        shape = (len(self.views), self.hidden_size)
+        key, shape = {"model": self.name}, (len(self.views), self.hidden_size)
+        key |= {name: getattr(self, name) for name in ("revision", "views", "dtype", "max_length")}
         return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
 
 
 class SentenceEmbedder:
-    """Texts to (N, H) sentence vectors by a model in training, whose output has `sentence_embedding`.
+    """Texts to (N, H) sentence vectors by a model in training, on the device where it is.
 
-    Args:
-        model: with `encoder`, on the device where it is; called with input_ids and attention_mask.
-        tokenizer: its tokenizer.
-        max_length: tokens kept of a text, see `token_limit`.
+    The model has an `encoder`, its output a `sentence_embedding`; `max_length` as for `token_limit`.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
@@ -167,13 +136,21 @@ class SentenceEmbedder:
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) float32, in the texts' order."""
-        vectors = np.empty((len(texts), self.model.config.hidden_size), np.float32)
-        if not len(texts):
-            return vectors
-        ids = self.tokenizer(list(texts), truncation=True, max_length=self.max_length)["input_ids"]
-        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device):
-            vectors[rows] = self.model(**inputs).sentence_embedding.float().cpu().numpy()
-        return vectors
+        shape, limits = (self.model.config.hidden_size,), (self.max_length, tokens_on(self.model.device))
+        return _encoded(texts, self._read, shape, self.tokenizer, self.model.device, *limits)
+
+    def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        return self.model(**inputs).sentence_embedding
+
+
+def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, device, max_length: int, tokens: int):
+    """(N, *shape) float32 of what `read` makes of batches."""
+    vectors = np.empty((len(texts), *shape), np.float32)
+    if len(texts):
+        ids = tokenizer(list(texts), truncation=True, max_length=max_length, return_attention_mask=False)["input_ids"]
+        for rows, inputs in length_sorted(tokenizer, ids, device, tokens):
+            vectors[rows] = read(inputs).float().cpu().numpy()
+    return vectors
 
 
 def tokens_on(device: str | torch.device) -> int:
@@ -182,12 +159,18 @@ def tokens_on(device: str | torch.device) -> int:
 
 
 def length_sorted(
-    tokenizer, ids: Sequence[list[int]], device: str | torch.device, tokens_per_batch: int | None = None, **padding
+    tokenizer, ids: Sequence[list[int]], device: str | torch.device, tokens_per_batch: int | None = None
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
     """Token ids as encoder inputs in batches of like length: (positions in `ids`, input_ids and attention_mask)."""
-    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    for rows in _batches(order, ids, tokens_per_batch or tokens_on(device)):
-        batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", **padding).to(device)
+    batches: list[list[int]] = []
+    for row in sorted(range(len(ids)), key=lambda i: len(ids[i])):
+        if not batches or (len(batches[-1]) + 1) * len(ids[row]) > (tokens_per_batch or tokens_on(device)):
+            batches.append([])
+        batches[-1].append(row)
+    for rows in batches:
+        batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", padding_side="right").to(
+            device
+        )
         yield rows, {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
 
 
@@ -213,16 +196,6 @@ def position_limit(config) -> int | None:
     return limit
 
 
-def _batches(order: list[int], ids: list[list[int]], tokens: int) -> list[list[int]]:
-    """Runs of `order` (sorted by length) whose padded size stays within `tokens`."""
-    batches: list[list[int]] = [[]]
-    for row in order:
-        if batches[-1] and (len(batches[-1]) + 1) * len(ids[row]) > tokens:
-            batches.append([])
-        batches[-1].append(row)
-    return [batch for batch in batches if batch]
-
-
 def _folder_fingerprint(name: str) -> str:
     """Stands in for a commit where the model is a folder: names, sizes and times of its files."""
     files = sorted(path for path in Path(name).glob("*") if path.is_file())
@@ -231,10 +204,10 @@ def _folder_fingerprint(name: str) -> str:
 
 
 class WordStates:
-    """Sentences given as lists of words to one vector a word, length-sorted and without padding work.
+    """Sentences given as lists of words to one vector a word.
 
     Args:
-        model: an encoder; it is used on the device where it is.
+        model: an encoder, used on the device where it is.
         tokenizer: its fast tokenizer.
         layer: index into `hidden_states`; None is the last layer.
         max_length: tokens kept of a sentence, see `token_limit`.
@@ -264,16 +237,11 @@ class WordStates:
         """One (words, H) float32 array a sentence; a row is NaN where a word has no piece or was cut off."""
         if not len(sentences):
             return []
-        encoded = self.tokenizer(
-            [list(words) for words in sentences],
-            is_split_into_words=True,
-            truncation=True,
-            max_length=self.max_length,
-            return_attention_mask=False,
-        )
+        words, options = [list(words) for words in sentences], {"truncation": True, "max_length": self.max_length}
+        encoded = self.tokenizer(words, is_split_into_words=True, return_attention_mask=False, **options)
         ids = encoded["input_ids"]
         vectors: list[np.ndarray] = [np.empty(0)] * len(ids)
-        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device, padding_side="right"):
+        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device):
             states = hidden_states(self.model, inputs)[self.layer].float().cpu().numpy()
             for row, state in zip(rows, states):
                 vectors[row] = _word_means(state[: len(ids[row])], encoded.word_ids(row), len(sentences[row]))
@@ -291,7 +259,6 @@ def _word_means(states: np.ndarray, word_ids: Sequence[int | None], words: int) 
     return sums / counts[:, None]
 
 
-# Any SentenceTransformer -----------------------------------------------------------------------------
 class SentenceEncoder:
     """Any model that sentence-transformers loads, with its routes.
 
@@ -303,8 +270,6 @@ class SentenceEncoder:
         batch_size: texts encoded at once.
 
     Attributes:
-        model: the `SentenceTransformer`.
-        label: the name without the folders above it.
         languages: those that the model has parts for, in its order.
         routes: the same, or query and document where it has parts for these alone; [] for a model without parts.
 
@@ -346,11 +311,7 @@ class SentenceEncoder:
         return digest.hexdigest()[:16]
 
     def route(self, lang: str | None, task: str | None = None) -> str | None:
-        """The route of a text: that of its language, or else of its task; None where the model has no routes.
-
-        Raises:
-            ValueError: a model with routes that has neither.
-        """
+        """That of a text's language, or else of its task; ValueError for neither, None for a model without routes."""
         found = next((name for name in (lang, task) if name in self.routes), None)
         if self.routes and found is None:
             problem = f" and none for {lang or task}." if lang or task else "; say which."
@@ -360,14 +321,7 @@ class SentenceEncoder:
     def encode(
         self, texts: Sequence[str], lang: str | None = None, task: str | None = None, *, progress: bool | None = None
     ) -> np.ndarray:
-        """(N, D) float32 sentence vectors.
-
-        Args:
-            texts: N texts.
-            lang: their language.
-            task: "query" or "document", for models with parts for these.
-            progress: show a bar; by default where somebody is watching.
-        """
+        """(N, D) float32 sentence vectors; `task` is "query" or "document", a bar is shown where somebody watches."""
         progress = sys.stderr.isatty() if progress is None else progress
         options = {"prompt": self.prompt, "batch_size": self.batch_size, "task": self.route(lang, task)}
         return self.model.encode(list(texts), show_progress_bar=progress, **options).astype(np.float32, copy=False)

@@ -9,34 +9,29 @@ from importlib import import_module
 from hfxling import __version__
 from hfxling.arguments import run_recipe
 
-# name: (module with `main(argv)`, what it is for)
 COMMANDS = {
-    "encode": ("hfxling.cli.encode", "sentences to vectors, as .npy"),
-    "nearest": ("hfxling.cli.nearest", "the nearest translations of sentences"),
-    "evaluate": ("hfxling.cli.evaluate", "measure a model: Tatoeba, retrieval, token alignment"),
-    "quality": ("hfxling.cli.quality", "score translations without references, and flag bad ones"),
-    "align": ("hfxling.cli.align", "word links of two line-aligned files"),
-    "lexicon": ("hfxling.cli.lexicon", "a bilingual word list out of aligned text"),
+    "encode": "sentences to vectors, as .npy",
+    "nearest": "the nearest translations of sentences",
+    "evaluate": "measure a model: Tatoeba, retrieval, token alignment",
+    "quality": "score translations without references, and flag bad ones",
+    "align": "word links of two line-aligned files",
+    "lexicon": "a bilingual word list out of aligned text",
 }
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run one command, or list them.
-
-    Args:
-        argv: the command's name and its arguments; by default those of the process.
-    """
+    """Run the command that `argv` (by default the process') begins with, or list them all."""
     argv = sys.argv[1:] if argv is None else argv
     run_recipe(lambda: _run(*argv), argv)
 
 
 def _run(name: str = "--help", *argv: str) -> None:
     if name in COMMANDS:
-        import_module(COMMANDS[name][0]).main(list(argv))
+        import_module(f"hfxling.cli.{name}").main(list(argv))
     elif name == "--version":
         print(f"hfxling {__version__}")
     elif name in ("-h", "--help"):
-        rows = "\n".join(f"  {command:<10}{summary}" for command, (_, summary) in COMMANDS.items())
+        rows = "\n".join(f"  {command:<10}{summary}" for command, summary in COMMANDS.items())
         print(f"usage: hfxling COMMAND [--KEY VALUE ...]\n\n{rows}\n\nhfxling COMMAND --help lists a command's keys.")
     else:
         near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.0)

@@ -13,18 +13,19 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm import tqdm
 
 from hfxling.alignment.links import METHODS, UNITS
-from hfxling.arguments import parse_arguments
+from hfxling.arguments import key, parse_arguments
 from hfxling.data.pharaoh import format_links, read_aligned, write_links
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
+from hfxling.evaluation.plots import draw_alignment
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
 
@@ -39,34 +40,24 @@ logger = logging.getLogger(__name__)
 class AlignArguments:
     """Text, model and links."""
 
-    source: str | None = field(default=None, metadata={"positional": True, "help": "text file, one sentence a line"})
-    target: str | None = field(default=None, metadata={"positional": True, "help": "its translation, line by line"})
-    model: str = field(metadata={"help": "folder or Hub id of an aligner"})
-    source_lang: str | None = field(default=None, metadata={"help": "by default the model's first language"})
-    target_lang: str | None = field(default=None, metadata={"help": "by default the model's second language"})
-    symmetrize: str | None = field(
-        default=None,
-        metadata={
-            "help": f"how links are decided: {', '.join(METHODS)}; by default mean with a prior, else "
-            "grow-diag-final-and"
-        },
+    source: str | None = key("text file, one sentence a line", None, positional=True)
+    target: str | None = key("its translation, line by line", None, positional=True)
+    model: str = key("folder or Hub id of an aligner")
+    source_lang: str | None = key("by default the model's first language", None)
+    target_lang: str | None = key("by default the model's second language", None)
+    symmetrize: str | None = key(
+        f"how links are decided: {', '.join(METHODS)}; by default mean with a prior, else grow-diag-final-and", None
     )
-    units: str = field(default="words", metadata={"help": "words (between white space), or the model's segments"})
-    null: float = field(default=0.0, metadata={"help": "weight up to which a word's best partner is no link"})
-    batch_size: int | None = field(
-        default=None, metadata={"help": "pairs at a time; by default as many as fit, the same links"}
-    )
-    output: str | None = field(default=None, metadata={"help": "links file; by default standard output"})
-    spans: str | None = field(
-        default=None, metadata={"help": "JSON lines file with the places of the linked words in the original lines"}
-    )
-    heatmap: str | None = field(default=None, metadata={"help": "PNG of one pair's soft alignment"})
-    pair: int = field(default=1, metadata={"help": "line number of the pair for --heatmap, from 1"})
-    fit_confidence: str | None = field(
-        default=None, metadata={"help": "gold file: source TAB target TAB links; needs --confidence"}
-    )
-    confidence: str | None = field(default=None, metadata={"help": "JSON file of a fitted confidence"})
-    min_confidence: float = field(default=0.0, metadata={"help": "drop links with a lower probability"})
+    units: str = key("words (between white space), or the model's segments", "words")
+    null: float = key("weight up to which a word's best partner is no link", 0.0)
+    batch_size: int | None = key("pairs at a time; by default as many as fit, the same links", None)
+    output: str | None = key("links file; by default standard output", None)
+    spans: str | None = key("JSON lines file with the places of the linked words in the original lines", None)
+    heatmap: str | None = key("PNG of one pair's soft alignment", None)
+    pair: int = key("line number of the pair for --heatmap, from 1", 1)
+    fit_confidence: str | None = key("gold file: source TAB target TAB links; needs --confidence", None)
+    confidence: str | None = key("JSON file of a fitted confidence", None)
+    min_confidence: float = key("drop links with a lower probability", 0.0)
 
     def __post_init__(self):
         if self.symmetrize not in (None, *METHODS):
@@ -116,8 +107,7 @@ def fit_confidence(args: AlignArguments, aligner: Aligner) -> None:
     features, right, groups = gather(lines, gold)
     error = expected_calibration_error(cross_validated(features, right, groups), right)
     about = {"method": args.symmetrize, "languages": aligner.languages, "pairs": len(gold), "links": len(right)}
-    about["expected_calibration_error"] = error
-    LinkConfidence.fit(features, right, groups, **about).save(args.confidence)
+    LinkConfidence.fit(features, right, groups, **about, expected_calibration_error=error).save(args.confidence)
     rows = alignment_results([line.links for line in lines], gold, dataset=args.fit_confidence, split="gold")
     table = [(row.metric, row.value, f"{row.low:.1f}-{row.high:.1f}") for row in rows]
     print(format_table(["metric, %", "value", "95 %"], table))
@@ -127,17 +117,22 @@ def fit_confidence(args: AlignArguments, aligner: Aligner) -> None:
 
 def write(args: AlignArguments, aligner: Aligner, confidence: LinkConfidence | None, lines: list[list[str]]) -> None:
     """Align, and write links, spans and picture."""
+    from hfxling.alignment.confidence import link_features
+
     if not 1 <= args.pair <= len(lines[0]) and args.heatmap:
         raise ValueError(f"--pair {args.pair} is outside the lines 1-{len(lines[0])} of {args.source}.")
     all_links, records = [], []
     found = tqdm(aligner(*lines, batch_size=args.batch_size), total=len(lines[0]), unit=" pairs", disable=None)
     for number, aligned in enumerate(found, 1):
-        scored = list(scored_links(aligned, confidence, args.min_confidence))
+        sure = confidence(link_features(aligned)) if confidence else np.ones(len(aligned.links))
+        scored = [(link, p) for link, p in zip(aligned.links, sure.tolist()) if p >= args.min_confidence]
         all_links.append([link for link, _ in scored])
         if args.spans:
             records.append(json.dumps(record(aligned, scored, confidence is not None), ensure_ascii=False))
         if args.heatmap and number == args.pair:
-            draw(args.heatmap, aligned, all_links[-1])
+            words = ([span.text for span in spans] for spans in (aligned.source, aligned.target))
+            mean = (aligned.soft.forward[0] + aligned.soft.backward[0]) / 2
+            draw_alignment(args.heatmap, mean, *words, all_links[-1])
     if args.spans:
         with atomic_path(args.spans) as scratch:
             scratch.write_text("".join(f"{row}\n" for row in records), encoding="utf-8")
@@ -147,14 +142,6 @@ def write(args: AlignArguments, aligner: Aligner, confidence: LinkConfidence | N
         sys.stdout.writelines(f"{format_links(links)}\n" for links in all_links)
 
 
-def scored_links(aligned: AlignedLine, confidence: LinkConfidence | None, least: float) -> Iterator[tuple]:
-    """(link, probability) of the links that are sure enough; the probability is 1 where none was learnt."""
-    from hfxling.alignment.confidence import link_features
-
-    probabilities = confidence(link_features(aligned)) if confidence else np.ones(len(aligned.links))
-    return ((link, p) for link, p in zip(aligned.links, probabilities.tolist()) if p >= least)
-
-
 def record(aligned: AlignedLine, scored: list[tuple], with_confidence: bool) -> dict:
     """One pair's links with the places of their words: `line[start:end]` of the original line is the text."""
     links = []
@@ -162,13 +149,5 @@ def record(aligned: AlignedLine, scored: list[tuple], with_confidence: bool) -> 
         source, target = aligned.source[i], aligned.target[j]
         link = {"link": [i, j], "source": [source.start, source.end], "target": [target.start, target.end]}
         links.append(link | ({"confidence": round(probability, 4)} if with_confidence else {}))
-    units = {"source": aligned.source, "target": aligned.target}
-    return {side: [[span.start, span.end] for span in spans] for side, spans in units.items()} | {"links": links}
-
-
-def draw(path: str, aligned: AlignedLine, links: list[tuple[int, int]]) -> None:
-    """The mean of both directions' weights."""
-    from hfxling.evaluation.plots import draw_alignment
-
-    weights = (aligned.soft.forward[0] + aligned.soft.backward[0]) / 2
-    draw_alignment(path, weights, [s.text for s in aligned.source], [s.text for s in aligned.target], links)
+    source, target = ([[span.start, span.end] for span in spans] for spans in (aligned.source, aligned.target))
+    return {"source": source, "target": target, "links": links}

@@ -13,12 +13,12 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hfxling.arguments import parse_arguments
+from hfxling.arguments import key, parse_arguments
 from hfxling.data.features import cached_features
 from hfxling.data.readers import read_lines
 from hfxling.files import atomic_path
@@ -34,17 +34,11 @@ Embed = Callable[[list[str], str | None], np.ndarray]  # texts and their languag
 class EncodeArguments(ModelArguments):
     """Text and vectors."""
 
-    texts: list[str] = field(
-        metadata={"positional": True, "help": "text files, one sentence a line, .gz or not; - is standard input"}
-    )
-    output: list[str] | None = field(default=None, metadata={"help": ".npy file for each; by default TEXT.npy"})
-    lang: list[str] | None = field(
-        default=None, metadata={"help": "of all texts or of each, for models with a part for every language"}
-    )
-    layer: str | None = field(
-        default=None, metadata={"help": "of a plain encoder: hidden_states index, last, or all for their mean"}
-    )
-    pooling: str | None = field(default=None, metadata={"help": "with --layer: mean, cls or last; by default mean"})
+    texts: list[str] = key("text files, one sentence a line, .gz or not; - is standard input", positional=True)
+    output: list[str] | None = key(".npy file for each; by default TEXT.npy", None)
+    lang: list[str] | None = key("of all texts or of each, for models with a part for every language", None)
+    layer: str | None = key("of a plain encoder: hidden_states index, last, or all for their mean", None)
+    pooling: str | None = key("with --layer: mean, cls or last; by default mean", None)
 
     def __post_init__(self):
         for text in self.texts:
@@ -70,39 +64,33 @@ class EncodeArguments(ModelArguments):
 
 def main(argv: list[str] | None = None) -> list[Path]:
     (args,) = parse_arguments((EncodeArguments,), argv, prog="hfxling encode", description=__doc__)
-    embed, width, key = load_layer(args) if args.layer else load_model(args)
+    embed, width, revision = load(args)
+    about = {"revision": revision} | {name: getattr(args, name) for name in ("model", "prompt", "layer", "pooling")}
     languages = args.lang or [None]
     for i, (text, output) in enumerate(zip(args.texts, args.output)):
         lang = languages[i % len(languages)]
         lines = [line for _, line in read_lines("/dev/stdin" if text == "-" else text)]
         if not lines:
             raise ValueError(f"{text}: no line in it; give one sentence a line.")
-        write(Path(output), lines, lambda batch, lang=lang: embed(batch, lang), width, key | {"lang": lang})
+        write(Path(output), lines, lambda batch, lang=lang: embed(batch, lang), width, about | {"lang": lang})
         logger.info("%d x %d: %s", len(lines), width, output)
     return [*map(Path, args.output)]
 
 
-def load_model(args: EncodeArguments) -> tuple[Embed, int, dict]:
-    """The model's embedding function, the vectors' width, and what they depend on."""
-    encoder = args.encoder()
-    for lang in args.lang or [None]:
-        encoder.route(lang)
-    key = {"model": args.model, "revision": encoder.revision, "prompt": args.prompt}
-    return lambda batch, lang: encoder.encode(batch, lang, progress=False), encoder.model.get_embedding_dimension(), key
-
-
-def load_layer(args: EncodeArguments) -> tuple[Embed, int, dict]:
-    """The same for a layer of an encoder."""
+def load(args: EncodeArguments) -> tuple[Embed, int, str | None]:
+    """The model's or a layer's embedding function, the vectors' width, and the revision of what computes them."""
+    if not args.layer:
+        encoder = args.encoder()
+        for lang in args.lang or [None]:
+            encoder.route(lang)
+        width = encoder.model.get_embedding_dimension()
+        return lambda batch, lang: encoder.encode(batch, lang, progress=False), width, encoder.revision
     from hfxling.encoding import FrozenEncoder
 
-    view = (
-        {"last": None, "all": "all"}[args.layer] if args.layer.isalpha() else int(args.layer),
-        args.pooling or "mean",
-    )
+    layer = {"last": None, "all": "all"}[args.layer] if args.layer.isalpha() else int(args.layer)
     hub_kwargs = {"revision": args.model_revision} if args.model_revision else None
-    encoder = FrozenEncoder(args.model, [view], device=args.device, hub_kwargs=hub_kwargs)
-    key = {"model": args.model, "revision": encoder.revision, "view": view}
-    return lambda batch, lang: encoder(batch)[:, 0], encoder.hidden_size, key
+    encoder = FrozenEncoder(args.model, [(layer, args.pooling or "mean")], device=args.device, hub_kwargs=hub_kwargs)
+    return lambda batch, lang: encoder(batch)[:, 0], encoder.hidden_size, encoder.revision
 
 
 def write(output: Path, lines: list[str], embed: Callable[[list[str]], np.ndarray], width: int, key: dict) -> None:

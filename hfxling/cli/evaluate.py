@@ -13,11 +13,11 @@ import logging
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hfxling.arguments import parse_arguments, resolved
+from hfxling.arguments import key, parse_arguments, resolved
 from hfxling.data.pharaoh import read_aligned
 from hfxling.data.sources import Source, load_pairs
 from hfxling.evaluation.plots import scatter_tokens
@@ -32,6 +32,7 @@ from .model import ModelArguments
 if TYPE_CHECKING:
     from hfxling.encoding import SentenceEncoder
 
+Measured = tuple[list[EvalResult], list[str], list[list]]  # rows, and headers and cells of the table that is printed
 logger = logging.getLogger(__name__)
 
 
@@ -39,75 +40,44 @@ logger = logging.getLogger(__name__)
 class EvaluateArguments(ModelArguments):
     """What is measured, on which text."""
 
-    task: str = field(metadata={"help": "tatoeba, retrieval or tokens"})
-    baseline: str | None = field(default=None, metadata={"help": "folder or Hub id of a model to compare with"})
-    output: str = field(default="outputs/evaluate", metadata={"help": "folder of results.json and pictures"})
-    data: list[str] = field(
-        default_factory=list,
-        metadata={
-            "help": "retrieval: sources of text as in the recipes (FILE, FILE+FILE, Hub id or sample; @1-1543 picks "
-            "lines, #1,0 columns); tatoeba: a folder, or a Hub id with {source}; tokens: a file of links, or sample"
-        },
+    task: str = key("tatoeba, retrieval or tokens")
+    baseline: str | None = key("folder or Hub id of a model to compare with", None)
+    output: str = key("folder of results.json and pictures", "outputs/evaluate")
+    data: list[str] = key(
+        "retrieval: sources of text as in the recipes (FILE, FILE+FILE, Hub id or sample; @1-1543 picks lines, #1,0 "
+        "columns); tatoeba: a folder, or a Hub id with {source}; tokens: a file of links, or sample",
+        [],
     )
-    data_name: str | None = field(default=None, metadata={"help": "name of the data in the results"})
-    split: str = field(default="test", metadata={"help": "split of a Hub dataset or of the sample"})
-    source_lang: str | None = field(default=None, metadata={"help": "language code of the source side"})
-    target_lang: str | None = field(default=None, metadata={"help": "language code of the target side"})
-    languages: list[str] = field(default_factory=lambda: list(XTREME), metadata={"help": "of Tatoeba, ISO 639-3"})
-    methods: list[str] = field(default_factory=lambda: ["cosine"], metadata={"help": "cosine, csls"})
-    centering: str = field(default="none", metadata={"help": "retrieval: none, or corpus (uses the test text)"})
-    layer: int | None = field(default=None, metadata={"help": "tokens: hidden_states index; by default the last"})
+    data_name: str | None = key("name of the data in the results", None)
+    split: str = key("split of a Hub dataset or of the sample", "test")
+    source_lang: str | None = key("language code of the source side", None)
+    target_lang: str | None = key("language code of the target side", None)
+    languages: list[str] = key("of Tatoeba, ISO 639-3", list(XTREME))
+    methods: list[str] = key("cosine, csls", ["cosine"])
+    centering: str = key("retrieval: none, or corpus (uses the test text)", "none")
+    layer: int | None = key("tokens: hidden_states index; by default the last", None)
 
     def __post_init__(self):
         if self.task not in TASKS:
             raise ValueError(f"task={self.task!r} is not one of {', '.join(TASKS)}.")
         if self.centering not in ("none", "corpus"):
             raise ValueError(f"centering={self.centering!r}: choose none or corpus (of {', '.join(CENTERINGS)}).")
-
-    def need(self, *names: str) -> None:
-        """Refuse to go on without these keys."""
-        lacking = [f"--{name}" for name in names if not getattr(self, name)]
-        if lacking:
+        lacking = [f"--{name}" for name in ("source_lang", "target_lang", "data") if not getattr(self, name)]
+        if lacking and self.task in ("retrieval", "tokens"):
             raise ValueError(f"task {self.task} needs {' and '.join(lacking)}; see --help.")
 
 
-@dataclass
-class Measured:
-    """What a task gives: rows, and the table that is printed."""
-
-    rows: list[EvalResult]
-    headers: list[str]
-    table: list[list]
-
-
-Task = Callable[[EvaluateArguments, "SentenceEncoder", "SentenceEncoder | None"], Measured]
-TASKS: dict[str, Task] = {}
-
-
-def task(name: str) -> Callable[[Task], Task]:
-    """Make a function a task: arguments, model and baseline (or None) to what it measured."""
-
-    def register(function: Task) -> Task:
-        TASKS[name] = function
-        return function
-
-    return register
-
-
-@task("tatoeba")
 def tatoeba(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
     """36 languages against English, with the averages over 14, 28 and 36."""
     pairs = load_tatoeba(*args.data[:1], languages=args.languages, split=args.split)
     ranked = rank_tatoeba(pairs, encoder.encode, methods=args.methods)
     theirs = rank_tatoeba(pairs, baseline.encode, methods=args.methods) if baseline else None
     rows = tatoeba_results(pairs, ranked, baseline=theirs, **fields(args, encoder, baseline))
-    return Measured(rows, *tatoeba_table(rows))
+    return rows, *tatoeba_table(rows)
 
 
-@task("retrieval")
 def retrieval(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
     """Each sentence's own translation among all of them."""
-    args.need("source_lang", "target_lang", "data")
     pairs = load_pairs(args.data, (args.source_lang, args.target_lang), split=args.split)
 
     def rank(model: SentenceEncoder):
@@ -118,17 +88,13 @@ def retrieval(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sente
 
     about = fields(args, encoder, baseline) | {"revision": content_hash(pairs["source"], pairs["target"])}
     rows = ranking_results(rank(encoder), baseline=rank(baseline) if baseline else None, **about)
-    return Measured(rows, *plain_table(rows))
+    return rows, *plain_table(rows)
 
 
-@task("tokens")
 def tokens(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> Measured:
     """Cosine of gold-linked words against unlinked ones, with a picture."""
-    args.need("source_lang", "target_lang", "data")
-    if args.data == ["sample"]:
-        pairs = sample_pairs(args.source_lang, args.target_lang, args.split)
-    else:
-        pairs = read_aligned(args.data[0])
+    is_sample, langs = args.data == ["sample"], (args.source_lang, args.target_lang)
+    pairs = sample_pairs(*langs, args.split) if is_sample else read_aligned(args.data[0])
     sides: dict[str, tuple] = {}
 
     def score(title: str, model: SentenceEncoder):
@@ -144,8 +110,8 @@ def tokens(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sentence
     hashed = [[" ".join(getattr(pair, side)) for pair in pairs] for side in ("source", "target")]
     about["revision"] = content_hash(*hashed, [repr((sorted(pair.sure), sorted(pair.possible))) for pair in pairs])
     rows = token_results(score(encoder.label, encoder), baseline=theirs, **about)
-    scatter_tokens(Path(args.output) / "tokens.png", sides, [args.source_lang, args.target_lang])
-    return Measured(rows, *plain_table(rows))
+    scatter_tokens(Path(args.output) / "tokens.png", sides, langs)
+    return rows, *plain_table(rows)
 
 
 def fields(args: EvaluateArguments, encoder: SentenceEncoder, baseline: SentenceEncoder | None) -> dict:
@@ -164,20 +130,25 @@ def fields(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sentence
     }
 
 
+# arguments, model and baseline (or None) to what was measured
+Task = Callable[[EvaluateArguments, "SentenceEncoder", "SentenceEncoder | None"], Measured]
+TASKS: dict[str, Task] = {"tatoeba": tatoeba, "retrieval": retrieval, "tokens": tokens}
+
+
 def plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
-    """Headers and rows for `format_table`, a result a row."""
+    """Headers and rows for `format_table`, a result a row; columns that no result fills are left out."""
     digits = 1 if rows[0].unit == "%" else 3
-    table = []
+    columns: dict[str, list] = {}
     for row in rows:
-        value = row.value if digits == 1 else f"{row.value:.{digits}f}"
-        cells = [row.direction, row.metric, row.settings.get("method"), row.n, value]
-        cells.append(f"{row.low:.{digits}f} to {row.high:.{digits}f}")
         paired = row.settings.get("paired")
-        cells.append(f"{paired['difference']:+.{digits}f} (p = {paired['p_value']:.2g})" if paired else None)
-        table.append(cells)
-    headers = ["direction", "metric", "similarity", "n", "value", "95 %", "over the baseline"]
-    kept = [i for i in range(len(headers)) if any(cells[i] is not None for cells in table)]
-    return [headers[i] for i in kept], [[cells[i] for i in kept] for cells in table]
+        cells = {"direction": row.direction, "metric": row.metric, "similarity": row.settings.get("method"), "n": row.n}
+        cells["value"] = row.value if digits == 1 else f"{row.value:.{digits}f}"
+        cells["95 %"] = f"{row.low:.{digits}f} to {row.high:.{digits}f}"
+        difference = f"{paired['difference']:+.{digits}f} (p = {paired['p_value']:.2g})" if paired else None
+        for name, cell in (cells | {"over the baseline": difference}).items():
+            columns.setdefault(name, []).append(cell)
+    columns = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}
+    return [*columns], [*map(list, zip(*columns.values()))]
 
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:
@@ -185,9 +156,9 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     (args,) = parse_arguments((EvaluateArguments,), argv, prog="hfxling evaluate", description=__doc__)
     encoder = args.encoder()
     baseline = args.encoder(args.baseline) if args.baseline else None
-    measured = TASKS[args.task](args, encoder, baseline)
+    rows, headers, table = TASKS[args.task](args, encoder, baseline)
     path, command = Path(args.output) / "results.json", {"command": shlex.join(["hfxling", "evaluate", *argv])}
-    write_results(path, measured.rows, recipe="hfxling evaluate", settings=resolved(args), extra=command)
-    print(format_table(measured.headers, measured.table))
+    write_results(path, rows, recipe="hfxling evaluate", settings=resolved(args), extra=command)
+    print(format_table(headers, table))
     logger.info("results: %s", path)
-    return measured.rows
+    return rows

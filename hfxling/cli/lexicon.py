@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm import tqdm
 
-from hfxling.arguments import parse_arguments
+from hfxling.arguments import key, parse_arguments
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import EOS, Encoding, Vocabulary
 from hfxling.evaluation.lexicon import (
@@ -49,20 +49,18 @@ logger = logging.getLogger(__name__)
 class LexiconArguments:
     """Text, model and list."""
 
-    source: str = field(metadata={"positional": True, "help": "text file, one sentence a line"})
-    target: str = field(metadata={"positional": True, "help": "its translation, line by line"})
-    model: str = field(metadata={"help": "folder or Hub id of an aligner"})
-    output: str = field(metadata={"help": "TSV file"})
-    source_lang: str | None = field(default=None, metadata={"help": "by default the model's first language"})
-    target_lang: str | None = field(default=None, metadata={"help": "by default the model's second language"})
-    top: int = field(default=3, metadata={"help": "translations of each word"})
-    min_count: int = field(default=3, metadata={"help": "occurrences that a word or run needs"})
-    runs: int = field(default=3, metadata={"help": "segments at most of a word made of several; 1 for none"})
-    by: str | None = field(default=None, metadata={"help": "static embeddings, links, or both; see above"})
-    dictionary: str | None = field(
-        default=None, metadata={"help": "TSV: word TAB translation [TAB origin], to be scored against"}
-    )
-    origin: str | None = field(default=None, metadata={"help": "only dictionary lines of this origin, e.g. concept"})
+    source: str = key("text file, one sentence a line", positional=True)
+    target: str = key("its translation, line by line", positional=True)
+    model: str = key("folder or Hub id of an aligner")
+    output: str = key("TSV file")
+    source_lang: str | None = key("by default the model's first language", None)
+    target_lang: str | None = key("by default the model's second language", None)
+    top: int = key("translations of each word", 3)
+    min_count: int = key("occurrences that a word or run needs", 3)
+    runs: int = key("segments at most of a word made of several; 1 for none", 3)
+    by: str | None = key("static embeddings, links, or both; see above", None)
+    dictionary: str | None = key("TSV: word TAB translation [TAB origin], to be scored against", None)
+    origin: str | None = key("only dictionary lines of this origin, e.g. concept", None)
 
     def __post_init__(self):
         if self.by not in (None, *BY):
@@ -82,13 +80,14 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     if len(lines[0]) != len(lines[1]):
         raise ValueError(f"{args.source} has {len(lines[0])} lines, {args.target} {len(lines[1])}; give aligned files.")
     encoded = [vocabulary.encode_batch(side) for vocabulary, side in zip(vocabularies, lines)]
-    counts = [runs(side, args.runs, args.min_count) for side in encoded]
+    places = [occurrences(side, args.runs) for side in encoded]
+    counts = [runs(side, args.min_count) for side in places]
     dictionary = read_dictionary(args.dictionary, origin=args.origin) if args.dictionary else {}
     extra = [[*dictionary], sorted({t for translations in dictionary.values() for t in translations})]
     known = {"-".join(order) for order in (pair, pair[::-1])} & set(model.config.priors)
     vectors = word_vectors(model, pair, vocabularies, encoded, args.by or ("links" if known else "static"))
     tables = [word_table(v, x, [*count, *more]) for v, x, count, more in zip(vocabularies, vectors, counts, extra)]
-    write_list(args, lines, encoded, counts, tables)
+    write_list(args, lines, places, counts, tables)
     results = []
     if dictionary:
         scores = score_lexicon(dictionary, *tables)
@@ -99,11 +98,7 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
 
 
 def word_vectors(
-    model: AlignerModel,
-    pair: tuple[str, str],
-    vocabularies: Sequence[Vocabulary],
-    encoded: Sequence[Sequence[Encoding]],
-    by: str,
+    model: AlignerModel, pair: tuple[str, str], vocabularies: list[Vocabulary], encoded: list[list[Encoding]], by: str
 ) -> Sequence[np.ndarray]:
     """What words are compared by, for source and target."""
     from hfxling.alignment.pairs import EncodedPairs
@@ -116,28 +111,28 @@ def word_vectors(
     return link_vectors(counts, static if by == "both" else None)
 
 
-def runs(encoded: Sequence[Encoding], longest: int, min_count: int) -> dict[str, int]:
-    """Words of the text that are at least one letter and nothing else, and runs of them without gaps: text -> count."""
-    counts = Counter(text for row in encoded for text in set(_runs(row, longest)))
+def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]]:
+    """Words that are at least one letter and nothing else, and runs of them without gaps: text -> their lines."""
+    places: dict[str, set[int]] = {}
+    for number, row in enumerate(encoded):
+        for start in range(len(row.ids)):
+            text, end = "", row.spans[start].start
+            for id_, span in zip(row.ids[start : start + longest], row.spans[start : start + longest]):
+                if id_ <= EOS or span.start > end or not any(map(str.isalpha, span.text)):
+                    break
+                text, end = text + span.text, span.end
+                places.setdefault(text, set()).add(number)
+    return places
+
+
+def runs(places: dict[str, set[int]], min_count: int) -> dict[str, int]:
+    """Words and runs of `occurrences` that enough lines have, the most frequent first: text -> lines."""
+    counts = Counter({text: len(lines) for text, lines in places.items()})
     return {text: count for text, count in counts.most_common() if count >= min_count}
 
 
-def _runs(row: Encoding, longest: int) -> Iterable[str]:
-    for start in range(len(row.ids)):
-        text, end = "", row.spans[start].start
-        for id_, span in zip(row.ids[start : start + longest], row.spans[start : start + longest]):
-            if id_ <= EOS or span.start > end or not any(map(str.isalpha, span.text)):
-                break
-            text, end = text + span.text, span.end
-            yield text
-
-
 def write_list(
-    args: LexiconArguments,
-    lines: list[list[str]],
-    encoded: list[list[Encoding]],
-    counts: list[dict[str, int]],
-    tables: list[WordTable],
+    args: LexiconArguments, lines: list, places: list[dict], counts: list[dict], tables: list[WordTable]
 ) -> None:
     """One row for each translation: the pairs that hold both words, the shortest of them as examples."""
     source, target = tables
@@ -146,10 +141,8 @@ def write_list(
     if not asked:
         raise ValueError(f"{args.source}: no known word occurs {args.min_count} times; lower --min_count.")
     found, scores = translate(source.vectors[[row_of[word] for word in asked]], source, target, top=args.top)
-    places = [occurrences(side, args.runs) for side in encoded]
-    rows = [
-        "\t".join([*COLUMNS, *(f"example {i + 1} {side}" for i in range(EXAMPLES) for side in ("source", "target"))])
-    ]
+    header = [*COLUMNS, *(f"example {i + 1} {side}" for i in range(EXAMPLES) for side in ("source", "target"))]
+    rows = ["\t".join(header)]
     for word, candidates, values in tqdm(zip(asked, found, scores), total=len(asked), unit=" words", disable=None):
         for rank, (candidate, score) in enumerate(zip(candidates, values), 1):
             translation = target.words[candidate]
@@ -157,16 +150,7 @@ def write_list(
             shown = sorted(together, key=lambda i: (len(lines[0][i]) + len(lines[1][i]), i))[:EXAMPLES]
             examples = [side[i].strip().replace("\t", " ") for i in shown for side in lines]
             cells = [word, counts[0][word], rank, translation, f"{score:.4f}", len(together), *examples]
-            rows.append("\t".join(map(str, cells + [""] * (len(COLUMNS) + 2 * EXAMPLES - len(cells)))))
+            rows.append("\t".join(map(str, cells + [""] * (len(header) - len(cells)))))
     with atomic_path(args.output) as scratch:
         scratch.write_text("\n".join(rows) + "\n", encoding="utf-8")
     logger.info("%d words, %d translations: %s", len(asked), len(rows) - 1, args.output)
-
-
-def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]]:
-    """Word or run -> the lines that have it."""
-    places: dict[str, set[int]] = {}
-    for number, row in enumerate(encoded):
-        for text in _runs(row, longest):
-            places.setdefault(text, set()).add(number)
-    return places

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from hfxling.arguments import key
 
 if TYPE_CHECKING:
     from hfxling.encoding import SentenceEncoder
@@ -13,11 +15,11 @@ if TYPE_CHECKING:
 class ModelArguments:
     """The model, any that sentence-transformers loads."""
 
-    model: str = field(metadata={"help": "folder or Hub id"})
-    model_revision: str | None = field(default=None, metadata={"help": "branch, tag or commit of the model"})
-    prompt: str | None = field(default=None, metadata={"help": "put before every text; by default the model's own"})
-    batch_size: int = field(default=32, metadata={"help": "texts encoded at once"})
-    device: str | None = field(default=None, metadata={"help": "by default a GPU when there is one"})
+    model: str = key("folder or Hub id")
+    model_revision: str | None = key("branch, tag or commit of the model", None)
+    prompt: str | None = key("put before every text; by default the model's own", None)
+    batch_size: int = key("texts encoded at once", 32)
+    device: str | None = key("by default a GPU when there is one", None)
 
     def encoder(self, name: str | None = None) -> SentenceEncoder:
         """The model, or another one with the same settings."""

@@ -8,9 +8,9 @@ unless --source_lang and --target_lang say otherwise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hfxling.arguments import parse_arguments
+from hfxling.arguments import key, parse_arguments
 from hfxling.data.readers import read_lines
 from hfxling.data.sample import LANGUAGES, sample_texts
 from hfxling.mining.neighbours import nearest
@@ -22,21 +22,17 @@ from .model import ModelArguments
 class NearestArguments(ModelArguments):
     """Sentences and candidates."""
 
-    sentences: list[str] = field(metadata={"positional": True, "help": "in the source language"})
-    candidates: str | None = field(
-        default=None, metadata={"help": "text file, one sentence a line; by default the sample corpus' test text"}
-    )
-    source_lang: str | None = field(default=None, metadata={"help": "of the sentences; by default the model's first"})
-    target_lang: str | None = field(default=None, metadata={"help": "of the candidates; by default the model's second"})
-    top: int = field(default=3, metadata={"help": "translations shown for each sentence"})
-
-    def __post_init__(self):
-        if self.top < 1:
-            raise ValueError(f"top={self.top}: give 1 or more.")
+    sentences: list[str] = key("in the source language", positional=True)
+    candidates: str | None = key("text file, one sentence a line; by default the sample corpus' test text", None)
+    source_lang: str | None = key("of the sentences; by default the model's first", None)
+    target_lang: str | None = key("of the candidates; by default the model's second", None)
+    top: int = key("translations shown for each sentence", 3)
 
 
 def main(argv: list[str] | None = None) -> None:
     (args,) = parse_arguments((NearestArguments,), argv, prog="hfxling nearest", description=__doc__)
+    if args.top < 1:
+        raise ValueError(f"top={args.top}: give 1 or more.")
     encoder = args.encoder()
     languages = [*encoder.languages, None, None]
     target_lang = args.target_lang or languages[1]

@@ -182,7 +182,8 @@ def test_lexicon_by_links_needs_no_trained_vectors(folder, tmp_path):
 
 def test_runs_are_words_made_of_adjacent_segments():
     vocabulary = learn_vocabularies({"zh": ["长颈鹿 很高。长颈鹿"]}, pieces=50)["zh"]
-    counts = lexicon.runs(vocabulary.encode_batch(["长颈鹿 很高。长颈鹿", "长颈"]), 3, 1)
+    encoded = vocabulary.encode_batch(["长颈鹿 很高。长颈鹿", "长颈"])
+    counts = lexicon.runs(lexicon.occurrences(encoded, 3), 1)
     assert counts["长颈"] == 2
     assert counts["长颈鹿"] == counts["很高"] == 1
     assert not {"鹿很", "高。", "。", "高长"} & counts.keys()

@@ -126,14 +126,12 @@ def test_tokens_from_a_file_against_a_baseline(run, models, tmp_path):
 
 
 def test_a_further_task_is_a_function(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(evaluate, "TASKS", dict(evaluate.TASKS))
-
-    @evaluate.task("width")
     def width(args, encoder, baseline):
         value = float(encoder.encode(["hello"]).shape[1])
         row = EvalResult("width", value, 1, **evaluate.fields(args, encoder, baseline))
-        return evaluate.Measured([row], ["width"], [[value]])
+        return [row], ["width"], [[value]]
 
+    monkeypatch.setitem(evaluate.TASKS, "width", width)
     run("width")
     assert [row.value for row in read_results(tmp_path / "results.json")] == [HIDDEN]
 
