@@ -168,10 +168,8 @@ def length_sorted(
             batches.append([])
         batches[-1].append(row)
     for rows in batches:
-        batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", padding_side="right").to(
-            device
-        )
-        yield rows, {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+        batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", padding_side="right")
+        yield rows, {name: batch[name].to(device) for name in ("input_ids", "attention_mask")}
 
 
 def token_limit(tokenizer, config, max_length: int | None = None) -> int:
