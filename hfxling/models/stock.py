@@ -172,9 +172,8 @@ class StockModel(PreTrainedModel):
         model.name_or_path = str(name)
         if is_own:
             model._load_stock(fields, hub_kwargs)
-        for part in model.children():
-            if part is not encoder:
-                part.to(device=encoder.device, dtype=encoder.dtype)
+        if cls.head_class:
+            model.head.to(device=encoder.device, dtype=encoder.dtype)
         model.eval()
         return (model, {"missing_keys": set(), "unexpected_keys": set()}) if with_info else model
 
