@@ -28,7 +28,7 @@ from hfxling.data.corpus import Corpus, PairText
 from hfxling.data.sources import Pair, name_of_pair
 from hfxling.encoding import SentenceEncoder, one_line_where_missing, token_limit
 from hfxling.files import atomic_path
-from hfxling.hub.export import check_finite
+from hfxling.hub.publish import check_finite
 from hfxling.models.loading import quiet_loading
 from hfxling.models.pooling import POOLING_MODES
 from hfxling.models.stock import ROUTES, stock_files, write_files

@@ -56,7 +56,7 @@ def publish(
     with atomic_path(folder) as scratch:
         scratch.mkdir()
         write_model(scratch)
-        check_finite(_stored_tensors(scratch))
+        check_finite(stored_tensors(scratch))
         about = {"card": asdict(card), **(extra or {})}  # so that the card can be rendered again from this file alone
         write_results(scratch / "results.json", results, recipe=recipe, settings=card.configuration, extra=about)
         (scratch / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
@@ -101,7 +101,7 @@ def check_finite(tensors: Iterable[tuple[str, Tensor]]) -> None:
             )
 
 
-def _stored_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
+def stored_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
     """Every tensor of the safetensors files in a folder, by file and name."""
     for path in sorted(folder.rglob("*.safetensors")):
         with safe_open(path, framework="pt") as file:

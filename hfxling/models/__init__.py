@@ -15,8 +15,8 @@ from .pretraining_dap import DapForPreTraining
 __all__ = ["AlignerConfig", "AlignerModel", "DapConfig", "DapForPreTraining", "DapModel", "DisentanglerConfig"]
 __all__ += ["DisentanglerHead", "DisentanglerModel", "SiameseConfig", "SiameseHead", "SiameseModel"]
 
-for model in (SiameseModel, DapModel, DisentanglerModel, AlignerModel):
-    config = model.config_class
+METHODS = [(model.config_class, model) for model in (SiameseModel, DapModel, DisentanglerModel, AlignerModel)]
+for config, model in METHODS:
     AutoConfig.register(config.model_type, config)
     AutoModel.register(config, model)
     config.register_for_auto_class()

@@ -122,7 +122,15 @@ class AlignerModel(PreTrainedModel):
             )
         self.post_init()
         for language, table in (piece_ids or {}).items():
-            self._set_pieces(language, table)
+            self.check_language(language)
+            buffer = self.embedding.piece_ids(language)
+            words, width = buffer.shape
+            if len(table) != words or table.shape[1] > width or int(table.max()) >= config.piece_vocab_size:
+                raise ValueError(
+                    f"piece_ids[{language!r}] is {tuple(table.shape)} with ids up to {int(table.max())}; the "
+                    f"configuration has {words} words, {width} pieces a word and {config.piece_vocab_size} pieces."
+                )
+            buffer[:, : table.shape[1]] = table
 
     @classmethod
     def from_pretrained(cls, name, *args, **kwargs):
@@ -144,17 +152,6 @@ class AlignerModel(PreTrainedModel):
             init.uniform_(parameter, -0.1, 0.1)
         if isinstance(module, nn.Embedding):
             init.zeros_(module.weight[PAD])
-
-    def _set_pieces(self, language: str, table: Tensor) -> None:
-        self.check_language(language)
-        buffer = self.embedding.piece_ids(language)
-        words, width = buffer.shape
-        if len(table) != words or table.shape[1] > width or int(table.max()) >= self.config.piece_vocab_size:
-            raise ValueError(
-                f"piece_ids[{language!r}] is {tuple(table.shape)} with ids up to {int(table.max())}; the configuration "
-                f"has {words} words, {width} pieces a word and {self.config.piece_vocab_size} pieces."
-            )
-        buffer[:, : table.shape[1]] = table
 
     def check_language(self, language: str | None) -> None:
         """Raise the ValueError that names the languages when `language` is none of them."""
@@ -191,11 +188,7 @@ class AlignerModel(PreTrainedModel):
 
     @torch.no_grad()
     def align_states(
-        self,
-        source: Mapping[str, Tensor],
-        target: Mapping[str, Tensor],
-        languages: Sequence[str],
-        prior: Sequence[Tensor] | None = None,
+        self, source: Mapping, target: Mapping, languages: Sequence[str], prior: Sequence[Tensor] | None = None
     ) -> AlignStates:
         """Attention in both directions and word vectors of a batch of sentence pairs.
 

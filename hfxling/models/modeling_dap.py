@@ -37,16 +37,9 @@ class DapModel(StockModel):
 
     @classmethod
     def from_pretrained(cls, name, *args, pooling: str | None = None, **kwargs):
-        """Load a published DAP model or any plain encoder, from a folder or the Hub, as float32 unless told otherwise.
+        """As `StockModel.from_pretrained`, and for any plain encoder, in float32 unless told otherwise.
 
-        Args:
-            name: Hub id or folder.
-            *args: as for `PreTrainedModel.from_pretrained`, like **kwargs.
-            pooling: instead of the published one; a plain encoder's is "cls".
-            **kwargs: `revision`, `token`, `dtype`, ...
-
-        Raises:
-            ValueError: for a checkpoint that lacks weights of its encoder, or a published folder that is not whole.
+        `pooling` is taken instead of the published one; a plain encoder's is "cls".
         """
         loaded = super().from_pretrained(name, *args, **({"dtype": torch.float32} | kwargs))
         if pooling is not None:

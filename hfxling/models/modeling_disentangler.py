@@ -39,10 +39,10 @@ class DisentanglerHead(nn.Module):
         self.config = config
         self.linear = nn.Linear(config.hidden_size, config.hidden_size, bias=config.bias)
 
-    def init_share(self, share: float = START) -> None:
-        """Start with `share` of every vector as its meaning, so that an untrained head ranks as the encoder does."""
+    def init_share(self) -> None:
+        """Start with half of every vector as its meaning, so that an untrained head ranks as the encoder does."""
         with torch.no_grad():
-            nn.init.eye_(self.linear.weight).mul_(share)
+            nn.init.eye_(self.linear.weight).mul_(START)
         if self.linear.bias is not None:
             nn.init.zeros_(self.linear.bias)
 

@@ -172,9 +172,8 @@ class StockModel(PreTrainedModel):
         model.name_or_path = str(name)
         if is_own:
             model._load_stock(fields, hub_kwargs)
-        for part in model.children():
-            if part is not encoder:
-                part.to(device=encoder.device, dtype=encoder.dtype)
+        if cls.head_class:
+            model.head.to(device=encoder.device, dtype=encoder.dtype)
         model.eval()
         return (model, {"missing_keys": set(), "unexpected_keys": set()}) if with_info else model
 
@@ -208,35 +207,9 @@ class StockModel(PreTrainedModel):
                     value.copy_(found[key])
 
     def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
-        """All that stands beside the encoder and the tokenizer, by path: JSON contents, and named tensors."""
-        config, modules, settings, tensors = self.config, [], {}, {}
-        width, layers = {"word_embedding_dimension": config.hidden_size}, self.encoder.config.num_hidden_layers
-        first = [("Transformer",)] + ([("WeightedLayerPooling",)] if config.layer == "all" else [])
-        for index, (kind, *step) in enumerate([*first, ("Pooling",), *self.stock_steps()]):
-            folder = f"{index}_{kind}" if index else ""
-            path = f"{folder}/config.json"
-            modules.append({"idx": index, "name": str(index), "path": folder, "type": module_type(kind)})
-            if kind == "WeightedLayerPooling":
-                settings[path] = width | {"layer_start": 1, "num_hidden_layers": layers}
-                tensors[f"{folder}/model.safetensors"] = {"layer_weights": torch.ones(layers)}
-            elif kind == "Pooling":
-                chosen = {f"pooling_mode_{mode}": mode == _POOLING[config.pooling] for mode in _POOLINGS}
-                settings[path] = width | chosen | {"include_prompt": True}
-            elif kind == "Normalize":
-                settings[path] = {}
-            elif kind == "Dense":
-                _add_dense(folder, *step, settings, tensors)
-            elif kind == "Router":
-                (routes,) = step
-                structure = {lang: [f"{lang}_{i}_Dense" for i in range(len(route))] for lang, route in routes.items()}
-                settings[f"{folder}/router_config.json"] = router_config(structure)
-                for lang, route in routes.items():
-                    for module, (_, *dense) in zip(structure[lang], route):
-                        _add_dense(f"{folder}/{module}", *dense, settings, tensors)
-        about = dict(SENTENCE_TRANSFORMER)
-        if prompt := getattr(config, "prompt", None):  # encode_query's and encode_document's own are empty by default
-            about |= {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"}
-        return {"modules.json": modules, "config_sentence_transformers.json": about} | settings, tensors
+        config, prompt = self.config, getattr(self.config, "prompt", None)
+        layers = self.encoder.config.num_hidden_layers if config.layer == "all" else None
+        return stock_files(self.stock_steps(), config.hidden_size, config.pooling, average_layers=layers, prompt=prompt)
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
         """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""
@@ -257,6 +230,47 @@ class StockModel(PreTrainedModel):
         _add_old_rope_keys(folder / "config.json")
         if push_to_hub:
             self.push_to_hub(**kwargs)
+
+
+def stock_files(
+    steps: list[tuple], hidden_size: int, pooling: str, *, average_layers: int | None = None, prompt: str | None = None
+) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
+    """All that a stock folder holds beside encoder and tokenizer, by path: JSON contents, and named tensors.
+
+    Args:
+        steps: what follows pooling, in order.
+        hidden_size: width of the token states.
+        pooling: "mean", "cls" or "last".
+        average_layers: number of encoder layers when their mean is pooled instead of the last one.
+        prompt: put before every text unless the caller gives another one.
+    """
+    modules, settings, tensors, width = [], {}, {}, {"word_embedding_dimension": hidden_size}
+    first = [("Transformer",)] + ([("WeightedLayerPooling",)] if average_layers else [])
+    for index, (kind, *step) in enumerate([*first, ("Pooling",), *steps]):
+        folder = f"{index}_{kind}" if index else ""
+        path = f"{folder}/config.json"
+        modules.append({"idx": index, "name": str(index), "path": folder, "type": module_type(kind)})
+        if kind == "WeightedLayerPooling":
+            settings[path] = width | {"layer_start": 1, "num_hidden_layers": average_layers}
+            tensors[f"{folder}/model.safetensors"] = {"layer_weights": torch.ones(average_layers)}
+        elif kind == "Pooling":
+            chosen = {f"pooling_mode_{mode}": mode == _POOLING[pooling] for mode in _POOLINGS}
+            settings[path] = width | chosen | {"include_prompt": True}
+        elif kind == "Normalize":
+            settings[path] = {}
+        elif kind == "Dense":
+            _add_dense(folder, *step, settings, tensors)
+        elif kind == "Router":
+            (routes,) = step
+            structure = {lang: [f"{lang}_{i}_Dense" for i in range(len(route))] for lang, route in routes.items()}
+            settings[f"{folder}/router_config.json"] = router_config(structure)
+            for lang, route in routes.items():
+                for module, (_, *dense) in zip(structure[lang], route):
+                    _add_dense(f"{folder}/{module}", *dense, settings, tensors)
+    about = dict(SENTENCE_TRANSFORMER)
+    if prompt:  # encode_query and encode_document have names of their own, which are empty by default
+        about |= {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"}
+    return {"modules.json": modules, "config_sentence_transformers.json": about} | settings, tensors
 
 
 def module_type(kind: str) -> str:

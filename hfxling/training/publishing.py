@@ -18,8 +18,7 @@ from hfxling.data.corpus import TextArguments
 from hfxling.evaluation.results import EvalResult, format_table, write_results
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, scrubbed
-from hfxling.hub.export import check_finite, stored_tensors
-from hfxling.hub.publish import check_push, publish
+from hfxling.hub.publish import check_finite, check_push, publish, stored_tensors
 from hfxling.training import method
 
 
