@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 from datasets import Dataset
+from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 from sentence_transformers import SentenceTransformer, SentenceTransformerModelCardData
 from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
@@ -91,7 +92,7 @@ def fit_head(
         pooling: "mean" (default), "cls" or "last", where a layer is mapped.
         prompt: put before every text, now and by the result; by default the model's own default prompt.
         seed: of folds, drawn negatives and training; 42 is the recipes' own default.
-        progress: show bars.
+        progress: show bars and the Trainer's log.
         **options: further fields of `SiameseArguments` (head, temperature, margin, centering, ...) and of
             `TrainingArguments` (num_train_epochs, learning_rate, ...); defaults are the recipe's.
 
@@ -132,7 +133,7 @@ def fit_disentangler(
         languages: codes of both languages, for the card.
         prompt: as for `fit_head`.
         seed: of training.
-        progress: show bars.
+        progress: show bars and the Trainer's log.
         **options: further fields of `DisentanglerArguments` (objective, bias, patience, ...) and `TrainingArguments`.
 
     Raises:
@@ -164,7 +165,7 @@ def fit_aligner(
         target: their translations, line by line.
         languages: codes of both; they choose the segmenters.
         seed: of batches and training.
-        progress: show bars.
+        progress: show bars and the Trainer's log.
         **options: further fields of `AlignerArguments` (prior, size, segmenters, ...) and `TrainingArguments`.
 
     Raises:
@@ -227,9 +228,23 @@ def _arguments(name: str, pairs: Pairs, own: dict, options: dict, seed: int, pro
         own |= {"train_vectors": _IN_MEMORY, "test_vectors": _IN_MEMORY}
     text = {"pairs": [name_of_pair(pair) for pair in pairs], "train_data": _IN_MEMORY, "test_data": _IN_MEMORY}
     settings = {"save_strategy": "no", "dataloader_pin_memory": torch.cuda.is_available()} | package.TRAINING_DEFAULTS
-    settings |= {"disable_tqdm": not progress} | {key: options[key] for key in options.keys() - ours}
-    with TemporaryDirectory(prefix="hfxling-") as folder:
+    silence = {} if progress else {"disable_tqdm": True, "logging_strategy": "no"}
+    settings |= silence | {key: options[key] for key in options.keys() - ours}
+    with TemporaryDirectory(prefix="hfxling-") as folder, _bars(progress):
         yield package.Arguments(**text, **own), TrainingArguments(**settings | {"output_dir": folder, "seed": seed})
+
+
+@contextmanager
+def _bars(shown: bool) -> Iterator[None]:
+    """Where they are not to be shown, none of ours are."""
+    hidden = not shown and not are_progress_bars_disabled("hfxling")
+    if hidden:
+        disable_progress_bars("hfxling")
+    try:
+        yield
+    finally:
+        if hidden:
+            enable_progress_bars("hfxling")
 
 
 def _base(model: Model, layer: int | str | None = None, pooling: str | None = None) -> SentenceTransformer:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from builders import sentence_pairs
+from huggingface_hub.utils import are_progress_bars_disabled
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from tiny_models import HIDDEN, save_routed, tiny_encoder, tiny_tokenizer
@@ -372,3 +373,11 @@ def test_what_an_aligner_refuses():
         hfxling.fit_aligner(ZH, VI[1:], ("zh", "vi"))
     with pytest.raises(ValueError, match="negatives"):
         hfxling.fit_aligner(ZH, VI, ("zh", "vi"), negatives="none")
+
+
+def test_nothing_is_shown_where_nothing_is_to_be(capfd):
+    hfxling.fit_aligner(ZH, VI, ("zh", "vi"), progress=False, prior=True, **SMALL)
+    assert "".join(capfd.readouterr()) == ""
+    assert not are_progress_bars_disabled("hfxling")
+    hfxling.fit_aligner(ZH, VI, ("zh", "vi"), **SMALL)
+    assert "train_loss" in "".join(capfd.readouterr())

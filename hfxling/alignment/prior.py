@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from huggingface_hub.utils import tqdm
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 from transformers.utils import cached_file
@@ -58,7 +59,7 @@ class LinkPrior:
 
     @classmethod
     def learn(cls, pairs: EncodedPairs, classes: Sequence[np.ndarray], *, agree: bool = True) -> LinkPrior:
-        """Learn from the sentences of one language pair; seconds for a few thousand.
+        """Learn from the sentences of one language pair; seconds for a few thousand, with a bar.
 
         `classes` are for each side those of every id, see `word_classes`. Directions trained to agree give fewer wrong
         links, and fewer translations to choose from.
@@ -73,6 +74,7 @@ class LinkPrior:
         tables = [_untrained(*sides, classes[1].max() + 1), _untrained(*sides[::-1], classes[0].max() + 1)]
         batches = [batch for _, batch in _batches(*sides)]
         places = [[_places(table, *side) for table, side in zip(tables, (b, b[::-1]))] for b in batches]
+        bar = tqdm(total=(MODEL_1 + HMM) * len(batches), desc="links", unit="batch", delay=2, name="hfxling")
         for turn in range(MODEL_1 + HMM):
             counts = [np.zeros(len(table.keys)) for table in tables]
             jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
@@ -88,7 +90,9 @@ class LinkPrior:
                     known = at >= 0
                     counts[d] += np.bincount(at[known], posterior[known], minlength=len(counts[d]))
                     jumps[d] += 0 if found[d][1] is None else found[d][1]
+                bar.update()
             tables = [_estimated(*x, hmm=turn >= MODEL_1) for x in zip(tables, counts, jumps)]
+        bar.close()
         return cls(pairs.languages, classes, tables)
 
     def posteriors(

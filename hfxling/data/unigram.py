@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from huggingface_hub.utils import are_progress_bars_disabled
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 # The trainer starts from strings that occur in two different words, so a frequent word that is part of no other would
@@ -19,6 +21,8 @@ _FOLLOWING = "ะาๅๆຯະາຽໆ"
 _LETTER_WITH_MARKS = re.compile(
     r"[^\W\d_][\u0300-\u036f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd]+"
 )
+
+_SHOWN = 300_000  # letters from which learning takes seconds
 
 
 def learn_unigram(
@@ -51,6 +55,7 @@ def learn_unigram(
     marked_letters = {cluster for word in counts for cluster in _LETTER_WITH_MARKS.findall(word)}
     if size < (least := len(letters | marked_letters) + len(special_tokens)):
         raise ValueError(f"{size} pieces are fewer than the {least} letters of the text; allow more.")
+    slow = sum(len(word) * count for word, count in counts.items()) > _SHOWN
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.UnigramTrainer(
@@ -59,7 +64,7 @@ def learn_unigram(
         special_tokens=list(special_tokens),
         initial_alphabet=sorted(letters),
         max_piece_length=max_length,
-        show_progress=False,
+        show_progress=slow and sys.stderr.isatty() and not are_progress_bars_disabled("hfxling"),
     )
     twice = (f"{word}{_MARKS[i % 2]}" for word, count in counts.items() for i in range(count))
     tokenizer.train_from_iterator(twice, trainer, length=counts.total())

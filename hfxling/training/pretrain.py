@@ -11,6 +11,7 @@ import math
 import os
 import random
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -229,7 +230,8 @@ class MaskingCollator(DataCollatorForLanguageModeling):
 def train_tokenizer(texts: list[str], args: PretrainArguments) -> Tokenizer:
     """NFKC, no zero-width characters, single spaces; words, punctuation marks and digits apart."""
     texts = random.Random(0).sample(texts, min(len(texts), TOKENIZER_TEXTS))
-    settings = {"vocab_size": args.vocab_size, "special_tokens": [*SPECIAL_TOKENS.values()], "show_progress": False}
+    settings = {"vocab_size": args.vocab_size, "special_tokens": [*SPECIAL_TOKENS.values()]}
+    settings["show_progress"] = sys.stderr.isatty()
     settings["initial_alphabet"] = list("0123456789")  # they are split, so ten pieces cover every number
     if args.tokenizer == "bpe":
         tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL_TOKENS["unk"]))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from transformers import Trainer
+from transformers import PrinterCallback, Trainer
 
 from hfxling.evaluation.results import EvalResult
 
@@ -27,6 +27,8 @@ class XlingTrainer(Trainer):
         if evaluators and kwargs.get("eval_dataset") is None:
             kwargs["eval_dataset"] = ()  # without any the Trainer refuses to evaluate at all
         super().__init__(*args, **kwargs)
+        if self.args.disable_tqdm and self.args.logging_strategy == "no":
+            self.remove_callback(PrinterCallback)  # neither bar nor log is wanted, the summary at the end included
         # Losses here are means over the batch. The Trainer believes of a forward with **kwargs that it divides by
         # num_items_in_batch itself, and would then not divide by the accumulation steps.
         self.model_accepts_loss_kwargs = False

@@ -144,3 +144,17 @@ def test_words_of_an_alphabet_share_the_class_of_their_first_letters(lang, lines
     classes = word_classes(vocabulary)
     assert (classes[4] == classes[5]) == together
     assert classes.min() == 1
+
+
+def test_the_bar_is_full_when_the_links_are_learnt(monkeypatch):
+    bars = []
+
+    class Bar(link_prior.tqdm):
+        def close(self):
+            bars.append((self.n, self.total, self.disable))
+            super().close()
+
+    monkeypatch.setattr(link_prior, "tqdm", Bar)
+    LinkPrior.learn(sentences(20)[0], CLASSES)
+    assert bars[0][0] == bars[0][1] > 0
+    assert not bars[0][2]
