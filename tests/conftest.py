@@ -25,6 +25,25 @@ def shared_data() -> Path:
     return folder
 
 
+@pytest.fixture
+def refusal(capfd):
+    """Calls what must end in one line of error, status 2 and nothing else on stdout; gives that line."""
+    from hfxling.arguments import run_recipe
+
+    def refused(call) -> str:
+        with pytest.raises(SystemExit) as stop:
+            run_recipe(call)
+        assert stop.value.code == 2
+        said = capfd.readouterr()
+        assert said.out == ""
+        assert "Traceback" not in said.err
+        line = said.err.rstrip("\n").split("\n")[-1]
+        assert line.startswith("error: ")
+        return line
+
+    return refused
+
+
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory) -> Path:
     """A random three-layer BERT with a character tokenizer, as a folder."""

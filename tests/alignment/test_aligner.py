@@ -6,12 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from tiny_models import tiny_aligner
 
 from hfxling.alignment.aligner import Aligner, words
 from hfxling.alignment.links import METHODS
 from hfxling.data.segment import learn_vocabularies
-from hfxling.models.configuration_aligner import AlignerConfig
-from hfxling.models.modeling_aligner import AlignerModel
 
 SOURCE = ["dog eats rice", "a cat sees the dog", "", "rice", "the cat eats a lot of rice today", "unknownword dog"]
 TARGET = ["狗吃饭", "猫看见狗", "空", "", "今天 猫 吃 很多 饭", "狗"]
@@ -24,16 +23,7 @@ def vocabularies():
 
 @pytest.fixture(scope="module")
 def model(vocabularies):
-    torch.manual_seed(0)
-    tables = {lang: torch.from_numpy(v.piece_ids()[0]) for lang, v in vocabularies.items()}
-    config = AlignerConfig(
-        vocab_sizes={lang: len(v) for lang, v in vocabularies.items()},
-        piece_vocab_size=vocabularies["zh"].piece_model.get_vocab_size(),
-        pieces_per_word=max(table.shape[1] for table in tables.values()),
-        size=8,
-        dropout=0.0,
-    )
-    model = AlignerModel(config, tables).eval()
+    model = tiny_aligner(vocabularies, dropout=0.0)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
     return model

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_models import tiny_aligner
 
 from hfxling.cli import align, lexicon
 from hfxling.data.pharaoh import read_links
 from hfxling.data.segment import learn_vocabularies, save_vocabularies
-from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,15 +31,7 @@ def folder(tmp_path_factory) -> Path:
     vocabularies = learn_vocabularies(
         {"en": source, "zh": target}, segmenters={"en": "words", "zh": "whitespace"}, pieces=60
     )
-    torch.manual_seed(0)
-    tables = {lang: torch.from_numpy(v.piece_ids()[0]) for lang, v in vocabularies.items()}
-    config = AlignerConfig(
-        vocab_sizes={lang: len(v) for lang, v in vocabularies.items()},
-        piece_vocab_size=vocabularies["zh"].piece_model.get_vocab_size(),
-        pieces_per_word=max(table.shape[1] for table in tables.values()),
-        size=8,
-    )
-    model = AlignerModel(config, tables)
+    model = tiny_aligner(vocabularies)
     with torch.no_grad():
         model.embedding.pieces.weight.zero_()
         english, chinese = (model.embedding.words[f"of_{lang}"].weight for lang in ("en", "zh"))

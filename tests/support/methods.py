@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from tiny_models import HIDDEN, save_tiny
+from tiny_models import HIDDEN, save_tiny, tiny_aligner
 from transformers import AutoTokenizer, PreTrainedModel
 
 from hfxling.data.segment import learn_vocabularies, load_vocabularies
 from hfxling.hub.export import export
-from hfxling.models import AlignerConfig, AlignerModel, DapModel, DisentanglerModel, SiameseModel
+from hfxling.models import AlignerModel, DapModel, DisentanglerModel, SiameseModel
 from hfxling.training.aligner.export import export_aligner
 
 TEXTS = ["我爱吃苹果", "tôi ăn", "hello, is it raining?"]
@@ -76,16 +76,7 @@ def write_stock(model: PreTrainedModel, source: Path, folder: Path) -> None:
 def new_aligner(scratch: Path, **settings) -> AlignerModel:
     """An untrained aligner; its vocabularies lie in the scratch folder."""
     vocabularies = learn_vocabularies(WORDS, size=60, pieces=80)
-    tables = {lang: torch.from_numpy(vocabulary.piece_ids()[0]) for lang, vocabulary in vocabularies.items()}
-    torch.manual_seed(1)
-    config = AlignerConfig(
-        vocab_sizes={lang: len(vocabulary) for lang, vocabulary in vocabularies.items()},
-        piece_vocab_size=max(int(table.max()) for table in tables.values()) + 1,
-        pieces_per_word=max(table.shape[1] for table in tables.values()),
-        size=8,
-        **settings,
-    )
-    model = AlignerModel(config, tables).eval()
+    model = tiny_aligner(vocabularies, **settings)
     export_aligner(model, vocabularies, scratch)
     return model
 

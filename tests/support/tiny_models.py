@@ -21,6 +21,8 @@ from transformers import (
     XLMRobertaModel,
 )
 
+from hfxling.models import AlignerConfig, AlignerModel
+
 HIDDEN = 16
 
 
@@ -114,3 +116,16 @@ def save_routed(encoder: Path, folder: Path, routes: tuple[str, ...] = ("zh", "v
         str(folder)
     )
     return folder
+
+
+def tiny_aligner(vocabularies: dict, **settings) -> AlignerModel:
+    """An untrained aligner of these vocabularies, always the same."""
+    tables = {lang: torch.from_numpy(vocabulary.piece_ids()[0]) for lang, vocabulary in vocabularies.items()}
+    torch.manual_seed(0)
+    config = AlignerConfig(
+        vocab_sizes={lang: len(vocabulary) for lang, vocabulary in vocabularies.items()},
+        piece_vocab_size=next(iter(vocabularies.values())).piece_model.get_vocab_size(),
+        pieces_per_word=max(table.shape[1] for table in tables.values()),
+        **{"size": 8} | settings,
+    )
+    return AlignerModel(config, tables).eval()
