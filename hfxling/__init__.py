@@ -12,11 +12,14 @@ _PUBLIC = {
     **dict.fromkeys(
         (
             *("AlignerConfig", "AlignerModel", "DapConfig", "DapForPreTraining", "DapModel"),
-            *("DisentanglerConfig", "DisentanglerModel", "SiameseConfig", "SiameseModel"),
+            *("DisentanglerConfig", "DisentanglerModel", "LexicalConfig", "LexicalModel", "SiameseConfig"),
+            "SiameseModel",
         ),
         "hfxling.models",
     ),
-    **dict.fromkeys(("fit_aligner", "fit_disentangler", "fit_head", "save_aligner"), "hfxling.fit"),
+    **dict.fromkeys(
+        ("fit_aligner", "fit_disentangler", "fit_head", "fit_lexical", "save_aligner", "save_lexical"), "hfxling.fit"
+    ),
     "export": "hfxling.hub.export",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",

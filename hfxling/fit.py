@@ -31,6 +31,7 @@ from hfxling.encoding import SentenceEncoder, one_line_where_missing, token_limi
 from hfxling.files import atomic_path
 from hfxling.hub.publish import check_finite
 from hfxling.models.loading import quiet_loading
+from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.models.pooling import POOLING_MODES
 from hfxling.models.stock import ROUTES, stock_files, write_files
 from hfxling.training import method
@@ -40,6 +41,9 @@ from hfxling.training.aligner.export import export_aligner
 from hfxling.training.disentangler.data import Prepared, kind_of
 from hfxling.training.disentangler.train import fit as fit_split
 from hfxling.training.frozen import FrozenArguments, Sides
+from hfxling.training.lexical.data import link_views
+from hfxling.training.lexical.export import export_lexical
+from hfxling.training.lexical.train import fit as fit_links
 from hfxling.training.siamese.data import PairVectors
 from hfxling.training.siamese.train import train_head
 
@@ -173,9 +177,7 @@ def fit_aligner(
     """
     pairs = _checked(source, target, languages)
     with _arguments("aligner", pairs, {}, options, seed, progress) as (args, training_args):
-        ((pair, sides),) = pairs.items()
-        text = Dataset.from_dict(dict(zip(("source", "target"), sides)))
-        corpus = Corpus([PairText(pair, text, text.select([]), ["memory"], [])], "memory")
+        corpus = _corpus(pairs)
         vocabularies = learn_corpus_vocabularies(args, corpus)
         encoded = encode_pairs(corpus, vocabularies, max_words=args.max_words)
         priors = learn_priors(encoded, vocabularies) if args.prior else []
@@ -184,6 +186,46 @@ def fit_aligner(
         network.fit(args, training_args, model, vocabularies, encoded, priors)
     prior = priors[0] if priors else None
     return Aligner(model, vocabularies, languages, method=default_method(prior), prior=prior)
+
+
+def fit_lexical(
+    source: Texts | Pairs,
+    target: Texts | None = None,
+    languages: Pair | None = None,
+    *,
+    seed: int = 42,
+    progress: bool = True,
+    **options,
+) -> LexicalModel:
+    """Count links in sentence pairs and make them an encoder (docs/lexical.md); `save_lexical` writes it.
+
+    Example:
+        >>> model = hfxling.fit_lexical(chinese, vietnamese, ("zh", "vi"))
+        >>> scores = model.encode(queries, "zh") @ model.encode(candidates, "vi", role="document").T
+        >>> model.explain("今天下雨。", "Hôm nay trời mưa.", ("zh", "vi"))
+
+    Args:
+        source: N >= 10 texts; or texts and translations of several language pairs, by (source, target) code.
+        target: their translations, line by line.
+        languages: codes of both; they choose the segmenters.
+        seed: of the length prior's sample and the static vectors.
+        progress: not used; counting takes seconds.
+        **options: further fields of `LexicalArguments` (views, mixture, rank, lexicon, ...).
+
+    Raises:
+        ValueError: as for `fit_head`; equal languages, or none.
+    """
+    if languages is None and not isinstance(source, Mapping):
+        raise ValueError("languages=None: give the codes of both languages, such as ('zh', 'vi').")
+    pairs = _checked(source, target, languages)
+    with _arguments("lexical", pairs, {}, options, seed, progress) as (args, _):
+        return fit_links(args, link_views(args, _corpus(pairs)), seed=seed)
+
+
+def save_lexical(model: LexicalModel, folder: str | Path) -> None:
+    """Write a fitted lexical encoder as the recipe does: for SentenceTransformer, SparseEncoder and AutoModel."""
+    with atomic_path(folder) as scratch:
+        export_lexical(model, scratch)
 
 
 def save_aligner(aligner: Aligner, folder: str | Path) -> None:
@@ -212,6 +254,12 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
                 if not isinstance(text, str) or not text.strip():
                     raise ValueError(f"{name}[{row}] is {text!r}; leave out pairs with an empty side.")
     return pairs
+
+
+def _corpus(pairs: Pairs) -> Corpus:
+    """The texts as a recipe's corpus."""
+    texts = [Dataset.from_dict(dict(zip(("source", "target"), sides))) for sides in pairs.values()]
+    return Corpus([PairText(pair, text, text.select([]), ["memory"], []) for pair, text in zip(pairs, texts)], "memory")
 
 
 @contextmanager

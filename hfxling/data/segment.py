@@ -26,7 +26,7 @@ PIECES = "pieces"  # the shared pieces are saved as tokenizer_pieces
 # Measured on NTREX Lao against the zero-width spaces that 600 of its lines have: 8 letters a piece give a better
 # boundary F1 (.62) than 16 (.56); 2,000 pieces give a higher one (.64) but split more of a dictionary's words.
 UNIGRAM_SIZE = 4000
-_MAX_LETTERS = {"lo": 8, "th": 8, "km": 8, "my": 8}  # where no spaces end a piece
+MAX_LETTERS = {"lo": 8, "th": 8, "km": 8, "my": 8}  # where no spaces end a piece
 # Joiners (U+200C, U+200D) stay: they spell.
 _ZERO_WIDTH = Regex("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _LONE = Regex(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*")
@@ -103,7 +103,7 @@ def _cuts(segmenter: str) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence(cuts)
 
 
-_NORMALIZER, _CUTTING_NORMALIZER = _normalizer(), _normalizer(cuts_at_zero_width=True)
+_NORMALIZER, CUTTING_NORMALIZER = _normalizer(), _normalizer(cuts_at_zero_width=True)
 
 
 class Vocabulary:
@@ -160,14 +160,14 @@ class Vocabulary:
         if not any(map(str.strip, lines)):
             raise ValueError(f"{lang}: no word in the {len(lines)} lines given; give training text.")
         if segmenter == "unigram":
-            cuts, cleaned = _cuts(segmenter), map(_CUTTING_NORMALIZER.normalize_str, lines)
+            cuts, cleaned = _cuts(segmenter), map(CUTTING_NORMALIZER.normalize_str, lines)
             words = ([word for word, _ in cuts.pre_tokenize_str(line)] for line in cleaned)
-            longest = _MAX_LETTERS.get(lang.partition("-")[0], 16)
+            longest = MAX_LETTERS.get(lang.partition("-")[0], 16)
             tokenizer = _learn_unigram(words, lang, size or UNIGRAM_SIZE, min_count or 2, longest)
-            tokenizer.normalizer, tokenizer.pre_tokenizer = _CUTTING_NORMALIZER, cuts
+            tokenizer.normalizer, tokenizer.pre_tokenizer = CUTTING_NORMALIZER, cuts
             return cls(lang, tokenizer, segmenter)
         tokenizer = Tokenizer(models.WordLevel({}, unk_token=SPECIAL_TOKENS["unk_token"]))
-        tokenizer.normalizer = _CUTTING_NORMALIZER if segmenter == "characters" else _NORMALIZER
+        tokenizer.normalizer = CUTTING_NORMALIZER if segmenter == "characters" else _NORMALIZER
         tokenizer.pre_tokenizer = _cuts(segmenter)
         settings = {"vocab_size": size or 2**31, "min_frequency": min_count or 1, "show_progress": False}
         trainer = trainers.WordLevelTrainer(special_tokens=[*SPECIAL_TOKENS.values()], **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import unicodedata
@@ -83,6 +84,22 @@ def learn_unigram(
     # In alphabetical order: the trainer's own changes from run to run, and the seeded start of a word's vector with it.
     _set_pieces(tokenizer, special, {p: s for p, s in sorted(pieces.items()) if p in always or used[p] >= min_count})
     return tokenizer
+
+
+def settle(tokenizer: Tokenizer, lines: Sequence[str], special: int, rounds: int = 2) -> None:
+    """Give Unigram pieces the logarithms of their shares of the text, cut with the scores that they have.
+
+    The trainer's scores differ in the fourth digit from run to run, the pieces and how they cut a text hardly ever:
+    after this the same text gives the same tokenizer, to the byte. The first `special` ids keep their scores.
+    """
+    for _ in range(rounds):
+        counts = Counter(i for row in tokenizer.encode_batch(lines, add_special_tokens=False) for i in row.ids)
+        vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
+        total = sum(counts.values())
+        scores = {
+            piece: math.log(max(counts[i], 0.5) / total) for i, (piece, _) in enumerate(vocabulary) if i >= special
+        }
+        _set_pieces(tokenizer, vocabulary[:special], scores)
 
 
 def _set_pieces(tokenizer: Tokenizer, special: list, pieces: dict[str, float]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hfxling.mining.neighbours import TIE, ranking_vectors, reaching, score_blocks, unit
+from hfxling.mining.neighbours import TIE, exact_scores, ranking_vectors, reaching, score_blocks, unit
 
 from .averages import mean_result
 from .results import EvalResult
@@ -63,8 +63,8 @@ def gold_ranks(
     Args:
         source: (N, D) sentence vectors, of any length.
         target: (M, D), M >= N; row i < N translates source row i, later rows are further candidates for the sources.
-        method: "cosine", or "csls": 2 cos(x, y) minus the mean cosines of x's and of y's `csls_k` nearest neighbours on
-            the other side (all N and M rows), which takes one more pass.
+        method: "cosine", "dot" (see `nearest`), or "csls": 2 cos(x, y) minus the mean cosines of x's and of y's
+            `csls_k` nearest neighbours on the other side (all N and M rows), which takes one more pass.
         csls_k: neighbours for CSLS; 10 is the value of its authors.
         block_size: rows and columns of a block.
 
@@ -75,10 +75,10 @@ def gold_ranks(
         ValueError: shapes that do not fit, vectors without a direction, an unknown method, `csls_k` beyond the data.
     """
     source, target = ranking_vectors(source, target, method, csls_k=csls_k, block_size=block_size)
-    n = len(source)
-    if len(target) < n:
-        raise ValueError(f"{n} source rows need as many target rows, got {len(target)}: row i translates row i.")
-    gold = np.einsum("ij,ij->i", source, target[:n], dtype=np.float64) - TIE[method]
+    n = source.shape[0]
+    if target.shape[0] < n:
+        raise ValueError(f"{n} source rows need as many target rows, got {target.shape[0]}: row i translates row i.")
+    gold = exact_scores(source, target, np.arange(n), np.arange(n)) - TIE[method]
     forward, backward = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for rows, columns, block in score_blocks(source, target, block_size):
         if rows.start == columns.start:

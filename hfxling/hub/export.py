@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
+from tokenizers import Tokenizer
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hfxling.encoding import token_limit
-from hfxling.models.stock import write_json
+from hfxling.models.stock import SENTENCE_TRANSFORMER, module_type, router_config, write_files, write_json
 
 from .publish import check_finite
 
@@ -62,3 +65,36 @@ def widen_tokenizer_config(path: Path) -> None:
     if isinstance(config.get("extra_special_tokens"), list):
         config["additional_special_tokens"] = config.pop("extra_special_tokens")
     write_json(path, config, sort_keys=True)  # as transformers does
+
+
+def write_static(tables: Mapping[str, Tensor], tokenizers: Mapping[str, Tokenizer], folder: Path) -> None:
+    """Static word vectors as stock modules of sentence-transformers: a text is the mean of its words, at unit length.
+
+    Languages of one tokenizer, which have one table, need not be named. Else every language has a route, and there is
+    none by default: `encode_query` takes the first language, `encode_document` the second, `task=` any.
+
+    Args:
+        tables: (V, D) vectors by language, row = id; zero for unknown words.
+        tokenizers: of the languages, without special tokens at either end.
+        folder: an existing folder.
+    """
+    is_one = len({tokenizer.to_str() for tokenizer in tokenizers.values()}) == 1 < len(tables)
+    structure = {lang: [f"{lang}_0_StaticEmbedding"] for lang in tables}
+    paths = {"StaticEmbedding": "0_StaticEmbedding"} if is_one else {"Router": ""}
+    paths["Normalize"] = "1_Normalize"
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": module_type(kind)}
+        for i, (kind, path) in enumerate(paths.items())
+    ]
+    settings = {
+        "modules.json": modules,
+        "config_sentence_transformers.json": SENTENCE_TRANSFORMER,
+        "1_Normalize/config.json": {},
+    }
+    places = {lang: paths["StaticEmbedding"] if is_one else structure[lang][0] for lang in tables}
+    if not is_one:
+        settings["router_config.json"] = router_config(structure)
+    written = {f"{place}/model.safetensors": {"embedding.weight": tables[lang]} for lang, place in places.items()}
+    write_files(folder, settings, written)
+    for lang, place in places.items():
+        tokenizers[lang].save(str(folder / place / "tokenizer.json"))

@@ -1,4 +1,4 @@
-"""Nearest neighbours between two sets of vectors by cosine or CSLS, block by block: the only such code there is.
+"""Nearest neighbours between two sets of vectors by cosine, CSLS or inner product, block by block: the only such code.
 
 CSLS is 2 cos(x, y) - r(x) - r(y), r the mean cosine of a vector's k nearest on the other side (Conneau et al. 2018).
 
@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 CLOSE = 2e-6
-TIE = {"cosine": 1e-7, "csls": 1e-6}
+TIE = {"cosine": 1e-7, "csls": 1e-6, "dot": 1e-6}
 _SPARE = 16  # neighbours kept beside the k nearest until float64 decides
 
 
@@ -37,6 +38,18 @@ def unit(x) -> np.ndarray:
             "(counted from 0). Drop these sentences or look for empty text and overflow in the encoder."
         )
     return x / norms[:, None].astype(np.float32)
+
+
+def _as_given(x) -> np.ndarray | csr_array:
+    """(N, D) vectors in float64, whatever their lengths.
+
+    Raises:
+        ValueError: not a non-empty matrix, or values that are not finite.
+    """
+    x = csr_array(x, dtype=np.float64) if issparse(x) else np.asarray(x, np.float64)
+    if x.ndim != 2 or not x.shape[0] or not np.isfinite(x.data if issparse(x) else x).all():
+        raise ValueError(f"Vectors must be a non-empty matrix of finite numbers, got shape {x.shape}.")
+    return x
 
 
 def paired_units(source, target) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +82,8 @@ def nearest(
         queries: (Q, D) vectors, of any length.
         candidates: (M, D), of any length.
         k: how many; M where there are fewer.
-        method: "cosine" or "csls".
+        method: "cosine", "csls", or "dot": the inner product of the vectors as they are, which may be scipy's sparse
+            ones.
         csls_k: neighbours for CSLS; 10 is the value of its authors.
         pools: for CSLS, what stands for each side when neighbours are looked for, (·, D) vectors of the queries' and of
             the candidates' side; by default the queries and the candidates. A single query needs one.
@@ -86,13 +100,13 @@ def nearest(
     queries, candidates = ranking_vectors(
         queries, candidates, method, csls_k=csls_k, pools=pools, block_size=block_size
     )
-    k, best_first, parts = min(k, len(candidates)), partial(_best_first, tie=TIE[method]), []
-    for start in range(0, len(queries), block_size):
+    k, best_first, parts = min(k, candidates.shape[0]), partial(_best_first, tie=TIE[method]), []
+    for start in range(0, queries.shape[0], block_size):
         part = queries[start : start + block_size]
         rows, rough = _fold(part, candidates, k + _SPARE, _largest, block_size)
         ordered = np.sort(rough, axis=1)
-        is_sure = (ordered[:, 0] < ordered[:, -k] - CLOSE) | (rows.shape[1] == len(candidates))
-        query = np.repeat(np.arange(len(part)), rows.shape[1])
+        is_sure = (ordered[:, 0] < ordered[:, -k] - CLOSE) | (rows.shape[1] == candidates.shape[0])
+        query = np.repeat(np.arange(part.shape[0]), rows.shape[1])
         scores = exact_scores(part, candidates, query, rows.ravel()).reshape(rows.shape)
         rows, scores = best_first(rows, scores, k)
         if not is_sure.all():  # more candidates tie than were kept
@@ -110,17 +124,17 @@ def ranking_vectors(
 
     Returns:
         Two new float32 arrays: unit vectors, (N, D) and (M, D); for CSLS (N, D + 2) and (M, D + 2), whose two more
-        columns turn the dot product into cos(x, y) - r(x)/2 - r(y)/2, half of CSLS.
+        columns turn the dot product into cos(x, y) - r(x)/2 - r(y)/2, half of CSLS; for "dot" float64 ones as given.
 
     Raises:
         ValueError: unequal widths, vectors without a direction, an unknown method, `csls_k` beyond a side.
     """
-    source, target = unit(source), unit(target)
-    if source.shape[1] != target.shape[1]:
-        raise ValueError(f"Source vectors have {source.shape[1]} dimensions, target vectors {target.shape[1]}.")
     if method not in TIE:
         raise ValueError(f"method={method!r} is not one of {', '.join(TIE)}.")
-    if method == "cosine":
+    source, target = map(_as_given if method == "dot" else unit, (source, target))
+    if source.shape[1] != target.shape[1]:
+        raise ValueError(f"Source vectors have {source.shape[1]} dimensions, target vectors {target.shape[1]}.")
+    if method != "csls":
         return source, target
     of_source, of_target = (source, target) if pools is None else map(unit, pools)
     smaller = min(len(of_source), len(of_target))
@@ -136,11 +150,12 @@ def ranking_vectors(
 
 def score_blocks(source: np.ndarray, target: np.ndarray, block_size: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """Blocks of source @ target.T with their rows and columns."""
-    for i in range(0, len(source), block_size):
-        rows = slice(i, min(i + block_size, len(source)))
-        for j in range(0, len(target), block_size):
-            columns = slice(j, min(j + block_size, len(target)))
-            yield rows, columns, source[rows] @ target[columns].T
+    for i in range(0, source.shape[0], block_size):
+        rows = slice(i, min(i + block_size, source.shape[0]))
+        for j in range(0, target.shape[0], block_size):
+            columns = slice(j, min(j + block_size, target.shape[0]))
+            block = source[rows] @ target[columns].T
+            yield rows, columns, block.toarray() if issparse(block) else block
 
 
 def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -164,6 +179,9 @@ def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: n
 
 def exact_scores(source: np.ndarray, target: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
     """(P,) float64 dot products of source rows and target rows."""
+    if issparse(source):
+        chunks = (slice(i, i + 4096) for i in range(0, max(len(row), 1), 4096))
+        return np.concatenate([source[row[c]].multiply(target[column[c]]).sum(1) for c in chunks])
     if 8 * len(row) > len(source) * len(target):  # nearly collapsed vectors: the whole block is cheaper
         return (source.astype(np.float64) @ target.astype(np.float64).T)[row, column]
     chunks = (slice(i, i + 4096) for i in range(0, len(row), 4096))
@@ -172,7 +190,7 @@ def exact_scores(source: np.ndarray, target: np.ndarray, row: np.ndarray, column
 
 def _fold(queries: np.ndarray, candidates: np.ndarray, k: int, pick: Callable, block_size: int) -> tuple:
     """(Q, k) rows and scores of the candidates that `pick(rows, scores, k)` prefers, in the queries' precision."""
-    rows, scores = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), queries.dtype)
+    rows, scores = np.empty((queries.shape[0], 0), np.int64), np.empty((queries.shape[0], 0), queries.dtype)
     for _, columns, block in score_blocks(queries, candidates, block_size):
         new = np.broadcast_to(np.arange(columns.start, columns.stop), block.shape)
         rows, scores = pick(np.hstack([rows, new]), np.hstack([scores, block]), k)

@@ -1,21 +1,26 @@
-"""The four methods. Importing this package registers them with transformers' Auto classes."""
+"""The five methods. Importing this package registers them with transformers' Auto classes."""
 
 from transformers import AutoConfig, AutoModel
 
 from .configuration_aligner import AlignerConfig
 from .configuration_dap import DapConfig
 from .configuration_disentangler import DisentanglerConfig
+from .configuration_lexical import LexicalConfig
 from .configuration_siamese import SiameseConfig
 from .modeling_aligner import AlignerModel
 from .modeling_dap import DapModel
 from .modeling_disentangler import DisentanglerHead, DisentanglerModel
+from .modeling_lexical import LexicalModel
 from .modeling_siamese import SiameseHead, SiameseModel
 from .pretraining_dap import DapForPreTraining
 
 __all__ = ["AlignerConfig", "AlignerModel", "DapConfig", "DapForPreTraining", "DapModel", "DisentanglerConfig"]
-__all__ += ["DisentanglerHead", "DisentanglerModel", "SiameseConfig", "SiameseHead", "SiameseModel"]
+__all__ += ["DisentanglerHead", "DisentanglerModel", "LexicalConfig", "LexicalModel"]
+__all__ += ["SiameseConfig", "SiameseHead", "SiameseModel"]
 
-METHODS = [(model.config_class, model) for model in (SiameseModel, DapModel, DisentanglerModel, AlignerModel)]
+METHODS = [
+    (model.config_class, model) for model in (SiameseModel, DapModel, DisentanglerModel, AlignerModel, LexicalModel)
+]
 for config, model in METHODS:
     AutoConfig.register(config.model_type, config)
     AutoModel.register(config, model)

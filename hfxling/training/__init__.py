@@ -8,7 +8,7 @@ trains and measures one model and gives a `publishing.Run`; and `card(args, prep
 from importlib import import_module
 from types import ModuleType
 
-METHODS = ("siamese", "dap", "disentangler", "aligner")
+METHODS = ("siamese", "dap", "disentangler", "aligner", "lexical")
 
 
 def method(name: str) -> ModuleType:

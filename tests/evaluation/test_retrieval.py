@@ -111,7 +111,7 @@ def test_the_similarity_matrix_is_never_held_whole():
         ({"source": np.ones((0, 4))}, "non-empty"),
         ({"source": [[1, 1, 1, 1], [0, 0, 0, 0], [np.nan, 1, 1, 1]]}, r"2 of 3 vectors .* row 1, 2 "),
         ({"target": [[1, 1, 1, 1], [np.inf, 0, 0, 0], [1, 1, 1, 1]]}, "row 1 "),
-        ({"method": "dot"}, "'dot' is not one of cosine, csls"),
+        ({"method": "euclid"}, "'euclid' is not one of cosine, csls"),
         ({"method": "csls"}, "csls_k=10 must lie between 1 and .* 3"),
         ({"method": "csls", "csls_k": 0}, "csls_k=0"),
     ],

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from hfxling.alignment.prior import LinkPrior
 from hfxling.data.segment import BUILT_IN, Vocabulary, save_vocabularies
-from hfxling.hub.export import export, widen_tokenizer_config
+from hfxling.hub.export import export, widen_tokenizer_config, write_static
 from hfxling.models import aligner_sentences
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.models.stock import SENTENCE_TRANSFORMER, module_type, router_config, write_files, write_json
+from hfxling.models.stock import SENTENCE_TRANSFORMER, write_json
 
 
 def export_aligner(
@@ -43,7 +43,8 @@ def export_aligner(
         prior.save(folder)
     languages = [lang for lang in model.config.languages if vocabularies[lang].segmenter in BUILT_IN]
     if languages:
-        write_static(model, vocabularies, languages, folder)
+        tokenizers = {lang: vocabularies[lang].tokenizer for lang in languages}
+        write_static({lang: model.static_table(lang) for lang in languages}, tokenizers, folder)
     contextual = folder / "contextual"
     contextual.mkdir(exist_ok=True)
     code = Path(aligner_sentences.__file__)
@@ -51,28 +52,3 @@ def export_aligner(
     module = {"idx": 0, "name": "0", "path": "", "type": f"{code.stem}.AlignerSentences"}
     write_json(contextual / "modules.json", [module])
     write_json(contextual / "config_sentence_transformers.json", SENTENCE_TRANSFORMER)
-
-
-def write_static(
-    model: AlignerModel, vocabularies: Mapping[str, Vocabulary], languages: Sequence[str], folder: Path
-) -> None:
-    """Static word vectors as stock modules: a route a language and none by default, then unit length.
-
-    `encode_query` takes the first language, `encode_document` the second, `task=` any.
-    """
-    structure = {lang: [f"{lang}_0_StaticEmbedding"] for lang in languages}
-    paths = {"Router": "", "Normalize": "1_Normalize"}
-    modules = [
-        {"idx": i, "name": str(i), "path": path, "type": module_type(kind)}
-        for i, (kind, path) in enumerate(paths.items())
-    ]
-    settings = {
-        "modules.json": modules,
-        "config_sentence_transformers.json": SENTENCE_TRANSFORMER,
-        "router_config.json": router_config(structure),
-        "1_Normalize/config.json": {},
-    }
-    tables = {f"{structure[lang][0]}/model.safetensors": model.static_table(lang) for lang in languages}
-    write_files(folder, settings, {path: {"embedding.weight": table} for path, table in tables.items()})
-    for lang in languages:
-        vocabularies[lang].tokenizer.save(str(folder / structure[lang][0] / "tokenizer.json"))

@@ -1,0 +1,91 @@
+"""One tokenizer for languages that their scripts tell apart, so that a text need not say which it is in.
+
+Every script is cut by the pieces of the language that it belongs to; what no language owns (digits, punctuation, Latin
+names in Lao and Thai) is cut by pieces of all texts together, so it looks the same in each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+from .segment import CUTTING_NORMALIZER, MAX_LETTERS, SPECIAL_TOKENS, UNIGRAM_SIZE, UNK, Vocabulary
+from .unigram import learn_unigram, settle
+
+MINOR = 0.2  # share of a text's letters up to which another language's script may stand in it
+_NAMES = {"CJK": "Han"}  # of scripts whose letters are called otherwise
+LONE = ("Han", "Hiragana", "Katakana")  # scripts whose letters stand alone
+_ALONE = r"[\p{Han}\p{Hiragana}\p{Katakana}]\p{M}*"
+
+
+def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
+    """The script of each language (code -> Unicode name), or None where scripts do not tell the languages apart."""
+    shares = {}
+    for lang, texts in lines.items():
+        letters = Counter(letter for text in texts for letter in text if letter.isalpha())
+        counts: Counter[str] = Counter()
+        for letter, count in letters.items():
+            counts[_script(letter)] += count
+        shares[lang] = {script: count / counts.total() for script, count in counts.items()}
+    own = {lang: max(share, key=share.get) for lang, share in shares.items() if share}
+    if len({*own.values()}) < len(lines):
+        return None
+    foreign = (shares[lang].get(own[other], 0.0) for lang in own for other in own if other != lang)
+    return None if max(foreign, default=0.0) > MINOR else own
+
+
+def learn_shared_vocabularies(
+    lines: Mapping[str, Sequence[str]], scripts: Mapping[str, str], *, size: int | None = None, min_count: int = 2
+) -> dict[str, Vocabulary]:
+    """A vocabulary a language, all of the same tokenizer.
+
+    Args:
+        lines: training text by language code.
+        scripts: of each language, from `own_scripts`.
+        size: pieces of each script at most; `UNIGRAM_SIZE` by default.
+        min_count: occurrences that a piece of several letters needs.
+
+    Raises:
+        ValueError: fewer pieces than letters, or no words.
+    """
+    runs = [rf"(?:\p{{{name}}}\p{{M}}*)+" for name in scripts.values() if name not in LONE]
+    steps = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex("|".join([_ALONE, *runs])), "isolated")]
+    cuts = pre_tokenizers.Sequence([*steps, pre_tokenizers.Punctuation(), pre_tokenizers.Digits()])
+    owner = {name: lang for lang, name in scripts.items()}
+    groups: dict[str | None, list[list[str]]] = {}
+    for text in (CUTTING_NORMALIZER.normalize_str(text) for texts in lines.values() for text in texts):
+        row: dict[str | None, list[str]] = {}
+        for word, _ in cuts.pre_tokenize_str(text):
+            row.setdefault(owner.get(_script(word[0])), []).append(word)
+        for lang, words in row.items():
+            groups.setdefault(lang, []).append(words)
+    pieces: dict[str, float] = {}
+    for lang, rows in sorted(groups.items(), key=lambda item: item[0] or ""):
+        pieces |= _pieces(rows, lang or "", size or UNIGRAM_SIZE, min_count)
+    specials = [(special, 0.0) for special in SPECIAL_TOKENS.values()]
+    tokenizer = Tokenizer(models.Unigram([*specials, *sorted(pieces.items())], UNK, False))
+    tokenizer.add_special_tokens([special for special, _ in specials])
+    tokenizer.normalizer, tokenizer.pre_tokenizer = CUTTING_NORMALIZER, cuts
+    return {lang: Vocabulary(lang, tokenizer, "unigram") for lang in lines}
+
+
+def _pieces(rows: Sequence[Sequence[str]], lang: str, size: int, min_count: int) -> dict[str, float]:
+    """The pieces of one group of words and their log shares."""
+    counts = Counter(word for row in rows for word in row)
+    if max(map(len, counts)) == 1:
+        return {word: math.log(count / counts.total()) for word, count in counts.items()}
+    specials, longest = [*SPECIAL_TOKENS.values()], MAX_LETTERS.get(lang.partition("-")[0], 16)
+    tokenizer = learn_unigram(rows, size, specials, min_count=min_count, max_length=longest)
+    settle(tokenizer, [" ".join(row) for row in rows], len(specials))
+    return dict(json.loads(tokenizer.to_str())["model"]["vocab"][len(specials) :])
+
+
+def _script(letter: str) -> str:
+    """Unicode's name of a letter's script, as far as the letter's own name tells it."""
+    name = unicodedata.name(letter, "?").partition(" ")[0]
+    return _NAMES.get(name, name.capitalize())

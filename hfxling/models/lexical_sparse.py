@@ -1,0 +1,83 @@
+"""A lexical encoder's sparse vectors as a sentence-transformers module.
+
+A published model has this file in its folder `sparse`, and on the Hub in the root of its branch `sparse`. It needs
+`trust_remote_code=True`, as every module from outside sentence-transformers does.
+"""
+
+from pathlib import Path
+
+import torch
+from sentence_transformers.base.modules.input_module import InputModule
+from torch import Tensor
+from transformers import AutoModel
+
+ROLES = ("query", "document")
+
+
+class LexicalSparse(InputModule):
+    """Links of a text as its vector, to be compared by inner product.
+
+    `encode_query` reads the first language and `encode_document` the second, or the one given as `language=`;
+    `encode(task="vi")` reads that language, the first one as queries and any other as documents.
+
+    Args:
+        model: a `LexicalModel` with its tokenizers.
+    """
+
+    modalities: list[str] = ["text"]  # noqa: RUF012 - as the base class has it
+    forward_kwargs = {"task", "language", "max_active_dims"}  # noqa: RUF012
+    save_in_root = True
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def preprocess(
+        self,
+        inputs: list[str],
+        prompt: str | None = None,
+        task: str | None = None,
+        language: str | None = None,
+        **kwargs,
+    ) -> dict:
+        """Texts of one language and role.
+
+        Raises:
+            ValueError: no language, or one that the model lacks.
+        """
+        languages = self.model.config.languages
+        role = task if task in ROLES else ROLES[task != languages[0]]
+        language = language or (languages[ROLES.index(task)] if task in ROLES else task)
+        if language not in languages:
+            raise ValueError(f"task={task!r}: give the language of the texts as task, one of {', '.join(languages)}.")
+        return {"texts": [(prompt or "") + text for text in inputs], "language": language, "role": role}
+
+    def forward(self, features: dict, max_active_dims: int | None = None, **kwargs) -> dict[str, Tensor]:
+        """Add "sentence_embedding", (B, D) and mostly zeros."""
+        texts = features["texts"], features["language"], features["role"]
+        vectors = torch.from_numpy(self.model.encode(*texts, max_active_dims=max_active_dims).toarray())
+        features["sentence_embedding"] = vectors.to(self.model.device)
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        """D."""
+        return self.model.config.hidden_size
+
+    @property
+    def tokenizer(self) -> dict:
+        """The tokenizers of every language."""
+        return self.model.tokenizers
+
+    def save(self, output_path: str, *args, **kwargs) -> None:
+        """Write the model into the folder."""
+        self.model.save_pretrained(output_path)
+
+    @classmethod
+    def load(cls, model_name_or_path: str, **kwargs) -> "LexicalSparse":
+        """Read the model from a folder, the one above it, or the Hub."""
+        folder = Path(model_name_or_path)
+        if folder.is_dir() and not (folder / "model.safetensors").is_file():
+            model_name_or_path = str(folder.resolve().parent)
+        names = {"revision": "revision", "token": "token", "cache_folder": "cache_dir", "local_files_only": None}
+        options = {(new or old): kwargs[old] for old, new in names.items() if kwargs.get(old)}
+        return cls(AutoModel.from_pretrained(model_name_or_path, trust_remote_code=True, **options).eval())

@@ -1,0 +1,376 @@
+"""Links as an encoder: the log odds that two sentences translate each other, as one sparse inner product."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.utils import ModelOutput, cached_file, can_return_tuple, logging
+
+from .configuration_lexical import LENGTH_DIMS, LexicalConfig
+from .loading import HUB_KWARGS, load_whole
+
+ROLES = ("query", "document")
+LENGTH = "(length)"  # the term that stands for the length prior in `LexicalModel.explain`
+SPECIAL = 4  # ids of no segment of the text: <pad>, <unk>, <s>, </s>
+_TOKENIZER = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
+_TOKENIZER |= {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+logger = logging.get_logger(__name__)
+
+
+@dataclass
+class LexicalOutput(ModelOutput):
+    """Output of `LexicalModel`.
+
+    Args:
+        sentence_embedding: (B, D) mostly zeros, to be compared by inner product.
+    """
+
+    sentence_embedding: Tensor | None = None
+
+
+class Term(NamedTuple):
+    """Two linked segments of a sentence pair and what they add to its score."""
+
+    source: str
+    target: str
+    contribution: float
+    share: float  # of the sum of all contributions' sizes
+
+
+class Bags(NamedTuple):
+    """Texts of one language as segments."""
+
+    shares: list[csr_array]  # of each view (N, V): how often a segment occurs, by the text's length
+    lengths: np.ndarray  # (N,) segments of the first view, unknown ones included, at least 1
+
+
+class Links(nn.Module):
+    """(V, W) sparse matrix P(t|s) / bg(t), row by row."""
+
+    def __init__(self, shape: tuple[int, int], size: int):
+        super().__init__()
+        self.shape = shape
+        self.values = nn.Parameter(torch.zeros(size), requires_grad=False)
+        self.register_buffer("columns", torch.zeros(size, dtype=torch.int32))
+        self.register_buffer("starts", torch.zeros(shape[0] + 1, dtype=torch.int32))
+
+    def fill(self, matrix: csr_array) -> None:
+        """Take the values of a matrix of the same shape and size."""
+        for place, array in ((self.values.data, matrix.data), (self.columns, matrix.indices)):
+            place.copy_(torch.from_numpy(array))
+        self.starts.copy_(torch.from_numpy(matrix.indptr))
+
+    def matrix(self) -> csr_array:
+        """The same as a scipy matrix in float32."""
+        parts = (x.detach().cpu() for x in (self.values.float(), self.columns, self.starts))
+        return csr_array(tuple(part.numpy() for part in parts), shape=self.shape)
+
+
+class LexicalModel(PreTrainedModel):
+    """Texts to sparse vectors whose inner product is how much likelier they are as translations than by chance.
+
+    A text fills dimensions of its own segments and of the segments of other languages that they are linked to. As a
+    query it fills others than as a document, so that `query . document` is
+
+        F + K - length_scale ((log|y|/|x| - mu) / length_sigma)^2
+        F = 1/|y| sum_t c_y(t) log(1 + mixture/|x| sum_s c_x(s) P(t|s) / bg(t)), K the same from y to x
+
+    of that language pair alone, however many languages there are; it is zero between texts of one language.
+
+    Args:
+        config: languages, sizes and settings.
+        links: of every pair of `config.pairs` one matrix a view; a checkpoint carries them.
+        tokenizers: of every language one a view, with `<pad>` 0, `<unk>` 1, `<s>` 2, `</s>` 3.
+
+    Attributes:
+        static: static word vectors of the stock door by language, where the model was just fitted.
+    """
+
+    config_class = LexicalConfig
+    base_model_prefix = "lexical"
+    main_input_name = "input_ids"
+
+    def __init__(self, config: LexicalConfig, links: dict | None = None, tokenizers: dict | None = None):
+        super().__init__(config)
+        sizes = config.vocab_sizes
+        self.links = nn.ModuleDict()
+        for (source, target), counts in zip(config.pairs, config.links.values()):
+            shapes = zip(sizes[source], sizes[target])
+            self.links[f"{source}:{target}"] = nn.ModuleList(map(Links, shapes, counts))
+        self.post_init()
+        for pair, matrices in (links or {}).items():
+            for place, matrix in zip(self.links[":".join(pair)], matrices):
+                place.fill(matrix)
+        self.tokenizers: dict[str, list[Tokenizer]] | None = tokenizers
+        self.static: dict | None = None
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Links are counted, not trained."""
+
+    @classmethod
+    def from_pretrained(cls, name, *args, **kwargs):
+        """Load a folder or Hub repository, its tokenizers included.
+
+        Raises:
+            ValueError: it holds another kind of model, or weights or tokenizers that its configuration contradicts.
+        """
+        hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
+        kind = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)[0].get("model_type")
+        if kind != cls.config_class.model_type:
+            raise ValueError(f"{str(name)!r} is no lexical encoder: its config.json says model_type={kind!r}.")
+        found = load_whole(super().from_pretrained, name, *args, **kwargs)
+        model = found[0] if isinstance(found, tuple) else found
+        model.tokenizers = {language: [] for language in model.config.languages}
+        for language, _, folder, size in model._tokenizer_folders():
+            try:
+                tokenizer = Tokenizer.from_file(cached_file(str(name), f"{folder}/tokenizer.json", **hub_kwargs))
+            except Exception as error:  # the tokenizers library has no class of its own for it
+                raise ValueError(f"{str(name)!r}: {folder} cannot be read ({str(error).splitlines()[0]}).") from None
+            if tokenizer.get_vocab_size() != size:
+                raise ValueError(f"{str(name)!r}: {folder} has {tokenizer.get_vocab_size()} segments, not {size}.")
+            model.tokenizers[language].append(tokenizer)
+        return found
+
+    def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
+        """Write weights, configuration, code and tokenizers; `hfxling.save_lexical` adds doors for sentence-transformers."""
+        super().save_pretrained(save_directory, **kwargs)
+        for language, view, name, _ in self._tokenizer_folders():
+            folder = Path(save_directory) / name
+            folder.mkdir(exist_ok=True)
+            self.tokenizers[language][view].save(str(folder / "tokenizer.json"))
+            text = json.dumps(_TOKENIZER, indent=2, sort_keys=True) + "\n"
+            (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
+        if push_to_hub:
+            self.push_to_hub(**kwargs)
+
+    def _tokenizer_folders(self) -> Iterator[tuple[str, int, str, int]]:
+        """Language, number of the view, folder and size of every tokenizer; the first view's has no name in it."""
+        for language, sizes in self.config.vocab_sizes.items():
+            for view, (name, size) in enumerate(zip(self.config.views, sizes)):
+                yield language, view, f"tokenizer_{language}" + (f"_{name}" if view else ""), size
+
+    def check_language(self, language: str | None) -> None:
+        """Raise the ValueError that names the languages when `language` is none of them."""
+        if language not in self.config.languages:
+            raise ValueError(f"language={language!r} is not one of this model's: {', '.join(self.config.languages)}.")
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | Sequence[Tensor],
+        attention_mask: Tensor | Sequence[Tensor] | None = None,
+        language: str | None = None,
+        role: str = "query",
+        **kwargs,
+    ) -> LexicalOutput:
+        """Sentence vectors of tokenized texts; `encode` takes the texts themselves and stays sparse.
+
+        Args:
+            input_ids: (B, S) of the language's tokenizer; where the model has several views, one such tensor for each.
+            attention_mask: like the ids; by default every id but 0 is real.
+            language: of the whole batch.
+            role: "query" or "document".
+            **kwargs: ignored (tokenizers give more than is needed).
+
+        Raises:
+            ValueError: a missing or unknown language or role, another number of views.
+        """
+        self._check(language, role)
+        views = [input_ids] if isinstance(input_ids, Tensor) else list(input_ids)
+        masks = [attention_mask] if isinstance(attention_mask, Tensor) else list(attention_mask or [None] * len(views))
+        if len(views) != len(self.config.views) or len(masks) != len(views):
+            raise ValueError(f"give input_ids (and masks) of each of the views {', '.join(self.config.views)}.")
+        rows = []
+        for ids, mask in zip(views, masks):
+            mask = ids != 0 if mask is None else mask.bool()
+            rows.append([row[keep].tolist() for row, keep in zip(ids.cpu(), mask.cpu())])
+        vectors = self._vectors(self._bags(rows, language), language, role).toarray()
+        device, dtype = self.device, self.dtype
+        return LexicalOutput(torch.from_numpy(vectors).to(device=device, dtype=dtype))
+
+    def encode(
+        self, texts: Sequence[str], language: str, role: str = "query", *, max_active_dims: int | None = None
+    ) -> csr_array:
+        """(N, D) sparse float32 vectors, to be compared by inner product with those of the other role.
+
+        Args:
+            texts: of one language.
+            language: its code.
+            role: "query" or "document".
+            max_active_dims: the largest weights that are kept of a text, the length prior's in any case.
+
+        Raises:
+            ValueError: an unknown language or role, a text that is empty or none.
+        """
+        self._check(language, role)
+        if max_active_dims is not None and max_active_dims < LENGTH_DIMS:
+            raise ValueError(f"max_active_dims={max_active_dims}: give {LENGTH_DIMS} or more.")
+        vectors = self._vectors(self._read(texts, language), language, role)
+        return vectors if max_active_dims is None else _pruned(vectors, max_active_dims)
+
+    def score(self, source: Sequence[str], target: Sequence[str], languages: Sequence[str]) -> np.ndarray:
+        """(N,) scores of sentence pairs: log odds that they translate each other, less the length prior.
+
+        Args:
+            source: N texts.
+            target: N texts, line by line.
+            languages: codes of source and target.
+
+        Raises:
+            ValueError: unequal numbers of texts, languages without links, and as `encode`.
+        """
+        self._check_pair(languages)
+        if len(source) != len(target):
+            raise ValueError(f"{len(source)} source and {len(target)} target texts; give them pair by pair.")
+        query, document = (self.encode(*side) for side in zip((source, target), languages, ROLES))
+        return query.multiply(document).sum(1)
+
+    def explain(self, source: str, target: str, languages: Sequence[str]) -> list[Term]:
+        """The linked segments that make the score of a sentence pair, those that count most first.
+
+        Contributions add up to the score. A logarithm's sum is shared out in proportion to its parts; the length prior
+        comes as a pair of `LENGTH`.
+
+        Raises:
+            ValueError: languages without links, and as `encode`.
+        """
+        self._check_pair(languages)
+        config, found = self.config, {}
+        bags = [self._read([text], language) for text, language in zip((source, target), languages)]
+        for view, weight in enumerate(config.view_weights):
+            for order in ((0, 1), (1, 0)):
+                ours, other = (bags[side].shares[view] for side in order)
+                own, theirs = (languages[side] for side in order)
+                odds = config.mixture * self._matrix(own, theirs, view)[ours.indices][:, other.indices].toarray()
+                odds *= ours.data[:, None]
+                total = odds.sum(0)
+                part = np.divide(
+                    np.log1p(total) * other.data * weight, total, out=np.zeros_like(total), where=total > 0
+                )
+                terms = [[self.tokenizers[own][view].id_to_token(int(i)) for i in ours.indices]]
+                terms.append([self.tokenizers[theirs][view].id_to_token(int(i)) for i in other.indices])
+                for i, j in np.argwhere(odds > 0):
+                    key = (terms[0][i], terms[1][j])[:: 1 if order[0] == 0 else -1]
+                    found[key] = found.get(key, 0.0) + float(odds[i, j] * part[j])
+        if config.length_scale:
+            there, here = (self._length(bag, language)[0] for bag, language in zip(bags, languages))
+            found[LENGTH, LENGTH] = -config.length_scale * float((here - there) / config.length_sigma) ** 2
+        size = sum(map(abs, found.values())) or 1.0
+        ordered = sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))
+        return [Term(*key, value, value / size) for key, value in ordered]
+
+    def _check(self, language: str | None, role: str) -> None:
+        self.check_language(language)
+        if role not in ROLES:
+            raise ValueError(f"role={role!r} is not one of {', '.join(ROLES)}.")
+
+    def _check_pair(self, languages: Sequence[str]) -> None:
+        for language in languages:
+            self.check_language(language)
+        if tuple(languages) not in self.config.pairs:
+            known = ", ".join("-".join(pair) for pair in self.config.pairs)
+            raise ValueError(f"no links between {' and '.join(languages)}: the model has them for {known}.")
+
+    def _read(self, texts: Sequence[str], language: str) -> Bags:
+        if isinstance(texts, str):
+            raise ValueError("texts is one string; give a list of them.")
+        texts = list(texts)
+        for row, text in enumerate(texts):
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError(f"text {row} (counted from 0) is {text!r}: an empty text has no vector; leave it out.")
+        if self.tokenizers is None:
+            raise ValueError(
+                "this model has no tokenizers: load it with from_pretrained, or give them when it is made."
+            )
+        rows = [
+            [found.ids for found in each.encode_batch_fast(texts, add_special_tokens=False)]
+            for each in self.tokenizers[language]
+        ]
+        bags = self._bags(rows, language)
+        known = sum(share.indptr[1:] - share.indptr[:-1] for share in bags.shares)
+        if not known.all():
+            first = int(known.argmin())
+            logger.warning(
+                f"{(known == 0).sum()} of {len(texts)} texts have no segment that the model knows in {language!r}, "
+                f"so they match nothing (first: {texts[first][:60]!r})."
+            )
+        return bags
+
+    def _bags(self, views: Sequence[Sequence[Sequence[int]]], language: str) -> Bags:
+        """Ids of texts, view by view, to shares."""
+        shares, first = [], None
+        for rows, size in zip(views, self.config.vocab_sizes[language]):
+            lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+            ids = np.fromiter((i for row in rows for i in row), np.int32, lengths.sum())
+            if len(ids) and ids.max() >= size:
+                raise ValueError(f"input_ids has {ids.max()}, the vocabulary of {language!r} ends at {size - 1}.")
+            lengths = np.maximum(lengths, 1)
+            number = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+            known = ids >= SPECIAL
+            ends = np.bincount(number[known] + 1, minlength=len(rows) + 1).cumsum()
+            data = (1.0 / lengths).astype(np.float32)[number[known]]
+            bag = csr_array((data, ids[known], ends), shape=(len(rows), size))
+            bag.sum_duplicates()
+            shares.append(bag)
+            first = lengths if first is None else first
+        return Bags(shares, first)
+
+    def _vectors(self, bags: Bags, language: str, role: str) -> csr_array:
+        """Put the parts of the vectors where they belong; see `LexicalConfig` for the fields."""
+        config, parts, start = self.config, [], 0
+        is_query = role == "query"
+        for view, share in enumerate(bags.shares):
+            weight = config.view_weights[view] if is_query else 1.0
+            for block in ROLES:  # the dimensions of queries' own segments, then those of documents'
+                for other in config.languages:
+                    if block == role and other == language:
+                        parts.append((start, share * np.float32(config.balance * weight)))
+                    elif block != role and (language, other) in config.pairs:
+                        linked = share @ self._matrix(language, other, view)
+                        np.log1p(linked.data * np.float32(config.mixture), out=linked.data)
+                        parts.append((start, linked * np.float32(weight / config.balance)))
+                    start += config.vocab_sizes[other][view]
+        if config.length_scale:
+            length, one = self._length(bags, language), np.ones(len(bags.lengths))
+            scale = config.length_scale / config.length_sigma**2
+            columns = (-(length**2), 2 * length, -one) if is_query else (one, length, length**2)
+            columns = np.stack(columns, 1).astype(np.float32) * np.float32(scale if is_query else 1)
+            parts.append((start, csr_array(columns)))
+        return _side_by_side(parts, config.hidden_size)
+
+    def _length(self, bags: Bags, language: str) -> np.ndarray:
+        """(N,) log lengths, comparable between languages."""
+        return np.log(bags.lengths) - self.config.length_means[language]
+
+    def _matrix(self, source: str, target: str, view: int) -> csr_array:
+        return self.links[f"{source}:{target}"][view].matrix()
+
+
+def _side_by_side(parts: Sequence[tuple[int, csr_array]], width: int) -> csr_array:
+    """One matrix of parts that begin at the given columns; scipy's own hstack is slower by far."""
+    counts = [np.diff(part.indptr) for _, part in parts]
+    ends = np.concatenate([[0], np.cumsum(sum(counts))])
+    indices, data = np.empty(ends[-1], np.int64), np.empty(ends[-1], np.float32)
+    for (start, part), count, before in zip(parts, counts, accumulate(counts[:-1], initial=0)):
+        places = np.arange(part.nnz) + np.repeat(ends[:-1] + before - part.indptr[:-1], count)
+        indices[places], data[places] = part.indices + start, part.data
+    return csr_array((data, indices, ends), shape=(len(ends) - 1, width))
+
+
+def _pruned(vectors: csr_array, most: int) -> csr_array:
+    """Every row's largest weights; those of the length prior stay."""
+    rows = np.repeat(np.arange(vectors.shape[0]), np.diff(vectors.indptr))
+    size = np.where(vectors.indices >= vectors.shape[1] - LENGTH_DIMS, np.inf, np.abs(vectors.data))
+    order = np.lexsort((vectors.indices, -size, rows))
+    kept = np.sort(order[np.arange(len(order)) - vectors.indptr[rows] < most])
+    ends = np.concatenate([[0], np.bincount(rows[kept], minlength=vectors.shape[0]).cumsum()])
+    return csr_array((vectors.data[kept], vectors.indices[kept], ends), shape=vectors.shape)

@@ -1,0 +1,100 @@
+"""What the lexical recipe is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hfxling.data.corpus import TEXT_KEYS, TextArguments
+from hfxling.data.segment import BUILT_IN
+from hfxling.data.sources import Pair, parse_pair
+
+# Nothing is trained by gradient; the Trainer's arguments say where the folder goes and which seed is used.
+TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
+PIECES = "pieces"  # the view of learnt pieces, and single Chinese and Japanese characters
+VIEWS = (PIECES, *BUILT_IN)
+
+
+@dataclass
+class LexicalArguments(TextArguments):
+    """Segments, links and what is made of them."""
+
+    views: list[str] = field(
+        default_factory=lambda: [PIECES],
+        metadata={"help": "ways to cut the text, whose scores add up: pieces, characters, unigram, words, whitespace"},
+    )
+    view_weights: list[float] = field(
+        default_factory=list, metadata={"help": "of the views' scores; by default 1 each"}
+    )
+    segmenters: list[str] = field(
+        default_factory=list, metadata={"help": "e.g. lo=whitespace, in place of pieces; one of the built-in ones"}
+    )
+    vocab_size: int | None = field(default=None, metadata={"help": "segments of a language at most, where learnt"})
+    max_words: int = field(default=150, metadata={"help": "segments kept of a training sentence"})
+    lexicon: list[str] = field(
+        default_factory=list, metadata={"help": "word lists, e.g. lo-zh=FILE, of word TAB translation lines"}
+    )
+    mixture: float = field(
+        default=4.0, metadata={"help": "odds of translation against background; 4 is 0.8 against 0.2"}
+    )
+    length_prior: float = field(
+        default=0.2, metadata={"help": "standard deviations of the score per squared one of the length; 0 for none"}
+    )
+    min_probability: float = field(default=0.0, metadata={"help": "links below this P(t|s) are left out"})
+    pivot_probability: float = field(
+        default=1e-3, metadata={"help": "the same for links through a shared language, where a pair has no text"}
+    )
+    rank: int = field(default=1024, metadata={"help": "dimensions of the static vectors, at most"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.views or len({*self.views}) < len(self.views) or not {*self.views} <= {*VIEWS}:
+            raise ValueError(f"views={self.views}: give at least one of {', '.join(VIEWS)}, each once.")
+        self.view_weights = self.view_weights or [1.0] * len(self.views)
+        if len(self.view_weights) != len(self.views):
+            raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
+        for name, least in {"vocab_size": 1, "max_words": 1, "rank": 1, "length_prior": 0}.items():
+            if (value := getattr(self, name)) is not None and value < least:
+                raise ValueError(f"{name}={value}: give {least} or more.")
+        if self.mixture <= 0:
+            raise ValueError(f"mixture={self.mixture} must be more than 0.")
+        for name in ("min_probability", "pivot_probability"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} is outside [0, 1).")
+        self.segmenter_choices(), self.lexicon_files()  # both refuse bad values, here and not after the text was read
+
+    def segmenter_choices(self) -> dict[str, str]:
+        """Language code -> segmenter.
+
+        Raises:
+            ValueError: an entry that is not of the form lo=words, a language without text, a segmenter that is not
+                built in and could not travel with the model.
+        """
+        chosen = dict(entry.partition("=")[::2] for entry in self.segmenters)
+        for language, segmenter in chosen.items():
+            if language not in self.languages or segmenter not in BUILT_IN:
+                known = f"one of {', '.join(BUILT_IN)} for one of {', '.join(self.languages)}"
+                raise ValueError(f"segmenters: {language}={segmenter}: give {known}, e.g. {self.languages[0]}=words.")
+        return chosen
+
+    def lexicon_files(self) -> dict[Pair, str]:
+        """(source, target) language -> file of the lexicon; without a pair it is that of the text's only one.
+
+        Raises:
+            ValueError: an entry that is not of the form lo-zh=FILE, or of languages that no text is of.
+        """
+        files = {}
+        for entry in self.lexicon:
+            name, _, path = entry.rpartition("=")
+            if not name and len(self.language_pairs) > 1:
+                raise ValueError(f"lexicon={entry!r}: of which of {', '.join(self.pairs)} is it? Give zh-vi=FILE.")
+            pair = parse_pair(name) if name else self.language_pairs[0]
+            if not {pair, pair[::-1]} & {*self.language_pairs}:
+                known = ", ".join(self.pairs)
+                raise ValueError(f"lexicon={entry!r}: {name} is none of the pairs of the text, {known}; leave it out.")
+            files[pair] = path
+        return files
+
+    def shared_key(self) -> tuple:
+        """The same for runs that share text and segments, and the links' counts with them."""
+        names = (*TEXT_KEYS, "views", "segmenters", "vocab_size", "max_words", "lexicon")
+        return tuple(str(getattr(self, name)) for name in names)

@@ -1,0 +1,136 @@
+"""Text to segments and expected link counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy.sparse import csr_array
+
+from hfxling.alignment.pairs import EncodedPairs
+from hfxling.alignment.prior import translation_counts
+from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.data.scripts import learn_shared_vocabularies, own_scripts
+from hfxling.data.segment import EOS, UNIGRAM_SIZE, Vocabulary, default_segmenter, normalize
+from hfxling.data.sources import Pair, name_of_pair
+from hfxling.data.unigram import settle
+from hfxling.evaluation.lexicon import read_dictionary
+
+from .arguments import PIECES, LexicalArguments
+
+LEAST_PAIRS = 10
+
+
+@dataclass
+class View:
+    """The training text in one way of cutting it.
+
+    Attributes:
+        vocabularies: by language; where `is_shared`, all of one tokenizer.
+        is_shared: whether a text need not say which language it is in.
+        pairs: word ids of the sentences, by language pair.
+        counts: expected links of every pair of `pairs`, (V, W), the lexicon's among them.
+    """
+
+    vocabularies: Mapping[str, Vocabulary]
+    is_shared: bool
+    pairs: list[EncodedPairs]
+    counts: list[csr_array]
+
+
+@dataclass
+class Prepared:
+    """What runs that differ in what they make of the links have in common."""
+
+    corpus: Corpus
+    views: list[View]
+
+
+def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
+    """Read the text, cut it and count its links.
+
+    Args:
+        rows: arguments of runs that share text and segments.
+        training_args: not needed here.
+
+    Raises:
+        ValueError: malformed text (see `load_corpus`), fewer than ten pairs, a lexicon of other languages.
+        FileNotFoundError: a file that is not there.
+    """
+    corpus = load_corpus(rows[0])
+    return Prepared(corpus, link_views(rows[0], corpus))
+
+
+def link_views(args: LexicalArguments, corpus: Corpus) -> list[View]:
+    """Segments and link counts of a text in every view."""
+    for text in corpus.pairs:
+        if text.languages[0] == text.languages[1]:
+            raise ValueError(f"pairs={name_of_pair(text.languages)}: give two different languages.")
+        if len(text.train) < LEAST_PAIRS:
+            name = name_of_pair(text.languages)
+            raise ValueError(f"{name}: {len(text.train)} pairs are too few to count; give {LEAST_PAIRS} or more.")
+    sides = {text.languages: (list(text.train["source"]), list(text.train["target"])) for text in corpus.pairs}
+    lexicon = {pair: read_lexicon(pair, path, sides) for pair, path in args.lexicon_files().items()}
+    return [_view(args, name, sides, lexicon) for name in args.views]
+
+
+def read_lexicon(pair: Pair, path: str, sides: Mapping[Pair, tuple]) -> tuple[list[str], list[str]]:
+    """Words and translations of a file, line by line; `sides` is the training text.
+
+    Raises:
+        ValueError: a file whose words are written in letters that the text of their language hardly has.
+    """
+    entries = read_dictionary(path)
+    columns = zip(*((word, other) for word, others in sorted(entries.items()) for other in sorted(others)))
+    found = tuple(map(list, columns))
+    for language, words in zip(pair, found):
+        own = (side for languages, both in sides.items() for code, side in zip(languages, both) if code == language)
+        known = {letter for side in own for line in side for letter in normalize(line)}
+        letters = [letter for word in words for letter in word]
+        if sum(letter in known for letter in letters) < len(letters) / 2:
+            raise ValueError(
+                f"lexicon {path}: most letters of words such as {words[0]!r} never occur in the {language} text; "
+                f"give a list of {name_of_pair(pair)}, {pair[0]} first."
+            )
+    return found
+
+
+def _view(args: LexicalArguments, name: str, sides: Mapping[Pair, tuple], lexicon: Mapping[Pair, tuple]) -> View:
+    lines: dict[str, dict[str, None]] = {}
+    for pair, texts in (*sides.items(), *lexicon.items()):
+        for language, side in zip(pair, texts):
+            lines.setdefault(language, {}).update(dict.fromkeys(side))
+    chosen = args.segmenter_choices() if name == PIECES else dict.fromkeys(lines, name)
+    texts = {language: list(text) for language, text in lines.items()}
+    scripts = own_scripts(texts) if name == PIECES and not chosen else None
+    if scripts:
+        vocabularies = learn_shared_vocabularies(texts, scripts, size=args.vocab_size)
+    else:
+        vocabularies = {lang: _vocabulary(text, lang, chosen.get(lang), args) for lang, text in texts.items()}
+    pairs, counts = [], []
+    for pair, texts in sides.items():
+        encoded = _encoded(vocabularies, pair, texts, args.max_words)
+        more = [(pair, lexicon.get(pair, ([], []))), (pair[::-1], lexicon.get(pair[::-1], ([], [])))]
+        given = [_encoded(vocabularies, order, words, args.max_words) for order, words in more]
+        source = encoded.source + given[0].source + given[1].target
+        target = encoded.target + given[0].target + given[1].source
+        found = translation_counts(EncodedPairs(pair, source, target), [vocabularies[lang] for lang in pair])
+        pairs.append(encoded)
+        counts.append(csr_array(found))
+    return View(vocabularies, scripts is not None, pairs, counts)
+
+
+def _vocabulary(lines: Sequence[str], lang: str, segmenter: str | None, args: LexicalArguments) -> Vocabulary:
+    segmenter = segmenter or default_segmenter(lang)
+    size = args.vocab_size or (UNIGRAM_SIZE if segmenter == "unigram" else None)
+    vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter, size=size)
+    if segmenter == "unigram":
+        settle(vocabulary.tokenizer, lines, EOS + 1)
+    return vocabulary
+
+
+def _encoded(vocabularies: Mapping[str, Vocabulary], pair: Pair, sides: tuple, most: int) -> EncodedPairs:
+    """Ids of sentence pairs; those with a side without segments are left out."""
+    rows = [[row.ids[:most] for row in vocabularies[lang].encode_batch(side)] for lang, side in zip(pair, sides)]
+    kept = [(source, target) for source, target in zip(*rows) if source and target]
+    return EncodedPairs(tuple(pair), [source for source, _ in kept], [target for _, target in kept])

@@ -1,0 +1,101 @@
+"""Static word vectors: the log odds of all links, factorised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.sparse import block_array, csr_array
+from sklearn.utils.extmath import randomized_svd
+
+from hfxling.data.sources import Pair
+from hfxling.models.modeling_lexical import Bags, LexicalModel
+
+from .arguments import LexicalArguments
+
+_LENGTH = 20  # segments of the sentence that a link is weighed in
+_PRECISION = {"n_oversamples": 128, "n_iter": 4}  # of the randomised factorisation
+
+
+def static_vectors(
+    args: LexicalArguments, model: LexicalModel, bags: Sequence[Mapping[str, Bags]], is_shared: bool, seed: int
+) -> dict[str, np.ndarray]:
+    """(V, rank) float32 of every language, components in order of strength; the mean of a text's is its vector.
+
+    K_st = log(1 + c/20 P(t|s)/bg(t)) and its mirror, summed, is factorised as U V^T by a truncated SVD; every word
+    vector loses the mean vector of its language's training sentences, so that means come out centred. Languages of one
+    tokenizer (`is_shared`) get one table: a segment that several have gets the mean of its vectors, by occurrences.
+
+    Args:
+        args: the rank.
+        model: with its links.
+        bags: of the training sentences, pair by pair.
+        is_shared: whether all languages have one tokenizer.
+        seed: of the factorisation.
+    """
+    config = model.config
+    odds = {pair: _log_odds(model._matrix(*pair, 0), config.mixture / _LENGTH) for pair in map(tuple, bags)}
+    odds = {
+        pair: odd + _log_odds(model._matrix(*pair[::-1], 0), config.mixture / _LENGTH).T for pair, odd in odds.items()
+    }
+    tables = _factors(odds, {lang: sizes[0] for lang, sizes in config.vocab_sizes.items()}, args.rank, seed)
+    used, sums = {}, {}
+    for lang, table in tables.items():
+        shares = [pair[lang].shares[0] for pair in bags if lang in pair]
+        used[lang] = sum(share.sum(0) for share in shares)
+        linked = np.abs(table).sum(1) > 0
+        table[linked] -= used[lang] @ table / sum(share.shape[0] for share in shares)
+        sums[lang] = (used[lang] + 1e-9) * linked  # of a segment that the text does not have, too
+    if is_shared:
+        total = np.maximum(sum(sums.values()), 1e-30)
+        one = sum(table * (sums[lang] / total)[:, None] for lang, table in tables.items())
+        tables = dict.fromkeys(tables, one)
+    return {lang: table.astype(np.float32) for lang, table in tables.items()}
+
+
+def _log_odds(matrix: csr_array, weight: float) -> csr_array:
+    return csr_array((np.log1p(matrix.data * np.float32(weight)), matrix.indices, matrix.indptr), matrix.shape)
+
+
+def _factors(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], rank: int, seed: int) -> dict[str, np.ndarray]:
+    """(V, rank) of every language, so that the product of two is their matrix as nearly as may be.
+
+    Where no ring of language pairs has an odd number, as where all share one language, that is one SVD of the rows of
+    some languages and the columns of the others; else the positive part of the spectrum of the whole symmetric matrix.
+    """
+    languages, half = list(sizes), _halves(odds, sizes)
+    rows, columns = half or (languages, languages)
+    blocks = [[_block(odds, sizes, row, column) for column in columns] for row in rows]
+    u, strength, v = randomized_svd(
+        block_array(blocks, format="csr"), rank if half else 2 * rank, random_state=seed, **_PRECISION
+    )
+    if not half:
+        kept = ((u * v.T).sum(0) > 0).nonzero()[0][:rank]
+        u, strength, v = u[:, kept], strength[kept], v[kept]
+    found = {}
+    for names, table in ((rows, u), (columns, v.T)):
+        ends = np.cumsum([sizes[lang] for lang in names])[:-1]
+        found |= dict(zip(names, np.split(table * np.sqrt(strength), ends)))
+    return {lang: found[lang].copy() for lang in languages}
+
+
+def _halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tuple[list[str], list[str]] | None:
+    """The languages in two halves without a pair inside either; None where there is no such division."""
+    side: dict[str, int] = {}
+    for first in sizes:
+        waiting = [(first, 0)] if first not in side else []
+        while waiting:
+            lang, number = waiting.pop()
+            if side.setdefault(lang, number) != number:
+                return None
+            neighbours = [a if b == lang else b for a, b in odds if lang in (a, b)]
+            waiting += [(other, 1 - number) for other in neighbours if side.get(other) != 1 - number]
+    return tuple([lang for lang in sizes if side[lang] == number] for number in (0, 1))
+
+
+def _block(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], row: str, column: str) -> csr_array:
+    if (row, column) in odds:
+        return odds[row, column]
+    if (column, row) in odds:
+        return csr_array(odds[column, row].T)
+    return csr_array((sizes[row], sizes[column]), dtype=np.float32)

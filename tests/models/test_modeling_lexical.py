@@ -1,0 +1,184 @@
+"""The lexical encoder: its inner product against the equations, what explains it, and what it refuses."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from hfxling import fit_lexical, load_parallel, save_lexical
+from hfxling.models.configuration_lexical import LexicalConfig
+from hfxling.models.modeling_lexical import LENGTH, LexicalModel
+
+PAIR = ("zh", "vi")
+
+
+def texts(pair=PAIR, split="train", count=60):
+    rows = load_parallel("sample", *pair, split=split)[:count]
+    return rows["source"], rows["target"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fit_lexical(*texts(), PAIR, rank=16)
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    return texts(split="test", count=8)
+
+
+@pytest.fixture(scope="module")
+def several():
+    lines = {(language, "zh"): texts((language, "zh")) for language in ("vi", "lo")}
+    return fit_lexical(lines, rank=16)
+
+
+def equation(model, source, target, pair):
+    """F + K less the length prior, term by term."""
+    config, (x, y) = model.config, pair
+    total, lengths = 0.0, []
+    for text, language in ((source, x), (target, y)):
+        lengths.append(len(model.tokenizers[language][0].encode(text).ids))
+    for view, weight in enumerate(config.view_weights):
+        ids = [model.tokenizers[lang][view].encode(text).ids for text, lang in ((source, x), (target, y))]
+        for here, there, order in ((0, 1, (x, y)), (1, 0, (y, x))):
+            odds = model.links[":".join(order)][view].matrix().toarray()
+            for t in ids[there]:
+                inside = sum(float(odds[s, t]) for s in ids[here] if s > 3) if t > 3 else 0.0
+                total += weight / len(ids[there]) * math.log(1 + config.mixture / len(ids[here]) * inside)
+    mean = config.length_means[y] - config.length_means[x]
+    distance = (math.log(lengths[1] / lengths[0]) - mean) / config.length_sigma
+    return total - config.length_scale * distance**2
+
+
+def check(model, source, target, pair):
+    found = (model.encode(source, pair[0]) @ model.encode(target, pair[1], "document").T).toarray()
+    expected = [[equation(model, x, y, pair) for y in target] for x in source]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(model.score(source, target, pair), np.diag(expected), atol=1e-5)
+    assert np.abs(expected).max() > 0.5
+
+
+def test_the_inner_product_is_the_equation_in_both_directions(model, held_out):
+    source, target = held_out
+    check(model, source[:4], target[:4], PAIR)
+    check(model, target[:4], source[:4], PAIR[::-1])
+    assert model.config.length_scale > 0
+    assert 1 < model.config.balance < 20
+
+
+def test_views_add_up_with_their_weights(held_out):
+    source, target = texts()
+    model = fit_lexical(source, target, PAIR, views=["pieces", "characters"], view_weights=[0.7, 0.3], rank=4)
+    check(model, held_out[0][:3], held_out[1][:3], PAIR)
+
+
+def test_several_languages_do_not_interfere(several):
+    two = fit_lexical(*texts(("vi", "zh")), ("vi", "zh"), rank=4)
+    for pair in (("vi", "zh"), ("zh", "lo"), ("lo", "vi")):  # the last one through zh
+        check(several, *texts(pair, "test", 3), pair)
+    assert set(several.config.pairs) == {(a, b) for a in ("vi", "zh", "lo") for b in ("vi", "zh", "lo") if a != b}
+    zh = several.encode(texts(split="test")[0][:2], "zh")
+    same = several.encode(texts(split="test")[0][:2], "zh", "document")
+    assert abs(zh[:, :-3] @ same[:, :-3].T).max() == 0
+    assert two.config.pairs == [("vi", "zh"), ("zh", "vi")]
+
+
+def test_an_explanation_adds_up_to_the_score(model, held_out):
+    for source, target in zip(*held_out):
+        terms = model.explain(source, target, PAIR)
+        assert sum(term.contribution for term in terms) == pytest.approx(
+            model.score([source], [target], PAIR)[0], abs=1e-5
+        )
+        assert sum(abs(term.share) for term in terms) == pytest.approx(1)
+        sizes = [abs(term.contribution) for term in terms]
+        assert sizes == sorted(sizes, reverse=True)
+        assert [term.source for term in terms].count(LENGTH) == 1
+    assert terms[0].source in source
+
+
+def test_few_dimensions_keep_what_matters(model, held_out):
+    source, target = held_out
+    full = model.score(source, target, PAIR)
+    few = model.encode(source, "zh", max_active_dims=40)
+    assert np.diff(few.indptr).max() == 40
+    whole = model.encode(source, "zh").toarray()
+    kept = few.toarray()
+    assert (np.abs(kept[:, -3:]) == np.abs(whole[:, -3:])).all()
+    assert (kept[kept != 0] == whole[kept != 0]).all()
+    near = few.multiply(model.encode(target, "vi", "document")).sum(1)
+    assert np.corrcoef(near, full)[0, 1] > 0.8
+
+
+def test_tokenized_text_gives_the_same_vectors(model, held_out):
+    ids = [torch.tensor([found.ids]) for found in model.tokenizers["vi"][0].encode_batch(held_out[1])]
+    for role in ("query", "document"):
+        expected = model.encode(held_out[1], "vi", role).toarray()
+        found = torch.cat([model(row, language="vi", role=role).sentence_embedding for row in ids])
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-7)
+
+
+def test_saved_and_loaded_it_is_the_same(model, held_out, tmp_path):
+    save_lexical(model, tmp_path / "model")
+    loaded = LexicalModel.from_pretrained(tmp_path / "model")
+    for role in ("query", "document"):
+        assert (loaded.encode(held_out[0], "zh", role) != model.encode(held_out[0], "zh", role)).nnz == 0
+    with pytest.raises(ValueError, match="copy the folder that it came from"):
+        save_lexical(loaded, tmp_path / "again")
+    (tmp_path / "model" / "tokenizer_vi" / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match="tokenizer_vi cannot be read"):
+        LexicalModel.from_pretrained(tmp_path / "model")
+
+
+def test_a_text_without_known_segments_is_said(model, caplog, monkeypatch):
+    import logging
+
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    vectors = model.encode(["你好", "ⲀⲂⲄ ⲈⲊ"], "zh")
+    assert "1 of 2 texts have no segment that the model knows in 'zh'" in caplog.text
+    assert np.isfinite(vectors.data).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.encode(["你好", " "], "zh"), r"text 1 \(counted from 0\) is ' '"),
+        (lambda model: model.encode("你好", "zh"), "one string"),
+        (lambda model: model.encode(["你好"], "de"), "language='de' is not one of this model's: zh, vi"),
+        (lambda model: model.encode(["你好"], "zh", "target"), "role='target' is not one of query, document"),
+        (lambda model: model.encode(["你好"], "zh", max_active_dims=2), "max_active_dims=2: give 3 or more"),
+        (lambda model: model.score(["你好"], [], PAIR), "1 source and 0 target texts"),
+        (lambda model: model.explain("你好", "你好", ("zh", "zh")), "no links between zh and zh"),
+        (lambda model: model(torch.tensor([[10**6]]), language="zh"), "input_ids has 1000000"),
+        (lambda model: model([torch.tensor([[5]])] * 2, language="zh"), "each of the views pieces"),
+    ],
+)
+def test_what_cannot_be_encoded_is_refused_in_one_line(call, message, model):
+    with pytest.raises(ValueError, match=message) as error:
+        call(model)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"languages": ["zh"]}, "vocab_sizes=.*: give one for each of languages="),
+        ({"vocab_sizes": {"zh": [9, 9], "vi": [9]}}, "give one number for each of views"),
+        ({"links": {"zh:vi": [2]}}, "both ways"),
+        ({"links": {"zh:zh": [2]}}, "both ways"),
+        ({"mixture": 0.0}, "must be more than 0"),
+    ],
+)
+def test_a_configuration_that_contradicts_itself_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        LexicalConfig(**{"languages": ["zh", "vi"], "vocab_sizes": {"zh": [9], "vi": [9]}} | fields)
+
+
+def test_weights_hold_what_the_configuration_counts(model, tmp_path):
+    model.save_pretrained(tmp_path)
+    stored = load_file(tmp_path / "model.safetensors")
+    assert {tensor.numel() for name, tensor in stored.items() if name.endswith("values")} == {
+        count for counts in model.config.links.values() for count in counts
+    }
