@@ -140,9 +140,9 @@ def ranking_vectors(
     smaller = min(len(of_source), len(of_target))
     if not 1 <= csls_k <= smaller:
         raise ValueError(f"csls_k={csls_k} must lie between 1 and the smaller side's number of vectors, {smaller}.")
-    r_source, r_target = _neighbour_means(source, of_target, csls_k, block_size)
+    r_source, r_target = neighbour_means(source, of_target, csls_k, block_size)
     if pools is not None:
-        _, r_target = _neighbour_means(of_source, target, csls_k, block_size)
+        _, r_target = neighbour_means(of_source, target, csls_k, block_size)
     one_source, one_target = np.ones(len(source), np.float32), np.ones(len(target), np.float32)
     source = np.column_stack([source, r_source / -2, one_source])
     return source, np.column_stack([target, one_target, r_target / -2])
@@ -216,9 +216,9 @@ def _best_first(rows: np.ndarray, scores: np.ndarray, k: int, tie: float) -> tup
     return tuple(np.take_along_axis(x, order, axis=1) for x in (rows, scores))
 
 
-def _neighbour_means(source: np.ndarray, target: np.ndarray, k: int, block_size: int) -> list[np.ndarray]:
-    """(N,) and (M,) mean cosines of every vector's k nearest on the other side, in one pass."""
-    largest = [np.full((len(side), k), -np.inf, np.float32) for side in (source, target)]
+def neighbour_means(source, target, k: int, block_size: int = 1000) -> list[np.ndarray]:
+    """(N,) and (M,) mean inner products of every vector's k nearest on the other side, in one pass."""
+    largest = [np.full((side.shape[0], k), -np.inf, np.float32) for side in (source, target)]
     for rows, columns, block in score_blocks(source, target, block_size):
         for found, part, scores in zip(largest, (rows, columns), (block, block.T)):
             found[part] = np.partition(np.hstack([found[part], scores]), -k, axis=1)[:, -k:]

@@ -1,0 +1,176 @@
+"""Dense and sparse scores as one: each as CSLS with neighbours from training text, at unit variance, added up.
+
+What stands for the neighbours is kept with the weight, so that a single sentence can be scored. The sum is an inner
+product again: of the dense vector beside the sparse one, and two more components.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+from scipy.sparse import csr_array, hstack, issparse
+
+from hfxling.files import atomic_path
+
+from .neighbours import neighbour_means, unit
+
+FILE, TENSORS = "fusion.json", "fusion.safetensors"
+CSLS_K = 10  # of the authors of CSLS
+POOL = 1000  # training sentences a side that stand for the rest
+GRID = [i / 20 for i in range(21)]
+ROLES = ("query", "document")
+
+Vectors = tuple[np.ndarray, csr_array]  # (N, D) dense and (N, E) sparse ones of the same texts
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How much a dense and a sparse score count, and what they are compared with.
+
+    Attributes:
+        weight: of the dense score; the sparse one has the rest.
+        deviations: standard deviations of both scores between sentences that do not translate each other.
+        pools: dense and sparse vectors of training text, of the queries' side and of the documents' side.
+        lexical: hash of the sparse encoder.
+        languages: of queries and documents.
+        pairs: on which the weight was chosen.
+    """
+
+    weight: float
+    deviations: tuple[float, float]
+    pools: tuple[Vectors, Vectors]
+    lexical: str
+    languages: tuple[str, str]
+    pairs: int
+
+    def vectors(self, dense, sparse: csr_array, role: str) -> csr_array:
+        """(N, D + E + 2) float32 vectors, to be compared by inner product with those of the other role.
+
+        Args:
+            dense: (N, D) vectors of any length.
+            sparse: (N, E) vectors of the same texts in the same role.
+            role: "query" or "document".
+
+        Raises:
+            ValueError: dense vectors without a direction, or of another width than the pools'.
+        """
+        if role not in ROLES:
+            raise ValueError(f"role={role!r} is not one of {', '.join(ROLES)}.")
+        kinds, others = _ready((dense, sparse)), self.pools[1 - ROLES.index(role)]
+        weights = [w / s for w, s in zip((self.weight, 1 - self.weight), self.deviations)]
+        hubness = sum(w * mean for w, mean in zip(weights, _hubness(kinds, others)))[:, None].astype(np.float32)
+        one = np.ones_like(hubness)
+        if role == "document":
+            parts = [*kinds, one, -hubness]
+        else:
+            parts = [*(2 * w * x for w, x in zip(weights, kinds)), -hubness, one]
+        return csr_array(hstack([csr_array(part, dtype=np.float32) for part in parts], format="csr"))
+
+    def save(self, folder: str | Path) -> None:
+        """Write `fusion.json` and `fusion.safetensors`, the pools, in the folder of the dense encoder."""
+        about = {name: getattr(self, name) for name in ("weight", "deviations", "lexical", "languages", "pairs")}
+        tensors = {}
+        for role, (dense, sparse) in zip(ROLES, self.pools):
+            tensors[f"{role}.dense"] = dense.astype(np.float16)
+            for name in ("data", "indices", "indptr"):
+                tensors[f"{role}.sparse.{name}"] = getattr(sparse, name)
+            tensors[f"{role}.sparse.shape"] = np.array(sparse.shape)
+        with atomic_path(Path(folder) / TENSORS) as scratch:
+            save_file(tensors, scratch)
+        with atomic_path(Path(folder) / FILE) as scratch:
+            scratch.write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path, lexical: str) -> Fusion:
+        """Read what `save` wrote, for the sparse encoder with that hash.
+
+        Raises:
+            FileNotFoundError: the folder has no fusion.
+            ValueError: it was made for another sparse encoder, or is damaged.
+        """
+        folder = Path(folder)
+        if not (folder / FILE).is_file() or not (folder / TENSORS).is_file():
+            raise FileNotFoundError(f"{folder} has no {FILE} and {TENSORS}; `hfxling fit` writes such a folder.")
+        try:
+            about, tensors = json.loads((folder / FILE).read_text(encoding="utf-8")), load_file(folder / TENSORS)
+            pools = []
+            for role in ROLES:
+                parts = [tensors[f"{role}.sparse.{name}"] for name in ("data", "indices", "indptr")]
+                sparse = csr_array(tuple(parts), shape=tuple(tensors[f"{role}.sparse.shape"].tolist()))
+                pools.append((tensors[f"{role}.dense"].astype(np.float32), sparse))
+            about |= {name: tuple(about[name]) for name in ("deviations", "languages")}
+            found = cls(pools=tuple(pools), **about)
+        except Exception as error:
+            raise ValueError(f"{folder}: {FILE} or {TENSORS} is damaged ({error}); fit it anew.") from None
+        if found.lexical != lexical:
+            raise ValueError(
+                f"{folder / FILE} was made for the sparse encoder {found.lexical}, not {lexical}; give that one, or "
+                "fit anew."
+            )
+        return found
+
+
+def fit_fusion(
+    folds: Sequence[tuple[Vectors, Vectors, tuple[Vectors, Vectors]]],
+    pools: tuple[Vectors, Vectors],
+    *,
+    lexical: str,
+    languages: Sequence[str],
+) -> Fusion:
+    """Choose the weight by which the most known pairs find each other, in both directions.
+
+    Args:
+        folds: of each fold vectors of the queries, of their translations, row by row, and the pools, by models that
+            did not learn from these pairs. Where no such models are at hand, one fold of pairs nobody learnt from.
+        pools: of the models that will be used, `pool_rows` of the training text.
+        lexical: hash of the sparse encoder that will be used.
+        languages: of queries and documents.
+
+    Returns:
+        The fusion with the largest mean reciprocal rank; of equal ones that nearest to even weights.
+    """
+    scores = [[_csls(*kind) for kind in zip(*map(_ready, (*sides, *of)))] for *sides, of in folds]
+    apart = [[matrix[~np.eye(len(matrix), dtype=bool)] for matrix in kind] for kind in zip(*scores)]
+    deviations = tuple(float(np.concatenate(kind).std()) for kind in apart)
+    reciprocal = {weight: _reciprocal(scores, weight, deviations) for weight in GRID}
+    weight = max(reciprocal, key=lambda w: (round(reciprocal[w], 6), -abs(w - 0.5)))
+    pairs = sum(len(kinds[0]) for kinds in scores)
+    stored = tuple((x.astype(np.float16).astype(np.float32), y) for x, y in map(_ready, pools))
+    return Fusion(weight, deviations, stored, lexical, tuple(languages), pairs)
+
+
+def pool_rows(count: int) -> np.ndarray:
+    """At most `POOL` of the rows of `count` training pairs, drawn once and for all."""
+    return np.sort(np.random.default_rng(0).permutation(count)[:POOL])
+
+
+def _ready(vectors: Vectors) -> Vectors:
+    return unit(vectors[0]), vectors[1].astype(np.float32)
+
+
+def _hubness(kinds: Sequence, others: Sequence) -> list[np.ndarray]:
+    """(N,) mean scores of the nearest `CSLS_K` of another side's vectors, for each kind or side."""
+    return [neighbour_means(x, y, min(CSLS_K, y.shape[0]))[0] for x, y in zip(kinds, others)]
+
+
+def _csls(queries, documents, of_queries, of_documents) -> np.ndarray:
+    """(N, N) CSLS of one kind of vectors, neighbours from the pools."""
+    scores = queries @ documents.T
+    above, left = _hubness((queries, documents), (of_documents, of_queries))
+    return 2 * (scores.toarray() if issparse(scores) else scores) - above[:, None] - left
+
+
+def _reciprocal(scores: Sequence[Sequence[np.ndarray]], weight: float, deviations: Sequence[float]) -> float:
+    """Mean reciprocal rank of the translations in both directions; ties count against it."""
+    found = []
+    for dense, sparse in scores:
+        fused = weight / deviations[0] * dense + (1 - weight) / deviations[1] * sparse
+        gold = fused.diagonal()
+        for matrix, own in ((fused, gold[:, None]), (fused.T, gold[:, None])):
+            found.append(1 / (matrix >= own - 1e-9).sum(1))
+    return float(np.mean(np.concatenate(found)))
