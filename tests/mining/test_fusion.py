@@ -52,7 +52,7 @@ def test_the_inner_product_is_the_sum_of_both_scores():
     for i, j in [(0, 0), (3, 7), (59, 1)]:
         assert scores[i, j] == pytest.approx(
             slow(fusion, sides, i, j), abs=2e-3
-        )  # the pools are kept in half precision
+        )  # pools are in half precision
     alone = fusion.vectors(*part(sides[0], [3]), "query")
     assert abs(alone - query[[3]]).max() < 1e-5
 
