@@ -136,7 +136,7 @@ def fit_fusion(
     """
     scores = [[_csls(*kind) for kind in zip(*map(_ready, (*sides, *of)))] for *sides, of in folds]
     apart = [[matrix[~np.eye(len(matrix), dtype=bool)] for matrix in kind] for kind in zip(*scores)]
-    deviations = tuple(float(np.concatenate(kind).std()) for kind in apart)
+    deviations = tuple(_spread(np.concatenate(kind)) for kind in apart)
     reciprocal = {weight: _reciprocal(scores, weight, deviations) for weight in GRID}
     weight = max(reciprocal, key=lambda w: (round(reciprocal[w], 6), -abs(w - 0.5)))
     pairs = sum(len(kinds[0]) for kinds in scores)
@@ -147,6 +147,12 @@ def fit_fusion(
 def pool_rows(count: int) -> np.ndarray:
     """At most `POOL` of the rows of `count` training pairs, drawn once and for all."""
     return np.sort(np.random.default_rng(0).permutation(count)[:POOL])
+
+
+def _spread(values: np.ndarray) -> float:
+    """Standard deviation from the quartiles: a few pairs of very unlike lengths would stretch the usual one."""
+    low, high = np.quantile(values, [0.25, 0.75])
+    return float(high - low) / 1.349 or 1.0
 
 
 def _ready(vectors: Vectors) -> Vectors:
