@@ -1,4 +1,4 @@
-"""Texts to vectors, sorted by length and cut where the encoder would: frozen layers, sentence vectors, word vectors."""
+"""Texts to vectors, sorted by length and cut where the encoder would: of layers, sentences, words, and links."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from scipy.sparse import csr_array
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hfxling.data.features import cached_features
+from hfxling.models.configuration_lexical import LENGTH_DIMS
 from hfxling.models.encoder import hidden_states, load_encoder
+from hfxling.models.loading import quiet_loading
+from hfxling.models.modeling_lexical import ROLES, LexicalModel
 from hfxling.models.pooling import pool
 from hfxling.models.stock import ROUTES
 
@@ -300,13 +304,7 @@ class SentenceEncoder:
     @cached_property
     def revision(self) -> str | None:
         """The Hub's commit; of a folder the hash of its weights."""
-        if not Path(self.name).is_dir():
-            return getattr(getattr(self.model[0], "config", None), "_commit_hash", None)
-        digest = hashlib.sha256()
-        for path in sorted(Path(self.name).rglob("*.safetensors")):
-            with open(path, "rb") as weights:
-                digest.update(hashlib.file_digest(weights, "sha256").digest())
-        return digest.hexdigest()[:16]
+        return _revision(self.name, getattr(self.model[0], "config", None))
 
     def route(self, lang: str | None, task: str | None = None) -> str | None:
         """That of a text's language, or else of its task; ValueError for neither, None for a model without routes."""
@@ -330,3 +328,68 @@ class SentenceEncoder:
         if not hasattr(transformer, "auto_model"):
             raise ValueError(f"{self.label} does not start with an encoder, so it has no token vectors.")
         return WordStates(transformer.auto_model, self.model.tokenizer, layer=layer)(sentences)
+
+
+class LexicalEncoder:
+    """A lexical encoder: sparse vectors of links, to be compared by inner product (docs/lexical.md).
+
+    Args:
+        name: folder or Hub id.
+        revision: branch, tag or commit on the Hub.
+
+    Attributes:
+        languages: those of the model, in its order; also its `routes`.
+        method: how its vectors are compared, for `hfxling.mining.neighbours`.
+
+    Raises:
+        FileNotFoundError: no such folder or Hub model.
+        ValueError: another kind of model, or a damaged one.
+    """
+
+    method = "dot"
+
+    def __init__(self, name: str, revision: str | None = None):
+        self.name, self.label = name, model_name(name)
+        with one_line_where_missing(name, "lexical", "a lexical encoder"):
+            self.model = LexicalModel.from_pretrained(name, **({"revision": revision} if revision else {})).eval()
+        self.languages = self.routes = list(self.model.config.languages)
+
+    @cached_property
+    def revision(self) -> str | None:
+        """As of `SentenceEncoder`."""
+        return _revision(self.name, self.model.config)
+
+    def route(self, lang: str | None, task: str | None = None) -> str:
+        """The language of a text: the one that is given, or else the first for queries and the second for documents."""
+        if lang is None and task in ROLES:
+            return self.languages[ROLES.index(task)]
+        self.model.check_language(lang)
+        return lang
+
+    def encode(
+        self, texts: Sequence[str], lang: str | None = None, task: str | None = None, *, progress: bool | None = None
+    ) -> csr_array:
+        """(N, D) sparse float32 vectors; `task` is "query" or "document", by default the first language is queries."""
+        lang = self.route(lang, task)
+        return self.model.encode(texts, lang, task or ROLES[lang != self.languages[0]])
+
+    def score(self, source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> np.ndarray:
+        """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows."""
+        self.model._check_pair(languages)
+        with quiet_loading():  # in place of the model's warning there is NaN
+            sides = [self.model.encode(*side) for side in zip((source, target), languages, ROLES)]
+        scores = sides[0].multiply(sides[1]).sum(1)
+        for vectors in sides:
+            scores[np.diff(vectors[:, :-LENGTH_DIMS].indptr) == 0] = np.nan
+        return scores
+
+
+def _revision(name: str, config: PreTrainedConfig | None) -> str | None:
+    """The Hub's commit; of a folder the hash of its weights."""
+    if not Path(name).is_dir():
+        return getattr(config, "_commit_hash", None)
+    digest = hashlib.sha256()
+    for path in sorted(Path(name).rglob("*.safetensors")):
+        with open(path, "rb") as weights:
+            digest.update(hashlib.file_digest(weights, "sha256").digest())
+    return digest.hexdigest()[:16]

@@ -1,6 +1,7 @@
 """Every way from text to vectors gives what running each text plainly gives, in sorted, truncated, cut passes."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,13 +10,16 @@ import torch
 from tiny_models import HIDDEN, save_tiny, tiny_encoder, tiny_tokenizer
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
 
+from hfxling import fit_lexical, load_parallel
 from hfxling.encoding import (
     FrozenEncoder,
+    LexicalEncoder,
     SentenceEmbedder,
     WordStates,
     model_name,
     one_line_where_missing,
 )
+from hfxling.mining.neighbours import nearest
 from hfxling.models import DapModel, SiameseModel
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.pooling import pool
@@ -274,3 +278,40 @@ def test_slow_tokenizers_and_unknown_layers_are_refused():
     with pytest.raises(ValueError, match=r"layer=4 is none of hidden_states 0\.\.3"):
         WordStates(model, tiny_tokenizer(), layer=4)
     assert isinstance(tiny_tokenizer(), PreTrainedTokenizerFast)
+
+
+@pytest.fixture(scope="module")
+def lexical(tmp_path_factory):
+    rows = load_parallel("sample", "zh", "vi", split="train")[:40]
+    folder = tmp_path_factory.mktemp("links")
+    fit_lexical(rows["source"], rows["target"], ("zh", "vi"), rank=4).save_pretrained(folder)
+    return LexicalEncoder(str(folder))
+
+
+def test_links_are_sparse_vectors_for_the_inner_product(lexical):
+    rows = load_parallel("sample", "zh", "vi", split="test")[:6]
+    queries, documents = lexical.encode(rows["source"], task="query"), lexical.encode(rows["target"], "vi")
+    for side, lang, role, vectors in (("source", "zh", "query", queries), ("target", "vi", "document", documents)):
+        assert abs(vectors - lexical.model.encode(rows[side], lang, role)).max() == 0
+    scores = lexical.score(rows["source"], rows["target"], ("zh", "vi"))
+    np.testing.assert_allclose(scores, (queries @ documents.T).toarray().diagonal(), atol=1e-5)
+    assert nearest(queries, documents, 1, method=lexical.method)[0].shape == (6, 1)
+    assert (lexical.label, len(lexical.revision)) == (Path(lexical.name).name, 16)
+
+
+def test_a_text_of_which_nothing_is_known_has_no_score(lexical):
+    known = load_parallel("sample", "zh", "vi", split="train")[0]
+    sides = [known["source"], "ꙮ", known["source"]], [known["target"], known["target"], "ꙮꙮ"]
+    scores = lexical.score(*sides, ("zh", "vi"))
+    assert np.isnan(scores).tolist() == [False, True, True]
+
+
+def test_lexical_encoders_that_cannot_be_had(lexical, tiny_bert):
+    with pytest.raises(FileNotFoundError, match="lexical='no/such folder' is neither the folder of a lexical encoder"):
+        LexicalEncoder("no/such folder")
+    with pytest.raises(ValueError, match="is no lexical encoder"):
+        LexicalEncoder(str(tiny_bert))
+    with pytest.raises(ValueError, match="language='lo' is not one of this model's: zh, vi"):
+        lexical.encode(["x"], "lo")
+    with pytest.raises(ValueError, match="no links between zh and zh"):
+        lexical.score(["x"], ["x"], ("zh", "zh"))
