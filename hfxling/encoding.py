@@ -272,6 +272,7 @@ class SentenceEncoder:
         batch_size: texts encoded at once.
 
     Attributes:
+        method: how its vectors are compared, for `hfxling.mining.neighbours`.
         languages: those that the model has parts for, in its order.
         routes: the same, or query and document where it has parts for these alone; [] for a model without parts.
 
@@ -279,6 +280,8 @@ class SentenceEncoder:
         FileNotFoundError: no such folder or Hub model.
         ValueError: a folder without a model, or a batch size below 1.
     """
+
+    method = "cosine"
 
     def __init__(
         self,

@@ -34,7 +34,8 @@ def test_help_ends_with_0_and_imports_nothing_heavy(argv):
         assert all(any(line.split()[:1] == [name] for line in shown) for name in COMMANDS)
     else:
         assert shown[0].startswith(f"usage: hfxling {argv[0]} ")
-        assert any("--model MODEL" in line and "(required)" in line for line in shown)
+        required = any("--model MODEL" in line and "(required)" in line for line in shown)
+        assert required == (argv[0] not in ("nearest", "evaluate"))
         assert f"hfxling {argv[0]} " in "\n".join(shown[1:]), "an example in the description"
 
 
@@ -58,7 +59,9 @@ def test_without_a_command_all_are_listed(capsys):
         (["lexcon"], "unknown command 'lexcon'; the nearest is 'lexicon'"),
         (["align", "--modle", "x"], "unknown key 'modle' in the command line; the nearest known one is 'model'"),
         (["align", "a", "b", "c", "--model", "x"], "unexpected argument 'c'"),
-        (["nearest"], "required: --model, SENTENCES"),
+        (["nearest"], "required: SENTENCES"),
+        (["nearest", "a"], "give --model, --lexical or both"),
+        (["evaluate", "--task", "tatoeba", "--lexical", "x"], "lexical='x': for task retrieval; leave it out"),
         (["lexicon", "a", "--model", "x"], "required: TARGET, --output"),
         (["nearest", "a", "--model", "x", "--top", "0"], "top=0: give 1 or more"),
         (["align", "a", "b", "--model", "x", "--symmetrize", "both"], "symmetrize='both' is not one of intersection,"),

@@ -27,7 +27,7 @@ from hfxling.evaluation.tatoeba import XTREME, load_tatoeba, rank_tatoeba, tatoe
 from hfxling.evaluation.tokens import sample_pairs, token_results, token_scores
 from hfxling.files import content_hash
 
-from .model import ModelArguments
+from .model import FusedArguments
 
 if TYPE_CHECKING:
     from hfxling.encoding import SentenceEncoder
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
-class EvaluateArguments(ModelArguments):
+class EvaluateArguments(FusedArguments):
     """What is measured, on which text."""
 
     task: str = key("tatoeba, retrieval or tokens")
@@ -58,6 +58,9 @@ class EvaluateArguments(ModelArguments):
     layer: int | None = key("tokens: hidden_states index; by default the last", None)
 
     def __post_init__(self):
+        super().__post_init__()
+        if self.lexical and self.task != "retrieval":
+            raise ValueError(f"lexical={self.lexical!r}: for task retrieval; leave it out for {self.task}.")
         if self.task not in TASKS:
             raise ValueError(f"task={self.task!r} is not one of {', '.join(TASKS)}.")
         if self.centering not in ("none", "corpus"):
@@ -83,7 +86,8 @@ def retrieval(args: EvaluateArguments, encoder: SentenceEncoder, baseline: Sente
     def rank(model: SentenceEncoder):
         source = model.encode(pairs["source"], args.source_lang, "query")
         target = model.encode(pairs["target"], args.target_lang, "document")
-        options = {"methods": args.methods, "centering": args.centering, "csls_k": min(10, len(pairs))}
+        methods = args.methods if model.method == "cosine" else [model.method]
+        options = {"methods": methods, "centering": args.centering, "csls_k": min(10, len(pairs))}
         return rank_translations(source, target, source_lang=args.source_lang, target_lang=args.target_lang, **options)
 
     about = fields(args, encoder, baseline) | {"revision": content_hash(pairs["source"], pairs["target"])}
@@ -154,7 +158,7 @@ def plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
 def main(argv: list[str] | None = None) -> list[EvalResult]:
     argv = sys.argv[1:] if argv is None else argv
     (args,) = parse_arguments((EvaluateArguments,), argv, prog="hfxling evaluate", description=__doc__)
-    encoder = args.encoder()
+    encoder = args.scorer()
     baseline = args.encoder(args.baseline) if args.baseline else None
     rows, headers, table = TASKS[args.task](args, encoder, baseline)
     path, command = Path(args.output) / "results.json", {"command": shlex.join(["hfxling", "evaluate", *argv])}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hfxling.arguments import key
 
 if TYPE_CHECKING:
-    from hfxling.encoding import SentenceEncoder
+    from scipy.sparse import csr_array
+
+    from hfxling.encoding import LexicalEncoder, SentenceEncoder
 
 
 @dataclass(kw_only=True)
@@ -27,3 +31,58 @@ class ModelArguments:
 
         revision = None if name else self.model_revision
         return SentenceEncoder(name or self.model, revision, self.device, self.prompt, self.batch_size)
+
+
+@dataclass(kw_only=True)
+class FusedArguments(ModelArguments):
+    """A model, a lexical encoder, or both."""
+
+    model: str | None = key("folder or Hub id", None)
+    lexical: str | None = key(
+        "folder or Hub id of a lexical encoder: its sparse vectors, or its score and the model's as one, for which the "
+        "model's folder needs a fusion.json (hfxling fit writes such folders)",
+        None,
+    )
+
+    def __post_init__(self):
+        if not (self.model or self.lexical):
+            raise ValueError("give --model, --lexical or both.")
+
+    def scorer(self) -> SentenceEncoder | LexicalEncoder | FusedEncoder:
+        """What embeds sentences."""
+        from hfxling.encoding import LexicalEncoder
+
+        if not self.lexical:
+            return self.encoder()
+        lexical = LexicalEncoder(self.lexical)
+        return FusedEncoder(self.encoder(), lexical) if self.model else lexical
+
+
+class FusedEncoder:
+    """A dense and a lexical encoder whose scores are added, in the place of either.
+
+    Raises:
+        FileNotFoundError: the dense encoder is no folder with a fusion.
+        ValueError: the fusion was made for another lexical encoder.
+    """
+
+    method = "dot"
+
+    def __init__(self, dense: SentenceEncoder, lexical: LexicalEncoder):
+        from hfxling.mining.fusion import Fusion
+
+        self.dense, self.lexical = dense, lexical
+        self.fusion = Fusion.load(Path(dense.name), lexical.revision)
+        self.label, self.revision = f"{dense.label} + {lexical.label}", f"{dense.revision}+{lexical.revision}"
+        self.languages = self.routes = list(self.fusion.languages)
+
+    def encode(
+        self, texts: Sequence[str], lang: str | None = None, task: str | None = None, *, progress: bool | None = None
+    ) -> csr_array:
+        """(N, D) sparse float32 vectors; `task` is "query" or "document", by default that of the language."""
+        if lang not in self.languages:
+            raise ValueError(f"{self.label} is for {' and '.join(self.languages)}, not {lang}.")
+        role = task or ("query", "document")[self.languages.index(lang)]
+        return self.fusion.vectors(
+            self.dense.encode(texts, lang, role, progress=progress), self.lexical.encode(texts, lang, role), role
+        )

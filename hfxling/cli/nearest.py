@@ -1,6 +1,7 @@
-"""The nearest translations of sentences, by any model that sentence-transformers loads.
+"""The nearest translations of sentences, by any model that sentence-transformers loads, a lexical encoder, or both.
 
 hfxling nearest "今天下雨。" --model outputs/quickstart/zh-vi-sf/model [--candidates FILE] [--top 3]
+hfxling nearest "今天下雨。" --lexical FOLDER
 
 A model with a part for each language takes the first one's for the sentences and the second one's for the candidates,
 unless --source_lang and --target_lang say otherwise.
@@ -15,11 +16,11 @@ from hfxling.data.readers import read_lines
 from hfxling.data.sample import LANGUAGES, sample_texts
 from hfxling.mining.neighbours import nearest
 
-from .model import ModelArguments
+from .model import FusedArguments
 
 
 @dataclass(kw_only=True)
-class NearestArguments(ModelArguments):
+class NearestArguments(FusedArguments):
     """Sentences and candidates."""
 
     sentences: list[str] = key("in the source language", positional=True)
@@ -33,12 +34,13 @@ def main(argv: list[str] | None = None) -> None:
     (args,) = parse_arguments((NearestArguments,), argv, prog="hfxling nearest", description=__doc__)
     if args.top < 1:
         raise ValueError(f"top={args.top}: give 1 or more.")
-    encoder = args.encoder()
+    encoder = args.scorer()
     languages = [*encoder.languages, None, None]
     target_lang = args.target_lang or languages[1]
     candidates = read_candidates(args.candidates, target_lang)
     queries = encoder.encode(args.sentences, args.source_lang or languages[0], "query", progress=False)
-    places, scores = nearest(queries, encoder.encode(candidates, target_lang, "document"), args.top)
+    found = encoder.encode(candidates, target_lang, "document")
+    places, scores = nearest(queries, found, args.top, encoder.method)
     for sentence, row, values in zip(args.sentences, places, scores):
         print(f"\n{sentence}")
         for place, score in zip(row, values):

@@ -116,7 +116,7 @@ def rank_translations(
         target: (M, D), M >= N, as for `gold_ranks`.
         source_lang: language code, for the rankings' names.
         target_lang: the same of the target.
-        methods: any of "cosine", "csls".
+        methods: any of "cosine", "csls", or "dot" alone, which takes the vectors as they are, scipy's sparse ones too.
         centering: "none"; "train" subtracts `means`, learned from training text; "corpus" subtracts the means of the
             very vectors given, which uses the test text and cannot be had for a single sentence.
         means: `language_mean` of both languages' training text, as (source, target) or keyed by language code; used and
@@ -124,7 +124,8 @@ def rank_translations(
         csls_k: neighbours for CSLS.
 
     Raises:
-        ValueError: an unknown centring, "train" without both means, and all that `gold_ranks` raises.
+        ValueError: an unknown centring, "train" without both means, "dot" with another method or centred, and all that
+            `gold_ranks` raises.
     """
     if centering not in CENTERINGS:
         raise ValueError(f"centering={centering!r} is not one of {', '.join(CENTERINGS)}.")
@@ -133,8 +134,11 @@ def rank_translations(
         pair = _training_means(means, source_lang, target_lang)
     elif centering == "corpus":
         pair = (language_mean(source), language_mean(target))
-    source, target = postprocess(source, pair[0]), postprocess(target, pair[1])
-    extra = {"candidates": len(target)} if len(target) > len(source) else {}
+    if "dot" in methods and (len(methods) > 1 or centering != "none"):
+        raise ValueError("method 'dot' takes the vectors as they are: give it alone, and centering 'none'.")
+    if "dot" not in methods:
+        source, target = postprocess(source, pair[0]), postprocess(target, pair[1])
+    extra = {"candidates": target.shape[0]} if target.shape[0] > source.shape[0] else {}
     rankings = []
     for method in methods:
         settings = {"method": method, "centering": centering} | ({"csls_k": csls_k} if method == "csls" else {})

@@ -22,7 +22,7 @@ from .neighbours import neighbour_means, unit
 FILE, TENSORS = "fusion.json", "fusion.safetensors"
 CSLS_K = 10  # of the authors of CSLS
 POOL = 1000  # training sentences a side that stand for the rest
-GRID = [i / 20 for i in range(21)]
+GRID = [0, *(1 / (1 + 2 ** (step / 2)) for step in range(14, -15, -1)), 1]  # even in the ratio of both
 ROLES = ("query", "document")
 
 Vectors = tuple[np.ndarray, csr_array]  # (N, D) dense and (N, E) sparse ones of the same texts

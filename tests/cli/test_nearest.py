@@ -7,8 +7,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_routed, save_tiny
 
-from hfxling.cli import nearest
+import hfxling
+from hfxling.cli import evaluate, nearest
 from hfxling.data.sample import sample_texts
+from hfxling.encoding import LexicalEncoder, SentenceEncoder
+from hfxling.mining.fusion import fit_fusion
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +89,49 @@ def test_mistakes(folder, tmp_path, model, options, message):
     words = ["hello", "--model", str(folder / model), *(word.format(tmp_path) for word in options)]
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         nearest.main(words)
+
+
+@pytest.fixture(scope="module")
+def lexical(tmp_path_factory, folder) -> Path:
+    """A lexical encoder; the routed model is to be added to it."""
+    path, pairs = tmp_path_factory.mktemp("lexical") / "zh-vi", hfxling.load_parallel("sample", "zh", "vi")
+    sides = pairs["source"][:150], pairs["target"][:150]
+    hfxling.save_lexical(hfxling.fit_lexical(*sides, ("zh", "vi"), rank=8), path)
+    sparse, dense = LexicalEncoder(str(path)), SentenceEncoder(str(folder / "routed"))
+    vectors = [
+        tuple(encoder.encode(side, lang, role) for encoder in (dense, sparse))
+        for side, lang, role in zip(sides, ("zh", "vi"), ("query", "document"))
+    ]
+    fit_fusion([(*vectors, vectors)], vectors, lexical=sparse.revision, languages=("zh", "vi")).save(folder / "routed")
+    return path
+
+
+def test_links_alone_and_beside_a_model(folder, lexical, capsys):
+    candidates = sample_texts("vi", "test")
+    nearest.main(["司机不肯打表。", "--lexical", str(lexical), "--top", "1"])
+    ((_, (hit,)),) = shown(capsys)
+    sparse = LexicalEncoder(str(lexical))
+    scores = sparse.encode(["司机不肯打表。"], "zh", "query") @ sparse.encode(candidates, "vi", "document").T
+    assert hit == (pytest.approx(scores.max(), abs=1e-3), candidates[scores.toarray().argmax()])
+    nearest.main(["司机不肯打表。", "--model", str(folder / "routed"), "--lexical", str(lexical), "--top", "1"])
+    ((_, (fused,)),) = shown(capsys)
+    assert fused[0] != pytest.approx(hit[0], abs=1e-3)
+
+
+def test_a_model_without_fusion_or_of_other_languages(folder, lexical, refusal):
+    models = ["--lexical", str(lexical), "--model"]
+    assert "has no fusion.json" in refusal(lambda: nearest.main(["a", *models, str(folder / "plain")]))
+    other = ["--source_lang", "en", "--target_lang", "vi"]
+    said = refusal(lambda: nearest.main(["a", *other, *models, str(folder / "routed")]))
+    assert "is for zh and vi, not en" in said
+
+
+def test_both_are_evaluated(folder, lexical, tmp_path):
+    data = ["--task", "retrieval", "--source_lang", "zh", "--target_lang", "vi", "--data", "sample"]
+    data += ["--lexical", str(lexical), "--output", str(tmp_path)]
+    for model in ([], ["--model", str(folder / "routed")]):
+        rows = evaluate.main([*data, *model])
+        assert {row.settings["method"] for row in rows} == {"dot"}
+        assert {row.direction for row in rows} == {"zh->vi", "vi->zh"}
+        assert rows[0].value > 30  # the random encoder alone finds next to nothing
+    assert rows[0].model == "routed + zh-vi"

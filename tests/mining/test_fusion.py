@@ -50,9 +50,7 @@ def test_the_inner_product_is_the_sum_of_both_scores():
     query, document = (fusion.vectors(*side, role) for side, role in zip(sides, ("query", "document")))
     scores = (query @ document.T).toarray()
     for i, j in [(0, 0), (3, 7), (59, 1)]:
-        assert scores[i, j] == pytest.approx(
-            slow(fusion, sides, i, j), abs=2e-3
-        )  # pools are in half precision
+        assert scores[i, j] == pytest.approx(slow(fusion, sides, i, j), abs=2e-3)  # pools are in half precision
     alone = fusion.vectors(*part(sides[0], [3]), "query")
     assert abs(alone - query[[3]]).max() < 1e-5
 
