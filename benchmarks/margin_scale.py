@@ -31,7 +31,7 @@ class Naming:
 def main(argv: list[str] | None = None) -> dict[str, float]:
     args, naming = parse_arguments((SiameseArguments, Naming), argv, description=__doc__)
     prepared = prepare([args])
-    raw = [torch.from_numpy(np.array(x)) for x in prepared.vectors[args.layer_index, args.pooling].train]
+    raw = [torch.from_numpy(np.array(x)) for x in prepared.of(args.layer_index, args.pooling).train]
     rows, targets, label = labelled_pairs(prepared.text.train["target"])
     figures = {}
     for scale, (source, target) in {"raw": raw, "unit": [torch.nn.functional.normalize(x) for x in raw]}.items():

@@ -264,19 +264,22 @@ def _data_table(train_data: Sequence[Mapping]) -> str:
     return format_table(["Name", "Revision", "Licence", "Pairs", "Filtered out", "Test leaks removed"], rows)
 
 
-def standard_snippets(languages: Sequence[str], arguments: str = "") -> dict[str, str]:
+def standard_snippets(languages: Sequence[str], arguments: str = "", *, flag: bool = False) -> dict[str, str]:
     """How a sentence encoder is loaded, by title, with {repo} for the repository.
 
     Args:
         languages: of queries and documents.
         arguments: further arguments of the method's own model, such as `, language="zh"`.
+        flag: the folder has a module of its own, which sentence-transformers loads with `trust_remote_code=True` only.
     """
     codes = source, target = (*languages, *languages)[:2]
     queries, documents = (json.dumps([_EXAMPLES.get(x, _EXAMPLES["en"])], ensure_ascii=False) for x in codes)
+    trust = ", trust_remote_code=True" if flag else ""
+    title = f"With sentence-transformers {'and the code of this repository' if flag else 'alone'}"
     return {
-        "With sentence-transformers alone": f"""from sentence_transformers import SentenceTransformer
+        title: f"""from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer("{{repo}}")
+model = SentenceTransformer("{{repo}}"{trust})
 source = model.encode_query({queries})  # {source}
 target = model.encode_document({documents})  # {target}
 print(model.similarity(source, target))""",

@@ -10,14 +10,17 @@ from .loading import HUB_KWARGS, load_whole
 ENCODER_OF_SEQ2SEQ = ("t5", "mt5", "umt5")
 
 
-def load_encoder(name: str, layer: int | str | None = None, *, spare: bool = True, **kwargs) -> PreTrainedModel:
+Layer = int | str | list[int] | None  # index into `hidden_states`, several of them, "all" (their mean), None: the last
+
+
+def load_encoder(name: str, layer: Layer = None, *, spare: bool = True, **kwargs) -> PreTrainedModel:
     """Load an encoder so that its `last_hidden_state` is the wanted layer; the layers above are not even built.
 
     Args:
         name: Hub id or folder of a Bert, XLM-R, XLM, DistilBert, (m)T5 or similar encoder.
-        layer: index into `hidden_states`: 0 is the embedding output, k the output of block k. None and "all" keep every
-            layer. In the T5 family the stack's final norm follows the chosen layer too: the raw residual stream is
-            dominated by a few huge components.
+        layer: index into `hidden_states`: 0 is the embedding output, k the output of block k; of several the deepest
+            counts. None and "all" keep every layer. In the T5 family the stack's final norm follows the chosen layer
+            too: the raw residual stream is dominated by a few huge components.
         spare: whether the checkpoint may hold more than the encoder (layers above, a prediction head) or less (its
             pooler, which is unused); False for folders of our own.
         **kwargs: passed on to `from_pretrained` (`revision`, `token`, `cache_dir`, `dtype`, ...).
@@ -29,6 +32,14 @@ def load_encoder(name: str, layer: int | str | None = None, *, spare: bool = Tru
     hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
     config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
     depth = config.num_hidden_layers
+    several = layer == "all" or isinstance(layer, (list, tuple))
+    if several and config.model_type in ENCODER_OF_SEQ2SEQ:
+        raise ValueError(
+            f"layer={layer!r}: the layers of {str(name)!r} ({config.model_type}) share a final norm, which no stock "
+            f"module repeats; choose one of 0..{depth}."
+        )
+    if several and layer != "all":
+        layer = max(layer)
     if layer not in (None, "all"):
         if not (isinstance(layer, int) and 0 <= layer <= depth):
             raise ValueError(
@@ -36,11 +47,6 @@ def load_encoder(name: str, layer: int | str | None = None, *, spare: bool = Tru
                 '"all" = mean over the layers): choose one of these or a deeper encoder.'
             )
         config.num_hidden_layers = layer
-    elif layer == "all" and config.model_type in ENCODER_OF_SEQ2SEQ:
-        raise ValueError(
-            f"layer='all': the layers of {str(name)!r} ({config.model_type}) share a final norm, which no stock module "
-            f"repeats; choose one of 0..{depth}."
-        )
     auto_class = AutoModelForTextEncoding if config.model_type in ENCODER_OF_SEQ2SEQ else AutoModel
     kwargs |= {"config": config, "trust_remote_code": False, "output_loading_info": True}
     model, info = load_whole(auto_class.from_pretrained, name, spare=spare, **kwargs)
@@ -59,8 +65,14 @@ def hidden_states(encoder: PreTrainedModel, inputs: dict[str, Tensor]) -> tuple[
     return states
 
 
-def layer_states(encoder: PreTrainedModel, inputs: dict[str, Tensor], layer: int | str | None = None) -> Tensor:
-    """Token states (B, S, H) of an encoder that `load_encoder` cut: its last layer, or the mean of all for "all"."""
+def layer_states(encoder: PreTrainedModel, inputs: dict[str, Tensor], layer: Layer = None) -> Tensor:
+    """Token states (B, S, H) of an encoder that `load_encoder` cut: its last layer, or the mean of all for "all".
+
+    Those of several layers stand side by side, (B, S, layers * H).
+    """
+    if isinstance(layer, list):
+        states = hidden_states(encoder, inputs)
+        return torch.cat([states[i] for i in layer], dim=-1)
     if layer == "all":
         return torch.stack(hidden_states(encoder, inputs)[1:]).mean(0)
     return encoder(**inputs).last_hidden_state

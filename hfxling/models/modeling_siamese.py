@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from transformers.utils import can_return_tuple
 
 from .configuration_siamese import SiameseConfig
+from .pooling import unit_parts
 from .stock import StockModel, StockOutput
 
 _SHARED = "shared"
@@ -17,18 +18,14 @@ class SiameseHead(nn.Module):
     def __init__(self, config: SiameseConfig):
         super().__init__()
         self.config = config
-        size, layers = config.hidden_size, 2 if config.head == "tanh2" else 1
+        size, out = config.input_size, config.output_size or config.input_size
+        sizes = [(size, size), (size, out)] if config.head == "tanh2" else [(size, out)]
         keys = config.languages if config.per_language else [_SHARED]
         self.maps = nn.ModuleDict(
-            {key: nn.ModuleList(nn.Linear(size, size, bias=config.bias) for _ in range(layers)) for key in keys}
+            {key: nn.ModuleList(nn.Linear(*shape, bias=config.bias) for shape in sizes) for key in keys}
         )
-        # Centring is an affine map like the others: identity weight, minus the language's mean as bias.
-        centred = config.languages if config.centering == "train" else []
-        self.centers = nn.ModuleDict({key: nn.Linear(size, size) for key in centred})
-        for center in self.centers.values():
-            center.requires_grad_(False)
-            nn.init.eye_(center.weight)
-            nn.init.zeros_(center.bias)
+        self.input_centers = _centers(size, config.languages if config.center_input else ())
+        self.centers = _centers(out, config.languages if config.centering == "train" else ())
         self.activation = "linear" if config.head == "linear" else config.head.removesuffix("2")
 
     def init_identity(self) -> None:
@@ -40,10 +37,12 @@ class SiameseHead(nn.Module):
                     nn.init.zeros_(layer.bias)
 
     def set_means(self, means: dict[str, Tensor]) -> None:
-        """Store the (H,) mean of the unit output vectors of every language."""
-        for language, center in self.centers.items():
-            with torch.no_grad():
-                center.bias.copy_(-torch.as_tensor(means[language]))
+        """Store the (D,) mean of the unit output vectors of every language."""
+        _set_means(self.centers, means)
+
+    def set_input_means(self, means: dict[str, Tensor]) -> None:
+        """Store the (H,) mean of the normalised input vectors of every language."""
+        _set_means(self.input_centers, means)
 
     def check_language(self, language: str | None) -> None:
         """Raise the ValueError that names the languages when one is needed and `language` is none of them."""
@@ -54,16 +53,25 @@ class SiameseHead(nn.Module):
             )
 
     def project(self, features: Tensor, language: str | None = None) -> Tensor:
-        """The raw head output `dropout(W x)`: what the losses see. `features` is (..., H), so is the result."""
-        vectors = F.normalize(features, dim=-1) if self.config.normalize_input else features
+        """The raw head output `dropout(W x)`, (..., D): what the losses see. `features` is (..., H)."""
+        vectors = self.normalized(features, language)
         for layer in self.maps[language if self.config.per_language else _SHARED]:
             vectors = layer(vectors)
             if self.activation != "linear":
                 vectors = getattr(torch, self.activation)(vectors)
         return F.dropout(vectors, self.config.dropout, self.training)
 
+    def normalized(self, features: Tensor, language: str | None = None) -> Tensor:
+        """(..., H) frozen vectors as the maps take them: at unit length, centred where the config says so."""
+        if not self.config.normalize_input:
+            return features
+        vectors = unit_parts(features, self.config.parts)
+        if self.input_centers:
+            vectors = unit_parts(self.input_centers[language](vectors), self.config.parts)
+        return vectors
+
     def forward(self, features: Tensor, language: str | None = None) -> Tensor:
-        """(..., H) frozen vectors to (..., H) unit vectors; `language` is needed where the maps or means differ.
+        """(..., H) frozen vectors to (..., D) unit vectors; `language` is needed where the maps or means differ.
 
         Raises:
             ValueError: when the language is needed and missing or unknown.
@@ -77,12 +85,32 @@ class SiameseHead(nn.Module):
     def stock_steps(self) -> list[tuple]:
         """The same computation as stock sentence-transformers modules (see `stock.py`)."""
         routes = {key: [("Dense", layer, self.activation) for layer in layers] for key, layers in self.maps.items()}
-        steps: list[tuple] = [("Normalize", None)] if self.config.normalize_input else []
+        parts = self.config.parts
+        unit = ("Normalize", None) if parts == 1 else ("NormalizeParts", parts)
+        steps: list[tuple] = [unit] if self.config.normalize_input else []
+        if self.input_centers:
+            steps += [("Router", {key: [("Dense", each, "linear")] for key, each in self.input_centers.items()}), unit]
         steps += [("Router", routes)] if self.config.per_language else routes[_SHARED]
         if self.centers:
             centers = {key: [("Dense", center, "linear")] for key, center in self.centers.items()}
             steps += [("Normalize", None), ("Router", centers)]
         return [*steps, ("Normalize", None)]
+
+
+def _centers(size: int, languages) -> nn.ModuleDict:
+    """Centring is an affine map like the others: identity weight, minus the language's mean as bias."""
+    centers = nn.ModuleDict({key: nn.Linear(size, size) for key in languages})
+    for center in centers.values():
+        center.requires_grad_(False)
+        nn.init.eye_(center.weight)
+        nn.init.zeros_(center.bias)
+    return centers
+
+
+def _set_means(centers: nn.ModuleDict, means: dict[str, Tensor]) -> None:
+    for language, center in centers.items():
+        with torch.no_grad():
+            center.bias.copy_(-torch.as_tensor(means[language]))
 
 
 class SiameseModel(StockModel):
@@ -117,7 +145,7 @@ class SiameseModel(StockModel):
         Args:
             input_ids: (B, S) token ids; or leave them out and give `features`.
             attention_mask: (B, S); all ones when left out.
-            features: (B, H) frozen sentence vectors.
+            features: (B, H) frozen sentence vectors; those of several layers side by side.
             language: language of the whole batch, for models that treat their languages differently.
             **kwargs: further encoder inputs, such as `token_type_ids`.
         """

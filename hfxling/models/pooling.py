@@ -1,7 +1,11 @@
 """From token states to one vector a sentence: the only pooling code."""
 
+import json
+from pathlib import Path
+
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 POOLING_MODES = ("mean", "cls", "last")
 
@@ -26,3 +30,33 @@ def pool(hidden: Tensor, attention_mask: Tensor, mode: str = "mean") -> Tensor:
     real = attention_mask.to(torch.int64)
     index = (real if mode == "cls" else real.cumsum(1) * real).argmax(1)
     return hidden[torch.arange(len(hidden), device=hidden.device), index]
+
+
+def unit_parts(vectors: Tensor, parts: int = 1) -> Tensor:
+    """(..., parts * H) vectors with each of their `parts` stretches of H at length 1."""
+    return F.normalize(vectors.unflatten(-1, (parts, -1)), dim=-1).flatten(-2)
+
+
+class NormalizeParts(nn.Module):
+    """`unit_parts` as a sentence-transformers module, for vectors of several layers side by side.
+
+    sentence-transformers has no module for it, so a folder that names this one needs `trust_remote_code=True`.
+    """
+
+    def __init__(self, parts: int):
+        super().__init__()
+        self.parts = parts
+
+    def forward(self, features: dict) -> dict:
+        """Replace "sentence_embedding", (B, parts * H)."""
+        features["sentence_embedding"] = unit_parts(features["sentence_embedding"], self.parts)
+        return features
+
+    def save(self, output_path: str, *args, **kwargs) -> None:
+        """Write config.json."""
+        Path(output_path, "config.json").write_text(json.dumps({"parts": self.parts}) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, input_path: str) -> "NormalizeParts":
+        """Read config.json."""
+        return cls(**json.loads(Path(input_path, "config.json").read_text(encoding="utf-8")))

@@ -3,7 +3,8 @@
 A model that consists of an encoder, pooling, normalisation and linear maps needs no module class of its own: these
 folders make it load with sentence-transformers alone. They are in the schema that all its versions read, and other
 servers too: module types of `sentence_transformers.models`, pooling as booleans. A *step* is ("Normalize", None),
-("Dense", nn.Linear, activation name) or ("Router", {language: [Dense steps]}).
+("Dense", nn.Linear, activation name), ("Router", {language: [Dense steps]}) or ("NormalizeParts", number of parts),
+which is the one module that sentence-transformers lacks: vectors of several layers, each at unit length.
 """
 
 import copy
@@ -41,8 +42,8 @@ class StockOutput(ModelOutput):
     """Output of a `StockModel`.
 
     Args:
-        last_hidden_state: (B, S, H) token states of the pooled layer, those of the encoder itself; None for given
-            vectors.
+        last_hidden_state: (B, S, H) token states of the pooled layer, those of the encoder itself; of several layers
+            side by side; None for given vectors.
         pooled: (B, H) sentence vectors before the head.
         sentence_embedding: (B, H) unit vectors; None where the model needs a language for them and none was given.
     """
@@ -60,7 +61,7 @@ class StockConfig(PreTrainedConfig):
 
     encoder_config: dict | PreTrainedConfig | None = None
     hidden_size: int = 768
-    layer: int | str | None = None
+    layer: int | str | list[int] | None = None
     pooling: str = "cls"
 
     def __post_init__(self, **kwargs):
@@ -182,8 +183,9 @@ class StockModel(PreTrainedModel):
         name, depth = self.name_or_path, self.encoder.config.num_hidden_layers
         known = self.config.head_dict()
         wrong = {key: value for key, value in fields.items() if key not in known or known[key] != value}
-        if isinstance(self.config.layer, int) and self.config.layer != depth:
-            wrong["layer"] = self.config.layer
+        layer = self.config.layer
+        if layer not in (None, "all") and (max(layer) if isinstance(layer, list) else layer) != depth:
+            wrong["layer"] = layer
         if wrong:
             raise ValueError(
                 f"{name!r}: the entry {self.stock_key!r} of its config.json says {wrong}, which is no setting or does "
@@ -209,7 +211,8 @@ class StockModel(PreTrainedModel):
     def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
         config, prompt = self.config, getattr(self.config, "prompt", None)
         layers = self.encoder.config.num_hidden_layers if config.layer == "all" else None
-        return stock_files(self.stock_steps(), config.hidden_size, config.pooling, average_layers=layers, prompt=prompt)
+        size = getattr(config, "input_size", config.hidden_size)
+        return stock_files(self.stock_steps(), size, config.pooling, average_layers=layers, prompt=prompt)
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
         """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""
@@ -239,7 +242,7 @@ def stock_files(
 
     Args:
         steps: what follows pooling, in order.
-        hidden_size: width of the token states.
+        hidden_size: width of the token states, those of several layers side by side.
         pooling: "mean", "cls" or "last".
         average_layers: number of encoder layers when their mean is pooled instead of the last one.
         prompt: put before every text unless the caller gives another one.
@@ -258,6 +261,8 @@ def stock_files(
             settings[path] = width | chosen | {"include_prompt": True}
         elif kind == "Normalize":
             settings[path] = {}
+        elif kind == "NormalizeParts":
+            settings[path] = {"parts": step[0]}
         elif kind == "Dense":
             _add_dense(folder, *step, settings, tensors)
         elif kind == "Router":
@@ -274,8 +279,8 @@ def stock_files(
 
 
 def module_type(kind: str) -> str:
-    """The name of a module class that every version of sentence-transformers resolves."""
-    return f"sentence_transformers.models.{kind}"
+    """The name of a module class that every version of sentence-transformers resolves; of ours that in the folder."""
+    return "pooling.NormalizeParts" if kind == "NormalizeParts" else f"sentence_transformers.models.{kind}"
 
 
 def router_config(structure: dict[str, list[str]]) -> dict:

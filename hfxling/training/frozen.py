@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from transformers import AutoConfig, AutoTokenizer, TrainingArguments
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, TrainingArguments
 
 from hfxling.data.corpus import TEXT_KEYS, PairText, TextArguments
 from hfxling.data.coverage import check_coverage
@@ -68,11 +68,15 @@ class FrozenArguments(TextArguments):
 
     def is_possible(self) -> bool:
         """Whether the encoder is deep enough: a study of layers leaves out those that a smaller one lacks."""
-        if not isinstance(self.layer_index, int) or self.base_model is None:
+        layer = self.layer_index
+        if layer is None or isinstance(layer, str) or self.base_model is None:
             return True
+        return (max(layer) if isinstance(layer, tuple) else layer) <= self.encoder_config().num_hidden_layers
+
+    def encoder_config(self) -> PreTrainedConfig:
+        """The encoder's configuration."""
         with one_line_where_missing(self.base_model):
-            config = AutoConfig.from_pretrained(self.base_model, trust_remote_code=False, **self.hub_kwargs)
-        return self.layer_index <= config.num_hidden_layers
+            return AutoConfig.from_pretrained(self.base_model, trust_remote_code=False, **self.hub_kwargs)
 
     def encoder(self, views: Sequence[View] | None = None) -> FrozenEncoder:
         """The frozen encoder, with the arguments' own view or several."""

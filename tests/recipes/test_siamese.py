@@ -109,6 +109,11 @@ def test_the_folder_is_complete_and_nothing_else_is_left(published):
         ("ridge", {"layer": "all"}),
         ("infonce", {"head": "tanh", "normalize_input": False}),
         ("contrastive", {"centering": "train", "per_language": True}),
+        ("tied", {"layer": "0,2"}),
+        ("discriminant", {"layer": "0,1,2", "pooling": "cls"}),
+        ("infonce", {"layer": "auto", "inputs": "whitened", "per_language": True}),
+        ("infonce", {"layer": "0,2", "inputs": "centred"}),
+        ("contrastive", {"inputs": "whitened", "head": "tanh2", "center_input": True}),
     ],
 )
 def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_path, request, monkeypatch):
@@ -124,7 +129,12 @@ def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_
     assert all(row.n == TEST and row.low <= row.value <= row.high for row in rows.values())
     assert all(("paired" in row.settings) == (key[0] == "after") for key, row in rows.items())
 
-    loaded, own = SentenceTransformer(str(folder), device="cpu"), SiameseModel.from_pretrained(folder)
+    several = "," in read_results(folder / "results.json")[0].settings["layer"]
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert ('SentenceTransformer("zh-vi-sf", trust_remote_code=True)' in card) == several
+    assert ("refuses it without" in card) == several
+    own = SiameseModel.from_pretrained(folder)
+    loaded = SentenceTransformer(str(folder), device="cpu", trust_remote_code=several)
     vectors = {}
     for lang, task, side in zip(("zh", "vi"), ("query", "document"), texts(data, "test")):
         batch = loaded.tokenizer(side, padding=True, truncation=True, return_tensors="pt")

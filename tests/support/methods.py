@@ -62,7 +62,9 @@ def on_encoder(cls, pooling: str = "mean"):
             for parameter in getattr(model, "head", torch.nn.Module()).parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.2)
         if cls is SiameseModel:
-            model.head.set_means({lang: torch.randn(HIDDEN) * 0.1 for lang in LANGUAGES})
+            out = model.config.output_size or model.config.input_size
+            model.head.set_means({lang: torch.randn(out) * 0.1 for lang in LANGUAGES})
+            model.head.set_input_means({lang: torch.randn(model.config.input_size) * 0.1 for lang in LANGUAGES})
         return model
 
     return build
@@ -132,6 +134,20 @@ METHODS = {
                 "centering": "train",
                 "languages": LANGUAGES,
             },
+            "centred input": {"layer": 1, "center_input": True, "bias": True, "languages": LANGUAGES},
+            "narrower": {"layer": 1, "output_size": 6},
+            "two layers, shared": {"layer": [0, 2], "bias": True},
+            "two layers, cls": {"layer": [1, 2], "pooling": "cls", "head": "tanh"},
+            "three layers, centred": {
+                "layer": [0, 1, 3],
+                "per_language": True,
+                "center_input": True,
+                "centering": "train",
+                "output_size": HIDDEN,
+                "bias": True,
+                "languages": LANGUAGES,
+            },
+            **{f"two layers, {kind}": {"layer": [0, 2]} | family for kind, family in FAMILIES.items() if kind != "mt5"},
             **{kind: {"layer": 2} | family for kind, family in FAMILIES.items()},
         },
         on_encoder(SiameseModel),

@@ -2,6 +2,7 @@
 
 Beside the files of every method:
 closed_form.py: the heads that need no training.
+layers.py: the choice of layers, which comes before the fit and needs vectors of all of them.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from hfxling.evaluation.plots import scatter_before_after
 from hfxling.training.frozen import write_frozen
 from hfxling.training.publishing import Run, training_cost
 
-from .arguments import TRAINING_DEFAULTS, SiameseArguments
+from .arguments import AUTO, TRAINING_DEFAULTS, SiameseArguments
 from .card import card
 from .data import Prepared, prepare
 from .evaluate import evaluate
+from .layers import choose_layers
 from .train import assemble, plain_output, train_head
 
 Arguments = SiameseArguments
@@ -27,18 +29,20 @@ __all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
 
 def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Fit a head on the run's share of the vectors, and measure retrieval before and after."""
-    text = prepared.text
-    rows, vectors = prepared.vectors[args.layer_index, args.pooling].draw(args.fraction, training_args.seed)
+    text, chosen_layers = prepared.text, {}
+    if args.layer == AUTO:
+        args, chosen_layers = choose_layers(args, prepared, training_args.seed)
+    rows, vectors = prepared.of(args.layer_index, args.pooling).draw(args.fraction, training_args.seed)
     with training_cost() as cost:
         head, chosen = train_head(args, training_args, vectors, [text.train["target"][int(row)] for row in rows])
     fields = prepared.corpus.test_fields(text) | {"model": model_name(args.base_model), "seed": training_args.seed}
-    reached = {"fit": args.fit, "pairs": len(rows)} | chosen | cost
+    reached = {"fit": args.fit, "pairs": len(rows)} | chosen_layers | chosen | cost
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)
     results = evaluate(args, vectors, head, **fields)
 
     def write(folder: Path) -> None:
-        model = assemble(args, vectors.hidden_size, head)
+        model = assemble(args, head)
         write_frozen(args, model, folder)
         after = [plain_output(model.head, array, lang) for array, lang in zip(vectors.test, args.languages)]
         scatter_before_after(folder / "embeddings.png", vectors.test, after, args.languages)

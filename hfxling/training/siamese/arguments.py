@@ -14,12 +14,15 @@ from .closed_form import CLOSED_FORMS, PER_LANGUAGE
 
 LOSSES = ("contrastive", "infonce")
 FITS = (*CLOSED_FORMS, *LOSSES)
+INPUTS = ("plain", "centred", "whitened")  # what a trained head starts from
+AUTO = "auto"
 # How a pool of candidates becomes one loss. The paper's "worst" is read as the candidate with the largest loss, the
 # closest one; its prose also fits the opposite, the farthest, which is therefore here as "easiest".
 STRATEGIES = ("random", "worst", "average", "easiest")
 CHOICES = {
     "fit": FITS,
     "init": ("identity", "default", "published"),
+    "inputs": INPUTS,
     "distance": DISTANCES,
     "negatives": STRATEGIES,
 }
@@ -40,7 +43,13 @@ TRAINING_DEFAULTS = {
 class SiameseArguments(FrozenArguments):
     """The head and how it is fitted; defaults are the paper's, except where the docs say what measured better."""
 
-    layer: str = field(default="7", metadata={"help": "hidden_states index, 'last', or 'all' for their mean"})
+    layer: str = field(
+        default="7",
+        metadata={
+            "help": "hidden_states index, 'last', 'all' for the layers' mean; 0,3,6: several side by side; auto: those "
+            "that find most translations among the training pairs"
+        },
+    )
     fit: str = field(default="cca", metadata={"help": f"one of {', '.join(FITS)}"})
     fraction: float = field(default=1.0, metadata={"help": "share of the training pairs, drawn anew for every seed"})
     paragraphs: bool = field(default=False, metadata={"help": "test on paragraphs of 30 to 50 words (paper, Table 12)"})
@@ -54,6 +63,20 @@ class SiameseArguments(FrozenArguments):
     )
     per_language: bool = field(default=False, metadata={"help": "one map a language (cca, procrustes, ridge: always)"})
     normalize_input: bool = field(default=True, metadata={"help": "length-normalise the vectors before the head"})
+    center_input: bool | None = field(
+        default=None,
+        metadata={
+            "help": "subtract the languages' means from these vectors and normalise again; by default with several "
+            "layers and one map a language"
+        },
+    )
+    inputs: str = field(
+        default="plain",
+        metadata={
+            "help": "what a trained head gets: plain, centred or whitened vectors; language by language with "
+            "--per_language true, else both at once"
+        },
+    )
     dropout: float = field(default=0.2, metadata={"help": "on the head's output (paper: 0.2)"})
     centering: str = field(default="none", metadata={"help": "none, or train: the model carries the languages' means"})
     distance: str = field(default="euclidean", metadata={"help": "euclidean, cosine or manhattan"})
@@ -73,6 +96,17 @@ class SiameseArguments(FrozenArguments):
             raise ValueError(f"pairs={self.pairs}: a head is for one language pair; give one, such as zh-vi.")
         if self.fit in CLOSED_FORMS and self.head != "linear":
             raise ValueError(f"head={self.head!r}: closed forms are linear; use --fit contrastive or infonce.")
+        if self.inputs != "plain" and (self.fit in CLOSED_FORMS or self.init == "published"):
+            raise ValueError(
+                f"inputs={self.inputs!r}: closed forms and published heads contain it; use --fit contrastive or "
+                "infonce with --init identity."
+            )
+        if self.layer == AUTO and self.base_model is None:
+            raise ValueError("layer='auto' chooses among an encoder's layers: give --base_model and no vectors.")
+        if self.train_vectors and (self.layer == AUTO or isinstance(self.layer_index, tuple)):
+            raise ValueError(
+                f"layer={self.layer!r}: several layers are read off the encoder; leave --train_vectors out."
+            )
         if self.init == "published" and (self.fit in CLOSED_FORMS or self.base_model is None):
             raise ValueError(
                 "init='published' goes on training a head: use --fit contrastive or infonce, --base_model."
@@ -84,20 +118,50 @@ class SiameseArguments(FrozenArguments):
                 f"margin={self.margin} must be >= 0, temperature={self.temperature} > 0, pool_size={self.pool_size} "
                 f">= 1, fraction={self.fraction} above 0 and at most 1."
             )
-        SiameseConfig(layer=self.layer_index, **self.head_settings())  # refuses bad values, before an hour of encoding
+        self.head_config(768)  # refuses bad values, before an hour of encoding
 
-    def head_settings(self) -> dict:
-        """The fields of `SiameseConfig` that the head needs."""
+    @property
+    def layer_index(self) -> int | str | tuple[int, ...] | None:
+        """The layer as `load_encoder` takes it, several as a tuple; "auto" as it is.
+
+        Raises:
+            ValueError: neither numbers nor 'last', 'all' or 'auto'.
+        """
+        numbers = self.layer.split(",")
+        if len(numbers) > 1 and all(number.strip().isdigit() for number in numbers):
+            return tuple(sorted({int(number) for number in numbers}))
+        return AUTO if self.layer == AUTO else super().layer_index
+
+    def single_layers(self) -> list[int | str | None]:
+        """The layers that are read off the encoder."""
+        if self.layer_index == AUTO:
+            return list(range(self.encoder_config().num_hidden_layers + 1))
+        return list(self.layer_index) if isinstance(self.layer_index, tuple) else [self.layer_index]
+
+    def head_config(self, width: int, **fitted) -> SiameseConfig:
+        """The configuration of the head alone.
+
+        Args:
+            width: of the vectors that it maps, those of several layers side by side.
+            **fitted: fields that the fit decided.
+        """
+        several = self.layer_index if isinstance(self.layer_index, tuple) else None
         closed = self.fit in CLOSED_FORMS
-        return {
+        per_language = self.fit in PER_LANGUAGE or (self.per_language and not closed)
+        center = self.center_input if self.center_input is not None else several is not None and per_language
+        settings = {
+            "layer": several,
+            "hidden_size": width // len(several or (1,)),
             "languages": self.languages,
-            "per_language": self.fit in PER_LANGUAGE or (self.per_language and not closed),
+            "per_language": per_language,
             "head": self.head,
             "bias": self.bias or closed,
             "dropout": self.dropout,
             "normalize_input": self.normalize_input,
+            "center_input": center,
             "centering": self.centering,
         }
+        return SiameseConfig(**settings | fitted)
 
     def test_sources(self) -> list[str]:
         """By default the test split of the training data where those have splits: the sample, data sets of the Hub."""

@@ -21,6 +21,10 @@ LIMITS = (
     "Trained on few sentence pairs of one language pair; text of other domains may fare worse than the test text.",
     "The encoder is frozen: what its vocabulary or its pretraining does not cover, the head cannot add.",
 )
+SEVERAL = (
+    "Vectors of several layers are put together by a module in this repository: sentence-transformers loads it with "
+    "trust_remote_code=True and refuses it without."
+)
 ON_VECTORS = """import torch
 from hfxling import SiameseModel
 
@@ -33,6 +37,8 @@ with torch.no_grad():
 def card(args: SiameseArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     source, target = args.languages
+    layer = run.reached.get("layer", args.layer)
+    several = "," in layer
     return {
         "repo_id": f"{source}-{target}-sf",
         "summary": SUMMARY,
@@ -41,10 +47,10 @@ def card(args: SiameseArguments, prepared, run) -> dict:
         "languages": args.languages,
         "intended_use": f"Finding translations between {source} and {target}: retrieval, mining and cleaning of "
         "parallel sentences.",
-        "limits": LIMITS,
-        "loading": standard_snippets(args.languages, f', language="{source}"')
+        "limits": (*LIMITS, SEVERAL) if several else LIMITS,
+        "loading": standard_snippets(args.languages, f', language="{source}"', flag=several)
         if args.base_model
         else {"On vectors of your own": ON_VECTORS.replace("{source}", source)},
         "coverage": prepared.corpus.coverage,
-        "configuration": {"fit": args.fit},
+        "configuration": {"fit": args.fit} | ({"chosen_layer": layer} if layer != args.layer else {}),
     }

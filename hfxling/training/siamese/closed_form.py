@@ -17,13 +17,13 @@ from hfxling.evaluation.retrieval import gold_ranks
 
 @dataclass(frozen=True)
 class Affine:
-    """x -> x @ weight.T + bias, with weight (H, H) and bias (H,)."""
+    """x -> x @ weight.T + bias, with weight (D, H) and bias (D,)."""
 
     weight: np.ndarray
     bias: np.ndarray
 
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
-        """(N, H) to (N, H)."""
+        """(N, H) to (N, D)."""
         return vectors @ self.weight.T + self.bias
 
 
@@ -64,6 +64,49 @@ def cca(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, Affine, 
             yield found, _centred(weight * (u.T @ white_x), mean_s), _centred(weight * (vt @ white_y), mean_t)
 
 
+def tied(
+    source: np.ndarray,
+    target: np.ndarray,
+    *,
+    shares: Iterable[float] = (0.3, 0.6, 1.0),
+    shrinkages: Iterable[float] = (0.03, 0.1, 0.3, 1.0),
+    powers: Iterable[float] = (1.0, 1.5),
+) -> Iterable[tuple[dict, Affine, Affine]]:
+    """CCA whose two maps are drawn towards a common one: a share of each covariance is the mean of both languages'.
+
+    Vectors of one encoder vary alike in both languages, so the mean of two covariances is the better estimate of either
+    where pairs are few for their width. That share of the cross-covariance is the mean of it and its transpose. All of
+    it happens in the `WIDEST` strongest common directions, which is also the most that comes out.
+    """
+    mean_s, mean_t, size = source.mean(0), target.mean(0), source.shape[1]
+    x, y = source - mean_s, target - mean_t
+    basis = principal_directions(x, y, min(size, WIDEST))
+    x, y = x @ basis, y @ basis
+    of_x, of_y, cross = x.T @ x / len(x), y.T @ y / len(y), x.T @ y / len(x)
+    common, symmetric = (of_x + of_y) / 2, (cross + cross.T) / 2
+    variance = np.trace(common) / size
+    for share in shares:
+        eigen_x, eigen_y = (_eigen((1 - share) * own + share * common) for own in (of_x, of_y))
+        for shrinkage in shrinkages:
+            white_x, white_y = (_whitener(*of, shrinkage, variance) for of in (eigen_x, eigen_y))
+            u, s, vt = np.linalg.svd(white_x @ ((1 - share) * cross + share * symmetric) @ white_y)
+            for power in powers:
+                weight = s[:, None] ** power
+                found = {"share": share, "shrinkage": shrinkage, "power": power}
+                maps = (weight * (u.T @ white_x)) @ basis.T, (weight * (vt @ white_y)) @ basis.T
+                yield found, _centred(maps[0], mean_s), _centred(maps[1], mean_t)
+
+
+def principal_directions(x: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:
+    """(H, at most `count`) orthonormal directions in which centred (N, H) vectors of two languages vary most."""
+    both = np.concatenate([x, y])
+    if len(both) >= both.shape[1]:
+        return _eigen(both.T @ both)[1][:, ::-1][:, :count]
+    values, vectors = _eigen(both @ both.T)  # the smaller of the two products has the same directions
+    kept = np.flatnonzero(values > values[-1] * 1e-10)[::-1][:count]
+    return both.T @ vectors[:, kept] / np.sqrt(values[kept])
+
+
 def discriminant(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, Affine, Affine]]:
     """One map for both languages: whiten what differs inside a pair, weight what it shares (PLDA; Ioffe 2006).
 
@@ -71,8 +114,7 @@ def discriminant(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict,
     anyone having to say which language a text is in.
     """
     mean_s, mean_t = source.mean(0), target.mean(0)
-    gap = mean_s - mean_t
-    project = np.eye(len(gap)) - np.outer(gap, gap) / max(gap @ gap, 1e-12)
+    project = without_gap(mean_s, mean_t)
     within, between = (source - mean_s) - (target - mean_t), (source - mean_s) + (target - mean_t)
     of_within = _eigen(within.T @ within / (2 * len(within)))
     between = between.T @ between / (2 * len(between))
@@ -86,13 +128,46 @@ def discriminant(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict,
         yield {"shrinkage": shrinkage}, affine, affine
 
 
+def without_gap(mean_s: np.ndarray, mean_t: np.ndarray) -> np.ndarray:
+    """(H, H) projection onto what is orthogonal to the direction between two languages' means."""
+    gap = mean_s - mean_t
+    return np.eye(len(gap)) - np.outer(gap, gap) / max(gap @ gap, 1e-12)
+
+
+def standardised(source: np.ndarray, target: np.ndarray, *, shared: bool, whiten: bool) -> tuple[Affine, Affine]:
+    """Maps that centre the vectors, or whiten them too, to a mean squared length of 1: what a head may start from.
+
+    Args:
+        source: (N, H).
+        target: (N, H).
+        shared: the same map for both languages, from both at once; the direction between their means is projected out.
+        whiten: by the covariance of the language, shrunken by `WHITENING` of its mean variance.
+    """
+    means = source.mean(0), target.mean(0)
+    centred = [side - mean for side, mean in zip((source, target), means)]
+    covariances = [side.T @ side / len(side) for side in centred]
+    if shared:
+        middle, project = (means[0] + means[1]) / 2, without_gap(*means)
+        covariances, means = [(covariances[0] + covariances[1]) / 2] * 2, (middle, middle)
+    maps = []
+    for covariance, mean in zip(covariances, means):
+        weight = _whitener(*_eigen(covariance), WHITENING) if whiten else np.eye(len(mean))
+        weight = weight @ project if shared else weight
+        length = np.sqrt(np.trace(weight @ covariance @ weight.T))
+        maps.append(_centred(weight / max(length, 1e-12), mean))
+    return (maps[0], maps[0]) if shared else tuple(maps)
+
+
 CLOSED_FORMS: dict[str, Callable] = {
     "cca": cca,
+    "tied": tied,
     "discriminant": discriminant,
     "procrustes": procrustes,
     "ridge": ridge,
 }
-PER_LANGUAGE = ("cca", "procrustes", "ridge")
+PER_LANGUAGE = ("cca", "tied", "procrustes", "ridge")
+WIDEST = 512  # directions that a tied CCA looks at
+WHITENING = 0.1  # shrinkage of a trained head's whitened start: about where those of the closed forms end
 
 
 def fit_closed_form(
@@ -118,21 +193,49 @@ def fit_closed_form(
     if count < 10:
         raise ValueError(f"{count} sentence pairs are too few to fit a head in closed form; give at least ten.")
     source, target = np.asarray(source, np.float64), np.asarray(target, np.float64)
-    scores: dict[tuple, list[float]] = {}
-    parts = np.array_split(np.random.default_rng(seed).permutation(count), folds)
-    bar = tqdm(parts if method != "procrustes" else (), desc=method, unit="fold", delay=2, disable=not progress)
-    for held_out in bar:
-        kept = np.setdiff1d(np.arange(count), held_out)
-        held_out = held_out[:2000]
-        for settings, of_source, of_target in CLOSED_FORMS[method](source[kept], target[kept]):
-            ranks = gold_ranks(of_source(source[held_out]), of_target(target[held_out]))
-            reciprocal = np.mean([1 / np.concatenate(ranks)])
-            scores.setdefault(tuple(settings.items()), []).append(float(reciprocal))
-    best = dict(max(scores, key=lambda key: np.mean(scores[key]))) if scores else {}
+    best = {}
+    if method != "procrustes":  # which has nothing to choose
+        how = {"folds": folds, "seed": seed, "progress": method if progress else None}
+        ranks = cross_validate(CLOSED_FORMS[method], source, target, **how)
+        best = dict(max(ranks, key=lambda key: np.mean([(1 / fold).mean() for fold in ranks[key]])))
     for settings, of_source, of_target in CLOSED_FORMS[method](source, target):
         if settings == best:
             return of_source, of_target, settings
     raise RuntimeError(f"{method} no longer offers {best}")  # unreachable: both loops run over the same grid
+
+
+def cross_validate(
+    form: Callable,
+    source: np.ndarray,
+    target: np.ndarray,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    progress: str | None = None,
+) -> dict[tuple, list[np.ndarray]]:
+    """Ranks of held-out pairs among the held-out pairs of their fold, for every setting that a closed form offers.
+
+    Args:
+        form: such as those of `CLOSED_FORMS`.
+        source: (N, H) vectors; row i is parallel to target row i.
+        target: (N, H).
+        folds: of the cross-validation; each fold's candidates are searched for their own translations, at most 2,000.
+        seed: of the folds.
+        progress: what a bar is called; None shows none.
+
+    Returns:
+        by settings, as a tuple of their items: for every fold the ranks of both directions, (2n,), from 1.
+    """
+    count = len(source)
+    ranks: dict[tuple, list[np.ndarray]] = {}
+    parts = np.array_split(np.random.default_rng(seed).permutation(count), folds)
+    for held_out in tqdm(parts, desc=progress, unit="fold", delay=2, disable=progress is None):
+        kept = np.setdiff1d(np.arange(count), held_out)
+        held_out = held_out[:2000]
+        for settings, of_source, of_target in form(source[kept], target[kept]):
+            found = gold_ranks(of_source(source[held_out]), of_target(target[held_out]))
+            ranks.setdefault(tuple(settings.items()), []).append(np.concatenate(found))
+    return ranks
 
 
 def _centred(weight: np.ndarray, mean: np.ndarray) -> Affine:
@@ -144,6 +247,7 @@ def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(values, 0), vectors
 
 
-def _whitener(values: np.ndarray, vectors: np.ndarray, shrinkage: float) -> np.ndarray:
-    """Inverse square root of the covariance plus `shrinkage` times its mean variance."""
-    return (vectors * (values + shrinkage * values.mean() + 1e-12) ** -0.5) @ vectors.T
+def _whitener(values: np.ndarray, vectors: np.ndarray, shrinkage: float, variance: float | None = None) -> np.ndarray:
+    """Inverse square root of the covariance plus `shrinkage` times its mean variance, or another one."""
+    variance = values.mean() if variance is None else variance
+    return (vectors * (values + shrinkage * variance + 1e-12) ** -0.5) @ vectors.T

@@ -11,6 +11,7 @@ from hfxling.data.corpus import Corpus, PairText, load_corpus
 from hfxling.data.documents import join_paragraphs
 from hfxling.data.sources import name_of_pair
 from hfxling.encoding import View
+from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
 from hfxling.training.frozen import Sides, check_vectors, coverage_line, given_vectors, training_vectors
 
 from .arguments import SiameseArguments
@@ -18,14 +19,14 @@ from .arguments import SiameseArguments
 
 @dataclass
 class PairVectors:
-    """Frozen vectors of a corpus: (N, H) arrays, rows aligned."""
+    """Frozen vectors of a corpus: (N, H) arrays, rows aligned; those of several layers side by side."""
 
     train: Sides
     test: Sides
 
     @property
-    def hidden_size(self) -> int:
-        """H."""
+    def width(self) -> int:
+        """H, or layers * H."""
         return self.train[0].shape[1]
 
     def draw(self, fraction: float, seed: int) -> tuple[np.ndarray, PairVectors]:
@@ -40,10 +41,21 @@ class PairVectors:
 
 @dataclass
 class Prepared:
-    """What runs on the same text and encoder have in common: the text, and its vectors by (layer, pooling)."""
+    """What runs on the same text and encoder have in common: the text, and its vectors by (layer, pooling).
+
+    Those of several layers are put together when they are asked for.
+    """
 
     corpus: Corpus
     vectors: dict[View, PairVectors]
+
+    def of(self, layer: int | str | tuple[int, ...] | None, pooling: str) -> PairVectors:
+        """The vectors of a layer, or of several."""
+        if not isinstance(layer, tuple):
+            return self.vectors[layer, pooling]
+        parts = [self.vectors[each, pooling] for each in layer]
+        sides = [[getattr(part, split) for part in parts] for split in ("train", "test")]
+        return PairVectors(*(tuple(np.concatenate(side, axis=1) for side in zip(*split)) for split in sides))
 
     @property
     def text(self) -> PairText:
@@ -65,6 +77,9 @@ def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
         FileNotFoundError: a file, folder or encoder that is not there.
     """
     args = rows[0]
+    several = [row.layer for row in rows if isinstance(row.layer_index, tuple)]
+    if several and args.encoder_config().model_type in ENCODER_OF_SEQ2SEQ:
+        raise ValueError(f"layer={several[0]}: the layers of {args.base_model} share a final norm; give a single one.")
     corpus = load_corpus(args)
     (text,) = corpus.pairs
     if not len(text.test):
@@ -74,7 +89,7 @@ def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
         )
     if args.paragraphs:
         text.test = join_paragraphs(text.test)
-    views = list(dict.fromkeys((row.layer_index, row.pooling) for row in rows))
+    views = list(dict.fromkeys((layer, row.pooling) for row in rows for layer in row.single_layers()))
     if args.train_vectors:
         return Prepared(corpus, dict.fromkeys(views, _given(args, text)))
     encoder = args.encoder(views)

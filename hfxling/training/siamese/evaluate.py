@@ -10,7 +10,7 @@ from hfxling.models.modeling_siamese import SiameseHead
 
 from .arguments import SiameseArguments
 from .data import PairVectors
-from .train import plain_output
+from .train import plain_output, unit_layers
 
 
 def rank_head(args: SiameseArguments, vectors: PairVectors, head: SiameseHead | None) -> list[Ranking]:
@@ -18,7 +18,7 @@ def rank_head(args: SiameseArguments, vectors: PairVectors, head: SiameseHead | 
 
     def apply(sides: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
         if head is None:
-            return [np.asarray(array) for array in sides]
+            return [unit_layers(array, args.layer_index) for array in sides]
         return [plain_output(head, array, lang) for array, lang in zip(sides, args.languages)]
 
     test, means = apply(vectors.test), tuple(language_mean(array) for array in apply(vectors.train))

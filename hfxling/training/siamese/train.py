@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from transformers import TrainingArguments, set_seed
 
 from hfxling.evaluation.retrieval import language_mean
-from hfxling.models.configuration_siamese import SiameseConfig
 from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
 from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
-from hfxling.training.frozen import head_trainer_arguments, unit
+from hfxling.models.pooling import unit_parts
+from hfxling.training.frozen import Sides, head_trainer_arguments
 from hfxling.training.trainer import XlingTrainer
 
 from .arguments import SiameseArguments
-from .closed_form import CLOSED_FORMS, Affine, fit_closed_form
+from .closed_form import CLOSED_FORMS, Affine, fit_closed_form, standardised
 from .data import PairVectors, labelled_pairs
 
 
@@ -118,7 +118,7 @@ class PairRows(torch.utils.data.Dataset):
 
 
 def set_affine(head: SiameseHead, maps: dict[str, Affine]) -> None:
-    """Put closed-form maps into a linear head with bias; a shared head takes the first one."""
+    """Put maps into the first layer of a head with bias; a shared head takes the first one."""
     for key, layers in head.maps.items():
         affine = maps.get(key) or next(iter(maps.values()))
         with torch.no_grad():
@@ -126,21 +126,28 @@ def set_affine(head: SiameseHead, maps: dict[str, Affine]) -> None:
             layers[0].bias.copy_(torch.from_numpy(affine.bias))
 
 
-def new_head(args: SiameseArguments, hidden_size: int) -> SiameseHead:
+def new_head(args: SiameseArguments, sides: dict[str, np.ndarray]) -> SiameseHead:
     """An untrained head as the arguments describe it, or the one that `base_model` was published with.
+
+    Args:
+        args: of the run.
+        sides: (N, H) vectors of every language, which give the means of centred inputs.
 
     Raises:
         ValueError: when that is a head of another kind.
     """
-    head = SiameseHead(SiameseConfig(hidden_size=hidden_size, layer=None, **args.head_settings()))
+    head = SiameseHead(args.head_config(next(iter(sides.values())).shape[1]))
     if args.init == "identity":
         head.init_identity()
+    if head.input_centers:
+        units = {lang: apply_rows(lambda rows: unit_parts(rows, head.config.parts), x) for lang, x in sides.items()}
+        head.set_input_means({lang: torch.from_numpy(side.mean(0, dtype=np.float64)) for lang, side in units.items()})
     if args.init == "published":
         earlier = SiameseModel.from_pretrained(args.base_model, **args.hub_kwargs).head
         if {k: v.shape for k, v in earlier.state_dict().items()} != {k: v.shape for k, v in head.state_dict().items()}:
             raise ValueError(
                 f"{args.base_model} has a head of another kind ({earlier.config.head_dict()}); "
-                "give the same --head, --bias, --per_language and --centering."
+                "give the same --head, --bias, --per_language, --center_input and --centering."
             )
         head.load_state_dict(earlier.state_dict())
     return head
@@ -155,38 +162,99 @@ def train_head(
         The head in evaluation mode with its languages' means, and what the fit chose (shrinkage) or reached (loss).
     """
     set_seed(training_args.seed)
-    head = new_head(args, vectors.hidden_size)
+    sides = dict(zip(args.languages, vectors.train))
+    head = new_head(args, sides)
     if args.fit in CLOSED_FORMS:
-        source, target = (unit(array) if args.normalize_input else np.asarray(array) for array in vectors.train)
         shown = {"seed": training_args.seed, "progress": not training_args.disable_tqdm}
-        of_source, of_target, chosen = fit_closed_form(args.fit, source, target, **shown)
-        set_affine(head, dict(zip(args.languages, (of_source, of_target))))
+        *maps, chosen = fit_closed_form(args.fit, *head_inputs(head, sides), **shown)
+        head = with_maps(args, head, dict(zip(args.languages, maps)))
+    elif args.inputs != "plain":
+        head, chosen = train_from(args, training_args, head, sides, target_texts)
     else:
-        source, target = (torch.from_numpy(np.array(array)) for array in vectors.train)
-        rows = PairRows(source, target, target_texts, args, seed=training_args.seed)
-        trainer = XlingTrainer(
-            HeadObjective(head, args),
-            head_trainer_arguments(training_args),
-            train_dataset=rows,
-            data_collator=rows.collate,
-        )
-        reached = trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
-        chosen = {"steps": reached.global_step}
-        if not training_args.resume_from_checkpoint:  # the Trainer forgets the losses from before a checkpoint
-            chosen["train_loss"] = reached.training_loss
+        chosen = train_rows(args, training_args, head, vectors.train, target_texts)
     head.eval().to("cpu")
     if head.centers:
-        plain = {lang: plain_output(head, x, lang) for lang, x in zip(args.languages, vectors.train)}
+        plain = {lang: plain_output(head, x, lang) for lang, x in sides.items()}
         head.set_means({lang: torch.from_numpy(language_mean(output)) for lang, output in plain.items()})
     return head, chosen
 
 
-def assemble(args: SiameseArguments, hidden_size: int, head: SiameseHead) -> SiameseModel:
+def train_rows(
+    args: SiameseArguments, training_args: TrainingArguments, head: SiameseHead, sides: Sides, texts: Sequence[str]
+) -> dict:
+    """Train a head with the Trainer on (N, H) vectors; returns how many steps, and the loss."""
+    source, target = (torch.from_numpy(np.array(array)) for array in sides)
+    rows = PairRows(source, target, texts, args, seed=training_args.seed)
+    trainer = XlingTrainer(
+        HeadObjective(head, args),
+        head_trainer_arguments(training_args),
+        train_dataset=rows,
+        data_collator=rows.collate,
+    )
+    reached = trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    if training_args.resume_from_checkpoint:  # the Trainer forgets the losses from before a checkpoint
+        return {"steps": reached.global_step}
+    return {"steps": reached.global_step, "train_loss": reached.training_loss}
+
+
+def train_from(
+    args: SiameseArguments,
+    training_args: TrainingArguments,
+    head: SiameseHead,
+    sides: dict[str, np.ndarray],
+    texts: Sequence[str],
+) -> tuple[SiameseHead, dict]:
+    """Train a head on centred or whitened vectors, which is then part of its first linear layer."""
+    inputs = head_inputs(head, sides)
+    starts = standardised(*inputs, shared=not args.per_language, whiten=args.inputs == "whitened")
+    width = head.config.input_size
+    plain = {"layer": None, "hidden_size": width, "normalize_input": False, "center_input": False}
+    inner = SiameseHead(args.head_config(width, **plain))
+    inner.load_state_dict(head.state_dict(), strict=False)
+    moved = tuple(start(side).astype(np.float32) for start, side in zip(starts, inputs))
+    chosen = train_rows(args, training_args, inner, moved, texts)
+    maps = {}
+    for lang, start in zip(sides, starts):
+        layer = inner.maps[lang if args.per_language else "shared"][0].to("cpu")
+        weight = layer.weight.detach().numpy().astype(np.float64)
+        bias = 0 if layer.bias is None else layer.bias.detach().numpy()
+        maps[lang] = Affine(weight @ start.weight, weight @ start.bias + bias)
+    return with_maps(args, head, maps, inner), chosen
+
+
+def with_maps(
+    args: SiameseArguments, head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | None = None
+) -> SiameseHead:
+    """The head with these maps in its first layer, as wide as they are; the further layers are those of `others`."""
+    width, out = head.config.input_size, len(next(iter(maps.values())).bias)
+    made = SiameseHead(args.head_config(width, bias=True, output_size=None if out == width else out))
+    made.input_centers.load_state_dict(head.input_centers.state_dict())
+    if others is not None:
+        for layers in made.maps.values():
+            nn.init.zeros_(layers[-1].bias)
+        made.load_state_dict(others.state_dict(), strict=False)
+    set_affine(made, maps)
+    return made
+
+
+def head_inputs(head: SiameseHead, sides: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """(N, H) frozen vectors of every language as the head's maps take them."""
+    return [apply_rows(lambda rows, lang=lang: head.normalized(rows, lang), side) for lang, side in sides.items()]
+
+
+def unit_layers(vectors: np.ndarray, layer: int | str | tuple[int, ...] | None) -> np.ndarray:
+    """The vectors of several layers, each at length 1; those of a single layer as they are."""
+    if not isinstance(layer, tuple):
+        return np.asarray(vectors)
+    return apply_rows(lambda rows: unit_parts(rows, len(layer)), vectors)
+
+
+def assemble(args: SiameseArguments, head: SiameseHead) -> SiameseModel:
     """The head on its encoder; on nothing where only vectors were given."""
-    settings = args.head_settings()
     if args.base_model is None:
-        model = SiameseModel(SiameseConfig(hidden_size=hidden_size, layer=None, **settings))
+        model = SiameseModel(head.config)
     else:
+        settings = {k: v for k, v in head.config.head_dict().items() if k not in ("hidden_size", "layer", "pooling")}
         model = SiameseModel.from_encoder(
             args.base_model, layer=args.layer_index, pooling=args.pooling, hub_kwargs=args.hub_kwargs, **settings
         )
@@ -194,8 +262,13 @@ def assemble(args: SiameseArguments, hidden_size: int, head: SiameseHead) -> Sia
     return model.eval()
 
 
-@torch.inference_mode()
 def plain_output(head: SiameseHead, vectors: np.ndarray, lang: str) -> np.ndarray:
     """The head's raw output, before any centring."""
+    return apply_rows(lambda rows: head.project(rows, lang), vectors)
+
+
+@torch.inference_mode()
+def apply_rows(function: Callable[[Tensor], Tensor], vectors: np.ndarray) -> np.ndarray:
+    """A function of (n, H) float32 tensors on (N, H) vectors, block by block."""
     blocks = torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536)
-    return torch.cat([head.project(block, lang) for block in blocks]).numpy()
+    return torch.cat([function(block) for block in blocks]).numpy()

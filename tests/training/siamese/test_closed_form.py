@@ -4,14 +4,18 @@ import numpy as np
 import pytest
 
 from hfxling.evaluation.retrieval import gold_ranks
+from hfxling.training.siamese import closed_form
 from hfxling.training.siamese.closed_form import (
     CLOSED_FORMS,
     PER_LANGUAGE,
     cca,
     discriminant,
     fit_closed_form,
+    principal_directions,
     procrustes,
     ridge,
+    standardised,
+    tied,
 )
 
 
@@ -90,3 +94,54 @@ def test_the_same_seed_gives_the_same_head():
 def test_too_few_pairs():
     with pytest.raises(ValueError, match="9 sentence pairs are too few"):
         fit_closed_form("cca", np.eye(9), np.eye(9))
+
+
+def test_a_tied_cca_is_cca_where_nothing_is_shared():
+    source, target, _ = rotated(noise=1.0, size=6)
+    untied = {s["shrinkage"]: (a, b) for s, a, b in tied(source, target, shares=(0.0,), powers=(1.0,))}
+    plain = {s["shrinkage"]: (a, b) for s, a, b in cca(source, target) if s["power"] == 1.0}
+    for side, vectors in enumerate((source, target)):
+        x, y = (abs(each[0.1][side](vectors)) for each in (untied, plain))
+        assert np.corrcoef(x[:, 0], y[:, 0])[0, 1] > 0.99
+
+
+def test_wholly_tied_maps_differ_in_their_means_and_signs_alone():
+    source, target, _ = rotated(noise=1.0, size=6)
+    for _, of_source, of_target in tied(source, target, shares=(1.0,)):
+        assert np.allclose(abs(of_source.weight), abs(of_target.weight), atol=1e-6)
+        assert np.allclose(of_source(source).mean(0), 0, atol=1e-8)
+        assert np.allclose(of_target(target).mean(0), 0, atol=1e-8)
+
+
+def test_tied_maps_are_as_wide_as_the_pairs_allow(monkeypatch):
+    rng = np.random.default_rng(0)
+    source = rng.normal(size=(15, 40))
+    _, of_source, of_target = next(iter(tied(source, source + 0.1 * rng.normal(size=(15, 40)))))
+    assert of_source.weight.shape == of_target.weight.shape == (28, 40)  # two centred sides of 15
+    monkeypatch.setattr(closed_form, "WIDEST", 7)
+    assert next(iter(tied(source, source)))[1].weight.shape == (7, 40)
+
+
+def test_principal_directions_are_those_of_the_covariance_however_many_rows_there_are():
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(9, 30)) * np.linspace(3, 0.1, 30) for _ in range(2))
+    few = principal_directions(x, y, 5)
+    many = principal_directions(np.concatenate([x] * 4), np.concatenate([y] * 4), 5)
+    assert np.allclose(few.T @ few, np.eye(5))
+    assert np.allclose(abs(few.T @ many), np.eye(5), atol=1e-6)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("whiten", [True, False])
+def test_standardised_vectors(shared, whiten):
+    source, target, _ = rotated(size=6)
+    source *= np.linspace(5, 0.5, 6)
+    maps = standardised(source, target, shared=shared, whiten=whiten)
+    assert (maps[0] is maps[1]) == shared
+    moved = [affine(side) for affine, side in zip(maps, (source, target))]
+    for side in moved:
+        assert np.allclose(side.mean(0), 0, atol=1e-8)
+    assert np.mean([(side**2).sum(1).mean() for side in moved]) == pytest.approx(1)
+    values = [np.linalg.eigvalsh(np.cov(side.T))[1:] for side in moved]  # but for the projected direction
+    if whiten and not shared:
+        assert max((each.max() / each.min()) for each in values) < 4 < source.var(0).max() / source.var(0).min()

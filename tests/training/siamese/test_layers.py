@@ -1,0 +1,79 @@
+"""Which layers are read."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tiny_models import HIDDEN
+
+from hfxling.training.siamese.arguments import SiameseArguments
+from hfxling.training.siamese.data import PairVectors, Prepared
+from hfxling.training.siamese.layers import choose_layers, layer_sets
+
+
+def settings(**changes):
+    return SiameseArguments(**{"pairs": ["zh-vi"], "train_data": ["x"], "base_model": "x", "fit": "tied"} | changes)
+
+
+def prepared(count=150, depth=3, common=(), seed=0):
+    """Layers of noise; the two languages share a meaning in those that are `common`."""
+    rng = np.random.default_rng(seed)
+    vectors = {}
+    for layer in range(depth + 1):
+        x, y = rng.normal(size=(2, count, HIDDEN))
+        meaning = 0.6 * rng.normal(size=(count, HIDDEN)) * (layer in common)
+        sides = tuple((side + meaning).astype(np.float32) for side in (x, y))
+        vectors[layer, "mean"] = PairVectors(sides, sides)
+    return Prepared(None, vectors)
+
+
+def test_sets_span_the_encoder():
+    assert layer_sets(0) == []
+    assert layer_sets(1) == [(0, 1)]
+    assert layer_sets(6) == [(0, 6), (0, 3, 6), (0, 2, 4, 6), (0, 1, 2, 3, 4, 5, 6)]
+    assert layer_sets(12)[-1] == (0, 3, 6, 9, 12)
+
+
+@pytest.mark.parametrize("fit", ["tied", "discriminant", "infonce"])
+@pytest.mark.parametrize(("common", "expected"), [((2,), "2"), ((0, 3), "0,3")])
+def test_the_layers_that_carry_the_meaning_are_chosen(fit, common, expected, monkeypatch):
+    config = SimpleNamespace(num_hidden_layers=3, model_type="bert")
+    monkeypatch.setattr(SiameseArguments, "encoder_config", lambda self: config)
+    args, chosen = choose_layers(settings(layer="auto", fit=fit), prepared(common=common), seed=0)
+    assert args.layer == chosen["layer"] == expected
+    assert list(chosen["layer_scores"]) == ["0", "1", "2", "3", "0,3", "0,2,3", "0,1,2,3"]
+    assert max(chosen["layer_scores"].values()) == chosen["layer_scores"][expected]
+
+
+def test_a_family_whose_layers_share_a_norm_has_single_ones_only(monkeypatch):
+    config = SimpleNamespace(num_hidden_layers=3, model_type="mt5")
+    monkeypatch.setattr(SiameseArguments, "encoder_config", lambda self: config)
+    _, chosen = choose_layers(settings(layer="auto"), prepared(common=(0, 3)), seed=0)
+    assert list(chosen["layer_scores"]) == ["0", "1", "2", "3"]
+
+
+def test_several_layers_stand_side_by_side_in_rising_order():
+    args, vectors = settings(layer="2, 0"), prepared()
+    assert args.layer_index == (0, 2)
+    both = vectors.of(args.layer_index, "mean")
+    assert both.width == 2 * HIDDEN
+    assert np.array_equal(both.train[1][:, HIDDEN:], vectors.of(2, "mean").train[1])
+    assert args.head_config(both.width).center_input
+    assert not settings(layer="0,2", fit="discriminant").head_config(both.width).center_input
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layer": "0,x"}, "layer='0,x': give a number"),
+        ({"layer": "3,3"}, "several layers are two or more"),
+        ({"layer": "0,3", "normalize_input": False}, "set normalize_input"),
+        ({"layer": "auto", "base_model": None, "train_vectors": ["a"], "test_vectors": ["b"]}, "give --base_model"),
+        ({"layer": "0,3", "train_vectors": ["a"], "test_vectors": ["b"]}, "leave --train_vectors out"),
+        ({"inputs": "whitened"}, "closed forms and published heads contain it"),
+        ({"inputs": "white", "fit": "infonce"}, "inputs='white' is not one of plain, centred, whitened"),
+    ],
+)
+def test_settings_that_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        settings(**change)
