@@ -270,6 +270,7 @@ class SentenceEncoder:
         device: by default a GPU when there is one.
         prompt: put before every text; by default the model's own.
         batch_size: texts encoded at once.
+        trust_remote_code: run the modules that the model brings with it, as those on several layers need.
 
     Attributes:
         method: how its vectors are compared, for `hfxling.mining.neighbours`.
@@ -290,6 +291,7 @@ class SentenceEncoder:
         device: str | None = None,
         prompt: str | None = None,
         batch_size: int = 32,
+        trust_remote_code: bool = False,
     ):
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.sentence_transformer.modules import Router
@@ -298,7 +300,8 @@ class SentenceEncoder:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
         self.name, self.label, self.prompt, self.batch_size = name, model_name(name), prompt, batch_size
         with one_line_where_missing(name, "model", "a model"):
-            self.model = SentenceTransformer(name, revision=revision, device=device)
+            about = {"revision": revision, "device": device, "trust_remote_code": trust_remote_code}
+            self.model = SentenceTransformer(name, **about)
         routers = [module for module in self.model if isinstance(module, Router)]
         routes = list(dict.fromkeys(route for router in routers for route in router.sub_modules))
         self.languages = [route for route in routes if route not in ROUTES]

@@ -10,6 +10,7 @@ from hfxling import __version__
 from hfxling.arguments import run_recipe
 
 COMMANDS = {
+    "fit": "the best model for your sentence pairs",
     "encode": "sentences to vectors, as .npy",
     "nearest": "the nearest translations of sentences",
     "evaluate": "measure a model: Tatoeba, retrieval, token alignment",

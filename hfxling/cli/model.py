@@ -24,13 +24,15 @@ class ModelArguments:
     prompt: str | None = key("put before every text; by default the model's own", None)
     batch_size: int = key("texts encoded at once", 32)
     device: str | None = key("by default a GPU when there is one", None)
+    trust_remote_code: bool = key("run the code of the model's repository, as models on several layers need", False)
 
     def encoder(self, name: str | None = None) -> SentenceEncoder:
         """The model, or another one with the same settings."""
         from hfxling.encoding import SentenceEncoder
 
         revision = None if name else self.model_revision
-        return SentenceEncoder(name or self.model, revision, self.device, self.prompt, self.batch_size)
+        settings = self.device, self.prompt, self.batch_size, self.trust_remote_code
+        return SentenceEncoder(name or self.model, revision, *settings)
 
 
 @dataclass(kw_only=True)

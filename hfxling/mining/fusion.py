@@ -140,8 +140,12 @@ def fit_fusion(
     reciprocal = {weight: _reciprocal(scores, weight, deviations) for weight in GRID}
     weight = max(reciprocal, key=lambda w: (round(reciprocal[w], 6), -abs(w - 0.5)))
     pairs = sum(len(kinds[0]) for kinds in scores)
-    stored = tuple((x.astype(np.float16).astype(np.float32), y) for x, y in map(_ready, pools))
-    return Fusion(weight, deviations, stored, lexical, tuple(languages), pairs)
+    return Fusion(weight, deviations, stored(pools), lexical, tuple(languages), pairs)
+
+
+def stored(pools: tuple[Vectors, Vectors]) -> tuple[Vectors, Vectors]:
+    """Pools as `Fusion.save` keeps them: dense vectors at unit length, in half precision."""
+    return tuple((x.astype(np.float16).astype(np.float32), y) for x, y in map(_ready, pools))
 
 
 def pool_rows(count: int) -> np.ndarray:

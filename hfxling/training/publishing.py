@@ -113,6 +113,7 @@ def publish_run(
     *,
     argv: Sequence[str] | None = None,
     push: bool = False,
+    command: Sequence[str] | None = None,
 ) -> list[EvalResult]:
     """Write OUTPUT_DIR/model with its card, print the table of before and after, and push where asked.
 
@@ -124,6 +125,7 @@ def publish_run(
         run: what its `run` gave.
         argv: the command line as it was given; by default this process'.
         push: upload the finished folder.
+        command: what was run, for the card; by default the method's recipe with `argv`.
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
@@ -131,7 +133,8 @@ def publish_run(
     configuration = {key: value for key, value in resolved(args, training_args).items() if value != []}
     start = {key: getattr(args, key) for key in ("layer", "pooling") if hasattr(args, key)}
     told = method(name).card(args, prepared, run)
-    command = ["accelerate", "launch", f"recipes/{name}.py", *(sys.argv[1:] if argv is None else argv)]
+    recipe = f"recipes/{name}.py" if command is None else " ".join(command[:2])
+    command = command or ["accelerate", "launch", recipe, *(sys.argv[1:] if argv is None else argv)]
     shared = {
         "repo_id": training_args.hub_model_id or told["repo_id"],
         "method": name,
@@ -146,7 +149,7 @@ def publish_run(
         run.write,
         run.results,
         CardInfo(**told | shared),
-        recipe=f"recipes/{name}.py",
+        recipe=recipe,
         extra={"reached": run.reached} | run.extra,
         push=push,
         private=bool(training_args.hub_private_repo),

@@ -24,6 +24,7 @@ from .layers import choose_layers
 from .train import assemble, plain_output, train_head
 
 Arguments = SiameseArguments
+SHOWN = 500  # training pairs in the picture where there is no test text
 __all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
 
 
@@ -39,12 +40,13 @@ def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prep
     reached = {"fit": args.fit, "pairs": len(rows)} | chosen_layers | chosen | cost
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)
-    results = evaluate(args, vectors, head, **fields)
+    results = evaluate(args, vectors, head, **fields) if len(text.test) else []
 
     def write(folder: Path) -> None:
         model = assemble(args, head)
         write_frozen(args, model, folder)
-        after = [plain_output(model.head, array, lang) for array, lang in zip(vectors.test, args.languages)]
-        scatter_before_after(folder / "embeddings.png", vectors.test, after, args.languages)
+        shown = vectors.test if len(text.test) else tuple(side[:SHOWN] for side in vectors.train)
+        after = [plain_output(model.head, array, lang) for array, lang in zip(shown, args.languages)]
+        scatter_before_after(folder / "embeddings.png", shown, after, args.languages)
 
     return Run(results, reached, write)

@@ -89,6 +89,12 @@ def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
         )
     if args.paragraphs:
         text.test = join_paragraphs(text.test)
+    return encode(rows, corpus)
+
+
+def encode(rows: Sequence[SiameseArguments], corpus: Corpus) -> Prepared:
+    """The frozen vectors of a corpus, with or without test text; as `prepare` otherwise."""
+    args, (text,) = rows[0], corpus.pairs
     views = list(dict.fromkeys((layer, row.pooling) for row in rows for layer in row.single_layers()))
     if args.train_vectors:
         return Prepared(corpus, dict.fromkeys(views, _given(args, text)))
