@@ -20,7 +20,7 @@ from hfxling.hub.card import CardInfo, render_card
 ROOT = Path(__file__).resolve().parents[1]
 README_DATA = {"siamese_ntrex_zh_vi": "NTREX zh-vi (news)", "siamese_vi_zh": "vi-zh (everyday)"}
 README_VECTORS = (("mini-labse", "6"), ("mini-xlm", "4"), ("mini-xlm", "0"))
-README_FITS = {"contrastive": "contrastive (paper's loss)", "infonce": "InfoNCE", "cca": "**CCA** (default)"}
+README_FITS = {"contrastive": "contrastive (paper's loss)", "infonce": "InfoNCE", "cca": "**CCA**"}
 
 
 TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")

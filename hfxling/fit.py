@@ -64,7 +64,7 @@ def fit_head(
     source: Texts,
     target: Texts,
     *,
-    fit: str = "cca",
+    fit: str = "auto",
     languages: Pair | None = None,
     layer: int | str | None = None,
     pooling: str | None = None,
@@ -75,8 +75,8 @@ def fit_head(
 ) -> SentenceTransformer:
     """Fit a linear head on a frozen model, so that translations of each other get near vectors (docs/siamese.md).
 
-    `encode_query` of the result reads the source language, `encode_document` the target language; with a `fit` of one
-    map for both (discriminant, infonce, contrastive) `encode` reads either.
+    `encode_query` of the result reads the source language, `encode_document` the target language; where both have the
+    same map (`one_map=True`, discriminant, infonce, contrastive) `encode` reads either.
 
     Example:
         >>> import hfxling
@@ -89,7 +89,8 @@ def fit_head(
         model: Hub id, folder or a loaded model, which stays as it is; the result shares its encoder.
         source: N >= 10 texts; all are used as they are, filtering is up to the caller.
         target: their translations, line by line.
-        fit: "cca", "discriminant", "procrustes" or "ridge" (closed forms), "infonce" or "contrastive" (training).
+        fit: "auto": what finds most translations of held-out pairs, the model as it is among the candidates; "cca",
+            "tied", "discriminant", "procrustes" or "ridge" (closed forms), "infonce" or "contrastive" (training).
         languages: codes of both languages; then `encode(texts, task="vi")` works too.
         layer: `hidden_states` index, "last", or "all" for the layers' mean; by default the model's own sentence
             vectors are mapped, whatever modules make them.

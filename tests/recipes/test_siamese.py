@@ -57,8 +57,8 @@ def run(data, tiny_bert):
 
 @pytest.fixture(scope="module")
 def published(run, tmp_path_factory) -> Path:
-    """The folder of a run with the defaults: CCA."""
-    return run(tmp_path_factory.mktemp("cca"))
+    """The folder of a run with a CCA head."""
+    return run(tmp_path_factory.mktemp("cca"), fit="cca")
 
 
 def texts(data, name):
@@ -103,6 +103,8 @@ def test_the_folder_is_complete_and_nothing_else_is_left(published):
     ("fit", "options"),
     [
         ("cca", {}),
+        ("auto", {}),
+        ("auto", {"one_map": "true", "layer": "0,2"}),
         ("cca", {"centering": "train"}),
         ("discriminant", {"pooling": "cls"}),
         ("procrustes", {"train_data": "train.zh+train.vi", "test_data": "test.zh+test.vi"}),

@@ -2,6 +2,7 @@
 
 Beside the files of every method:
 closed_form.py: the heads that need no training.
+choice.py: the choice among heads, which are fitted many times over.
 layers.py: the choice of layers, which comes before the fit and needs vectors of all of them.
 """
 

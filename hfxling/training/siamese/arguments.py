@@ -13,9 +13,9 @@ from hfxling.training.frozen import FROZEN_KEYS, FrozenArguments, check_choices
 from .closed_form import CLOSED_FORMS, PER_LANGUAGE
 
 LOSSES = ("contrastive", "infonce")
-FITS = (*CLOSED_FORMS, *LOSSES)
-INPUTS = ("plain", "centred", "whitened")  # what a trained head starts from
 AUTO = "auto"
+FITS = (AUTO, *CLOSED_FORMS, *LOSSES)
+INPUTS = ("plain", "centred", "whitened")  # what a trained head starts from
 # How a pool of candidates becomes one loss. The paper's "worst" is read as the candidate with the largest loss, the
 # closest one; its prose also fits the opposite, the farthest, which is therefore here as "easiest".
 STRATEGIES = ("random", "worst", "average", "easiest")
@@ -50,7 +50,13 @@ class SiameseArguments(FrozenArguments):
             "that find most translations among the training pairs"
         },
     )
-    fit: str = field(default="cca", metadata={"help": f"one of {', '.join(FITS)}"})
+    fit: str = field(
+        default=AUTO,
+        metadata={"help": f"one of {', '.join(FITS)}; auto: what finds most held-out translations, maybe the encoder"},
+    )
+    one_map: bool = field(
+        default=False, metadata={"help": "auto: only heads that need not know which language a text is in compete"}
+    )
     fraction: float = field(default=1.0, metadata={"help": "share of the training pairs, drawn anew for every seed"})
     paragraphs: bool = field(default=False, metadata={"help": "test on paragraphs of 30 to 50 words (paper, Table 12)"})
     similarities: list[str] = field(
@@ -94,9 +100,11 @@ class SiameseArguments(FrozenArguments):
         check_choices(self, CHOICES)
         if len(self.pairs) != 1:
             raise ValueError(f"pairs={self.pairs}: a head is for one language pair; give one, such as zh-vi.")
-        if self.fit in CLOSED_FORMS and self.head != "linear":
+        if self.is_affine and self.head != "linear":
             raise ValueError(f"head={self.head!r}: closed forms are linear; use --fit contrastive or infonce.")
-        if self.inputs != "plain" and (self.fit in CLOSED_FORMS or self.init == "published"):
+        if self.one_map and (self.fit in PER_LANGUAGE or self.per_language):
+            raise ValueError(f"one_map=True: fit={self.fit!r} has one map a language; use --fit auto or discriminant.")
+        if self.inputs != "plain" and (self.is_affine or self.init == "published"):
             raise ValueError(
                 f"inputs={self.inputs!r}: closed forms and published heads contain it; use --fit contrastive or "
                 "infonce with --init identity."
@@ -107,7 +115,7 @@ class SiameseArguments(FrozenArguments):
             raise ValueError(
                 f"layer={self.layer!r}: several layers are read off the encoder; leave --train_vectors out."
             )
-        if self.init == "published" and (self.fit in CLOSED_FORMS or self.base_model is None):
+        if self.init == "published" and (self.is_affine or self.base_model is None):
             raise ValueError(
                 "init='published' goes on training a head: use --fit contrastive or infonce, --base_model."
             )
@@ -119,6 +127,11 @@ class SiameseArguments(FrozenArguments):
                 f">= 1, fraction={self.fraction} above 0 and at most 1."
             )
         self.head_config(768)  # refuses bad values, before an hour of encoding
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether the fit gives affine maps, and not a head that the Trainer trained."""
+        return self.fit == AUTO or self.fit in CLOSED_FORMS
 
     @property
     def layer_index(self) -> int | str | tuple[int, ...] | None:
@@ -146,8 +159,9 @@ class SiameseArguments(FrozenArguments):
             **fitted: fields that the fit decided.
         """
         several = self.layer_index if isinstance(self.layer_index, tuple) else None
-        closed = self.fit in CLOSED_FORMS
-        per_language = self.fit in PER_LANGUAGE or (self.per_language and not closed)
+        per_language = self.fit in PER_LANGUAGE or (self.per_language and not self.is_affine)
+        if self.fit == AUTO:  # what may be chosen; the fit says what was
+            per_language = not self.one_map
         center = self.center_input if self.center_input is not None else several is not None and per_language
         settings = {
             "layer": several,
@@ -155,7 +169,7 @@ class SiameseArguments(FrozenArguments):
             "languages": self.languages,
             "per_language": per_language,
             "head": self.head,
-            "bias": self.bias or closed,
+            "bias": self.bias or self.is_affine,
             "dropout": self.dropout,
             "normalize_input": self.normalize_input,
             "center_input": center,

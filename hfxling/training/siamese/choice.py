@@ -1,0 +1,179 @@
+"""`--fit auto`: which head, if any, by cross-validation on the training pairs alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from .closed_form import Affine, cross_validate, discriminant, tied, without_gap
+
+log = logging.getLogger("hfxling")
+ENCODER, CENTRED, DISCRIMINANT, TIED, INFONCE = "encoder", "centred", "discriminant", "tied", "infonce"
+FORMS = (ENCODER, CENTRED, DISCRIMINANT, TIED, INFONCE)  # the less a form takes from the pairs, the earlier it stands
+# Shares of the encoder itself in a head, in units of the head: what few pairs cannot say, the encoder may know.
+ANCHORS = {DISCRIMINANT: (0.0, 0.5, 1.0, 2.0, 4.0), TIED: (0.0, 0.5, 1.0)}
+MARGIN = 0.5  # standard errors by which a form that takes less from the pairs may lag behind the best one
+ENOUGH, MOST = 500, 4  # held-out pairs that make the choice steady: folds are dealt out anew until there are so many
+TRAINED_FROM = 500  # pairs from which a trained head competes
+AS_IT_CAME = (("form", ENCODER),)
+Maps = tuple[dict, Affine, Affine]
+Training = Callable[[np.ndarray, np.ndarray], tuple[Affine, Affine]]
+
+
+def candidates(
+    source: np.ndarray, target: np.ndarray, *, one_map: bool = False, trained: Training | None = None
+) -> Iterable[Maps]:
+    """Every head that competes, as (settings, map of the source, map of the target).
+
+    The encoder as it came; centred: its vectors less the mean of both languages, without the direction between the two;
+    `discriminant`, one map for both, and `tied`, one a language (with share 0 the CCA), each with shares of the encoder
+    in it; and a trained head where one is given.
+
+    Args:
+        source: (N, H) vectors; row i is parallel to target row i.
+        target: (N, H).
+        one_map: only those with the same map for both languages.
+        trained: from the two arrays to a trained head's maps.
+    """
+    means, size = (source.mean(0), target.mean(0)), source.shape[1]
+    middle, project = (means[0] + means[1]) / 2, without_gap(*means)
+    as_it_came, centred = Affine(np.eye(size), np.zeros(size)), Affine(project, -project @ middle)
+    yield {"form": ENCODER}, as_it_came, as_it_came
+    yield {"form": CENTRED}, centred, centred
+    yield from _anchored(DISCRIMINANT, discriminant(source, target), source, target, project, (middle, middle))
+    if not one_map:
+        heads = tied(source, target, shares=(0.0, 0.5), shrinkages=(0.1, 0.3, 1.0), powers=(1.0,))
+        yield from _anchored(TIED, heads, source, target, np.eye(size), means)
+    if trained:
+        yield {"form": INFONCE}, *trained(source, target)
+
+
+def _anchored(
+    form: str, heads: Iterable[Maps], source: np.ndarray, target: np.ndarray, encoder: np.ndarray, means: tuple
+) -> Iterable[Maps]:
+    """Heads, and the same drawn towards the centred encoder: maps whose inner products are the sum of both's.
+
+    `x' M y` with `M = U S V'` is the inner product of `sqrt(S) U' x` and `sqrt(S) V' y`, so the sum takes no more room
+    than either. Both are brought to a mean squared length of 1 first.
+
+    Args:
+        form: its name.
+        heads: settings and maps.
+        source: (N, H) that they were fitted on.
+        target: (N, H).
+        encoder: (H, H), the inner product of the centred encoder.
+        means: what the maps of source and target subtract.
+    """
+    sides = source, target
+    length = np.mean([((side - side.mean(0)) ** 2).sum(1).mean() for side in sides])
+    for settings, *maps in heads:
+        own = np.mean([(affine(side) ** 2).sum(1).mean() for affine, side in zip(maps, sides)])
+        if own < 1e-12 * length:  # nothing that the pairs share was found
+            continue
+        product = maps[0].weight.T @ maps[1].weight / own
+        for anchor in ANCHORS[form]:
+            about = {"form": form, **settings, "anchor": anchor}
+            if anchor == 0:
+                yield about, *maps
+                continue
+            u, s, vt = np.linalg.svd(product + anchor / length * encoder)
+            root = np.sqrt(s)[:, None]
+            of_source = Affine(root * u.T, -(root * u.T) @ means[0])
+            if maps[0] is maps[1]:
+                yield about, of_source, of_source
+            else:
+                yield about, of_source, Affine(root * vt, -(root * vt) @ means[1])
+
+
+def choose(ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1) -> tuple[tuple, tuple]:
+    """What is to be fitted, and the best of the other forms.
+
+    The form that takes least from the pairs, and of its settings the best, among all within `MARGIN` standard errors
+    (paired, over held-out sentences of both directions) of the best mean reciprocal rank. Reciprocal ranks tell heads
+    apart by fewer sentences than hits at the first place do.
+
+    Args:
+        ranks: of held-out sentences by settings, the same sentences in the same order, from `cross_validate`.
+        repeats: how often every sentence is there.
+    """
+    scores = {key: 1 / np.concatenate(folds) for key, folds in ranks.items()}
+    means = {key: float(score.mean()) for key, score in scores.items()}
+    best = max(means, key=means.get)
+    near = []
+    for key, score in scores.items():
+        gap = scores[best] - score
+        if gap.mean() <= MARGIN * gap.std() / np.sqrt(len(gap) / repeats):
+            near.append(key)
+    chosen = min(near, key=lambda key: (*_freedom(key), -means[key]))
+    others = [key for key in means if dict(key)["form"] != dict(chosen)["form"]]
+    return chosen, max(others, key=means.get)
+
+
+def _freedom(key: tuple) -> tuple[int, float]:
+    """How much a form takes from the pairs: a larger share of the encoder leaves less to them."""
+    settings = dict(key)
+    return FORMS.index(settings["form"]), -settings.get("anchor", 0.0)
+
+
+def fit_auto(
+    source: np.ndarray,
+    target: np.ndarray,
+    *,
+    one_map: bool = False,
+    trained: Training | None = None,
+    seed: int = 0,
+    progress: bool = False,
+) -> tuple[Affine, Affine, dict]:
+    """The head that finds most translations of held-out training pairs, and is safe to prefer to the encoder.
+
+    Five folds; the candidates of a held-out sentence are the translations of its fold, at most 2,000. Those of the
+    other folds were fitted and would look nearer than they are.
+
+    Args:
+        source: (N, H) vectors; row i is parallel to target row i.
+        target: (N, H).
+        one_map: only heads with the same map for both languages compete.
+        trained: from training vectors to a trained head's maps; competes where there are enough pairs.
+        seed: of the folds.
+        progress: show how far it is.
+
+    Returns:
+        The source's map, the target's (the same object for a shared one), and what was chosen: `form` and its settings,
+        `cross_validated`: P@1 in % of the choice, the runner-up and the encoder among held-out pairs, mean of both
+        directions.
+
+    Raises:
+        ValueError: for fewer than ten pairs.
+    """
+    count = len(source)
+    if count < 10:
+        raise ValueError(f"{count} sentence pairs are too few to choose a head by; give at least ten.")
+    source, target = np.asarray(source, np.float64), np.asarray(target, np.float64)
+    repeats = max(1, min(MOST, ENOUGH // count))
+    form = partial(candidates, one_map=one_map, trained=trained if count >= TRAINED_FROM else None)
+    ranks: dict[tuple, list[np.ndarray]] = {}
+    for repeat in range(repeats):
+        found = cross_validate(form, source, target, seed=seed + repeat, progress="auto" if progress else None)
+        for key, folds in found.items():
+            ranks.setdefault(key, []).extend(folds)
+    ranks = {key: folds for key, folds in ranks.items() if len(folds) == len(ranks[AS_IT_CAME])}
+    told = {}
+    for name, key in zip(("chosen", "runner_up", "encoder"), (*choose(ranks, repeats), AS_IT_CAME)):
+        told[name] = dict(key) | {"P@1": round(100 * float((np.concatenate(ranks[key]) == 1).mean()), 1)}
+    log.info(
+        "fit auto, %d pairs, P@1 in %% among the held-out pairs of a fold: %s; runner-up %s; encoder as it came %s",
+        *(count, *map(_words, told.values())),
+    )
+    for settings, of_source, of_target in form(source, target):
+        if settings | {"P@1": told["chosen"]["P@1"]} == told["chosen"]:
+            return of_source, of_target, settings | {"cross_validated": told}
+    raise RuntimeError(f"{told['chosen']} is no longer offered")  # unreachable: the forms are the same
+
+
+def _words(about: dict) -> str:
+    """E.g. "tied (share 0.5, shrinkage 0.1, anchor 0.0) 41.2"."""
+    settings = ", ".join(f"{key} {value}" for key, value in about.items() if key not in ("form", "P@1"))
+    return f"{about['form']}{f' ({settings})' if settings else ''} {about['P@1']}"
