@@ -20,6 +20,7 @@ from hfxling.encoding import LexicalEncoder, SentenceEncoder, model_name
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.evaluation.significance import bootstrap_interval
 from hfxling.mining.fusion import ROLES, Vectors, fit_fusion, pool_rows, stored
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.training import lexical, siamese
@@ -85,7 +86,12 @@ class Contest:
     def __init__(self, args):
         self.args, self.languages = args, tuple(args.languages)
         self.training_args = TrainingArguments(
-            output_dir=args.output, seed=args.seed, report_to="none", save_strategy="no", disable_tqdm=True
+            output_dir=args.output,
+            seed=args.seed,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+            dataloader_pin_memory=torch.cuda.is_available(),
         )
         text = {"pairs": [name_of_pair(self.languages)], "train_data": ["+".join(args.pairs)], "test_data": []}
         self.links = lexical.Arguments(**text, data_licence=args.licence)
@@ -109,8 +115,10 @@ class Contest:
         """Fit the heads on all pairs, which says what they are; the folds fit the same anew."""
         several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
         self.vectors = encode([single, several], self.corpus)
-        several, _ = choose_layers(several, self.vectors, self.args.seed)
-        heads = {"head": single} | ({"layers": several} if isinstance(several.layer_index, tuple) else {})
+        several, found = choose_layers(several, self.vectors, self.args.seed)
+        scores = {layer: score for layer, score in found["layer_scores"].items() if layer.isdigit()}
+        heads = {"head": replace(single, layer=max(scores, key=scores.get))}
+        heads |= {"layers": several} if isinstance(several.layer_index, tuple) else {}
         self.heads = {name: (args, siamese.run(args, self.training_args, self.vectors)) for name, args in heads.items()}
         megabytes, flag = encoder_megabytes(single), {"head": "nothing", "layers": "trust_remote_code"}
         made = [Entry(name, flag[name], f"{NEAREST} --model {{folder}}", megabytes=megabytes) for name in self.heads]
@@ -210,10 +218,11 @@ class Contest:
         """What competed, with its cross-validated score."""
         rows = []
         for entry in self.entries:
-            both = mean_result("P@1", entry.hits())
+            hits = entry.hits()
+            low, high = bootstrap_interval(hits)
             ways = [f"{entry.hits(direction).mean():.1f}" for direction in (0, 1)]
             cost = [f"{np.mean(entry.cpu_s):.1f}", f"{entry.megabytes:.1f}", entry.needs]
-            rows.append([entry.name, f"{both.value:.1f}", f"{both.low:.1f} to {both.high:.1f}", *ways, *cost])
+            rows.append([entry.name, f"{hits.mean():.1f}", f"{low:.1f} to {high:.1f}", *ways, *cost])
         there, back = "->".join(self.languages), "->".join(self.languages[::-1])
         header = ["", "P@1", "95 %", there, back, "CPU s", "MB", "needs"]
         held = len(np.concatenate(self.folds))
@@ -272,7 +281,7 @@ class Contest:
         for stage, name in stages.items():
             for direction, pair in enumerate((self.languages, self.languages[::-1])):
                 baseline = self.entry("encoder").hits(direction) if stage == "after" and self.heads else None
-                settings = {"stage": stage, "method": name, "candidates": len(self.folds[0])}
+                settings = {"stage": stage, "row": name, "candidates": len(self.folds[0])}
                 model = model_name(self.args.model) if self.args.model else "links"
                 about = fields | {"direction": "->".join(pair), "model": model, "settings": settings}
                 rows.append(mean_result("P@1", self.entry(name).hits(direction), baseline=baseline, **about))
