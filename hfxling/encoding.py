@@ -42,10 +42,8 @@ def one_line_where_missing(
         yield
     except OSError as error:
         cause = str(error).partition("\n")[0]
-        problem = (
-            f"neither the folder of {kind} nor to be had from the Hub ({cause}); check the name and the connection."
-        )
-        raise FileNotFoundError(f"{what}={str(name)!r} is {problem}") from None
+        problem = f"is neither the folder of {kind} nor to be had from the Hub ({cause})"
+        raise FileNotFoundError(f"{what}={str(name)!r} {problem}; check the name and the connection.") from None
 
 
 def model_name(base_model: str | None) -> str:
@@ -300,8 +298,8 @@ class SentenceEncoder:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
         self.name, self.label, self.prompt, self.batch_size = name, model_name(name), prompt, batch_size
         with one_line_where_missing(name, "model", "a model"):
-            about = {"revision": revision, "device": device, "trust_remote_code": trust_remote_code}
-            self.model = SentenceTransformer(name, **about)
+            settings = {"revision": revision, "device": device, "trust_remote_code": trust_remote_code}
+            self.model = SentenceTransformer(name, **settings)
         routers = [module for module in self.model if isinstance(module, Router)]
         routes = list(dict.fromkeys(route for router in routers for route in router.sub_modules))
         self.languages = [route for route in routes if route not in ROUTES]
@@ -316,8 +314,8 @@ class SentenceEncoder:
         """That of a text's language, or else of its task; ValueError for neither, None for a model without routes."""
         found = next((name for name in (lang, task) if name in self.routes), None)
         if self.routes and found is None:
-            problem = f" and none for {lang or task}." if lang or task else "; say which."
-            raise ValueError(f"{self.label} has parts for {', '.join(self.routes)}{problem}")
+            lacking = f" and none for {lang or task}." if lang or task else "; say which."
+            raise ValueError(f"{self.label} has parts for {', '.join(self.routes)}{lacking}")
         return found
 
     def encode(
