@@ -141,7 +141,7 @@ class LexicalModel(PreTrainedModel):
         return found
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
-        """Write weights, configuration, code and tokenizers; `hfxling.save_lexical` adds doors for sentence-transformers."""
+        """Write weights, configuration, code and tokenizers; `hfxling.save_lexical` writes the other doors, too."""
         super().save_pretrained(save_directory, **kwargs)
         for language, view, name, _ in self._tokenizer_folders():
             folder = Path(save_directory) / name
@@ -368,9 +368,11 @@ def _side_by_side(parts: Sequence[tuple[int, csr_array]], width: int) -> csr_arr
 
 def _pruned(vectors: csr_array, most: int) -> csr_array:
     """Every row's largest weights; those of the length prior stay."""
-    rows = np.repeat(np.arange(vectors.shape[0]), np.diff(vectors.indptr))
     size = np.where(vectors.indices >= vectors.shape[1] - LENGTH_DIMS, np.inf, np.abs(vectors.data))
-    order = np.lexsort((vectors.indices, -size, rows))
-    kept = np.sort(order[np.arange(len(order)) - vectors.indptr[rows] < most])
-    ends = np.concatenate([[0], np.bincount(rows[kept], minlength=vectors.shape[0]).cumsum()])
-    return csr_array((vectors.data[kept], vectors.indices[kept], ends), shape=vectors.shape)
+    kept = []
+    for start, end in zip(vectors.indptr[:-1], vectors.indptr[1:]):
+        few = np.arange(end - start) if end - start <= most else np.argpartition(size[start:end], -most)[-most:]
+        kept.append(start + np.sort(few))
+    ends = np.concatenate([[0], np.cumsum([len(few) for few in kept])])
+    places = np.concatenate(kept)
+    return csr_array((vectors.data[places], vectors.indices[places], ends), shape=vectors.shape)

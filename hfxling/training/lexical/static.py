@@ -43,7 +43,8 @@ def static_vectors(
     for lang, table in tables.items():
         shares = [pair[lang].shares[0] for pair in bags if lang in pair]
         used[lang] = sum(share.sum(0) for share in shares)
-        linked = np.abs(table).sum(1) > 0
+        linked = sum(np.diff(model._matrix(*pair, 0).indptr) for pair in config.pairs if pair[0] == lang) > 0
+        table[~linked] = 0.0  # no rounding errors of unknown words
         table[linked] -= used[lang] @ table / sum(share.shape[0] for share in shares)
         sums[lang] = (used[lang] + 1e-9) * linked  # of a segment that the text does not have, too
     if is_shared:
