@@ -7,7 +7,7 @@ words but by their ids, and learns from a few hundred sentence pairs where the n
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ NULL = 0.1  # prior probability that a word has no counterpart
 STEM = 4  # letters that count of a word in an alphabet, as eflomal's and fast_align's users stem
 WINDOW = 50  # jumps beyond count as this long
 FLOOR = 1e-10  # probability of a pair of words that never met
+_LEAST = 1e-3  # expected links that are counted
 _CELLS = 300_000  # source words x target words x pairs of a batch
 _ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
 
@@ -43,6 +44,14 @@ class _Tables(NamedTuple):
 
 
 _ARRAYS = ("keys", "probability", "jump")  # of a table, as they are saved
+
+
+class _Batch(NamedTuple):
+    """Sentence pairs of like lengths; the fields of each direction are (its own side, the other side)."""
+
+    rows: np.ndarray  # (B,) numbers of the pairs
+    sides: list[tuple[np.ndarray, np.ndarray]]  # class ids (B, S) and (B, T), padded with -1; the same exchanged
+    places: list[np.ndarray]  # (B, T, 1 + S) and (B, S, 1 + T) of the words in the tables, see `_places`
 
 
 class LinkPrior:
@@ -67,33 +76,8 @@ class LinkPrior:
         Raises:
             ValueError: no pair with words on both sides.
         """
-        if not any(source and target for source, target in zip(pairs.source, pairs.target)):
-            names = "-".join(pairs.languages)
-            raise ValueError(f"{names}: none of {len(pairs.source)} pairs has words on both sides; give parallel text.")
-        sides = [[of[ids] for ids in side] for of, side in zip(classes, (pairs.source, pairs.target))]
-        tables = [_untrained(*sides, classes[1].max() + 1), _untrained(*sides[::-1], classes[0].max() + 1)]
-        batches = [batch for _, batch in _batches(*sides)]
-        places = [[_places(table, *side) for table, side in zip(tables, (b, b[::-1]))] for b in batches]
-        bar = tqdm(total=(MODEL_1 + HMM) * len(batches), desc="links", unit="batch", delay=2, name="hfxling")
-        for turn in range(MODEL_1 + HMM):
-            counts = [np.zeros(len(table.keys)) for table in tables]
-            jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
-            for batch, where in zip(batches, places):
-                found = [
-                    _expected(_emissions(table, at, *side), side, table.jump if turn >= MODEL_1 else None)
-                    for table, at, side in zip(tables, where, (batch, batch[::-1]))
-                ]
-                posteriors = [posterior for posterior, _ in found]
-                if agree and turn >= AGREE:
-                    posteriors = _agreed(*posteriors)
-                for d, (posterior, at) in enumerate(zip(posteriors, where)):
-                    known = at >= 0
-                    counts[d] += np.bincount(at[known], posterior[known], minlength=len(counts[d]))
-                    jumps[d] += 0 if found[d][1] is None else found[d][1]
-                bar.update()
-            tables = [_estimated(*x, hmm=turn >= MODEL_1) for x in zip(tables, counts, jumps)]
-        bar.close()
-        return cls(pairs.languages, classes, tables)
+        tables, batches = _untrained(classes, pairs)
+        return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=agree))
 
     def posteriors(
         self, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
@@ -103,30 +87,41 @@ class LinkPrior:
         What is missing to 1 in a column of the first, or a row of the second, is the probability of no counterpart.
         Both sides are word ids of every sentence.
         """
-        sides = [[of[np.asarray(ids, int)] for ids in side] for of, side in zip(self.classes, (source, target))]
-        result: list = [(np.zeros((len(s), len(t))),) * 2 for s, t in zip(*sides)]
-        for rows, batch in _batches(*sides):
-            both = []
-            for table, side in zip(self.tables, (batch, batch[::-1])):
-                at = _places(table, *side)
-                both.append(_expected(_emissions(table, at, *side), side, table.jump)[0][:, :, 1:])
-            for i, row in enumerate(rows):
+        result: list = [(np.zeros((len(s), len(t))),) * 2 for s, t in zip(source, target)]
+        for batch in self._batches(source, target):
+            forward, backward = self._posteriors(batch)
+            for i, row in enumerate(batch.rows):
                 s, t = len(source[row]), len(target[row])
-                result[row] = both[0][i, :t, :s].T, both[1][i, :s, :t]
+                result[row] = forward[i, :t, :s].T, backward[i, :s, :t]
         return result
+
+    def _batches(self, source: Sequence, target: Sequence) -> Iterator[_Batch]:
+        for rows, sides in _batches(self.classes, source, target):
+            yield _Batch(rows, sides, [_places(table, _keys(table, *side)) for table, side in zip(self.tables, sides)])
+
+    def _posteriors(self, batch: _Batch) -> list[np.ndarray]:
+        """(B, T, S) and (B, S, T) posteriors of links."""
+        return [
+            _expected(_emissions(table, places, *side), side, table.jump)[0][:, :, 1:]
+            for table, places, side in zip(self.tables, batch.places, batch.sides)
+        ]
 
     def link_counts(self, pairs: EncodedPairs, sizes: Sequence[int]):
         """(V, W) sparse matrix of how often each source word is expected to be linked to each target word."""
+        return self._link_counts(pairs, self._batches(pairs.source, pairs.target), sizes)
+
+    def _link_counts(self, pairs: EncodedPairs, batches: Iterable[_Batch], sizes: Sequence[int]):
         from scipy.sparse import coo_array
 
-        sides = pairs.source, pairs.target
-        cells = [
-            ((forward + backward).ravel() / 2, np.repeat(source, len(target)), np.tile(target, len(source)))
-            for source, target, (forward, backward) in zip(*sides, self.posteriors(*sides))
-        ]
+        cells = []
+        for batch in batches:
+            forward, backward = self._posteriors(batch)
+            links = (forward.swapaxes(1, 2) + backward) / 2
+            pair, *places = np.nonzero(links > _LEAST)
+            ids = (stack([side[row] for row in batch.rows]) for side in (pairs.source, pairs.target))
+            cells.append((links[pair, *places], *(of[pair, place] for of, place in zip(ids, places))))
         values, rows, columns = (np.concatenate(x) for x in zip(*cells))
-        kept = values > 1e-3
-        return coo_array((values[kept], (rows[kept], columns[kept])), shape=tuple(sizes)).tocsr()
+        return coo_array((values, (rows, columns)), shape=tuple(sizes)).tocsr()
 
     def save(self, folder: str | Path) -> None:
         """Write `prior_SOURCE-TARGET.safetensors` in the folder."""
@@ -168,7 +163,13 @@ def translation_counts(pairs: EncodedPairs, vocabularies: Sequence[Vocabulary]):
     Independent directions keep rarer translations, which raises P@1 where agreement is too sure of itself.
     """
     classes, sizes = [word_classes(x) for x in vocabularies], [len(x) for x in vocabularies]
-    return sum(LinkPrior.learn(pairs, classes, agree=agree).link_counts(pairs, sizes) for agree in (True, False))
+    tables, batches = _untrained(classes, pairs)
+    tables = _trained(tables, batches, range(AGREE), agree=False)  # so far both are the same
+    priors = (
+        LinkPrior(pairs.languages, classes, _trained(tables, batches, range(AGREE, MODEL_1 + HMM), agree=agree))
+        for agree in (True, False)
+    )
+    return sum(prior._link_counts(pairs, batches, sizes) for prior in priors)
 
 
 def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> LinkPrior | None:
@@ -200,8 +201,8 @@ def word_classes(vocabulary: Vocabulary) -> np.ndarray:
     return np.array(found)
 
 
-def _batches(source: list, target: list) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Rows of like lengths and their class ids on both sides, (B, S) and (B, T), padded with -1."""
+def _batches(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) -> Iterator[tuple[np.ndarray, list]]:
+    """Rows of like lengths and the sides of either direction, see `_Batch`; pairs with an empty side are left out."""
     lengths = np.array([[len(ids) for ids in side] for side in (source, target)])
     order = np.lexsort(lengths[::-1])
     order = order[lengths[:, order].min(0) > 0]
@@ -210,16 +211,62 @@ def _batches(source: list, target: list) -> Iterator[tuple[np.ndarray, list[np.n
         longest = np.maximum.accumulate(lengths[:, order[start : start + _CELLS]], axis=1).prod(0)
         size = max(1, np.searchsorted(longest * np.arange(1, len(longest) + 1), _CELLS, side="right"))
         rows = order[start : start + size]
-        yield rows, [stack([side[row] for row in rows]) for side in (source, target)]
+        ids = [stack([side[row] for row in rows]) for side in (source, target)]
+        sides = tuple(np.where(of >= 0, known[of], -1) for known, of in zip(classes, ids))
+        yield rows, [sides, sides[::-1]]
         start += size
 
 
-def _untrained(source: list, target: list, classes: int) -> _Tables:
-    """Every pair of classes that meet in a sentence pair, equally probable; jumps of one word ahead are likeliest."""
-    blank = _Tables(np.empty(0, int), np.empty(0), np.empty(0), int(classes))
-    keys = np.unique(np.concatenate([np.unique(_keys(blank, *batch)) for _, batch in _batches(source, target)]))
+def _untrained(classes: Sequence[np.ndarray], pairs: EncodedPairs) -> tuple[list[_Tables], list[_Batch]]:
+    """Tables of all classes that meet in a sentence pair, equally probable, and the text with its places in them.
+
+    Jumps of one word ahead are likeliest.
+
+    Raises:
+        ValueError: no pair with words on both sides.
+    """
     jump = np.exp(-0.5 * np.abs(np.arange(-WINDOW, WINDOW + 1) - 1.0))
-    return _Tables(keys[keys >= 0], np.full((keys >= 0).sum(), 1.0 / classes), jump / jump.sum(), int(classes))
+    blank = [_Tables(np.empty(0, int), np.empty(0), jump / jump.sum(), int(of.max() + 1)) for of in classes[::-1]]
+    batches, met = [], []
+    for rows, sides in _batches(classes, pairs.source, pairs.target):
+        # Every cell is sorted once, here: keys of all batches together are looked up in order and without repetition.
+        keys = [np.unique(_keys(table, *side), return_inverse=True) for table, side in zip(blank, sides)]
+        batches.append(_Batch(rows, sides, [inverse.astype(np.int32) for _, inverse in keys]))
+        met.append([distinct for distinct, _ in keys])
+    if not batches:
+        names = "-".join(pairs.languages)
+        raise ValueError(f"{names}: none of {len(pairs.source)} pairs has words on both sides; give parallel text.")
+    tables = []
+    for d, table in enumerate(blank):
+        keys = np.unique(np.concatenate([distinct[d] for distinct in met]), return_counts=True)[0]  # else it hashes
+        keys = keys[keys >= 0]
+        tables.append(table._replace(keys=keys, probability=np.full(len(keys), 1.0 / table.classes)))
+        for batch, distinct in zip(batches, met):
+            batch.places[d] = _places(tables[d], distinct[d])[batch.places[d]]
+    return tables, batches
+
+
+def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range, *, agree: bool) -> list[_Tables]:
+    """Tables after these rounds of EM."""
+    bar = tqdm(total=len(turns) * len(batches), desc="links", unit="batch", delay=2, name="hfxling")
+    for turn in turns:
+        counts = [np.zeros(len(table.keys) + 1) for table in tables]
+        jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
+        for batch in batches:
+            found = [
+                _expected(_emissions(table, places, *side), side, table.jump if turn >= MODEL_1 else None)
+                for table, places, side in zip(tables, batch.places, batch.sides)
+            ]
+            posteriors = [posterior for posterior, _ in found]
+            if agree and turn >= AGREE:
+                posteriors = _agreed(*posteriors)
+            for d, (posterior, places) in enumerate(zip(posteriors, batch.places)):
+                np.add.at(counts[d], places.ravel(), posterior.ravel())
+                jumps[d] += 0 if found[d][1] is None else found[d][1]
+            bar.update()
+        tables = [_estimated(table, x[:-1], jump, hmm=turn >= MODEL_1) for table, x, jump in zip(tables, counts, jumps)]
+    bar.close()
+    return tables
 
 
 def _keys(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -229,16 +276,17 @@ def _keys(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.where((with_null >= 0) & (target[:, :, None] >= 0), keys, -1)
 
 
-def _places(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(B, T, 1 + S) places of the keys of a batch among the table's; -1 where they have none."""
-    keys = _keys(table, source, target)
-    places = np.searchsorted(table.keys, keys).clip(max=len(table.keys) - 1)
-    return np.where(table.keys[places] == keys, places, -1).astype(np.int32)
+def _places(table: _Tables, keys: np.ndarray) -> np.ndarray:
+    """Places of keys among the table's, int32; the one behind the last for those that it has not."""
+    places = np.searchsorted(table.keys, keys)
+    known = table.keys[places.clip(max=len(table.keys) - 1)] == keys
+    return np.where(known, places, len(table.keys)).astype(np.int32)
 
 
 def _emissions(table: _Tables, places: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """(B, T, 1 + S) probability of each target word from NULL and from each source word, the share of NULL included."""
-    emissions = np.where(places >= 0, table.probability[places], FLOOR)
+    emissions = table.probability.take(places, mode="clip")
+    emissions[places == len(table.keys)] = FLOOR
     emissions[:, :, 1:] *= (1 - NULL) * (source >= 0)[:, None]
     emissions[:, :, 0] *= NULL
     emissions[target < 0] = np.eye(1, emissions.shape[2])  # behind the end everything stays where it is
@@ -252,9 +300,11 @@ def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarr
     """
     inside, real = (side >= 0 for side in batch)
     if jump is None:
-        weights = emissions.copy()
-        weights[:, :, 1:] /= inside.sum(1)[:, None, None]
-        return weights / weights.sum(2, keepdims=True) * real[:, :, None], None
+        size = inside.sum(1)[:, None]
+        total = emissions[:, :, 0] + emissions[:, :, 1:].sum(2) / size
+        posterior = emissions * (real / total)[:, :, None]
+        posterior[:, :, 1:] /= size[:, :, None]
+        return posterior, None
     null, words = emissions[:, :, :1], emissions[:, :, 1:]
     positions = np.arange(inside.shape[1])
     offsets = np.clip(positions - positions[:, None], -WINDOW, WINDOW) + WINDOW
