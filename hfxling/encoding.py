@@ -377,9 +377,13 @@ class LexicalEncoder:
         lang = self.route(lang, task)
         return self.model.encode(texts, lang, task or ROLES[lang != self.languages[0]])
 
+    def check_pair(self, languages: tuple[str, str]) -> None:
+        """Raise the ValueError that names the pairs of languages when the model has no links between these."""
+        self.model._check_pair(languages)
+
     def score(self, source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> np.ndarray:
         """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows."""
-        self.model._check_pair(languages)
+        self.check_pair(languages)
         with quiet_loading():  # in place of the model's warning there is NaN
             sides = [self.model.encode(*side) for side in zip((source, target), languages, ROLES)]
         scores = sides[0].multiply(sides[1]).sum(1)

@@ -1,10 +1,12 @@
 """Translation quality without references: a score for every pair of a file, and the faults that it cannot see.
 
 hfxling quality --model DIR_OR_ID --data pairs.tsv --source_lang en --target_lang de [--output scores.tsv]
+hfxling quality --lexical DIR_OR_ID [--model DIR_OR_ID] --data ...
 
-Writes one line for every pair, in the file's order: the cosine of the two embeddings, the flags of faults (copy,
-wrong_language, truncated, too_long, repeated, empty; none for most) and, with --human, --calibrate or --calibration,
-the cosine on the scale of human scores. The output has a header line where the input has one.
+Writes one line for every pair, in the file's order: with --model the cosine of the two embeddings, with --lexical the
+link score of a lexical encoder, with both both; the flags of faults (copy, wrong_language, truncated, too_long,
+repeated, empty; none for most); and, with --human, --calibrate or --calibration, the score on the scale of human
+scores, of cosine and links together where there are both. The output has a header line where the input has one.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import logging
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count, islice
@@ -29,7 +31,7 @@ from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.parallel import check_languages
 from hfxling.data.readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
 from hfxling.data.sources import Source
-from hfxling.evaluation.calibration import Calibration, fit_calibration
+from hfxling.evaluation.calibration import COSINE, Calibration, fit_calibration
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
 
@@ -38,19 +40,23 @@ from .model import ModelArguments
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from hfxling.encoding import SentenceEncoder
-
 logger = logging.getLogger(__name__)
 BLOCK = 2_048  # pairs embedded at a time
 COVERAGE_TEXTS = 2_000
 Pair = tuple[str, str, float | None]  # source, target ("" where there is none), human score
-Judged = tuple[float, tuple[str, ...], float | None]  # cosine, flags, human score
+Judged = tuple[dict[str, float], tuple[str, ...], float | None]  # each score, flags, human score
+Scorers = dict[str, Callable[[tuple[str, ...], tuple[str, ...]], np.ndarray]]  # sources and targets to (N,) scores
+LINKS = "links"
+COLUMNS = {COSINE: "score", LINKS: LINKS}
 
 
 @dataclass(kw_only=True)
 class QualityArguments(ModelArguments):
     """Pairs, their languages, and human scores."""
 
+    model: str | None = key("folder or Hub id; may be left out with --lexical", None)
+    lexical: str | None = key("lexical encoder, folder or Hub id, whose link scores are to be written", None)
+    lexical_revision: str | None = key("branch, tag or commit of the lexical encoder", None)
     data: str = key("FILE (TSV, CSV, JSONL, Parquet; #1,0 picks its columns) or FILE+FILE (line-aligned text)")
     source_lang: str = key("language code of the source side, e.g. en")
     target_lang: str = key("language code of the translations, e.g. de")
@@ -62,6 +68,8 @@ class QualityArguments(ModelArguments):
 
     def __post_init__(self):
         check_languages(self.source_lang, self.target_lang)
+        if not (self.model or self.lexical):
+            raise ValueError("nothing to score pairs with: give --model, --lexical, or both")
         if self.calibrate and not self.human:
             raise ValueError("--calibrate FILE needs --human COLUMN: the column of human scores in that file")
         if self.calibration and self.human:
@@ -77,28 +85,30 @@ def main(argv: list[str] | None = None) -> Path:
     seen = zip(tqdm(read_pairs(request, args.skip_bad), unit=" pairs checked", disable=None), counter)
     finder = FaultFinder.fit(((source, target) for (_, (source, target, _)), _ in seen if source), *languages)
     lines = next(counter)
-    encoder = args.encoder()
-    for lang in languages:
-        encoder.route(lang)
     start = [pair for _, pair in islice(read_pairs(request, args.skip_bad), COVERAGE_TEXTS)]
-    warn_of_coverage(encoder.model, start, languages)
+    scorers = load_scorers(args, start)
     settings = {"model": args.model, "source_lang": args.source_lang, "target_lang": args.target_lang}
-    if calibration and calibration.settings != settings:
-        told = (args.calibration, calibration.settings, settings)
-        logger.warning("%s was fitted for %s, not %s: its scores may be off", *told)
+    settings |= {"lexical": args.lexical} if args.lexical else {}
+    if calibration:
+        check_calibration(args.calibration, calibration, settings, scorers)
     if args.calibrate:
         gold = read_pairs(read_request(args, args.calibrate, args.human), args.skip_bad)
-        calibration = fitted(judge(encoder, finder, gold, languages), settings)
+        calibration = fitted(judge(scorers, finder, gold), settings)
     pairs = tqdm(read_pairs(request, args.skip_bad), total=lines, unit=" pairs", disable=None)
-    judged = list(judge(encoder, finder, pairs, languages))
+    judged = list(judge(scorers, finder, pairs))
     if args.human and not args.calibrate:
         calibration = fitted(judged, settings)
-    write(output, judged, calibration, header=next(read_pairs(request, args.skip_bad))[0] > 1)
+    header = next(read_pairs(request, args.skip_bad))[0] > 1
+    write(output, judged, [*scorers], calibration, header=header)
     if args.human:
         calibration.save(output.with_suffix(".calibration.json"))
     counts = Counter(flag for _, flags, _ in judged for flag in flags)
     print(summary(counts, lines, calibration))
     logger.info("scores: %s", output)
+    unknown = sum(math.isnan(scores.get(LINKS, 0.0)) and "empty" not in flags for scores, flags, _ in judged)
+    if unknown:
+        told = (unknown, lines, args.lexical)
+        logger.warning("%d of %d pairs have a side of which %s knows no segment; their link score is empty", *told)
     if counts["wrong_language"] > lines / 2:
         logger.warning("most targets are not in %r; check --source_lang and --target_lang", args.target_lang)
     return output
@@ -152,22 +162,53 @@ def _human(value: object, place: str) -> float | None:
     raise ValueError(f"{place}: human score {value!r} is not a number; correct it or leave it empty")
 
 
-def judge(
-    encoder: SentenceEncoder, finder: FaultFinder, rows: Iterable[tuple[int, Pair]], languages: tuple[str, str]
-) -> Iterator[Judged]:
-    """Yield what is found of each row, block by block; a NaN and "empty" where a side is empty."""
-    from sentence_transformers.util import pairwise_cos_sim
+def load_scorers(args: QualityArguments, start: list[Pair]) -> Scorers:
+    """What scores pairs, by name; `start` are pairs that show whether the encoder covers their languages."""
+    languages, found = (args.source_lang, args.target_lang), {}
+    if args.lexical:
+        from hfxling.encoding import LexicalEncoder
 
+        lexical = LexicalEncoder(args.lexical, args.lexical_revision)
+        lexical.check_pair(languages)
+    if args.model:
+        from sentence_transformers.util import pairwise_cos_sim
+
+        encoder = args.encoder()
+        for lang in languages:
+            encoder.route(lang)
+        warn_of_coverage(encoder.model, start, languages)
+
+        def cosine(*sides: tuple[str, ...]) -> np.ndarray:
+            vectors = (encoder.encode(texts, lang, progress=False) for texts, lang in zip(sides, languages))
+            return pairwise_cos_sim(*vectors).numpy()
+
+        found[COSINE] = cosine
+    if args.lexical:
+        found[LINKS] = lambda source, target: lexical.score(source, target, languages)
+    return found
+
+
+def check_calibration(path: str, calibration: Calibration, settings: dict, names: Iterable[str]) -> None:
+    """Refuse a calibration of scores that there are none of; warn of one for another model or other languages."""
+    if missing := calibration.features.keys() - set(names):
+        lacks = " and ".join(sorted(missing))
+        option = "--lexical" if LINKS in missing else "--model"
+        raise ValueError(f"{path} is a calibration of {' and '.join(calibration.features)}: {lacks} needs {option}")
+    if calibration.settings != settings:
+        logger.warning("%s was fitted for %s, not %s: its scores may be off", path, calibration.settings, settings)
+
+
+def judge(scorers: Scorers, finder: FaultFinder, rows: Iterable[tuple[int, Pair]]) -> Iterator[Judged]:
+    """Yield what is found of each row, block by block; NaN and "empty" where a side is empty."""
     rows = iter(rows)
     while block := [pair for _, pair in islice(rows, BLOCK)]:
-        scores = np.full(len(block), math.nan)
+        found = {name: np.full(len(block), math.nan) for name in scorers}
         sound = [i for i, (source, _, _) in enumerate(block) if source]
-        if sound:
-            sides = zip(*(block[i][:2] for i in sound))
-            vectors = (encoder.encode(texts, lang, progress=False) for texts, lang in zip(sides, languages))
-            scores[sound] = pairwise_cos_sim(*vectors).numpy()
-        for (source, target, human), score in zip(block, scores.tolist()):
-            yield score, finder.flags(source, target) if source else ("empty",), human
+        for name, score in scorers.items() if sound else ():
+            found[name][sound] = score(*zip(*(block[i][:2] for i in sound)))
+        for i, (source, target, human) in enumerate(block):
+            scores = {name: float(of[i]) for name, of in found.items()}
+            yield scores, finder.flags(source, target) if source else ("empty",), human
 
 
 def warn_of_coverage(model: SentenceTransformer, pairs: list[Pair], languages: tuple[str, str]) -> None:
@@ -185,20 +226,28 @@ def warn_of_coverage(model: SentenceTransformer, pairs: list[Pair], languages: t
 
 
 def fitted(judged: Iterable[Judged], settings: dict) -> Calibration:
-    """A map fitted on the pairs that have a human score and no flag."""
-    pairs = [(score, human) for score, flags, human in judged if human is not None and not flags]
-    return fit_calibration(*(zip(*pairs) if pairs else ([], [])), settings=settings)
+    """A map fitted on the pairs that have a human score, every score, and no flag."""
+    pairs = [(scores, human) for scores, flags, human in judged if human is not None and not flags]
+    pairs = [pair for pair in pairs if not any(map(math.isnan, pair[0].values()))]
+    names = pairs[0][0] if pairs else [COSINE]
+    values = {name: [scores[name] for scores, _ in pairs] for name in names}
+    return fit_calibration(values, [human for _, human in pairs], settings=settings)
 
 
-def write(path: Path, judged: list[Judged], calibration: Calibration | None, header: bool) -> None:
-    """A line for each pair: score, flags and, with a calibration, the calibrated score."""
+def write(path: Path, judged: list[Judged], names: list[str], calibration: Calibration | None, header: bool) -> None:
+    """A line for each pair: scores, flags and, with a calibration, the calibrated score."""
     with atomic_path(path) as scratch, scratch.open("w", encoding="utf-8", newline="\n") as file:
         if header:
-            file.write("\t".join(["score", "flags"] + ["calibrated"] * bool(calibration)) + "\n")
-        for score, flags, _ in judged:
-            numbers = [format(score, ".6f")] + ([format(float(calibration(score)), ".4f")] if calibration else [])
-            first, *second = ["" if math.isnan(score) else number for number in numbers]
-            file.write("\t".join([first, ",".join(flags), *second]) + "\n")
+            columns = [*(COLUMNS[name] for name in names), "flags", *(["calibrated"] if calibration else [])]
+            file.write("\t".join(columns) + "\n")
+        for scores, flags, _ in judged:
+            cells = [_cell(scores[name], ".6f") for name in names] + [",".join(flags)]
+            cells += [_cell(float(calibration(scores)), ".4f")] if calibration else []
+            file.write("\t".join(cells) + "\n")
+
+
+def _cell(value: float, form: str) -> str:
+    return "" if math.isnan(value) else format(value, form)
 
 
 def summary(counts: Counter, lines: int, calibration: Calibration | None) -> str:
@@ -208,5 +257,6 @@ def summary(counts: Counter, lines: int, calibration: Calibration | None) -> str
         return f"{lines} pairs\n{table}"
     rows = [(kind, error["mae"], error.get("pearson")) for kind, error in calibration.errors.items()]
     errors = format_table(["calibration", "mean absolute error", "Pearson"], rows)
-    told = f"{calibration.kind} calibration on {calibration.pairs} pairs, errors by cross-validation"
+    used = f" of {' + '.join(calibration.features)}" if len(calibration.errors) > 3 else ""
+    told = f"{calibration.kind} calibration{used} on {calibration.pairs} pairs, errors by cross-validation"
     return f"{lines} pairs\n{table}\n\n{told}\n{errors}"

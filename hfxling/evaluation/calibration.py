@@ -1,11 +1,12 @@
-"""From cosines to a human scale: an isotonic or a linear map, chosen and judged by cross-validation."""
+"""From scores to a human scale: an isotonic or a linear map of one score or several, chosen by cross-validation."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,31 +16,41 @@ from hfxling.files import atomic_path
 KINDS = ("linear", "isotonic")
 LEAST = 20  # scored pairs; with fewer, an error told by cross-validation says nothing
 FOLDS = 5
+COSINE = "cosine"
+PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3)  # of ridge regression, chosen by leaving one out
 
 
 @dataclass(frozen=True)
 class Calibration:
     """A monotone piecewise linear map from cosines to human scores; constant outside the knots.
 
+    Where it reads another score, or several, `features` names them; the map is then of their weighted sum.
+
     `errors` are cross-validated, by kind: `mae` in the unit of the human scores, `pearson`; of "mean", the mean of the
     training folds given to every pair, `mae` alone.
     """
 
     kind: str  # one of `KINDS`
-    cosines: list[float]  # increasing knots
+    cosines: list[float]  # increasing knots: cosines, or weighted sums
     scores: list[float]  # their human scores, all rising or all falling
     errors: dict[str, dict[str, float]]
     pairs: int  # it was fitted on
     settings: dict = field(default_factory=dict)  # what it holds for: model, languages
+    features: dict[str, float] = field(default_factory=lambda: {COSINE: 1.0})  # weights
 
-    def __call__(self, cosines) -> np.ndarray:
-        """Human scores for (N,) cosines."""
-        return np.interp(np.asarray(cosines, dtype=np.float64), self.cosines, self.scores)
+    def __call__(self, values) -> np.ndarray:
+        """Human scores for (N,) values of the one feature, or for each feature's (N,) by name; NaN where one is NaN."""
+        if isinstance(values, Mapping):
+            values = sum(weight * np.asarray(values[name], np.float64) for name, weight in self.features.items())
+        return np.interp(np.asarray(values, dtype=np.float64), self.cosines, self.scores)
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""
+        content = asdict(self)
+        if [*self.features] == [COSINE]:
+            del content["features"]
         with atomic_path(path) as scratch:
-            scratch.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            scratch.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
@@ -55,11 +66,12 @@ class Calibration:
         try:
             found = cls(**json.loads(path.read_text(encoding="utf-8")))
             knots, scores = (np.array(values, dtype=np.float64) for values in (found.cosines, found.scores))
-            steps = np.diff(scores)
+            steps, weights = np.diff(scores), np.array([*found.features.values()], dtype=np.float64)
             sound = knots.shape == scores.shape == (len(found.cosines),) and len(knots) > 1 and found.kind in KINDS
             sound = sound and np.isfinite([knots, scores]).all() and (np.diff(knots) > 0).all()
             sound = sound and ((steps >= 0).all() or (steps <= 0).all())
-        except (TypeError, ValueError):
+            sound = sound and len(weights) > 0 and np.isfinite(weights).all()
+        except (AttributeError, TypeError, ValueError):
             sound = False
         if not sound:
             raise ValueError(f"{path}: not a calibration of hfxling, or damaged; fit it again from human scores.")
@@ -67,30 +79,63 @@ class Calibration:
 
 
 def fit_calibration(
-    cosines: Sequence[float], human: Sequence[float], *, settings: dict | None = None, seed: int = 0
+    values: Sequence[float] | Mapping[str, Sequence[float]],
+    human: Sequence[float],
+    *,
+    settings: dict | None = None,
+    seed: int = 0,
 ) -> Calibration:
     """Fit both kinds of map to all pairs, keep that with the smaller absolute error in `FOLDS`-fold cross-validation.
 
-    `human` are (N,) scores in any unit of the pairs with these (N,) cosines; `settings` are kept with the map.
+    Several features compete one by one and all together, weighted by ridge regression; `errors` then name the features
+    before the kind, e.g. "cosine + links, linear".
+
+    Args:
+        values: (N,) cosines, or (N,) values of each feature by its name.
+        human: (N,) scores of the same pairs, in any unit.
+        settings: kept with the map.
+        seed: of the folds.
 
     Raises:
         ValueError: unequal lengths, fewer than `LEAST` pairs, a value that is not finite, or all values the same.
     """
     from sklearn.model_selection import KFold
 
-    x, y = (np.asarray(values, dtype=np.float64) for values in (cosines, human))
-    _check(x, y)
-    predicted = {kind: np.empty(len(y)) for kind in (*KINDS, "mean")}
+    if not isinstance(values, Mapping):
+        values = {COSINE: values}
+    features = {name: np.asarray(of, dtype=np.float64) for name, of in values.items()}
+    y = np.asarray(human, dtype=np.float64)
+    for name, x in features.items():
+        _check(name, x, y)
+    x = np.stack([*features.values()], 1)
+    sets = [[i] for i in range(len(features))] + ([[*range(len(features))]] if len(features) > 1 else [])
+    names = [" + ".join([*features][i] for i in columns) + ", " if len(sets) > 1 else "" for columns in sets]
+    choices = dict(zip(map("".join, product(names, KINDS)), product(sets, KINDS)))
+    predicted = {choice: np.empty(len(y)) for choice in (*choices, "mean")}
     for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(x):
-        for kind in KINDS:
-            predicted[kind][test] = np.interp(x[test], *_knots(kind, x[train], y[train]))
+        for choice, (columns, kind) in choices.items():
+            weights = _weights(x[train][:, columns], y[train])
+            sums = x[:, columns] @ weights
+            predicted[choice][test] = np.interp(sums[test], *_knots(kind, sums[train], y[train]))
         predicted["mean"][test] = y[train].mean()
-    errors = {kind: {"mae": float(np.abs(values - y).mean())} for kind, values in predicted.items()}
-    for kind in KINDS:
-        errors[kind]["pearson"] = _pearson(predicted[kind], y)
-    kind = min(KINDS, key=lambda kind: errors[kind]["mae"])
-    knots, scores = _knots(kind, x, y)
-    return Calibration(kind, knots.tolist(), scores.tolist(), errors, len(y), dict(settings or {}))
+    errors = {choice: {"mae": float(np.abs(values - y).mean())} for choice, values in predicted.items()}
+    for choice in choices:
+        errors[choice]["pearson"] = _pearson(predicted[choice], y)
+    columns, kind = choices[min(choices, key=lambda choice: errors[choice]["mae"])]
+    weights = _weights(x[:, columns], y)
+    knots, scores = (found.tolist() for found in _knots(kind, x[:, columns] @ weights, y))
+    kept = dict(zip(([*features][i] for i in columns), weights.tolist()))
+    return Calibration(kind, knots, scores, errors, len(y), dict(settings or {}), kept)
+
+
+def _weights(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(F,) of (N, F) features in a sum that follows the human scores; 1 for a single one."""
+    if x.shape[1] == 1:
+        return np.ones(1)
+    from sklearn.linear_model import RidgeCV
+
+    scale = np.where(spread := x.std(0), spread, 1.0)
+    return RidgeCV(PENALTIES).fit((x - x.mean(0)) / scale, y).coef_ / scale
 
 
 def _knots(kind: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -111,12 +156,12 @@ def _pearson(x: np.ndarray, y: np.ndarray) -> float:
     return float(x @ y / scale) if scale else 0.0
 
 
-def _check(x: np.ndarray, y: np.ndarray) -> None:
+def _check(feature: str, x: np.ndarray, y: np.ndarray) -> None:
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"calibration needs one human score a cosine, got shapes {x.shape} and {y.shape}.")
+        raise ValueError(f"calibration needs one human score a {feature}, got shapes {x.shape} and {y.shape}.")
     if len(x) < LEAST:
         raise ValueError(f"{len(x)} pairs with a human score: a calibration needs at least {LEAST}.")
-    for name, values in (("cosine", x), ("human score", y)):
+    for name, values in ((feature, x), ("human score", y)):
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             raise ValueError(f"{name} {bad[0] + 1} of {len(values)} is {values[bad[0]]}, not a finite number.")
