@@ -39,16 +39,18 @@ def rank(model: LexicalModel, sides: tuple[list[str], list[str]], languages: tup
         ranks, _ = gold_ranks(*vectors, method="dot")
         name = "->".join(languages[side] for side in order)
         rankings.append(Ranking(name, ranks, {"method": "sparse, inner product"}))
-    static = [static_sentences(model, texts, lang) for texts, lang in zip(sides, languages)]
-    blank = [
-        np.abs(vectors).sum(1, keepdims=True) == 0 for vectors in static
-    ]  # their neighbours are a matter of chance
-    source, target = (
-        np.hstack([x, b * (side == 0), b * (side == 1)]) for side, (x, b) in enumerate(zip(static, blank))
-    )
-    for name, ranks in zip(("->".join(languages), "->".join(languages[::-1])), gold_ranks(source, target)):
+    static = unlike_blanks(*(static_sentences(model, texts, lang) for texts, lang in zip(sides, languages)))
+    for name, ranks in zip(("->".join(languages), "->".join(languages[::-1])), gold_ranks(*static)):
         rankings.append(Ranking(name, ranks, {"method": "static, cosine"}))
     return rankings
+
+
+def unlike_blanks(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
+    """(N, D + 2) vectors, in which a text without a known segment, whose own is zero, is unlike all of the other side."""
+    blank = [np.abs(vectors).sum(1, keepdims=True) == 0 for vectors in (source, target)]
+    return [
+        np.hstack([x, b * (side == 0), b * (side == 1)]) for side, (x, b) in enumerate(zip((source, target), blank))
+    ]
 
 
 def static_sentences(model: LexicalModel, texts: list[str], language: str) -> np.ndarray:

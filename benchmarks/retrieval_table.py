@@ -1,0 +1,164 @@
+"""Which of the models that `hfxling fit` can write finds most translations: README's table.
+
+python benchmarks/retrieval_table.py --data ../shared/data --encoder ../shared/models/mini-labse [--pairs zh-vi lo-zh]
+
+Every model is fitted on training text (NTREX lines 1 to 1543; the first 2,000 pairs of vi-zh, everyday text), all
+settings chosen there by `hfxling fit`, written, loaded again and measured on test text (NTREX lines 1544 to 1997; vi-zh
+test). P@1 by cosine or inner product; ties are misses; no CSLS but what models carry from their training text. With
+--distractors candidates are the test sentences and as many others of the target language from the other folders.
+"""
+
+import gzip
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
+
+import numpy as np
+import torch
+from harness import parser, report_rows, timed
+from transformers.utils import logging
+
+from hfxling.arguments import run_recipe
+from hfxling.cli.contest import Contest
+from hfxling.cli.fit import FitArguments
+from hfxling.cli.model import FusedEncoder
+from hfxling.data.sources import load_pairs
+from hfxling.encoding import LexicalEncoder, SentenceEncoder
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.retrieval import Ranking, gold_ranks, language_mean, postprocess, ranking_results
+from hfxling.files import content_hash
+from hfxling.mining.fusion import ROLES
+from hfxling.training.lexical.evaluate import unlike_blanks
+
+TITLE = "Retrieval by what can be fitted on a few thousand pairs"
+EVERYDAY = "vi-zh everyday"
+PAIRS = ("zh-vi", "lo-zh", "th-zh", "id-zh", "lo-th", EVERYDAY)
+LABELS = ("encoder", "encoder, centred", "one layer + head", "several layers + head", "static", "sparse", "fused")
+# Other text of each language, in the folders of the data: TSV files with the column, or plain text.
+OTHER = {
+    "vi": ("alt/ja-vi.train.tsv.gz#1", "vi-zh/train.tsv#0", "anki/en-vi.tsv.gz#1", "talpco/vi.txt"),
+    "zh": ("vi-zh/train.tsv#1", "quran/zh.txt.gz", "anki/en-zh.tsv.gz#1"),
+}
+DISTRACTORS = {"zh-vi": "vi", "lo-zh": "zh"}
+
+Embed = Callable[[list[str], str, str], object]  # texts, language and role to vectors
+
+
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__, "NAME")
+    options.add_argument("--data", default="../shared/data", help="folder with ntrex/, vi-zh/ and others")
+    options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id")
+    options.add_argument("--pairs", nargs="+", default=PAIRS)
+    options.add_argument("--distractors", type=int, default=20_000, help="other sentences of the target language")
+    options.add_argument("--seed", type=int, default=42)
+    options.add_argument("--name", default="retrieval_table", help="of the results file")
+    args = options.parse_args(argv)
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    results: list[EvalResult] = []
+    for name in args.pairs:
+        with tempfile.TemporaryDirectory() as folder:
+            results += measure(name, args, Path(folder))
+            print(
+                f"{name}: " + ", ".join(f"{x.settings['row']} {x.value:.1f}" for x in forward(results, name)),
+                flush=True,
+            )
+    return report_rows("retrieval_table", results, vars(args), title=TITLE, labels=LABELS, metrics=["P@1"])
+
+
+def forward(results: list[EvalResult], name: str) -> list[EvalResult]:
+    """P@1 from source to target of one text."""
+    return [x for x in results if x.dataset == name and x.metric == "P@1" and x.direction == x.settings["first"]]
+
+
+def measure(name: str, args, folder: Path) -> list[EvalResult]:
+    """Fit everything on one text, and rank its test text."""
+    pair = tuple(name.split()[0].split("-"))
+    train, test = text_of(name, pair, Path(args.data))
+    fit = FitArguments(pairs=[train], languages=[*pair], model=args.encoder, output=str(folder), seed=args.seed)
+    contest = Contest(fit)
+    contest.run()
+    systems = fitted(contest, args.encoder, folder)
+    found = load_pairs([test], pair)
+    sides = [list(found[side]) for side in ("source", "target")]
+    others = distractors(Path(args.data), DISTRACTORS[name], args.distractors, sides[1]) if name in DISTRACTORS else []
+    rows = []
+    for label, embed in systems.items():
+        more = {"row": label, "stage": "after", "first": "->".join(pair), "pairs": len(contest.sides[0])}
+        vectors = [embed(*side) for side in zip(sides, pair, ROLES)]
+        seconds = min(timed(embed, sides[i], pair[i], ROLES[i])[0] for i in (0, 1, 0, 1))
+        more["sentences_per_cpu_s"] = round(len(sides[0]) / seconds)
+        fields = {"split": "test", "revision": content_hash(*sides), "seed": args.seed, "model": label}
+        ranks, method = ranked(*vectors)
+        ways = [Ranking("->".join(way), rank, {"method": method}) for way, rank in zip((pair, pair[::-1]), ranks)]
+        rows += ranking_results(ways, settings=more, dataset=name, **fields)
+        if others:
+            (many, _), _ = ranked(vectors[0], embed([*sides[1], *others], pair[1], "document"))
+            about = {
+                "dataset": f"{name} + {len(others)}",
+                "settings": more | {"candidates": len(sides[1]) + len(others)},
+            }
+            rows += ranking_results([Ranking("->".join(pair), many, {"method": method})], **fields, **about)
+    return rows
+
+
+def ranked(queries, documents) -> tuple[tuple[np.ndarray, np.ndarray], str]:
+    """Ranks of both directions and how they were found: by cosine of dense vectors, inner product of sparse ones."""
+    if isinstance(queries, np.ndarray):
+        return gold_ranks(*unlike_blanks(queries, documents)), "cosine"
+    return gold_ranks(queries, documents, method="dot"), "dot"
+
+
+def text_of(name: str, pair: tuple[str, str], data: Path) -> tuple[str, str]:
+    """Sources of training and test text."""
+    if name == EVERYDAY:
+        return f"{data}/vi-zh/train.tsv@1-2000#0,1", f"{data}/vi-zh/test.tsv#0,1"
+    both = "+".join(f"{data}/ntrex/{lang}.txt" for lang in pair)
+    return f"{both}@1-1543", f"{both}@1544-1997"
+
+
+def fitted(contest: Contest, encoder: str, folder: Path) -> dict[str, Embed]:
+    """Every system of `LABELS` that competed, from the folders that `hfxling fit` writes."""
+    written = {}
+    for name in ("head", "layers", "fused"):
+        if any(entry.name == name for entry in contest.entries):
+            contest.args.output = contest.training_args.output_dir = str(folder / name)
+            written[name] = {k: str(v) for k, v in contest.write(contest.entry(name), ["hfxling", "fit"]).items()}
+    plain, links = SentenceEncoder(encoder), written["fused"]["lexical"]
+    sparse = LexicalEncoder(links)
+    dense = {name: SentenceEncoder(paths["folder"], trust_remote_code=True) for name, paths in written.items()}
+    means = {lang: language_mean(plain.encode(side)) for lang, side in zip(contest.languages, contest.sides)}
+    static = SentenceEncoder(links)
+    systems = {
+        "encoder": lambda texts, lang, role: plain.encode(texts),
+        "encoder, centred": lambda texts, lang, role: postprocess(plain.encode(texts), means[lang]),
+        "one layer + head": dense["head"].encode,
+        "static": static.encode if static.routes else lambda texts, lang, role: static.encode(texts),
+        "sparse": sparse.encode,
+        "fused": FusedEncoder(dense["fused"], sparse).encode,
+    }
+    if "layers" in dense:
+        systems["several layers + head"] = dense["layers"].encode
+    return {label: systems[label] for label in LABELS if label in systems}
+
+
+def distractors(data: Path, lang: str, count: int, test: list[str]) -> list[str]:
+    """Sentences of the language from other text, none of them a test sentence."""
+    found = set()
+    for entry in OTHER[lang]:
+        name, _, column = entry.partition("#")
+        with (gzip.open if name.endswith(".gz") else open)(data / name, "rt", encoding="utf-8", newline="\n") as file:
+            for line in file:
+                cells = line.rstrip("\n").split("\t")
+                found.add(cells[int(column or 0)].strip() if len(cells) > int(column or 0) else "")
+    kept = sorted(found - {"", *test})
+    random.Random(7).shuffle(kept)
+    return kept[:count]
+
+
+if __name__ == "__main__":
+    run_recipe(main)
