@@ -46,7 +46,7 @@ def rank(model: LexicalModel, sides: tuple[list[str], list[str]], languages: tup
 
 
 def unlike_blanks(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
-    """(N, D + 2) vectors, in which a text without a known segment, whose own is zero, is unlike all of the other side."""
+    """(N, D + 2) vectors, in which a text without known segments, whose own is zero, is unlike the whole other side."""
     blank = [np.abs(vectors).sum(1, keepdims=True) == 0 for vectors in (source, target)]
     return [
         np.hstack([x, b * (side == 0), b * (side == 1)]) for side, (x, b) in enumerate(zip((source, target), blank))
