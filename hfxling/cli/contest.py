@@ -21,7 +21,7 @@ from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import bootstrap_interval
-from hfxling.mining.fusion import ROLES, Vectors, fit_fusion, pool_rows, stored
+from hfxling.mining.fusion import ROLES, Pools, fit_fusion, pool_rows, stored
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.training import lexical, siamese
 from hfxling.training.lexical.data import Prepared, link_views
@@ -122,7 +122,9 @@ class Contest:
         self.heads = {name: (args, siamese.run(args, self.training_args, self.vectors)) for name, args in heads.items()}
         megabytes, flag = encoder_megabytes(single), {"head": "nothing", "layers": "trust_remote_code"}
         made = [Entry(name, flag[name], f"{NEAREST} --model {{folder}}", megabytes=megabytes) for name in self.heads]
-        fused = Entry("fused", "hfxling", f"{NEAREST} --model {{folder}} --lexical {{lexical}}", megabytes=megabytes)
+        made[-1].use += (flagged := " --trust_remote_code true" * ("layers" in heads))
+        use = f"{NEAREST} --model {{folder}} --lexical {{lexical}}{flagged}"
+        fused = Entry("fused", "hfxling", use, megabytes=megabytes)
         self.entries = [Entry("encoder", "nothing", "", megabytes=megabytes), *made, *self.entries, fused]
 
     def run(self) -> None:
@@ -133,17 +135,17 @@ class Contest:
             model = self._rank_links(kept, held)
             if self.heads:
                 embed, pool = self._rank_heads(kept, held), kept[pool_rows(len(kept))]
-                *sides, of = [self._both(embed, model, rows) for rows in (held, pool)]
-                folds.append((*sides[0], of))
+                folds.append([self._in_both_roles(embed, model, rows) for rows in (held, pool)])
         if folds:
             self._rank_fused(folds)
 
-    def _both(self, embed: Embed, model: LexicalModel, rows: np.ndarray) -> tuple[Vectors, Vectors]:
-        """Dense and sparse vectors of rows of the text, of its source and of its target."""
-        return tuple(
-            (embed(side, rows), model.encode(self._texts(side, rows), self.languages[side], ROLES[side]))
-            for side in (0, 1)
-        )
+    def _in_both_roles(self, embed: Embed, model: LexicalModel, rows: np.ndarray) -> Pools:
+        """Dense and sparse vectors of rows of the text, by language and role."""
+        found = {}
+        for side, lang in enumerate(self.languages):
+            dense, texts = embed(side, rows), self._texts(side, rows)
+            found |= {(lang, role): (dense, model.encode(texts, lang, role)) for role in ROLES}
+        return found
 
     def _texts(self, side: int, rows: np.ndarray) -> list[str]:
         return [self.sides[side][row] for row in rows]
@@ -187,17 +189,20 @@ class Contest:
 
         return embed
 
-    def _rank_fused(self, folds: list) -> None:
+    def _rank_fused(self, folds: list[list[Pools]]) -> None:
         """Choose the weight of dense and sparse scores, and rank by their sum."""
-        entry = self.entry("fused")
+        entry, ways = self.entry("fused"), [tuple(zip(pair, ROLES)) for pair in (self.languages, self.languages[::-1])]
         with entry.timed():
-            self.fusion = fit_fusion(folds, folds[0][2], lexical="", languages=self.languages)
+            known = [
+                (*(held[key] for key in way), tuple(pool[key] for key in way)) for held, pool in folds for way in ways
+            ]
+            self.fusion = fit_fusion(known, folds[0][1], lexical="", languages=self.languages)
         fits = [sum(x) for x in zip(self.entry(list(self.heads)[-1]).cpu_s, self.entry("sparse").cpu_s)]
         entry.cpu_s, entry.megabytes = fits, entry.megabytes + self.entry("sparse").megabytes
-        for *sides, pools in folds:
-            fusion = replace(self.fusion, pools=pools)
-            vectors = [fusion.vectors(*side, role) for side, role in zip(sides, ROLES)]
-            entry.ranks.append(gold_ranks(*vectors, method="dot"))
+        for held, pool in folds:
+            fusion = replace(self.fusion, pools=stored(pool))
+            vectors = [[fusion.vectors(*held[key], *key) for key in way] for way in ways]
+            entry.ranks.append(tuple(gold_ranks(*way, method="dot")[0] for way in vectors))
 
     def entry(self, name: str) -> Entry:
         """The entry of that name."""
@@ -262,12 +267,11 @@ class Contest:
             write(folder)
             dense = SentenceEncoder(str(folder), trust_remote_code=True)
             sparse, rows = LexicalEncoder(str(links)), pool_rows(len(self.sides[0]))
-            pools = tuple(
-                tuple(
-                    encoder.encode(self._texts(side, rows), self.languages[side], role) for encoder in (dense, sparse)
-                )
-                for side, role in enumerate(ROLES)
-            )
+            pools = {
+                (lang, role): tuple(encoder.encode(self._texts(side, rows), lang, role) for encoder in (dense, sparse))
+                for side, lang in enumerate(self.languages)
+                for role in ROLES
+            }
             replace(self.fusion, pools=stored(pools), lexical=sparse.revision).save(folder)
 
         return written

@@ -85,6 +85,5 @@ class FusedEncoder:
         if lang not in self.languages:
             raise ValueError(f"{self.label} is for {' and '.join(self.languages)}, not {lang}.")
         role = task or ("query", "document")[self.languages.index(lang)]
-        return self.fusion.vectors(
-            self.dense.encode(texts, lang, role, progress=progress), self.lexical.encode(texts, lang, role), role
-        )
+        dense = self.dense.encode(texts, lang, role, progress=progress)
+        return self.fusion.vectors(dense, self.lexical.encode(texts, lang, role), lang, role)

@@ -7,8 +7,9 @@ product again: of the dense vector beside the sparse one, and two more component
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ GRID = [0, *(1 / (1 + 2 ** (step / 2)) for step in range(14, -15, -1)), 1]  # ev
 ROLES = ("query", "document")
 
 Vectors = tuple[np.ndarray, csr_array]  # (N, D) dense and (N, E) sparse ones of the same texts
+Pools = Mapping[tuple[str, str], Vectors]  # by language and role
 
 
 @dataclass(frozen=True)
@@ -35,33 +37,35 @@ class Fusion:
     Attributes:
         weight: of the dense score; the sparse one has the rest.
         deviations: standard deviations of both scores between sentences that do not translate each other.
-        pools: dense and sparse vectors of training text, of the queries' side and of the documents' side.
+        pools: dense and sparse vectors of training text, of both languages in both roles.
         lexical: hash of the sparse encoder.
-        languages: of queries and documents.
+        languages: both.
         pairs: on which the weight was chosen.
     """
 
     weight: float
     deviations: tuple[float, float]
-    pools: tuple[Vectors, Vectors]
+    pools: Pools
     lexical: str
     languages: tuple[str, str]
     pairs: int
 
-    def vectors(self, dense, sparse: csr_array, role: str) -> csr_array:
+    def vectors(self, dense, sparse: csr_array, language: str, role: str) -> csr_array:
         """(N, D + E + 2) float32 vectors, to be compared by inner product with those of the other role.
 
         Args:
             dense: (N, D) vectors of any length.
             sparse: (N, E) vectors of the same texts in the same role.
+            language: of the texts; those they are compared with are in the other one.
             role: "query" or "document".
 
         Raises:
-            ValueError: dense vectors without a direction, or of another width than the pools'.
+            ValueError: another language or role, dense vectors without a direction or of another width.
         """
-        if role not in ROLES:
-            raise ValueError(f"role={role!r} is not one of {', '.join(ROLES)}.")
-        kinds, others = _ready((dense, sparse)), self.pools[1 - ROLES.index(role)]
+        if role not in ROLES or language not in self.languages:
+            raise ValueError(f"{language!r} as {role!r}: give {' or '.join(self.languages)}, {' or '.join(ROLES)}.")
+        (other,) = {*self.languages} - {language}
+        kinds, others = _ready((dense, sparse)), self.pools[other, ROLES[role == "query"]]
         weights = [w / s for w, s in zip((self.weight, 1 - self.weight), self.deviations)]
         hubness = sum(w * mean for w, mean in zip(weights, _hubness(kinds, others)))[:, None].astype(np.float32)
         one = np.ones_like(hubness)
@@ -75,11 +79,12 @@ class Fusion:
         """Write `fusion.json` and `fusion.safetensors`, the pools, in the folder of the dense encoder."""
         about = {name: getattr(self, name) for name in ("weight", "deviations", "lexical", "languages", "pairs")}
         tensors = {}
-        for role, (dense, sparse) in zip(ROLES, self.pools):
-            tensors[f"{role}.dense"] = dense.astype(np.float16)
+        for key, (dense, sparse) in self.pools.items():
+            key = ".".join(key)
+            tensors[f"{key}.dense"] = dense.astype(np.float16)
             for name in ("data", "indices", "indptr"):
-                tensors[f"{role}.sparse.{name}"] = getattr(sparse, name)
-            tensors[f"{role}.sparse.shape"] = np.array(sparse.shape)
+                tensors[f"{key}.sparse.{name}"] = getattr(sparse, name)
+            tensors[f"{key}.sparse.shape"] = np.array(sparse.shape)
         with atomic_path(Path(folder) / TENSORS) as scratch:
             save_file(tensors, scratch)
         with atomic_path(Path(folder) / FILE) as scratch:
@@ -98,13 +103,14 @@ class Fusion:
             raise FileNotFoundError(f"{folder} has no {FILE} and {TENSORS}; `hfxling fit` writes such a folder.")
         try:
             about, tensors = json.loads((folder / FILE).read_text(encoding="utf-8")), load_file(folder / TENSORS)
-            pools = []
-            for role in ROLES:
-                parts = [tensors[f"{role}.sparse.{name}"] for name in ("data", "indices", "indptr")]
-                sparse = csr_array(tuple(parts), shape=tuple(tensors[f"{role}.sparse.shape"].tolist()))
-                pools.append((tensors[f"{role}.dense"].astype(np.float32), sparse))
+            pools = {}
+            for key in product(about["languages"], ROLES):
+                name = ".".join(key)
+                parts = [tensors[f"{name}.sparse.{part}"] for part in ("data", "indices", "indptr")]
+                sparse = csr_array(tuple(parts), shape=tuple(tensors[f"{name}.sparse.shape"].tolist()))
+                pools[key] = tensors[f"{name}.dense"].astype(np.float32), sparse
             about |= {name: tuple(about[name]) for name in ("deviations", "languages")}
-            found = cls(pools=tuple(pools), **about)
+            found = cls(pools=pools, **about)
         except Exception as error:
             raise ValueError(f"{folder}: {FILE} or {TENSORS} is damaged ({error}); fit it anew.") from None
         if found.lexical != lexical:
@@ -117,19 +123,20 @@ class Fusion:
 
 def fit_fusion(
     folds: Sequence[tuple[Vectors, Vectors, tuple[Vectors, Vectors]]],
-    pools: tuple[Vectors, Vectors],
+    pools: Pools,
     *,
     lexical: str,
     languages: Sequence[str],
 ) -> Fusion:
-    """Choose the weight by which the most known pairs find each other, in both directions.
+    """Choose the weight by which most queries find their translations.
 
     Args:
-        folds: of each fold vectors of the queries, of their translations, row by row, and the pools, by models that
-            did not learn from these pairs. Where no such models are at hand, one fold of pairs nobody learnt from.
+        folds: of each fold vectors of queries, of their translations, row by row, and the pools of both sides, by
+            models that did not learn from these pairs; one fold for either direction. Where no such models are at hand,
+            folds of pairs that nobody learnt from.
         pools: of the models that will be used, `pool_rows` of the training text.
         lexical: hash of the sparse encoder that will be used.
-        languages: of queries and documents.
+        languages: both.
 
     Returns:
         The fusion with the largest mean reciprocal rank; of equal ones that nearest to even weights.
@@ -139,13 +146,14 @@ def fit_fusion(
     deviations = tuple(_spread(np.concatenate(kind)) for kind in apart)
     reciprocal = {weight: _reciprocal(scores, weight, deviations) for weight in GRID}
     weight = max(reciprocal, key=lambda w: (round(reciprocal[w], 6), -abs(w - 0.5)))
-    pairs = sum(len(kinds[0]) for kinds in scores)
+    pairs = sum(len(kinds[0]) for kinds in scores) // 2
     return Fusion(weight, deviations, stored(pools), lexical, tuple(languages), pairs)
 
 
-def stored(pools: tuple[Vectors, Vectors]) -> tuple[Vectors, Vectors]:
+def stored(pools: Pools) -> Pools:
     """Pools as `Fusion.save` keeps them: dense vectors at unit length, in half precision."""
-    return tuple((x.astype(np.float16).astype(np.float32), y) for x, y in map(_ready, pools))
+    ready = {key: _ready(vectors) for key, vectors in pools.items()}
+    return {key: (dense.astype(np.float16).astype(np.float32), sparse) for key, (dense, sparse) in ready.items()}
 
 
 def pool_rows(count: int) -> np.ndarray:
@@ -176,11 +184,9 @@ def _csls(queries, documents, of_queries, of_documents) -> np.ndarray:
 
 
 def _reciprocal(scores: Sequence[Sequence[np.ndarray]], weight: float, deviations: Sequence[float]) -> float:
-    """Mean reciprocal rank of the translations in both directions; ties count against it."""
+    """Mean reciprocal rank of the translations; ties count against it."""
     found = []
     for dense, sparse in scores:
         fused = weight / deviations[0] * dense + (1 - weight) / deviations[1] * sparse
-        gold = fused.diagonal()
-        for matrix, own in ((fused, gold[:, None]), (fused.T, gold[:, None])):
-            found.append(1 / (matrix >= own - 1e-9).sum(1))
+        found.append(1 / (fused >= fused.diagonal()[:, None] - 1e-9).sum(1))
     return float(np.mean(np.concatenate(found)))

@@ -1,5 +1,6 @@
 """Neighbours by models with and without parts for languages."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -98,11 +99,11 @@ def lexical(tmp_path_factory, folder) -> Path:
     sides = pairs["source"][:150], pairs["target"][:150]
     hfxling.save_lexical(hfxling.fit_lexical(*sides, ("zh", "vi"), rank=8), path)
     sparse, dense = LexicalEncoder(str(path)), SentenceEncoder(str(folder / "routed"))
-    vectors = [
-        tuple(encoder.encode(side, lang, role) for encoder in (dense, sparse))
-        for side, lang, role in zip(sides, ("zh", "vi"), ("query", "document"))
-    ]
-    fit_fusion([(*vectors, vectors)], vectors, lexical=sparse.revision, languages=("zh", "vi")).save(folder / "routed")
+    keys = list(product(("zh", "vi"), ("query", "document")))
+    vectors = {key: tuple(x.encode(sides[key[0] == "vi"], *key) for x in (dense, sparse)) for key in keys}
+    fold = vectors["zh", "query"], vectors["vi", "document"]
+    fusion = fit_fusion([(*fold, fold)], vectors, lexical=sparse.revision, languages=("zh", "vi"))
+    fusion.save(folder / "routed")
     return path
 
 

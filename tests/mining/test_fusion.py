@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from hfxling.evaluation.retrieval import gold_ranks
-from hfxling.mining.fusion import CSLS_K, FILE, Fusion, fit_fusion, pool_rows
+from hfxling.mining.fusion import CSLS_K, FILE, ROLES, Fusion, fit_fusion, pool_rows
 
 COUNT, KNOWN = 60, 40
 
@@ -26,15 +26,23 @@ def part(side, rows):
 
 
 def fitted(sides) -> Fusion:
-    known, pools = slice(0, KNOWN), [part(side, slice(KNOWN, None)) for side in sides]
-    return fit_fusion([(*(part(side, known) for side in sides), pools)], pools, lexical="abc", languages=("zh", "vi"))
+    """Vectors are the same in either role here."""
+    known, (zh, vi) = [part(side, slice(0, KNOWN)) for side in sides], [part(s, slice(KNOWN, None)) for s in sides]
+    pools = {(lang, role): pool for lang, pool in (("zh", zh), ("vi", vi)) for role in ROLES}
+    folds = [(*known, (zh, vi)), (*known[::-1], (vi, zh))]
+    return fit_fusion(folds, pools, lexical="abc", languages=("zh", "vi"))
+
+
+def fused(fusion: Fusion, sides) -> list:
+    return [fusion.vectors(*side, *key) for side, key in zip(sides, zip(("zh", "vi"), ROLES))]
 
 
 def slow(fusion: Fusion, sides, i: int, j: int) -> float:
     """One fused score from the definition of CSLS."""
     total = 0.0
     for kind, weight in enumerate((fusion.weight, 1 - fusion.weight)):
-        matrices = [x[kind] if kind == 0 else x[kind].toarray() for x in (*sides, *fusion.pools)]
+        pools = fusion.pools["zh", "query"], fusion.pools["vi", "document"]
+        matrices = [x[kind] if kind == 0 else x[kind].toarray() for x in (*sides, *pools)]
         if kind == 0:
             matrices = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in matrices]
         query, document, of_queries, of_documents = matrices
@@ -47,11 +55,11 @@ def test_the_inner_product_is_the_sum_of_both_scores():
     sides = texts(0.5, 0.5)
     fusion = fitted(sides)
     assert 0 < fusion.weight < 1
-    query, document = (fusion.vectors(*side, role) for side, role in zip(sides, ("query", "document")))
+    query, document = fused(fusion, sides)
     scores = (query @ document.T).toarray()
     for i, j in [(0, 0), (3, 7), (59, 1)]:
         assert scores[i, j] == pytest.approx(slow(fusion, sides, i, j), abs=2e-3)  # pools are in half precision
-    alone = fusion.vectors(*part(sides[0], [3]), "query")
+    alone = fusion.vectors(*part(sides[0], [3]), "zh", "query")
     assert abs(alone - query[[3]]).max() < 1e-5
 
 
@@ -60,7 +68,7 @@ def test_unrelated_sentences_differ_by_one_in_either_score():
     fusion = fitted(sides)
     for kind in (0, 1):
         one = Fusion(1.0 - kind, fusion.deviations, fusion.pools, "abc", ("zh", "vi"), KNOWN)
-        query, document = (one.vectors(*part(s, slice(0, KNOWN)), r) for s, r in zip(sides, ("query", "document")))
+        query, document = fused(one, [part(side, slice(0, KNOWN)) for side in sides])
         scores = (query @ document.T).toarray()
         low, high = np.quantile(scores[~np.eye(KNOWN, dtype=bool)], [0.25, 0.75])
         assert (high - low) / 1.349 == pytest.approx(1, abs=0.01)
@@ -74,11 +82,10 @@ def test_what_is_blurred_counts_less(dense_noise, sparse_noise, weights):
 def test_together_they_find_more():
     sides = texts(0.9, 0.9)
     fusion = fitted(sides)
-    fused = [fusion.vectors(*side, role) for side, role in zip(sides, ("query", "document"))]
     ranks = [
         gold_ranks(*(side[0] for side in sides)),
         gold_ranks(*(side[1] for side in sides), method="dot"),
-        gold_ranks(*fused, method="dot"),
+        gold_ranks(*fused(fusion, sides), method="dot"),
     ]
     dense, sparse, both = (np.mean([row == 1 for row in rank]) for rank in ranks)
     assert both > max(dense, sparse)
@@ -90,8 +97,8 @@ def test_it_is_kept_with_the_hash_of_its_sparse_encoder(tmp_path):
     fusion.save(tmp_path)
     again = Fusion.load(tmp_path, "abc")
     assert again.languages == ("zh", "vi")
-    for role, side in zip(("query", "document"), sides):
-        assert abs(again.vectors(*side, role) - fusion.vectors(*side, role)).max() == 0
+    for vectors, stored in zip(fused(fusion, sides), fused(again, sides)):
+        assert abs(vectors - stored).max() == 0
     with pytest.raises(ValueError, match="was made for the sparse encoder abc, not abd"):
         Fusion.load(tmp_path, "abd")
     (tmp_path / FILE).write_text("{}")
@@ -106,5 +113,6 @@ def test_a_pool_is_a_sample_of_all_pairs():
     rows = pool_rows(5000)
     assert len({*rows.tolist()}) == len(rows) == 1000
     assert rows.max() > 4500
-    with pytest.raises(ValueError, match="role='source'"):
-        fitted(texts(0.5, 0.5)).vectors(*texts(0, 0)[0], "source")
+    for key in (("zh", "source"), ("en", "query")):
+        with pytest.raises(ValueError, match=f"'{key[0]}' as '{key[1]}': give zh or vi, query or document"):
+            fitted(texts(0.5, 0.5)).vectors(*texts(0, 0)[0], *key)
