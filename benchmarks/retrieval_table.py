@@ -37,7 +37,15 @@ from hfxling.training.lexical.evaluate import unlike_blanks
 TITLE = "Retrieval by what can be fitted on a few thousand pairs"
 EVERYDAY = "vi-zh everyday"
 PAIRS = ("zh-vi", "lo-zh", "th-zh", "id-zh", "lo-th", EVERYDAY)
-LABELS = ("encoder", "encoder, centred", "one layer + head", "several layers + head", "static", "sparse", "fused")
+LABELS = {  # and what each is called in `hfxling fit`
+    "encoder": "encoder",
+    "encoder, centred": "encoder",
+    "one layer + head": "head",
+    "several layers + head": "layers",
+    "static": "static",
+    "sparse": "sparse",
+    "fused": "fused",
+}
 # Other text of each language, in the folders of the data: TSV files with the column, or plain text.
 OTHER = {
     "vi": ("alt/ja-vi.train.tsv.gz#1", "vi-zh/train.tsv#0", "anki/en-vi.tsv.gz#1", "talpco/vi.txt"),
@@ -67,7 +75,7 @@ def main(argv: list[str] | None = None) -> dict:
                 f"{name}: " + ", ".join(f"{x.settings['row']} {x.value:.1f}" for x in forward(results, name)),
                 flush=True,
             )
-    return report_rows("retrieval_table", results, vars(args), title=TITLE, labels=LABELS, metrics=["P@1"])
+    return report_rows("retrieval_table", results, vars(args), title=TITLE, labels=[*LABELS], metrics=["P@1"])
 
 
 def forward(results: list[EvalResult], name: str) -> list[EvalResult]:
@@ -89,28 +97,28 @@ def measure(name: str, args, folder: Path) -> list[EvalResult]:
     rows = []
     for label, embed in systems.items():
         more = {"row": label, "stage": "after", "first": "->".join(pair), "pairs": len(contest.sides[0])}
-        vectors = [embed(*side) for side in zip(sides, pair, ROLES)]
         seconds = min(timed(embed, sides[i], pair[i], ROLES[i])[0] for i in (0, 1, 0, 1))
         more["sentences_per_cpu_s"] = round(len(sides[0]) / seconds)
+        more["megabytes"] = round(contest.entry(LABELS[label]).megabytes, 1)
         fields = {"split": "test", "revision": content_hash(*sides), "seed": args.seed, "model": label}
-        ranks, method = ranked(*vectors)
-        ways = [Ranking("->".join(way), rank, {"method": method}) for way, rank in zip((pair, pair[::-1]), ranks)]
+        ways = []
+        for way in ((0, 1), (1, 0)):
+            vectors = [embed(sides[side], pair[side], role) for side, role in zip(way, ROLES)]
+            ways.append(Ranking("->".join(pair[side] for side in way), *ranked(*vectors)))
+            if others and way == (0, 1):
+                many = embed([*sides[1], *others], pair[1], ROLES[1])
+                one = Ranking(ways[0].direction, *ranked(vectors[0], many))
+                about = {"settings": more | {"candidates": many.shape[0]}, "dataset": f"{name} + {len(others)}"}
+                rows += ranking_results([one], **fields, **about)
         rows += ranking_results(ways, settings=more, dataset=name, **fields)
-        if others:
-            (many, _), _ = ranked(vectors[0], embed([*sides[1], *others], pair[1], "document"))
-            about = {
-                "dataset": f"{name} + {len(others)}",
-                "settings": more | {"candidates": len(sides[1]) + len(others)},
-            }
-            rows += ranking_results([Ranking("->".join(pair), many, {"method": method})], **fields, **about)
     return rows
 
 
-def ranked(queries, documents) -> tuple[tuple[np.ndarray, np.ndarray], str]:
-    """Ranks of both directions and how they were found: by cosine of dense vectors, inner product of sparse ones."""
+def ranked(queries, documents) -> tuple[np.ndarray, dict]:
+    """Ranks of the queries' translations, and how they were found: by cosine, or inner product of sparse vectors."""
     if isinstance(queries, np.ndarray):
-        return gold_ranks(*unlike_blanks(queries, documents)), "cosine"
-    return gold_ranks(queries, documents, method="dot"), "dot"
+        return gold_ranks(*unlike_blanks(queries, documents))[0], {"method": "cosine"}
+    return gold_ranks(queries, documents, method="dot")[0], {"method": "dot"}
 
 
 def text_of(name: str, pair: tuple[str, str], data: Path) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """The nearest translations of sentences, by any model that sentence-transformers loads, a lexical encoder, or both.
 
-hfxling nearest "今天下雨。" --model outputs/quickstart/zh-vi-sf/model [--candidates FILE] [--top 3]
+hfxling nearest "今天下雨。" --model outputs/quickstart/zh-vi/lexical/model [--candidates FILE] [--top 3]
 hfxling nearest "今天下雨。" --lexical FOLDER
 
 A model with a part for each language takes the first one's for the sentences and the second one's for the candidates,
