@@ -46,6 +46,7 @@ LABELS = {  # and what each is called in `hfxling fit`
     "sparse": "sparse",
     "fused": "fused",
 }
+LEXICAL = ("static", "sparse", "fused")  # that are measured among distractors, too
 # Other text of each language, in the folders of the data: TSV files with the column, or plain text.
 OTHER = {
     "vi": ("alt/ja-vi.train.tsv.gz#1", "vi-zh/train.tsv#0", "anki/en-vi.tsv.gz#1", "talpco/vi.txt"),
@@ -105,7 +106,7 @@ def measure(name: str, args, folder: Path) -> list[EvalResult]:
         for way in ((0, 1), (1, 0)):
             vectors = [embed(sides[side], pair[side], role) for side, role in zip(way, ROLES)]
             ways.append(Ranking("->".join(pair[side] for side in way), *ranked(*vectors)))
-            if others and way == (0, 1):
+            if others and way == (0, 1) and label in LEXICAL:
                 many = embed([*sides[1], *others], pair[1], ROLES[1])
                 one = Ranking(ways[0].direction, *ranked(vectors[0], many))
                 about = {"settings": more | {"candidates": many.shape[0]}, "dataset": f"{name} + {len(others)}"}
