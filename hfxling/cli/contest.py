@@ -85,14 +85,9 @@ class Contest:
 
     def __init__(self, args):
         self.args, self.languages = args, tuple(args.languages)
-        self.training_args = TrainingArguments(
-            output_dir=args.output,
-            seed=args.seed,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
-            dataloader_pin_memory=torch.cuda.is_available(),
-        )
+        settings = {"output_dir": args.output, "seed": args.seed, "save_strategy": "no", "disable_tqdm": True}
+        settings |= {"dataloader_pin_memory": torch.cuda.is_available()}
+        self.training_args = TrainingArguments(**siamese.TRAINING_DEFAULTS | settings)
         text = {"pairs": [name_of_pair(self.languages)], "train_data": ["+".join(args.pairs)], "test_data": []}
         self.links = lexical.Arguments(**text, data_licence=args.licence)
         self.corpus = load_corpus(self.links)
