@@ -16,6 +16,7 @@ COMMANDS = {
     "quality": "score translations without references, and flag bad ones",
     "align": "word links of two line-aligned files",
     "lexicon": "a bilingual word list out of aligned text",
+    "explain": "the links that make the score of a sentence pair",
 }
 
 

@@ -86,10 +86,22 @@ def _normalizer(cuts_at_zero_width: bool = False) -> normalizers.Normalizer:
     # F1 above from .63 to .67 on lines that have none.
     steps = [normalizers.Replace("\u200b", " ")] * cuts_at_zero_width
     steps += [normalizers.NFKC(), normalizers.Replace(_ZERO_WIDTH, ""), normalizers.Lowercase()]
-    for nikhahit, tones, aa, e, ae in _SPELLING:
-        steps += [normalizers.Replace(nikhahit + tone + aa, tone + nikhahit + aa) for tone in tones]
-        steps.append(normalizers.Replace(e + e, ae))
+    for spelling in _SPELLING:
+        steps += _respelled(*spelling)
     return normalizers.Sequence(steps)
+
+
+def script_normalizer(scripts: Iterable[str]) -> normalizers.Normalizer:
+    """That of `normalize` for text whose zero-width spaces a pre-tokenizer drops; slow steps only for their scripts."""
+    steps = [normalizers.NFKC(), normalizers.Lowercase()]
+    for spelling in (_SPELLING[("Thai", "Lao").index(name)] for name in scripts if name in ("Thai", "Lao")):
+        steps += _respelled(*spelling)
+    return normalizers.Sequence(steps)
+
+
+def _respelled(nikhahit: str, tones: str, aa: str, e: str, ae: str) -> list[normalizers.Normalizer]:
+    steps = [normalizers.Replace(nikhahit + tone + aa, tone + nikhahit + aa) for tone in tones]
+    return [*steps, normalizers.Replace(e + e, ae)]
 
 
 def _cuts(segmenter: str) -> pre_tokenizers.PreTokenizer:
@@ -103,7 +115,7 @@ def _cuts(segmenter: str) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence(cuts)
 
 
-_NORMALIZER, CUTTING_NORMALIZER = _normalizer(), _normalizer(cuts_at_zero_width=True)
+_NORMALIZER, _CUTTING_NORMALIZER = _normalizer(), _normalizer(cuts_at_zero_width=True)
 
 
 class Vocabulary:
@@ -160,14 +172,14 @@ class Vocabulary:
         if not any(map(str.strip, lines)):
             raise ValueError(f"{lang}: no word in the {len(lines)} lines given; give training text.")
         if segmenter == "unigram":
-            cuts, cleaned = _cuts(segmenter), map(CUTTING_NORMALIZER.normalize_str, lines)
+            cuts, cleaned = _cuts(segmenter), map(_CUTTING_NORMALIZER.normalize_str, lines)
             words = ([word for word, _ in cuts.pre_tokenize_str(line)] for line in cleaned)
             longest = MAX_LETTERS.get(lang.partition("-")[0], 16)
             tokenizer = _learn_unigram(words, lang, size or UNIGRAM_SIZE, min_count or 2, longest)
-            tokenizer.normalizer, tokenizer.pre_tokenizer = CUTTING_NORMALIZER, cuts
+            tokenizer.normalizer, tokenizer.pre_tokenizer = _CUTTING_NORMALIZER, cuts
             return cls(lang, tokenizer, segmenter)
         tokenizer = Tokenizer(models.WordLevel({}, unk_token=SPECIAL_TOKENS["unk_token"]))
-        tokenizer.normalizer = CUTTING_NORMALIZER if segmenter == "characters" else _NORMALIZER
+        tokenizer.normalizer = _CUTTING_NORMALIZER if segmenter == "characters" else _NORMALIZER
         tokenizer.pre_tokenizer = _cuts(segmenter)
         settings = {"vocab_size": size or 2**31, "min_frequency": min_count or 1, "show_progress": False}
         trainer = trainers.WordLevelTrainer(special_tokens=[*SPECIAL_TOKENS.values()], **settings)

@@ -32,6 +32,7 @@ def publish(
     push: bool = False,
     private: bool = False,
     token: str | None = None,
+    branches: Sequence[str] = (),
 ) -> Path:
     """Write model, results.json, config.yaml and card; the folder takes its name only when all of it is there.
 
@@ -45,6 +46,7 @@ def publish(
         push: upload the folder to `card.repo_id`, a repository that is created where there is none.
         private: create it as a private one.
         token: of the Hub; by default the one that `hf auth login` stored.
+        branches: subfolders that are pushed to a branch of their name as well: there their files lie over the root's.
 
     Raises:
         ValueError: for weights that are not finite, what `write_results`, `render_card` or `check_push` refuse, or when
@@ -62,7 +64,7 @@ def publish(
         (scratch / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
         (scratch / "README.md").write_text(render_card(results, card), encoding="utf-8")
     if push:
-        _upload(folder, card.repo_id, f"Model trained with {recipe}", private=private, token=token)
+        _upload(folder, card.repo_id, f"Model trained with {recipe}", branches, private=private, token=token)
     return folder
 
 
@@ -79,11 +81,17 @@ def check_push(repo_id: str | None, token: str | None = None) -> None:
         raise ValueError(f"no token to push to {repo_id} with; run hf auth login, or set HF_TOKEN.")
 
 
-def _upload(folder: Path, repo_id: str, message: str, *, private: bool, token: str | None) -> None:
+def _upload(
+    folder: Path, repo_id: str, message: str, branches: Sequence[str], *, private: bool, token: str | None
+) -> None:
     api = HfApi(token=token)
     try:
         api.create_repo(repo_id, private=private, exist_ok=True)
         api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=message)
+        for branch in branches:
+            api.create_branch(repo_id, branch=branch, exist_ok=True)
+            for part in (folder, folder / branch):
+                api.upload_folder(repo_id=repo_id, folder_path=part, commit_message=message, revision=branch)
     except (HTTPError, OSError, ValueError) as error:
         cause = " ".join(str(error).split())
         raise ValueError(

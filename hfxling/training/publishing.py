@@ -32,6 +32,7 @@ class Run:
         write: writes the folder "model"; None where nothing was trained.
         extra: further entries of results.json.
         others: write further folders, by name.
+        branches: subfolders that a push puts on branches of the Hub, see `publish`.
     """
 
     results: list[EvalResult]
@@ -39,6 +40,7 @@ class Run:
     write: Callable[[Path], None] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
+    branches: Sequence[str] = ()
 
 
 @contextmanager
@@ -151,6 +153,7 @@ def publish_run(
         push=push,
         private=bool(training_args.hub_private_repo),
         token=token,
+        branches=run.branches,
     )
     _tell(before_and_after(run.results), run, folder)
     return run.results

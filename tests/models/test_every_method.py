@@ -14,7 +14,8 @@ from transformers import AutoModel
 from hfxling.hub.export import export
 from hfxling.models import DisentanglerConfig, DisentanglerModel, SiameseConfig, SiameseModel
 
-PROCESSES = (["sentence-transformers"], ["with the flag", "contextual", "remote code"], ["hfxling"])
+PROCESSES = (["sentence-transformers"], ["with the flag", "contextual", "sparse", "remote code"], ["hfxling"])
+FURTHER = {"contextual": "aligner", "sparse": "lexical"}  # folders that one method has
 STOCK = ("sentence-transformers", "with the flag")
 MISFITS = [(name, i) for name, method in METHODS.items() for i in range(len(method.misfits))]
 FAULTS = {
@@ -62,8 +63,9 @@ def test_every_door_gives_the_models_vectors_in_a_fresh_process_without_a_word(r
                 for language, rows in vectors.items():
                     opened.add((name, door))
                     torch.testing.assert_close(torch.tensor(rows), expected[language], atol=1e-5, rtol=0)
-    every = {(name, door) for name in written for doors in PROCESSES for door in doors if door != "contextual"}
-    assert opened - every == {(name, "contextual") for name in written if name.startswith("aligner")}
+    every = {(name, door) for name in written for doors in PROCESSES for door in doors if door not in FURTHER}
+    further = {(name, door) for door, method in FURTHER.items() for name in written if name.startswith(method)}
+    assert opened - every == further
     assert every <= opened
 
 
@@ -74,7 +76,7 @@ def test_folders_are_in_the_schema_that_older_clients_read(root, written):
     for name in written:
         types = []
         for path in (root / name).rglob("*.json"):
-            if "contextual" in path.parts or path.name == "tokenizer.json":
+            if {*FURTHER} & {*path.parts} or path.name == "tokenizer.json":
                 continue
             seen.add(path.name)
             content = json.loads(path.read_text())

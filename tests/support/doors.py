@@ -24,7 +24,7 @@ def stock(name: str, job: dict, path: str = "", flag: bool = False) -> dict:
     languages = [*texts][:2] * 2
     for encode, language in zip((model.encode_query, model.encode_document), languages):
         assert abs(encode(texts[language]) - found[language]).max() < 1e-6
-    if "" not in texts:  # a language that is missing or unknown is never guessed
+    if job["has_routes"]:  # a language that is missing or unknown is never guessed
         for unknown in ({}, {"task": "xx"}):
             try:
                 model.encode(texts[languages[0]], **unknown)
@@ -71,10 +71,23 @@ def contextual(name: str, job: dict) -> dict:
     return stock(name, job, "/contextual", flag=True) if Path(name, "contextual").is_dir() else {}
 
 
+def sparse(name: str, job: dict) -> dict:
+    """The folder of sparse vectors that a lexical model has."""
+    if not Path(name, "sparse").is_dir():
+        return {}
+    from sentence_transformers import SparseEncoder
+
+    model = SparseEncoder(f"{name}/sparse", device="cpu", trust_remote_code=True)
+    assert type(model[0]).__module__.startswith("transformers_modules"), type(model[0])
+    dense = {"convert_to_sparse_tensor": False}
+    return {language: model.encode_query(lines, language=language, **dense) for language, lines in job["texts"].items()}
+
+
 DOORS = {
     "sentence-transformers": stock,
     "with the flag": lambda name, job: stock(name, job, flag=True),
     "contextual": contextual,
+    "sparse": sparse,
     "remote code": lambda name, job: transformers(remote, name, job),
     "hfxling": lambda name, job: transformers(lambda name: local(name, job), name, job),
 }

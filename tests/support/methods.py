@@ -12,18 +12,26 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from safetensors.numpy import load_file
 from tiny_models import HIDDEN, save_tiny
 from transformers import AutoTokenizer, PreTrainedModel
 
+from hfxling.data.parallel import load_parallel
 from hfxling.data.segment import learn_vocabularies, load_vocabularies
+from hfxling.fit import fit_lexical, save_lexical
 from hfxling.hub.export import export
-from hfxling.models import AlignerConfig, AlignerModel, DapModel, DisentanglerModel, SiameseModel
+from hfxling.models import AlignerConfig, AlignerModel, DapModel, DisentanglerModel, LexicalModel, SiameseModel
 from hfxling.training.aligner.export import export_aligner
+from hfxling.training.lexical.export import export_lexical
 
 TEXTS = ["我爱吃苹果", "tôi ăn", "hello, is it raining?"]
 PROMPT = "is it, in "
 LANGUAGES = ["zh", "vi"]
 WORDS = {"lo": ["ຂ້ອຍ ກິນ ເຂົ້າ", "ລາວ ກິນ ປາ", "ຂ້ອຍ ຮັກ ລາວ"], "zh": ["我吃饭", "他吃鱼", "我爱他"]}
+SENTENCES = {
+    language: load_parallel("sample", "en", language, split="test")[:3]["target"]
+    for language in ("id", "lo", "th", "vi", "zh")
+}
 FAMILIES = {kind: {"encoder": kind} for kind in ("xlm-roberta", "distilbert", "xlm", "mt5")}
 
 
@@ -98,6 +106,29 @@ def write_aligner(model: AlignerModel, source: Path, folder: Path) -> None:
 def static_vectors(model: AlignerModel, input_ids, attention_mask, language: str) -> torch.Tensor:
     """Mean of a text's static word vectors at unit length."""
     words = model.static_table(language)[input_ids] * attention_mask[:, :, None]
+    return F.normalize(words.sum(1), dim=-1)
+
+
+def new_lexical(scratch: Path, pairs: list[tuple[str, str]], **settings) -> LexicalModel:
+    """Links of a little text."""
+    texts = {pair: load_parallel("sample", *pair, split="train")[:25] for pair in pairs}
+    sides = {pair: (rows["source"], rows["target"]) for pair, rows in texts.items()}
+    model = fit_lexical(sides, rank=8, **settings)
+    save_lexical(model, scratch)
+    return model
+
+
+def write_lexical(model: LexicalModel, source: Path, folder: Path) -> None:
+    """Publish with the static vectors of `source`."""
+    paths = {lang: source / f"{lang}_0_StaticEmbedding" for lang in model.config.languages}
+    paths = {lang: path if path.is_dir() else source / "0_StaticEmbedding" for lang, path in paths.items()}
+    model.static = {lang: load_file(path / "model.safetensors")["embedding.weight"] for lang, path in paths.items()}
+    export_lexical(model, folder)
+
+
+def static_means(model: LexicalModel, input_ids, attention_mask, language: str) -> torch.Tensor:
+    """Mean of a text's static vectors at unit length."""
+    words = torch.from_numpy(model.static[language])[input_ids] * attention_mask[:, :, None]
     return F.normalize(words.sum(1), dim=-1)
 
 
@@ -222,6 +253,23 @@ METHODS = {
         right_padding_only=True,
         static=static_vectors,
     ),
+    "lexical": Method(
+        LexicalModel,
+        {
+            "id and vi": {"pairs": [("id", "vi")]},
+            "lo, zh and th": {"pairs": [("lo", "zh"), ("th", "zh")]},
+            "no length prior": {"pairs": [("zh", "vi")], "length_prior": 0.0},
+        },
+        new_lexical,
+        write_lexical,
+        [
+            ("config.json", setting("languages", ["vi"])),
+            ("config.json", setting("vocab_sizes.vi", [5])),
+            ("config.json", setting("links.id:vi", [7])),
+            ("config.json", setting("views", ["pieces", "words"])),
+        ],
+        static=static_means,
+    ),
 }
 
 
@@ -229,6 +277,8 @@ def texts_of(model: PreTrainedModel) -> dict[str, list[str]]:
     """Texts by the language that the model must be told; "" where it needs none."""
     if isinstance(model, AlignerModel):
         return WORDS
+    if model.config.model_type == "hfxling-lexical":
+        return {language: SENTENCES[language] for language in model.config.languages}
     needs_language = getattr(model.config, "needs_language", False)
     return dict.fromkeys(model.config.languages if needs_language else [""], TEXTS)
 
@@ -301,6 +351,7 @@ def open_doors(root: Path, written: dict[str, Published], doors: list[str], pyth
             "class": type(model).__name__,
             "texts": texts_of(model),
             "prompt": getattr(model.config, "prompt", None),
+            "has_routes": any((root / name).rglob("router_config.json")),
         }
         for name, (model, *_) in written.items()
     }

@@ -7,8 +7,28 @@ export.py: the folder with its three doors.
 
 from __future__ import annotations
 
+from transformers import TrainingArguments
+
+from hfxling.training.publishing import Run, training_cost
+
 from .arguments import TRAINING_DEFAULTS, LexicalArguments
-from .data import prepare
+from .card import card
+from .data import Prepared, prepare
+from .evaluate import evaluate
+from .export import SPARSE, export_lexical
+from .train import fit
 
 Arguments = LexicalArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "prepare"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
+
+
+def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+    """Make the links an encoder, and measure how it finds translations."""
+    with training_cost() as cost:
+        model = fit(args, prepared.views, seed=training_args.seed)
+    size = {"segments": sum(map(sum, model.config.vocab_sizes.values()))}
+    reached = size | {"links": sum(map(sum, model.config.links.values())) // 2} | cost
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], reached)
+    results = evaluate(model, prepared.corpus, seed=training_args.seed)
+    return Run(results, reached, lambda folder: export_lexical(model, folder), branches=(SPARSE,))

@@ -1,0 +1,77 @@
+"""What the card of a lexical model says."""
+
+from __future__ import annotations
+
+from .arguments import LexicalArguments
+
+SUMMARY = "Sentences compared by the statistical links of their words: sparse vectors, and static ones made of them."
+CITATION = """@inproceedings{liang2006alignment,
+  title = {Alignment by Agreement},
+  author = {Liang, Percy and Taskar, Ben and Klein, Dan},
+  booktitle = {Proceedings of the Human Language Technology Conference of the {NAACL}},
+  year = {2006},
+}"""
+LIMITS = (
+    "A sentence is a bag of segments: another order of the words, or a text given twice, changes nothing or little.",
+    "A dropped word, a negation or a changed number moves the score little: it finds translations, it does not certify "
+    "them.",
+    "Words that the training text does not hold match nothing; other domains than the training text's fare worse.",
+    "Short sentences have few words to be found by.",
+)
+STATIC = """from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{repo}")
+source = model.encode(["..."]{as_source})
+target = model.encode(["..."]{as_target})
+print(model.similarity(source, target))"""
+SPARSE = """from sentence_transformers import SparseEncoder
+
+model = SparseEncoder("{repo}", revision="sparse", trust_remote_code=True)  # a local folder: FOLDER/sparse
+source = model.encode_query(["..."], language="{source}")
+target = model.encode_document(["..."], language="{target}", max_active_dims=256)
+print(model.similarity(source, target))"""
+OWN = """from transformers import AutoModel
+
+model = AutoModel.from_pretrained("{repo}", trust_remote_code=True)
+source = model.encode(["..."], "{source}")  # scipy's compressed sparse rows
+target = model.encode(["..."], "{target}", role="document")
+print(source @ target.T)
+print(model.explain("...", "...", ("{source}", "{target}")))"""
+
+
+def card(args: LexicalArguments, prepared, run) -> dict:
+    """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
+    languages = args.languages
+    source, target = args.language_pairs[0]
+    named = {"source": "", "target": ""} if prepared.views[0].is_shared else {"source": source, "target": target}
+    static = STATIC
+    for side, code in named.items():
+        static = static.replace(f"{{as_{side}}}", f', task="{code}"' if code else "")
+    snippets = {
+        "Static vectors, with sentence-transformers alone": static,
+        "Sparse vectors, with sentence-transformers (runs the code of this repository)": SPARSE,
+        "Sparse vectors and their reasons, with transformers (runs the code of this repository)": OWN,
+    }
+    told = {title: text.replace("{source}", source).replace("{target}", target) for title, text in snippets.items()}
+    through = [f"{a}-{b}" for a, b in unseen_pairs(args)]
+    limits = (
+        [f"No text of {', '.join(through)} was seen: their links lead through a shared language."] if through else []
+    )
+    return {
+        "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-lexical",
+        "summary": SUMMARY,
+        "citation": CITATION,
+        "base_model": "none, counted from text",
+        "languages": languages,
+        "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
+        "limits": [*LIMITS, *limits],
+        "loading": told,
+        "configuration": {"views": args.views, "mixture": args.mixture, "length_prior": args.length_prior},
+    }
+
+
+def unseen_pairs(args: LexicalArguments) -> list[tuple[str, str]]:
+    """Pairs of the model's languages that no text is of."""
+    seen = {frozenset(pair) for pair in args.language_pairs}
+    languages = args.languages
+    return [(a, b) for i, a in enumerate(languages) for b in languages[i + 1 :] if frozenset((a, b)) not in seen]
