@@ -116,6 +116,7 @@ def report_rows(
     title: str,
     labels: Sequence[str],
     metrics: list[str],
+    figures: Mapping[str, float] | None = None,
 ) -> dict:
     """The same for result rows of several systems: a line a system, a column a test set.
 
@@ -126,6 +127,7 @@ def report_rows(
         title: of the table.
         labels: of the systems, in the table's order.
         metrics: those that are printed; the rendered table shows the first.
+        figures: further ones, by name.
     """
     from hfxling.evaluation.tables import study_table
 
@@ -135,7 +137,7 @@ def report_rows(
     write_results(path, results, recipe=f"benchmarks/{benchmark}.py", settings=settings, extra=about)
     header, table = study_table(results, rows, show={"metric": metrics})
     print(format_table(header, table))
-    figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
+    figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table} | dict(figures or {})
     print(json.dumps({"name": settings["name"], "figures": figures, "settings": settings}, ensure_ascii=False))
     return figures
 

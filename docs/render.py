@@ -146,8 +146,15 @@ def language_table(rows: list[EvalResult]) -> str:
     if not cells:
         return ""
     labels = list(dict.fromkeys(label for found in cells.values() for label in found))
-    table = [[*key, *(cell(found[label], interval=False) for label in labels)] for key, found in cells.items()]
+    is_single = all(len(runs) == 1 for found in cells.values() for runs in found.values())
+    table = [[*key, *(tested(found[label], is_single) for label in labels)] for key, found in cells.items()]
     return "\n\n" + format_table(["metric", "direction", "n", *labels], table)
+
+
+def tested(rows: list[EvalResult], is_single: bool) -> str:
+    """A figure; where no row has several seeds, with its interval and the p-value of its paired test."""
+    paired = rows[0].settings.get("paired") if rows and is_single else None
+    return cell(rows, interval=is_single) + (f" p={paired['p_value']:.2g}" if paired else "")
 
 
 def curve_line(rows: list[EvalResult], content: dict) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +17,7 @@ from scipy.sparse import csr_array
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hfxling.data.features import cached_features
-from hfxling.models.configuration_lexical import LENGTH_DIMS
 from hfxling.models.encoder import hidden_states, load_encoder
-from hfxling.models.loading import quiet_loading
 from hfxling.models.modeling_lexical import ROLES, LexicalModel
 from hfxling.models.pooling import pool
 from hfxling.models.stock import ROUTES
@@ -342,12 +341,10 @@ class LexicalEncoder:
         revision: branch, tag or commit on the Hub.
 
     Attributes:
-        languages: those of the model, in its order; also its `routes`.
-        method: how its vectors are compared, for `hfxling.mining.neighbours`.
+        languages: those of the model, in its order; also its `routes`. `method` is how its vectors are compared.
 
     Raises:
-        FileNotFoundError: no such folder or Hub model.
-        ValueError: another kind of model, or a damaged one.
+        FileNotFoundError: as `SentenceEncoder`; ValueError: another kind of model, or a damaged one.
     """
 
     method = "dot"
@@ -360,7 +357,7 @@ class LexicalEncoder:
 
     @cached_property
     def revision(self) -> str | None:
-        """As of `SentenceEncoder`."""
+        """The Hub's commit; of a folder the hash of its weights."""
         return _revision(self.name, self.model.config)
 
     def route(self, lang: str | None, task: str | None = None) -> str:
@@ -378,17 +375,21 @@ class LexicalEncoder:
         return self.model.encode(texts, lang, task or ROLES[lang != self.languages[0]])
 
     def check_pair(self, languages: tuple[str, str]) -> None:
-        """Raise the ValueError that names the pairs of languages when the model has no links between these."""
+        """Raise the ValueError that names the pairs with links when these are none."""
         self.model._check_pair(languages)
 
     def score(self, source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> np.ndarray:
         """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows."""
         self.check_pair(languages)
-        with quiet_loading():  # in place of the model's warning there is NaN
+        warnings = logging.getLogger(type(self.model).__module__)
+        warnings.disabled = True  # there is NaN in their place
+        try:
             sides = [self.model.encode(*side) for side in zip((source, target), languages, ROLES)]
+        finally:
+            warnings.disabled = False
         scores = sides[0].multiply(sides[1]).sum(1)
         for vectors in sides:
-            scores[np.diff(vectors[:, :-LENGTH_DIMS].indptr) == 0] = np.nan
+            scores[np.diff(vectors[:, : -self.model.config.extra_dims].indptr) == 0] = np.nan
         return scores
 
 

@@ -31,7 +31,7 @@ from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.parallel import check_languages
 from hfxling.data.readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
 from hfxling.data.sources import Source
-from hfxling.evaluation.calibration import COSINE, Calibration, fit_calibration
+from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_calibration, log_lengths
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
 
@@ -99,7 +99,7 @@ def main(argv: list[str] | None = None) -> Path:
     if args.human and not args.calibrate:
         calibration = fitted(judged, settings)
     header = next(read_pairs(request, args.skip_bad))[0] > 1
-    write(output, judged, [*scorers], calibration, header=header)
+    write(output, judged, [name for name in COLUMNS if name in scorers], calibration, header=header)
     if args.human:
         calibration.save(output.with_suffix(".calibration.json"))
     counts = Counter(flag for _, flags, _ in judged for flag in flags)
@@ -163,7 +163,7 @@ def _human(value: object, place: str) -> float | None:
 
 
 def load_scorers(args: QualityArguments, start: list[Pair]) -> Scorers:
-    """What scores pairs, by name; `start` are pairs that show whether the encoder covers their languages."""
+    """What scores pairs, by name, and beside links their lengths; `start` shows whether the encoder covers them."""
     languages, found = (args.source_lang, args.target_lang), {}
     if args.lexical:
         from hfxling.encoding import LexicalEncoder
@@ -185,6 +185,7 @@ def load_scorers(args: QualityArguments, start: list[Pair]) -> Scorers:
         found[COSINE] = cosine
     if args.lexical:
         found[LINKS] = lambda source, target: lexical.score(source, target, languages)
+        found |= {name: lambda *sides, side=side: log_lengths(sides[side]) for side, name in enumerate(LENGTHS)}
     return found
 
 

@@ -17,6 +17,7 @@ KINDS = ("linear", "isotonic")
 LEAST = 20  # scored pairs; with fewer, an error told by cross-validation says nothing
 FOLDS = 5
 COSINE = "cosine"
+LENGTHS = ("source length", "target length")  # features that compete beside scores only, never alone
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3)  # of ridge regression, chosen by leaving one out
 
 
@@ -87,8 +88,8 @@ def fit_calibration(
 ) -> Calibration:
     """Fit both kinds of map to all pairs, keep that with the smaller absolute error in `FOLDS`-fold cross-validation.
 
-    Several features compete one by one and all together, weighted by ridge regression; `errors` then name the features
-    before the kind, e.g. "cosine + links, linear".
+    Several scores compete one by one and all together, weighted by ridge regression; where there are `LENGTHS`, the
+    scores compete with these, too. `errors` then name the features before the kind, e.g. "cosine + links, linear".
 
     Args:
         values: (N,) cosines, or (N,) values of each feature by its name.
@@ -107,25 +108,33 @@ def fit_calibration(
     y = np.asarray(human, dtype=np.float64)
     for name, x in features.items():
         _check(name, x, y)
-    x = np.stack([*features.values()], 1)
-    sets = [[i] for i in range(len(features))] + ([[*range(len(features))]] if len(features) > 1 else [])
-    names = [" + ".join([*features][i] for i in columns) + ", " if len(sets) > 1 else "" for columns in sets]
-    choices = dict(zip(map("".join, product(names, KINDS)), product(sets, KINDS)))
+    alone = [name for name in features if name not in LENGTHS]
+    sets = dict.fromkeys([*((name,) for name in alone), tuple(alone), tuple(features)])
+    choices = {
+        (f"{' + '.join(names)}, " if len(sets) > 1 else "") + kind: (names, kind)
+        for names, kind in product(sets, KINDS)
+    }
+    columns = {names: np.stack([features[name] for name in names], 1) for names in sets}
     predicted = {choice: np.empty(len(y)) for choice in (*choices, "mean")}
-    for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(x):
-        for choice, (columns, kind) in choices.items():
-            weights = _weights(x[train][:, columns], y[train])
-            sums = x[:, columns] @ weights
+    for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(y):
+        for choice, (names, kind) in choices.items():
+            x = columns[names]
+            sums = x @ _weights(x[train], y[train])
             predicted[choice][test] = np.interp(sums[test], *_knots(kind, sums[train], y[train]))
         predicted["mean"][test] = y[train].mean()
     errors = {choice: {"mae": float(np.abs(values - y).mean())} for choice, values in predicted.items()}
     for choice in choices:
         errors[choice]["pearson"] = _pearson(predicted[choice], y)
-    columns, kind = choices[min(choices, key=lambda choice: errors[choice]["mae"])]
-    weights = _weights(x[:, columns], y)
-    knots, scores = (found.tolist() for found in _knots(kind, x[:, columns] @ weights, y))
-    kept = dict(zip(([*features][i] for i in columns), weights.tolist()))
+    names, kind = choices[min(choices, key=lambda choice: errors[choice]["mae"])]
+    weights = _weights(columns[names], y)
+    knots, scores = (found.tolist() for found in _knots(kind, columns[names] @ weights, y))
+    kept = dict(zip(names, weights.tolist()))
     return Calibration(kind, knots, scores, errors, len(y), dict(settings or {}), kept)
+
+
+def log_lengths(texts: Sequence[str]) -> np.ndarray:
+    """(N,) of texts that are not empty, one of `LENGTHS`: people tend to mark long sentences down."""
+    return np.log([len(text) for text in texts])
 
 
 def _weights(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -165,5 +174,5 @@ def _check(feature: str, x: np.ndarray, y: np.ndarray) -> None:
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             raise ValueError(f"{name} {bad[0] + 1} of {len(values)} is {values[bad[0]]}, not a finite number.")
-        if np.ptp(values) == 0:
+        if np.ptp(values) == 0 and name not in LENGTHS:
             raise ValueError(f"all {len(values)} values of the {name} are {values[0]}; there is nothing to calibrate.")

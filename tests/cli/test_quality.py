@@ -1,5 +1,6 @@
 """The quality command on a tiny encoder: lines kept in order, faults, calibration, warnings, languages."""
 
+import json
 import random
 from functools import cache
 from pathlib import Path
@@ -10,10 +11,12 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from transformers import AutoTokenizer
 
+from hfxling import fit_lexical
 from hfxling.arguments import run_recipe
 from hfxling.cli import quality
 from hfxling.data import faults
 from hfxling.data.sample import sample_texts
+from hfxling.encoding import LexicalEncoder
 from hfxling.evaluation.calibration import Calibration
 from hfxling.hub.export import export
 from hfxling.models import SiameseConfig, SiameseModel
@@ -41,6 +44,13 @@ def pairs():
     return list(zip(*(sample_texts(lang, "train", generated=0)[:60] for lang in ("en", "id"))))
 
 
+@pytest.fixture(scope="module")
+def lexical(pairs, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("links")
+    fit_lexical(*zip(*pairs[:50]), ("en", "id"), rank=4).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture
 def table(tmp_path, pairs) -> Path:
     return write(tmp_path / "pairs.tsv", pairs)
@@ -52,7 +62,7 @@ def write(path: Path, rows) -> Path:
 
 
 def run(model, *data, **options) -> list[list[str]]:
-    given = {"model": model, "source_lang": "en", "target_lang": "id"} | options
+    given = ({"model": model} if model else {}) | {"source_lang": "en", "target_lang": "id"} | options
     words = ["--data", "+".join(map(str, data))]
     for key, value in given.items():
         words += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
@@ -171,6 +181,67 @@ def test_each_language_takes_its_own_map(tiny_bert, tmp_path, table, pairs):
         run(tmp_path / "model", table, target_lang="ms")
 
 
+def test_links_beside_the_cosine_and_alone(model, lexical, table, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr(quality, "BLOCK", 7)
+    cosines = [score for score, _ in run(model, table)]
+    expected = LexicalEncoder(str(lexical)).score(*zip(*pairs), ("en", "id"))
+    both = run(model, table, lexical=lexical)
+    assert [score for score, _, _ in both] == cosines
+    np.testing.assert_allclose([float(links) for _, links, _ in both], expected, atol=2e-6)
+    titled = write(tmp_path / "titled.tsv", [("source", "target"), *pairs])
+    alone = run(None, titled, lexical=lexical)
+    assert alone[0] == ["links", "flags"]
+    assert alone[1:] == [line[1:] for line in both]
+
+
+def test_a_pair_of_which_no_segment_is_known_has_no_link_score(model, lexical, tmp_path, pairs, caplog):
+    rows = [*pairs, (pairs[0][0], "ꙮꙮ ꙮ"), ("", "x")]
+    written = run(model, write(tmp_path / "pairs.tsv", rows), lexical=lexical, skip_bad=True)
+    assert [links == "" for _, links, _ in written] == [False] * len(pairs) + [True, True]
+    assert written[-2][0]
+    assert f"1 of {len(rows)} pairs have a side of which {lexical} knows no segment" in caplog.text
+
+
+def linked(model, lexical, table, pairs):
+    """Human scores that follow links more than cosines."""
+    rng = random.Random(1)
+    lines = run(model, table, lexical=lexical)
+    return [
+        (*pair, f"{5 * float(score) + float(links) + rng.gauss(0, 0.02):.3f}")
+        for pair, (score, links, _) in zip(pairs, lines)
+    ]
+
+
+def test_cosine_and_links_are_calibrated_together(model, lexical, tmp_path, table, pairs, capsys, caplog):
+    rows = linked(model, lexical, table, pairs)
+    gold = write(tmp_path / "gold.tsv", [("source", "target", "da"), *rows, (pairs[0][0], "ꙮꙮ ꙮ", "1")])
+    out = tmp_path / "out.tsv"
+    written = run(model, gold, human="da", lexical=lexical, output=out)
+    assert written[0] == ["score", "links", "flags", "calibrated"]
+    assert written[-1][1] == written[-1][3] == ""
+    for line, (_, _, human) in zip(written[1:], rows):
+        assert float(line[3]) == pytest.approx(float(human), abs=0.5)
+    fitted = Calibration.load(tmp_path / "out.calibration.json")
+    assert {"cosine", "links"} <= {*fitted.features}
+    assert fitted.pairs == len(pairs)
+    assert "calibration of cosine + links" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out.calibration.json").read_text())["settings"]["lexical"] == str(lexical)
+    again = run(model, table, calibration=tmp_path / "out.calibration.json", lexical=lexical)
+    assert again == written[1:-1]
+    assert "was fitted for" not in caplog.text
+    with pytest.raises(ValueError, match=r"is a calibration of cosine and links: links needs --lexical"):
+        run(model, table, calibration=tmp_path / "out.calibration.json")
+
+
+def test_links_alone_are_calibrated(model, lexical, tmp_path, table, pairs):
+    gold = write(tmp_path / "gold.tsv", [("source", "target", "da"), *linked(model, lexical, table, pairs)])
+    written = run(None, gold, human="da", lexical=lexical)
+    assert written[0] == ["links", "flags", "calibrated"]
+    fitted = Calibration.load(tmp_path / "gold.tsv.scores.calibration.json")
+    assert "cosine" not in fitted.features
+    assert {"links", "mean"} <= {choice.partition(",")[0] for choice in fitted.errors}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -187,9 +258,15 @@ def test_each_language_takes_its_own_map(tiny_bert, tmp_path, table, pairs):
         ({"data": "none.tsv"}, "none.tsv does not exist"),
         ({"data": "opus-100"}, "opus-100 is not a file"),
         ({"model": "no/such folder"}, "model='no/such folder' is neither the folder"),
+        ({"model": None}, "nothing to score pairs with: give --model, --lexical, or both"),
+        ({"lexical": "no/such folder"}, "lexical='no/such folder' is neither the folder of a lexical encoder"),
+        ({"lexical": "{lexical}", "target_lang": "vi"}, "'vi' is not one of this model's: en, id"),
+        ({"lexical": "{model}"}, "is no lexical encoder"),
     ],
 )
-def test_errors_are_one_line(model, table, refusal, options, message):
+def test_errors_are_one_line(model, lexical, table, refusal, options, message):
     data = str(options.pop("data", table)).replace("{table}", str(table))
+    if "lexical" in options:
+        options["lexical"] = options["lexical"].format(lexical=lexical, model=model)
     assert message in refusal(lambda: run(options.pop("model", model), data, **options))
     assert [file.name for file in table.parent.iterdir()] == ["pairs.tsv"]

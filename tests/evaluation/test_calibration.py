@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from hfxling.evaluation.calibration import Calibration, fit_calibration
+from hfxling.evaluation.calibration import LENGTHS, Calibration, fit_calibration, log_lengths
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,56 @@ def test_what_cannot_be_calibrated(x, y, message):
         fit_calibration(x, y)
 
 
+def two_scores(size=300):
+    """Two scores that say as much each, and together all there is."""
+    rng = np.random.default_rng(3)
+    found = {"cosine": rng.normal(0.5, 0.1, size), "links": rng.normal(3, 2, size)}
+    return found, 10 * (found["cosine"] - 0.5) + 0.5 * (found["links"] - 3) + rng.normal(0, 0.1, size)
+
+
+def test_several_scores_are_weighted_together(tmp_path):
+    values, human = two_scores()
+    fitted = fit_calibration(values, human)
+    assert fitted.kind == "linear"
+    assert fitted.features["cosine"] == pytest.approx(20 * fitted.features["links"], rel=0.1)
+    assert np.abs(fitted(values) - human).mean() < 0.12
+    errors = {choice: error["mae"] for choice, error in fitted.errors.items()}
+    assert errors["cosine + links, linear"] < min(errors["cosine, linear"], errors["links, linear"]) / 3
+    fitted.save(tmp_path / "c.json")
+    assert Calibration.load(tmp_path / "c.json") == fitted
+    values["links"][0] = np.nan
+    assert np.isnan(fitted(values)).tolist() == [True] + [False] * 299
+
+
+def test_a_score_that_says_nothing_is_left_out():
+    values, _ = two_scores()
+    human = 4 * values["links"] + noise(300)
+    values["cosine"] = np.random.default_rng(5).permutation(values["cosine"])
+    fitted = fit_calibration(values, human)
+    alone, both = (fitted.errors[f"{names}, linear"]["mae"] for names in ("links", "cosine + links"))
+    assert alone == pytest.approx(both, rel=0.05)
+    assert fitted.errors["cosine, linear"]["mae"] > 0.98 * fitted.errors["mean"]["mae"]
+    assert "links" in fitted.features
+
+
+def test_lengths_compete_beside_scores_and_never_alone():
+    values, human = two_scores()
+    lengths = {name: np.random.default_rng(i).uniform(2, 5, 300) for i, name in enumerate(LENGTHS)}
+    fitted = fit_calibration(values | lengths, human - 2 * lengths["source length"])
+    assert fitted.features["source length"] < 0 < fitted.features["links"]
+    sets = {choice.rpartition(",")[0] for choice in fitted.errors}
+    assert sets == {"", "cosine", "links", "cosine + links", "cosine + links + source length + target length"}
+    np.testing.assert_allclose(log_lengths(["abc", "é"]), [np.log(3), 0])
+    assert fit_calibration(values | dict.fromkeys(LENGTHS, np.ones(300)), human)  # all texts as long as each other
+
+
+def test_the_file_of_one_cosine_is_what_it_was(cosines, tmp_path):
+    fit_calibration({"cosine": cosines}, 100 * cosines + noise(400)).save(tmp_path / "c.json")
+    content = json.loads((tmp_path / "c.json").read_text())
+    assert [*content] == ["kind", "cosines", "scores", "errors", "pairs", "settings"]
+    assert [*content["errors"]] == ["linear", "isotonic", "mean"]
+
+
 GOOD = {"kind": "linear", "cosines": [0, 1], "scores": [0, 100], "errors": {}, "pairs": 20}
 
 
@@ -91,6 +141,9 @@ GOOD = {"kind": "linear", "cosines": [0, 1], "scores": [0, 100], "errors": {}, "
         {"cosines": "ab"},
         {"slope": 3},
         {"scores": [0, float("nan")]},
+        {"features": {}},
+        {"features": ["links"]},
+        {"features": {"links": "x"}},
     ],
 )
 def test_damaged_files_are_refused(tmp_path, changed):
