@@ -40,14 +40,14 @@ def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
 
 
 def learn_shared_vocabularies(
-    lines: Mapping[str, Sequence[str]], scripts: Mapping[str, str], *, size: int | None = None, min_count: int = 2
+    lines: Mapping[str, Sequence[str]], scripts: Mapping[str, str], *, sizes: Mapping[str, int], min_count: int = 2
 ) -> dict[str, Vocabulary]:
     """A vocabulary a language, all of the same tokenizer.
 
     Args:
         lines: training text by language code.
         scripts: of each language, from `own_scripts`.
-        size: pieces of each script at most; `UNIGRAM_SIZE` by default.
+        sizes: pieces at most of each language's script.
         min_count: occurrences that a piece of several letters needs.
 
     Raises:
@@ -65,7 +65,7 @@ def learn_shared_vocabularies(
             groups.setdefault(lang, []).append(words)
     pieces: dict[str, float] = {}
     for lang, rows in sorted(groups.items(), key=lambda item: item[0] or ""):
-        pieces |= _pieces(rows, lang or "", size or UNIGRAM_SIZE, min_count)
+        pieces |= _pieces(rows, lang or "", sizes.get(lang, UNIGRAM_SIZE), min_count)
     specials = [(special, 0.0) for special in SPECIAL_TOKENS.values()]
     tokenizer = Tokenizer(models.Unigram([*specials, *sorted(pieces.items())], UNK, False))
     tokenizer.add_special_tokens([special for special, _ in specials])
@@ -89,7 +89,7 @@ def _pieces(rows: Sequence[Sequence[str]], lang: str, size: int, min_count: int)
     """The pieces of one group of words and their log shares."""
     counts = Counter(word for row in rows for word in row)
     if max(map(len, counts)) == 1:
-        return {word: math.log(count / counts.total()) for word, count in counts.items()}
+        return {word: round(math.log(count / counts.total()), 6) for word, count in counts.items()}
     specials, longest = [*SPECIAL_TOKENS.values()], MAX_LETTERS.get(lang.partition("-")[0], 16)
     tokenizer = learn_unigram(rows, size, specials, min_count=min_count, max_length=longest)
     settle(tokenizer, [" ".join(row) for row in rows], len(specials))

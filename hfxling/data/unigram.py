@@ -85,7 +85,8 @@ def settle(tokenizer: Tokenizer, lines: Sequence[str], special: int, rounds: int
     """Give Unigram pieces the logarithms of their shares of the text, cut with the scores that they have.
 
     The trainer's scores differ in the fourth digit from run to run, the pieces and how they cut a text hardly ever:
-    after this the same text gives the same tokenizer, to the byte. The first `special` ids keep their scores.
+    after this the same text gives the same tokenizer, to the byte. The first `special` ids keep their scores, all
+    others have few enough digits to be the same when they are read again.
     """
     for _ in range(rounds):
         counts = Counter(i for row in tokenizer.encode_batch(lines, add_special_tokens=False) for i in row.ids)

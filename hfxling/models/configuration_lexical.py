@@ -14,9 +14,13 @@ class LexicalConfig(PreTrainedConfig):
         links: for "SOURCE:TARGET", in both orders, how many links are stored in each view.
         views: names of the ways in which the text is cut, each with links and a score of its own; scores add up.
         view_weights: what the score of each view counts.
+        backward: what the likelihood of the query given the document counts beside that of the document given the
+            query.
+        hub_weight: of what is taken from every document for being likely given anything.
+        hub_neighbours: how many of the likeliest sentences say how likely a document is given anything.
+        anchors: of each language how many sentences there are to say so, and how many segments they have in each view.
         mixture: c of log(1 + c P(t|s) / bg(t)): the odds of translation against background, 0.8 to 0.2 by default.
-        length_scale: what one squared standard deviation of the length ratio takes from the score; 0 is no length
-            prior.
+        length_scale: what one squared standard deviation of the length ratio takes from the score; 0 for none.
         length_sigma: standard deviation of the log length ratio of translations.
         length_means: of each language the log length, in segments of the first view, of the same content.
         balance: factor between a text's own weights and those of its links. It cancels in every inner product; with it
@@ -34,6 +38,10 @@ class LexicalConfig(PreTrainedConfig):
     views: list[str] | None = None
     view_weights: list[float] | None = None
     mixture: float = 4.0
+    backward: float = 1.0
+    hub_weight: float = 0.0
+    hub_neighbours: int = 10
+    anchors: dict[str, list[int]] | None = None
     length_scale: float = 0.0
     length_sigma: float = 1.0
     length_means: dict[str, float] | None = None
@@ -45,18 +53,22 @@ class LexicalConfig(PreTrainedConfig):
         self.views = list(self.views or ["pieces"])
         self.view_weights = list(self.view_weights or [1.0] * len(self.views))
         self.length_means = dict(self.length_means or dict.fromkeys(self.languages, 0.0))
-        for name in ("vocab_sizes", "length_means"):
+        self.anchors = dict(self.anchors or {language: [0] * (len(self.views) + 1) for language in self.languages})
+        for name in ("vocab_sizes", "length_means", "anchors"):
             if set(getattr(self, name)) != set(self.languages):
                 raise ValueError(f"{name}={getattr(self, name)}: give one for each of languages={self.languages}.")
         counts = [*self.vocab_sizes.values(), *self.links.values(), self.view_weights]
+        counts += [count[1:] for count in self.anchors.values()]
         if any(len(count) != len(self.views) for count in counts):
             raise ValueError(f"vocab_sizes, links and view_weights: give one number for each of views={self.views}.")
         for key in self.links:
             pair = key.split(":")
             if len({*pair}) != 2 or not {*pair} <= {*self.languages} or ":".join(pair[::-1]) not in self.links:
                 raise ValueError(f"links={key!r}: give two of {', '.join(self.languages)} as SOURCE:TARGET, both ways.")
-        if self.mixture <= 0 or self.length_sigma <= 0 or self.balance <= 0 or self.length_scale < 0:
-            raise ValueError("mixture, length_sigma and balance must be more than 0, length_scale at least 0.")
+        if min(self.mixture, self.backward, self.length_sigma, self.balance, self.hub_neighbours) <= 0:
+            raise ValueError("mixture, backward, length_sigma, balance and hub_neighbours must be more than 0.")
+        if min(self.length_scale, self.hub_weight) < 0:
+            raise ValueError("length_scale and hub_weight must not be less than 0.")
         super().__post_init__(**kwargs)
 
     @property
@@ -66,5 +78,10 @@ class LexicalConfig(PreTrainedConfig):
 
     @property
     def hidden_size(self) -> int:
-        """Width of a sentence vector: every segment as a query's and as a document's, and the length prior."""
-        return 2 * sum(map(sum, self.vocab_sizes.values())) + LENGTH_DIMS
+        """Width of a sentence vector: every segment as a query's and as a document's, and `extra_dims`."""
+        return 2 * sum(map(sum, self.vocab_sizes.values())) + self.extra_dims
+
+    @property
+    def extra_dims(self) -> int:
+        """The last dimensions: of the length prior, and for each language of how likely a document is in any case."""
+        return LENGTH_DIMS + len(self.languages)

@@ -3,9 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,13 +14,15 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import ModelOutput, cached_file, can_return_tuple, logging
 
 from .configuration_lexical import LENGTH_DIMS, LexicalConfig
+from .lexical_vectors import Bags, SparseMatrix, Term, pruned, side_by_side
 from .loading import HUB_KWARGS, load_whole
 
 ROLES = ("query", "document")
-LENGTH = "(length)"  # the term that stands for the length prior in `LexicalModel.explain`
+LENGTH, HUB = "(length)", "(any sentence)"  # what stands for parts that no words make in `LexicalModel.explain`
 SPECIAL = 4  # ids of no segment of the text: <pad>, <unk>, <s>, </s>
 _TOKENIZER = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
 _TOKENIZER |= {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+_CHUNK = 2000  # texts whose scores with all anchors are held at once
 logger = logging.get_logger(__name__)
 
 
@@ -37,58 +37,23 @@ class LexicalOutput(ModelOutput):
     sentence_embedding: Tensor | None = None
 
 
-class Term(NamedTuple):
-    """Two linked segments of a sentence pair and what they add to its score."""
-
-    source: str
-    target: str
-    contribution: float
-    share: float  # of the sum of all contributions' sizes
-
-
-class Bags(NamedTuple):
-    """Texts of one language as segments."""
-
-    shares: list[csr_array]  # of each view (N, V): how often a segment occurs, by the text's length
-    lengths: np.ndarray  # (N,) segments of the first view, unknown ones included, at least 1
-
-
-class Links(nn.Module):
-    """(V, W) sparse matrix P(t|s) / bg(t), row by row."""
-
-    def __init__(self, shape: tuple[int, int], size: int):
-        super().__init__()
-        self.shape = shape
-        self.values = nn.Parameter(torch.zeros(size), requires_grad=False)
-        self.register_buffer("columns", torch.zeros(size, dtype=torch.int32))
-        self.register_buffer("starts", torch.zeros(shape[0] + 1, dtype=torch.int32))
-
-    def fill(self, matrix: csr_array) -> None:
-        """Take the values of a matrix of the same shape and size."""
-        for place, array in ((self.values.data, matrix.data), (self.columns, matrix.indices)):
-            place.copy_(torch.from_numpy(array))
-        self.starts.copy_(torch.from_numpy(matrix.indptr))
-
-    def matrix(self) -> csr_array:
-        """The same as a scipy matrix in float32."""
-        parts = (x.detach().cpu() for x in (self.values.float(), self.columns, self.starts))
-        return csr_array(tuple(part.numpy() for part in parts), shape=self.shape)
-
-
 class LexicalModel(PreTrainedModel):
     """Texts to sparse vectors whose inner product is how much likelier they are as translations than by chance.
 
     A text fills dimensions of its own segments and of the segments of other languages that they are linked to. As a
     query it fills others than as a document, so that `query . document` is
 
-        F + K - length_scale ((log|y|/|x| - mu) / length_sigma)^2
+        F + backward K - hub_weight r(y) - length_scale ((log|y|/|x| - mu) / length_sigma)^2
         F = 1/|y| sum_t c_y(t) log(1 + mixture/|x| sum_s c_x(s) P(t|s) / bg(t)), K the same from y to x
+        r(y) = mean of the largest F of y with `config.anchors`, sentences of the training text
 
-    of that language pair alone, however many languages there are; it is zero between texts of one language.
+    of that language pair alone, however many languages there are; there are no links between texts of one language.
+    F, K and r are sums over views, with their weights.
 
     Args:
         config: languages, sizes and settings.
-        links: of every pair of `config.pairs` one matrix a view; a checkpoint carries them.
+        links: of every pair of `config.pairs` one matrix a view, P(t|s) / bg(t); a checkpoint carries them.
+        anchors: of every language the training sentences that r is taken from, as shares of segments in each view.
         tokenizers: of every language one a view, with `<pad>` 0, `<unk>` 1, `<s>` 2, `</s>` 3.
 
     Attributes:
@@ -99,17 +64,29 @@ class LexicalModel(PreTrainedModel):
     base_model_prefix = "lexical"
     main_input_name = "input_ids"
 
-    def __init__(self, config: LexicalConfig, links: dict | None = None, tokenizers: dict | None = None):
+    def __init__(
+        self,
+        config: LexicalConfig,
+        links: dict | None = None,
+        anchors: dict | None = None,
+        tokenizers: dict | None = None,
+    ):
         super().__init__(config)
         sizes = config.vocab_sizes
-        self.links = nn.ModuleDict()
+        self.links, self.anchors = nn.ModuleDict(), nn.ModuleDict()
         for (source, target), counts in zip(config.pairs, config.links.values()):
             shapes = zip(sizes[source], sizes[target])
-            self.links[f"{source}:{target}"] = nn.ModuleList(map(Links, shapes, counts))
+            self.links[f"{source}:{target}"] = nn.ModuleList(map(SparseMatrix, shapes, counts))
+        for language, (rows, *counts) in config.anchors.items():
+            shapes = ((rows, size) for size in sizes[language])
+            self.anchors[f"of_{language}"] = nn.ModuleList(map(SparseMatrix, shapes, counts))
         self.post_init()
-        for pair, matrices in (links or {}).items():
-            for place, matrix in zip(self.links[":".join(pair)], matrices):
+        given = {":".join(pair): matrices for pair, matrices in (links or {}).items()}
+        given |= {f"of_{language}": matrices for language, matrices in (anchors or {}).items()}
+        for name, matrices in given.items():
+            for place, matrix in zip((self.anchors if name in self.anchors else self.links)[name], matrices):
                 place.fill(matrix)
+        self._hubs: dict[tuple, np.ndarray] = {}  # of `_hub`, made when they are first needed
         self.tokenizers: dict[str, list[Tokenizer]] | None = tokenizers
         self.static: dict | None = None
 
@@ -206,16 +183,17 @@ class LexicalModel(PreTrainedModel):
             texts: of one language.
             language: its code.
             role: "query" or "document".
-            max_active_dims: the largest weights that are kept of a text, the length prior's in any case.
+            max_active_dims: the largest weights that are kept of a text, `config.extra_dims` in any case.
 
         Raises:
             ValueError: an unknown language or role, a text that is empty or none.
         """
         self._check(language, role)
-        if max_active_dims is not None and max_active_dims < LENGTH_DIMS:
-            raise ValueError(f"max_active_dims={max_active_dims}: give {LENGTH_DIMS} or more.")
+        extra = self.config.extra_dims
+        if max_active_dims is not None and max_active_dims < extra:
+            raise ValueError(f"max_active_dims={max_active_dims}: give {extra} or more.")
         vectors = self._vectors(self._read(texts, language), language, role)
-        return vectors if max_active_dims is None else _pruned(vectors, max_active_dims)
+        return vectors if max_active_dims is None else pruned(vectors, max_active_dims, extra)
 
     def score(self, source: Sequence[str], target: Sequence[str], languages: Sequence[str]) -> np.ndarray:
         """(N,) scores of sentence pairs: log odds that they translate each other, less the length prior.
@@ -238,7 +216,7 @@ class LexicalModel(PreTrainedModel):
         """The linked segments that make the score of a sentence pair, those that count most first.
 
         Contributions add up to the score. A logarithm's sum is shared out in proportion to its parts; the length prior
-        comes as a pair of `LENGTH`.
+        and r come as pairs of `LENGTH` and of `HUB`.
 
         Raises:
             ValueError: languages without links, and as `encode`.
@@ -247,14 +225,14 @@ class LexicalModel(PreTrainedModel):
         config, found = self.config, {}
         bags = [self._read([text], language) for text, language in zip((source, target), languages)]
         for view, weight in enumerate(config.view_weights):
-            for order in ((0, 1), (1, 0)):
+            for order, factor in (((0, 1), weight), ((1, 0), weight * config.backward)):
                 ours, other = (bags[side].shares[view] for side in order)
                 own, theirs = (languages[side] for side in order)
                 odds = config.mixture * self._matrix(own, theirs, view)[ours.indices][:, other.indices].toarray()
                 odds *= ours.data[:, None]
                 total = odds.sum(0)
                 part = np.divide(
-                    np.log1p(total) * other.data * weight, total, out=np.zeros_like(total), where=total > 0
+                    np.log1p(total) * other.data * factor, total, out=np.zeros_like(total), where=total > 0
                 )
                 terms = [[self.tokenizers[own][view].id_to_token(int(i)) for i in ours.indices]]
                 terms.append([self.tokenizers[theirs][view].id_to_token(int(i)) for i in other.indices])
@@ -264,6 +242,8 @@ class LexicalModel(PreTrainedModel):
         if config.length_scale:
             there, here = (self._length(bag, language)[0] for bag, language in zip(bags, languages))
             found[LENGTH, LENGTH] = -config.length_scale * float((here - there) / config.length_sigma) ** 2
+        if config.hub_weight:
+            found[HUB, HUB] = -config.hub_weight * float(self._hub(languages[0], languages[1], bags[1])[0])
         size = sum(map(abs, found.values())) or 1.0
         ordered = sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))
         return [Term(*key, value, value / size) for key, value in ordered]
@@ -330,13 +310,13 @@ class LexicalModel(PreTrainedModel):
         is_query = role == "query"
         for view, share in enumerate(bags.shares):
             weight = config.view_weights[view] if is_query else 1.0
-            for block in ROLES:  # the dimensions of queries' own segments, then those of documents'
+            for block in ROLES:  # the dimensions of queries' own segments, where K is made, then those of documents'
                 for other in config.languages:
                     if block == role and other == language:
-                        parts.append((start, share * np.float32(config.balance * weight)))
+                        own = config.balance * weight * (config.backward if is_query else 1.0)
+                        parts.append((start, share * np.float32(own)))
                     elif block != role and (language, other) in config.pairs:
-                        linked = share @ self._matrix(language, other, view)
-                        np.log1p(linked.data * np.float32(config.mixture), out=linked.data)
+                        linked = self._linked(share, language, other, view)
                         parts.append((start, linked * np.float32(weight / config.balance)))
                     start += config.vocab_sizes[other][view]
         if config.length_scale:
@@ -345,34 +325,40 @@ class LexicalModel(PreTrainedModel):
             columns = (-(length**2), 2 * length, -one) if is_query else (one, length, length**2)
             columns = np.stack(columns, 1).astype(np.float32) * np.float32(scale if is_query else 1)
             parts.append((start, csr_array(columns)))
-        return _side_by_side(parts, config.hidden_size)
+        if config.hub_weight:
+            columns = np.zeros((len(bags.lengths), len(config.languages)), np.float32)
+            for i, other in enumerate(config.languages):
+                if is_query and other == language:
+                    columns[:, i] = 1.0
+                elif not is_query and (other, language) in config.pairs:
+                    columns[:, i] = -config.hub_weight * self._hub(other, language, bags)
+            parts.append((start + LENGTH_DIMS, csr_array(columns)))
+        return side_by_side(parts, config.hidden_size)
 
     def _length(self, bags: Bags, language: str) -> np.ndarray:
         """(N,) log lengths, comparable between languages."""
         return np.log(bags.lengths) - self.config.length_means[language]
 
+    def _linked(self, share: csr_array, source: str, target: str, view: int) -> csr_array:
+        """(N, W) log odds of every target segment given the texts."""
+        linked = share @ self._matrix(source, target, view)
+        np.log1p(linked.data * np.float32(self.config.mixture), out=linked.data)
+        return linked
+
+    def _hub(self, source: str, target: str, bags: Bags) -> np.ndarray:
+        """(N,) r of target texts: the mean of their largest F with the source language's anchors."""
+        found = np.zeros(len(bags.lengths), np.float32)
+        if not (kept := min(self.config.hub_neighbours, self.config.anchors[source][0])):
+            return found
+        for view, (share, weight) in enumerate(zip(bags.shares, self.config.view_weights)):
+            if (key := (source, target, view)) not in self._hubs:
+                anchors = self.anchors[f"of_{source}"][view].matrix()
+                self._hubs[key] = self._linked(anchors, source, target, view).T.toarray()
+            for start in range(0, len(found), _CHUNK):
+                rows = slice(start, start + _CHUNK)
+                likely = np.partition(share[rows] @ self._hubs[key], -kept, axis=1)[:, -kept:]
+                found[rows] += np.float32(weight) * likely.mean(1)
+        return found
+
     def _matrix(self, source: str, target: str, view: int) -> csr_array:
         return self.links[f"{source}:{target}"][view].matrix()
-
-
-def _side_by_side(parts: Sequence[tuple[int, csr_array]], width: int) -> csr_array:
-    """One matrix of parts that begin at the given columns; scipy's own hstack is slower by far."""
-    counts = [np.diff(part.indptr) for _, part in parts]
-    ends = np.concatenate([[0], np.cumsum(sum(counts))])
-    indices, data = np.empty(ends[-1], np.int64), np.empty(ends[-1], np.float32)
-    for (start, part), count, before in zip(parts, counts, accumulate(counts[:-1], initial=0)):
-        places = np.arange(part.nnz) + np.repeat(ends[:-1] + before - part.indptr[:-1], count)
-        indices[places], data[places] = part.indices + start, part.data
-    return csr_array((data, indices, ends), shape=(len(ends) - 1, width))
-
-
-def _pruned(vectors: csr_array, most: int) -> csr_array:
-    """Every row's largest weights; those of the length prior stay."""
-    size = np.where(vectors.indices >= vectors.shape[1] - LENGTH_DIMS, np.inf, np.abs(vectors.data))
-    kept = []
-    for start, end in zip(vectors.indptr[:-1], vectors.indptr[1:]):
-        few = np.arange(end - start) if end - start <= most else np.argpartition(size[start:end], -most)[-most:]
-        kept.append(start + np.sort(few))
-    ends = np.concatenate([[0], np.cumsum([len(few) for few in kept])])
-    places = np.concatenate(kept)
-    return csr_array((vectors.data[places], vectors.indices[places], ends), shape=vectors.shape)

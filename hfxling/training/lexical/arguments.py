@@ -10,8 +10,10 @@ from hfxling.data.sources import Pair, parse_pair
 
 # Nothing is trained by gradient; the Trainer's arguments say where the folder goes and which seed is used.
 TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
-PIECES = "pieces"  # the view of learnt pieces, and single Chinese and Japanese characters
-VIEWS = (PIECES, *BUILT_IN)
+FINE = (
+    "fine"  # the view of short segments: single Chinese and Japanese characters, few and short pieces in Lao and Thai
+)
+VIEWS = (FINE, *BUILT_IN)
 
 
 @dataclass
@@ -19,14 +21,14 @@ class LexicalArguments(TextArguments):
     """Segments, links and what is made of them."""
 
     views: list[str] = field(
-        default_factory=lambda: [PIECES],
-        metadata={"help": "ways to cut the text, whose scores add up: pieces, characters, unigram, words, whitespace"},
+        default_factory=lambda: [FINE, "unigram"],
+        metadata={"help": "ways to cut the text, whose scores add up: fine, characters, unigram, words, whitespace"},
     )
     view_weights: list[float] = field(
-        default_factory=list, metadata={"help": "of the views' scores; by default 1 each"}
+        default_factory=list, metadata={"help": "of the views' scores; by default 1, and 0.5 for all but the first"}
     )
     segmenters: list[str] = field(
-        default_factory=list, metadata={"help": "e.g. lo=whitespace, in place of pieces; one of the built-in ones"}
+        default_factory=list, metadata={"help": "of the first view, e.g. lo=whitespace; one of the built-in ones"}
     )
     vocab_size: int | None = field(default=None, metadata={"help": "segments of a language at most, where learnt"})
     max_words: int = field(default=150, metadata={"help": "segments kept of a training sentence"})
@@ -36,8 +38,17 @@ class LexicalArguments(TextArguments):
     mixture: float = field(
         default=4.0, metadata={"help": "odds of translation against background; 4 is 0.8 against 0.2"}
     )
+    backward: float = field(
+        default=2.0, metadata={"help": "weight of the query given the document beside the document given the query"}
+    )
+    hub_weight: float = field(
+        default=0.8, metadata={"help": "of what a document gets from any sentence, taken from its score; 0 for none"}
+    )
     length_prior: float = field(
-        default=0.2, metadata={"help": "standard deviations of the score per squared one of the length; 0 for none"}
+        default=0.08, metadata={"help": "taken from the score per squared standard deviation of the length; 0 for none"}
+    )
+    static_power: float = field(
+        default=0.5, metadata={"help": "of the segments' counts, by which static vectors weigh them; 0 for none"}
     )
     min_probability: float = field(default=0.0, metadata={"help": "links below this P(t|s) are left out"})
     pivot_probability: float = field(
@@ -49,14 +60,15 @@ class LexicalArguments(TextArguments):
         super().__post_init__()
         if not self.views or len({*self.views}) < len(self.views) or not {*self.views} <= {*VIEWS}:
             raise ValueError(f"views={self.views}: give at least one of {', '.join(VIEWS)}, each once.")
-        self.view_weights = self.view_weights or [1.0] * len(self.views)
+        self.view_weights = self.view_weights or [1.0] + [0.5] * (len(self.views) - 1)
         if len(self.view_weights) != len(self.views):
             raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
-        for name, least in {"vocab_size": 1, "max_words": 1, "rank": 1, "length_prior": 0}.items():
+        for name, least in {"vocab_size": 1, "max_words": 1, "rank": 1, "length_prior": 0, "hub_weight": 0}.items():
             if (value := getattr(self, name)) is not None and value < least:
                 raise ValueError(f"{name}={value}: give {least} or more.")
-        if self.mixture <= 0:
-            raise ValueError(f"mixture={self.mixture} must be more than 0.")
+        for name in ("mixture", "backward"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}={getattr(self, name)} must be more than 0.")
         for name in ("min_probability", "pivot_probability"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} is outside [0, 1).")

@@ -16,9 +16,10 @@ from hfxling.data.sources import Pair, name_of_pair
 from hfxling.data.unigram import settle
 from hfxling.evaluation.lexicon import read_dictionary
 
-from .arguments import PIECES, LexicalArguments
+from .arguments import FINE, LexicalArguments
 
 LEAST_PAIRS = 10
+_FINE_SIZE = dict.fromkeys(("lo", "th", "km", "my"), 2000)  # pieces of languages without spaces; others UNIGRAM_SIZE
 
 
 @dataclass
@@ -100,13 +101,15 @@ def _view(args: LexicalArguments, name: str, sides: Mapping[Pair, tuple], lexico
     for pair, texts in (*sides.items(), *lexicon.items()):
         for language, side in zip(pair, texts):
             lines.setdefault(language, {}).update(dict.fromkeys(side))
-    chosen = args.segmenter_choices() if name == PIECES else dict.fromkeys(lines, name)
+    is_first = name == args.views[0]
+    chosen = (args.segmenter_choices() if is_first else {}) | (dict.fromkeys(lines, name) if name != FINE else {})
     texts = {language: list(text) for language, text in lines.items()}
-    scripts = own_scripts(texts) if name == PIECES and not chosen else None
+    sizes = {lang: _size(args, lang) if name == FINE else args.vocab_size or UNIGRAM_SIZE for lang in texts}
+    scripts = own_scripts(texts) if is_first and not chosen else None
     if scripts:
-        vocabularies = learn_shared_vocabularies(texts, scripts, size=args.vocab_size)
+        vocabularies = learn_shared_vocabularies(texts, scripts, sizes=sizes)
     else:
-        vocabularies = {lang: _vocabulary(text, lang, chosen.get(lang), args) for lang, text in texts.items()}
+        vocabularies = {lang: _vocabulary(text, lang, chosen.get(lang), sizes[lang]) for lang, text in texts.items()}
     pairs, counts = [], []
     for pair, texts in sides.items():
         encoded = _encoded(vocabularies, pair, texts, args.max_words)
@@ -120,17 +123,19 @@ def _view(args: LexicalArguments, name: str, sides: Mapping[Pair, tuple], lexico
     return View(vocabularies, scripts is not None, pairs, counts)
 
 
-def _vocabulary(lines: Sequence[str], lang: str, segmenter: str | None, args: LexicalArguments) -> Vocabulary:
+def _size(args: LexicalArguments, lang: str) -> int:
+    return args.vocab_size or _FINE_SIZE.get(lang.partition("-")[0], UNIGRAM_SIZE)
+
+
+def _vocabulary(lines: Sequence[str], lang: str, segmenter: str | None, size: int) -> Vocabulary:
     segmenter = segmenter or default_segmenter(lang)
-    size = args.vocab_size or (UNIGRAM_SIZE if segmenter == "unigram" else None)
-    vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter, size=size)
+    vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter, size=size if segmenter == "unigram" else None)
     if segmenter == "unigram":
         settle(vocabulary.tokenizer, lines, EOS + 1)
     return vocabulary
 
 
 def _encoded(vocabularies: Mapping[str, Vocabulary], pair: Pair, sides: tuple, most: int) -> EncodedPairs:
-    """Ids of sentence pairs; those with a side without segments are left out."""
-    rows = [[row.ids[:most] for row in vocabularies[lang].encode_batch(side)] for lang, side in zip(pair, sides)]
-    kept = [(source, target) for source, target in zip(*rows) if source and target]
-    return EncodedPairs(tuple(pair), [source for source, _ in kept], [target for _, target in kept])
+    """Ids of sentence pairs; a side may have none."""
+    rows = ([row.ids[:most] for row in vocabularies[lang].encode_batch(side)] for lang, side in zip(pair, sides))
+    return EncodedPairs(tuple(pair), *rows)

@@ -9,7 +9,8 @@ from scipy.sparse import block_array, csr_array
 from sklearn.utils.extmath import randomized_svd
 
 from hfxling.data.sources import Pair
-from hfxling.models.modeling_lexical import Bags, LexicalModel
+from hfxling.models.lexical_vectors import Bags
+from hfxling.models.modeling_lexical import LexicalModel
 
 from .arguments import LexicalArguments
 
@@ -18,18 +19,25 @@ _PRECISION = {"n_oversamples": 128, "n_iter": 4}  # of the randomised factorisat
 
 
 def static_vectors(
-    args: LexicalArguments, model: LexicalModel, bags: Sequence[Mapping[str, Bags]], is_shared: bool, seed: int
+    args: LexicalArguments,
+    model: LexicalModel,
+    bags: Sequence[Mapping[str, Bags]],
+    counts: Mapping[str, np.ndarray],
+    is_shared: bool,
+    seed: int,
 ) -> dict[str, np.ndarray]:
     """(V, rank) float32 of every language, components in order of strength; the mean of a text's is its vector.
 
-    K_st = log(1 + c/20 P(t|s)/bg(t)) and its mirror, summed, is factorised as U V^T by a truncated SVD; every word
-    vector loses the mean vector of its language's training sentences, so that means come out centred. Languages of one
-    tokenizer (`is_shared`) get one table: a segment that several have gets the mean of its vectors, by occurrences.
+    K_st = log(1 + c/20 P(t|s)/bg(t)) and its mirror, summed, is factorised as U V^T by a truncated SVD in which a
+    segment weighs as much as its count to `args.static_power`; every word vector loses the mean vector of its
+    language's training sentences, so that means come out centred. Languages of one tokenizer (`is_shared`) get one
+    table: a segment that several have gets the mean of its vectors, by occurrences.
 
     Args:
-        args: the rank.
+        args: rank and power.
         model: with its links.
         bags: of the training sentences, pair by pair.
+        counts: (V,) of every segment of a language, none zero.
         is_shared: whether all languages have one tokenizer.
         seed: of the factorisation.
     """
@@ -38,7 +46,10 @@ def static_vectors(
     odds = {
         pair: odd + _log_odds(model._matrix(*pair[::-1], 0), config.mixture / _LENGTH).T for pair, odd in odds.items()
     }
+    weights = {lang: count**args.static_power for lang, count in counts.items()}
+    odds = {(a, b): csr_array(odd * weights[a][:, None] * weights[b][None]) for (a, b), odd in odds.items()}
     tables = _factors(odds, {lang: sizes[0] for lang, sizes in config.vocab_sizes.items()}, args.rank, seed)
+    tables = {lang: table / weights[lang][:, None] for lang, table in tables.items()}
     used, sums = {}, {}
     for lang, table in tables.items():
         shares = [pair[lang].shares[0] for pair in bags if lang in pair]

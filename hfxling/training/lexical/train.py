@@ -10,22 +10,24 @@ from scipy.sparse import csr_array
 from hfxling.data.segment import EOS
 from hfxling.data.sources import Pair
 from hfxling.models.configuration_lexical import LexicalConfig
-from hfxling.models.modeling_lexical import ROLES, Bags, LexicalModel
+from hfxling.models.lexical_vectors import Bags
+from hfxling.models.modeling_lexical import LexicalModel
 
 from .arguments import LexicalArguments
 from .data import View
 from .static import static_vectors
 
-_SAMPLE = 2000  # pairs whose scores with each other say how scores spread
+_SAMPLE = 200  # sentences whose weights are looked at
+_ANCHORS = 2000  # sentences of a language at most that say how likely a document is in any case
 
 
 def fit(args: LexicalArguments, views: Sequence[View], *, seed: int = 42, static: bool = True) -> LexicalModel:
     """A lexical encoder of a text's link counts.
 
     Args:
-        args: mixture, length prior, thresholds, rank.
+        args: weights, length prior, thresholds, rank.
         views: of `link_views`.
-        seed: of the sample that the spread of scores is measured on, and of the factorisation.
+        seed: of the anchors' sample and of the factorisation.
         static: whether to make the vectors of the stock door, too.
     """
     languages = list(views[0].vocabularies)
@@ -33,23 +35,31 @@ def fit(args: LexicalArguments, views: Sequence[View], *, seed: int = 42, static
     for view in views:
         for pair, matrix in view_links(args, view).items():
             links.setdefault(pair, []).append(matrix)
+    sides = _sides(views)
+    anchors = _anchors(sides, seed) if args.hub_weight else {lang: [[] for _ in views] for lang in languages}
+    sizes = {lang: [len(view.vocabularies[lang]) for view in views] for lang in languages}
+    tokenizers = {lang: [view.vocabularies[lang].tokenizer for view in views] for lang in languages}
+    bare = LexicalModel(LexicalConfig(languages=languages, vocab_sizes=sizes, views=args.views))
+    stored = {lang: bare._bags(rows, lang).shares for lang, rows in anchors.items()}
+    bags = [{lang: bare._bags(rows, lang) for lang, rows in pair.items()} for pair in sides]
     config = LexicalConfig(
         languages=languages,
-        vocab_sizes={lang: [len(view.vocabularies[lang]) for view in views] for lang in languages},
+        vocab_sizes=sizes,
         links={":".join(pair): [matrix.nnz for matrix in matrices] for pair, matrices in links.items()},
         views=args.views,
         view_weights=args.view_weights,
         mixture=args.mixture,
-        length_means=dict.fromkeys(languages, 0.0),
+        backward=args.backward,
+        hub_weight=args.hub_weight,
+        anchors={lang: [len(anchors[lang][0]), *(share.nnz for share in shares)] for lang, shares in stored.items()},
+        length_scale=args.length_prior * sum(args.view_weights),
+        **_length_prior(bags, languages),
     )
-    tokenizers = {lang: [view.vocabularies[lang].tokenizer for view in views] for lang in languages}
-    model = LexicalModel(config, links, tokenizers).eval()
-    bags = [
-        {lang: model._bags([of[i] for of in sides], lang) for i, lang in enumerate(pair)} for pair, sides in _ids(views)
-    ]
-    _set_length_prior(args, model, bags, seed)
+    model = LexicalModel(config, links, stored, tokenizers).eval()
+    config.balance = _balance(model, bags)
     if static:
-        model.static = static_vectors(args, model, bags, views[0].is_shared, seed)
+        counts = {lang: background(views[0], lang) for lang in languages}
+        model.static = static_vectors(args, model, bags, counts, views[0].is_shared, seed)
     return model
 
 
@@ -59,11 +69,11 @@ def view_links(args: LexicalArguments, view: View) -> dict[Pair, csr_array]:
     P(t|s) = C_st / (sum_t C_st + 1) for expected link counts C, and bg(t) is the add-one smoothed relative frequency of
     t in the language's text. Through a language z, P(t|s) = sum_z P(z|s) P(t|z); through several, their mean.
     """
-    languages, counts = list(view.vocabularies), {}
+    languages, linked = list(view.vocabularies), {}
     for pairs, found in zip(view.pairs, view.counts):
         for pair, matrix in ((pairs.languages, found), (pairs.languages[::-1], csr_array(found.T))):
-            counts[pair] = counts[pair] + matrix if pair in counts else matrix
-    given = {pair: _divided(matrix, matrix.sum(1) + 1) for pair, matrix in counts.items()}
+            linked[pair] = linked[pair] + matrix if pair in linked else matrix
+    given = {pair: _divided(matrix, matrix.sum(1) + 1) for pair, matrix in linked.items()}
     through = {}
     for source in languages:
         for target in languages:
@@ -71,12 +81,12 @@ def view_links(args: LexicalArguments, view: View) -> dict[Pair, csr_array]:
             if source != target and (source, target) not in given and shared:
                 found = sum(given[source, z] @ given[z, target] for z in shared) / len(shared)
                 through[source, target] = _thinned(found, args.pivot_probability)
-    background = {lang: _background(view, lang) for lang in languages}
+    counts = {lang: background(view, lang) for lang in languages}
     links = {}
     for pair in (pair for source in languages for pair in ((source, target) for target in languages)):
         if pair in given or pair in through:
             matrix = through[pair] if pair in through else _thinned(given[pair], args.min_probability)
-            matrix = csr_array(matrix * (1 / background[pair[1]])[None])
+            matrix = csr_array(matrix * (counts[pair[1]].sum() / counts[pair[1]])[None])
             matrix.sort_indices()
             links[pair] = matrix.astype(np.float32)
     return links
@@ -93,33 +103,45 @@ def _thinned(matrix: csr_array, least: float) -> csr_array:
     return csr_array((matrix.data[kept], tuple(axis[kept] for axis in matrix.coords)), shape=matrix.shape)
 
 
-def _background(view: View, language: str) -> np.ndarray:
-    """(V,) add-one smoothed relative frequencies."""
+def background(view: View, language: str) -> np.ndarray:
+    """(V,) occurrences of every segment in the training text, and one more of each."""
     counts = np.ones(len(view.vocabularies[language]))
     for pairs in view.pairs:
         for code, rows in zip(pairs.languages, (pairs.source, pairs.target)):
             if code == language:
                 counts += np.bincount(np.concatenate(rows).astype(int), minlength=len(counts))
-    return counts / counts.sum()
+    return counts
 
 
-def _ids(views: Sequence[View]) -> list[tuple[Pair, list[tuple[list, list]]]]:
-    """Every language pair and its sentences' ids on both sides, view by view."""
+def _sides(views: Sequence[View]) -> list[dict[str, list]]:
+    """Of every language pair by language the sentences' ids in each view."""
     return [
-        (pairs.languages, [(view.pairs[number].source, view.pairs[number].target) for view in views])
+        {
+            lang: [getattr(view.pairs[number], side) for view in views]
+            for lang, side in zip(pairs.languages, ("source", "target"))
+        }
         for number, pairs in enumerate(views[0].pairs)
     ]
 
 
-def _set_length_prior(
-    args: LexicalArguments, model: LexicalModel, bags: Sequence[Mapping[str, Bags]], seed: int
-) -> None:
-    """Fit lengths and their spread, and scale them by how the scores of the training text spread.
+def _anchors(sides: Sequence[Mapping[str, list]], seed: int) -> dict[str, list]:
+    """A sample of every language's sentences, in each view."""
+    found: dict[str, list] = {}
+    for pair in sides:
+        for lang, views in pair.items():
+            found[lang] = [have + rows for have, rows in zip(found.get(lang, [[] for _ in views]), views)]
+    for lang, views in found.items():
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(views[0]))[:_ANCHORS])
+        found[lang] = [[rows[i] for i in chosen] for rows in views]
+    return found
+
+
+def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) -> dict:
+    """The fields of the configuration that say how long translations are.
 
     The mean log length ratio of a pair is the difference of two means, one a language, fitted by least squares over the
-    pairs; the deviation is pooled over them. Also sets `balance`, which makes own and linked weights equally large.
+    pairs; the deviation is pooled over them.
     """
-    config, languages = model.config, model.config.languages
     ratios = [np.log(target.lengths / source.lengths) for source, target in (pair.values() for pair in bags)]
     design = np.zeros((len(bags), len(languages)))
     for row, pair in zip(design, bags):
@@ -128,19 +150,18 @@ def _set_length_prior(
     means = np.linalg.lstsq(design * weights[:, None], weights * [ratio.mean() for ratio in ratios])[0]
     logs = [np.log(bag.lengths) - means[languages.index(lang)] for pair in bags for lang, bag in pair.items()]
     means += np.concatenate(logs).mean()  # around which both lengths vary: small numbers for the vectors
-    spread = np.concatenate([ratio - design_row @ means for ratio, design_row in zip(ratios, design)])
-    config.length_means = {lang: float(mean) for lang, mean in zip(languages, means)}
-    config.length_sigma = float(spread.std()) or 1.0
-    deviations, own, linked = [], [], []
+    spread = np.concatenate([ratio - row @ means for ratio, row in zip(ratios, design)])
+    return {
+        "length_means": {lang: float(mean) for lang, mean in zip(languages, means)},
+        "length_sigma": float(spread.std()) or 1.0,
+    }
+
+
+def _balance(model: LexicalModel, bags: Sequence[Mapping[str, Bags]]) -> float:
+    """What makes a text's own weights and those of its links equally large."""
+    own, linked = [], []
     for pair in bags:
-        count = len(next(iter(pair.values())).lengths)
-        rows = np.sort(np.random.default_rng(seed).permutation(count)[:_SAMPLE])
-        query, document = (
-            model._vectors(Bags([share[rows] for share in bag.shares], bag.lengths[rows]), lang, role)
-            for (lang, bag), role in zip(pair.items(), ROLES)
-        )
-        deviations.append((query @ document.T).toarray().std())
-        own += [share.data.mean() for bag in pair.values() for share in bag.shares]
-        linked += [side.data.mean() for side in (query, document)]
-    config.length_scale = args.length_prior * float(np.mean(deviations))
-    config.balance = float(np.sqrt(np.mean(linked) / np.mean(own)))
+        for (lang, bag), other in zip(pair.items(), [*pair][::-1]):
+            own.append(bag.shares[0].data.mean())
+            linked.append(model._linked(bag.shares[0][:_SAMPLE], lang, other, 0).data.mean())
+    return float(np.sqrt(np.mean(linked) / np.mean(own)))

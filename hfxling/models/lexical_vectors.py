@@ -1,0 +1,71 @@
+"""Sparse matrices of the lexical encoder: as weights, and put together to sentence vectors."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import nn
+
+
+class Term(NamedTuple):
+    """Two linked segments of a sentence pair and what they add to its score."""
+
+    source: str
+    target: str
+    contribution: float
+    share: float  # of the sum of all contributions' sizes
+
+
+class Bags(NamedTuple):
+    """Texts of one language as segments."""
+
+    shares: list[csr_array]  # of each view (N, V): how often a segment occurs, by the text's length
+    lengths: np.ndarray  # (N,) segments of the first view, unknown ones included, at least 1
+
+
+class SparseMatrix(nn.Module):
+    """(V, W) numbers, most of them zero, row by row."""
+
+    def __init__(self, shape: tuple[int, int], size: int):
+        super().__init__()
+        self.shape = shape
+        self.values = nn.Parameter(torch.zeros(size), requires_grad=False)
+        self.register_buffer("columns", torch.zeros(size, dtype=torch.int32))
+        self.register_buffer("starts", torch.zeros(shape[0] + 1, dtype=torch.int32))
+
+    def fill(self, matrix: csr_array) -> None:
+        """Take the values of a matrix of the same shape and size."""
+        for place, array in ((self.values.data, matrix.data), (self.columns, matrix.indices)):
+            place.copy_(torch.from_numpy(array))
+        self.starts.copy_(torch.from_numpy(matrix.indptr))
+
+    def matrix(self) -> csr_array:
+        """The same as a scipy matrix in float32."""
+        parts = (x.detach().cpu() for x in (self.values.float(), self.columns, self.starts))
+        return csr_array(tuple(part.numpy() for part in parts), shape=self.shape)
+
+
+def side_by_side(parts: Sequence[tuple[int, csr_array]], width: int) -> csr_array:
+    """One matrix of parts that begin at the given columns; scipy's own hstack is slower by far."""
+    counts = [np.diff(part.indptr) for _, part in parts]
+    ends = np.concatenate([[0], np.cumsum(sum(counts))])
+    indices, data = np.empty(ends[-1], np.int64), np.empty(ends[-1], np.float32)
+    for (start, part), count, before in zip(parts, counts, accumulate(counts[:-1], initial=0)):
+        places = np.arange(part.nnz) + np.repeat(ends[:-1] + before - part.indptr[:-1], count)
+        indices[places], data[places] = part.indices + start, part.data
+    return csr_array((data, indices, ends), shape=(len(ends) - 1, width))
+
+
+def pruned(vectors: csr_array, most: int, extra: int) -> csr_array:
+    """Every row's largest weights; those of the last `extra` dimensions stay."""
+    size = np.where(vectors.indices >= vectors.shape[1] - extra, np.inf, np.abs(vectors.data))
+    kept = []
+    for start, end in zip(vectors.indptr[:-1], vectors.indptr[1:]):
+        few = np.arange(end - start) if end - start <= most else np.argpartition(size[start:end], -most)[-most:]
+        kept.append(start + np.sort(few))
+    ends = np.concatenate([[0], np.cumsum([len(few) for few in kept])])
+    places = np.concatenate(kept)
+    return csr_array((vectors.data[places], vectors.indices[places], ends), shape=vectors.shape)
