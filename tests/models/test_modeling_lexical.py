@@ -1,6 +1,7 @@
 """The lexical encoder: its inner product against the equations, what explains it, and what it refuses."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from safetensors.torch import load_file
 
 from hfxling import fit_lexical, load_parallel, save_lexical
 from hfxling.models.configuration_lexical import LexicalConfig
-from hfxling.models.modeling_lexical import LENGTH, LexicalModel
+from hfxling.models.modeling_lexical import HUB, LENGTH, LexicalModel
 
 PAIR = ("zh", "vi")
 
@@ -35,19 +36,33 @@ def several():
     return fit_lexical(lines, rank=16)
 
 
+def shares(model, text, language, view):
+    """How much of a text each of its segments is."""
+    ids = model.tokenizers[language][view].encode(text).ids
+    return {i: count / len(ids) for i, count in Counter(ids).items() if i > 3}
+
+
+def likelihood(model, given, text, languages, view):
+    """F of a text's shares given another's, term by term."""
+    odds = model.links[":".join(languages)][view].matrix().toarray()
+    inside = {t: sum(share * float(odds[s, t]) for s, share in given.items()) for t in text}
+    return sum(share * math.log(1 + model.config.mixture * inside[t]) for t, share in text.items())
+
+
 def equation(model, source, target, pair):
-    """F + K less the length prior, term by term."""
+    """The score of `LexicalModel`'s docstring."""
     config, (x, y) = model.config, pair
-    total, lengths = 0.0, []
-    for text, language in ((source, x), (target, y)):
-        lengths.append(len(model.tokenizers[language][0].encode(text).ids))
+    total = 0.0
     for view, weight in enumerate(config.view_weights):
-        ids = [model.tokenizers[lang][view].encode(text).ids for text, lang in ((source, x), (target, y))]
-        for here, there, order in ((0, 1, (x, y)), (1, 0, (y, x))):
-            odds = model.links[":".join(order)][view].matrix().toarray()
-            for t in ids[there]:
-                inside = sum(float(odds[s, t]) for s in ids[here] if s > 3) if t > 3 else 0.0
-                total += weight / len(ids[there]) * math.log(1 + config.mixture / len(ids[here]) * inside)
+        query, document = (shares(model, *side, view) for side in ((source, x), (target, y)))
+        total += weight * likelihood(model, query, document, (x, y), view)
+        total += weight * config.backward * likelihood(model, document, query, (y, x), view)
+        if config.hub_weight:
+            rows = model.anchors[f"of_{x}"][view].matrix().toarray()
+            rows = [dict(zip(np.flatnonzero(row), row[row > 0])) for row in rows]
+            levels = sorted(likelihood(model, row, document, (x, y), view) for row in rows)
+            total -= weight * config.hub_weight * np.mean(levels[-config.hub_neighbours :])
+    lengths = [len(model.tokenizers[lang][0].encode(text).ids) for text, lang in ((source, x), (target, y))]
     mean = config.length_means[y] - config.length_means[x]
     distance = (math.log(lengths[1] / lengths[0]) - mean) / config.length_sigma
     return total - config.length_scale * distance**2
@@ -63,26 +78,35 @@ def check(model, source, target, pair):
 
 def test_the_inner_product_is_the_equation_in_both_directions(model, held_out):
     source, target = held_out
-    check(model, source[:4], target[:4], PAIR)
-    check(model, target[:4], source[:4], PAIR[::-1])
+    check(model, source[:3], target[:3], PAIR)
+    check(model, target[:3], source[:3], PAIR[::-1])
     assert model.config.length_scale > 0
+    assert model.config.hub_weight > 0
     assert 1 < model.config.balance < 20
+
+
+def test_the_plain_sum_of_both_directions(held_out):
+    plain = {"views": ["fine"], "backward": 1.0, "hub_weight": 0.0, "length_prior": 0.0}
+    model = fit_lexical(*texts(), PAIR, rank=4, **plain)
+    check(model, held_out[0][:4], held_out[1][:4], PAIR)
+    assert model.encode(held_out[0], "zh")[:, -model.config.extra_dims :].nnz == 0
 
 
 def test_views_add_up_with_their_weights(held_out):
     source, target = texts()
-    model = fit_lexical(source, target, PAIR, views=["pieces", "characters"], view_weights=[0.7, 0.3], rank=4)
-    check(model, held_out[0][:3], held_out[1][:3], PAIR)
+    model = fit_lexical(source, target, PAIR, views=["words", "characters"], view_weights=[0.7, 0.3], rank=4)
+    check(model, held_out[0][:2], held_out[1][:2], PAIR)
 
 
 def test_several_languages_do_not_interfere(several):
     two = fit_lexical(*texts(("vi", "zh")), ("vi", "zh"), rank=4)
     for pair in (("vi", "zh"), ("zh", "lo"), ("lo", "vi")):  # the last one through zh
-        check(several, *texts(pair, "test", 3), pair)
+        check(several, *texts(pair, "test", 2), pair)
     assert set(several.config.pairs) == {(a, b) for a in ("vi", "zh", "lo") for b in ("vi", "zh", "lo") if a != b}
     zh = several.encode(texts(split="test")[0][:2], "zh")
     same = several.encode(texts(split="test")[0][:2], "zh", "document")
-    assert abs(zh[:, :-3] @ same[:, :-3].T).max() == 0
+    words = slice(None, -several.config.extra_dims)
+    assert abs(zh[:, words] @ same[:, words].T).max() == 0
     assert two.config.pairs == [("vi", "zh"), ("zh", "vi")]
 
 
@@ -96,24 +120,25 @@ def test_an_explanation_adds_up_to_the_score(model, held_out):
         sizes = [abs(term.contribution) for term in terms]
         assert sizes == sorted(sizes, reverse=True)
         assert [term.source for term in terms].count(LENGTH) == 1
-    assert terms[0].source in source
+        assert [term.target for term in terms].count(HUB) == 1
+    assert any(term.source in source and term.target in target.lower() for term in terms[:3])
 
 
 def test_few_dimensions_keep_what_matters(model, held_out):
     source, target = held_out
     full = model.score(source, target, PAIR)
-    few = model.encode(source, "zh", max_active_dims=40)
-    assert np.diff(few.indptr).max() == 40
+    few = model.encode(source, "zh", max_active_dims=80)
+    assert np.diff(few.indptr).max() == 80
     whole = model.encode(source, "zh").toarray()
     kept = few.toarray()
-    assert (np.abs(kept[:, -3:]) == np.abs(whole[:, -3:])).all()
+    assert (kept[:, -5:] == whole[:, -5:]).all()
     assert (kept[kept != 0] == whole[kept != 0]).all()
     near = few.multiply(model.encode(target, "vi", "document")).sum(1)
     assert np.corrcoef(near, full)[0, 1] > 0.8
 
 
 def test_tokenized_text_gives_the_same_vectors(model, held_out):
-    ids = [torch.tensor([found.ids]) for found in model.tokenizers["vi"][0].encode_batch(held_out[1])]
+    ids = [[torch.tensor([each.encode(text).ids]) for each in model.tokenizers["vi"]] for text in held_out[1]]
     for role in ("query", "document"):
         expected = model.encode(held_out[1], "vi", role).toarray()
         found = torch.cat([model(row, language="vi", role=role).sentence_embedding for row in ids])
@@ -148,11 +173,11 @@ def test_a_text_without_known_segments_is_said(model, caplog, monkeypatch):
         (lambda model: model.encode("你好", "zh"), "one string"),
         (lambda model: model.encode(["你好"], "de"), "language='de' is not one of this model's: zh, vi"),
         (lambda model: model.encode(["你好"], "zh", "target"), "role='target' is not one of query, document"),
-        (lambda model: model.encode(["你好"], "zh", max_active_dims=2), "max_active_dims=2: give 3 or more"),
+        (lambda model: model.encode(["你好"], "zh", max_active_dims=2), "max_active_dims=2: give 5 or more"),
         (lambda model: model.score(["你好"], [], PAIR), "1 source and 0 target texts"),
         (lambda model: model.explain("你好", "你好", ("zh", "zh")), "no links between zh and zh"),
-        (lambda model: model(torch.tensor([[10**6]]), language="zh"), "input_ids has 1000000"),
-        (lambda model: model([torch.tensor([[5]])] * 2, language="zh"), "each of the views pieces"),
+        (lambda model: model([torch.tensor([[10**6]])] * 2, language="zh"), "input_ids has 1000000"),
+        (lambda model: model([torch.tensor([[5]])] * 3, language="zh"), "each of the views fine, unigram"),
     ],
 )
 def test_what_cannot_be_encoded_is_refused_in_one_line(call, message, model):
@@ -179,6 +204,7 @@ def test_a_configuration_that_contradicts_itself_is_refused(fields, message):
 def test_weights_hold_what_the_configuration_counts(model, tmp_path):
     model.save_pretrained(tmp_path)
     stored = load_file(tmp_path / "model.safetensors")
-    assert {tensor.numel() for name, tensor in stored.items() if name.endswith("values")} == {
-        count for counts in model.config.links.values() for count in counts
+    values = {tensor.numel() for name, tensor in stored.items() if name.endswith("values")}
+    assert values == {count for counts in model.config.links.values() for count in counts} | {
+        count for counts in model.config.anchors.values() for count in counts[1:]
     }

@@ -29,7 +29,7 @@ PROMPT = "is it, in "
 LANGUAGES = ["zh", "vi"]
 WORDS = {"lo": ["ຂ້ອຍ ກິນ ເຂົ້າ", "ລາວ ກິນ ປາ", "ຂ້ອຍ ຮັກ ລາວ"], "zh": ["我吃饭", "他吃鱼", "我爱他"]}
 SENTENCES = {
-    language: load_parallel("sample", "en", language, split="test")[:3]["target"]
+    language: sorted(load_parallel("sample", "en", language, split="test")["target"], key=len)[:3]
     for language in ("id", "lo", "th", "vi", "zh")
 }
 FAMILIES = {kind: {"encoder": kind} for kind in ("xlm-roberta", "distilbert", "xlm", "mt5")}
@@ -256,9 +256,9 @@ METHODS = {
     "lexical": Method(
         LexicalModel,
         {
-            "id and vi": {"pairs": [("id", "vi")]},
-            "lo, zh and th": {"pairs": [("lo", "zh"), ("th", "zh")]},
-            "no length prior": {"pairs": [("zh", "vi")], "length_prior": 0.0},
+            "id and vi": {"pairs": [("id", "vi")], "views": ["fine"]},
+            "lo, zh and th": {"pairs": [("lo", "zh"), ("th", "zh")], "views": ["fine"]},
+            "plain": {"pairs": [("zh", "vi")], "views": ["fine"], "length_prior": 0.0, "hub_weight": 0.0},
         },
         new_lexical,
         write_lexical,
@@ -266,7 +266,7 @@ METHODS = {
             ("config.json", setting("languages", ["vi"])),
             ("config.json", setting("vocab_sizes.vi", [5])),
             ("config.json", setting("links.id:vi", [7])),
-            ("config.json", setting("views", ["pieces", "words"])),
+            ("config.json", setting("views", ["fine", "words"])),
         ],
         static=static_means,
     ),
