@@ -116,6 +116,7 @@ def report_rows(
     title: str,
     labels: Sequence[str],
     metrics: list[str],
+    shown: int = 1,
     figures: Mapping[str, float] | None = None,
 ) -> dict:
     """The same for result rows of several systems: a line a system, a column a test set.
@@ -126,13 +127,14 @@ def report_rows(
         settings: with the keys name and results_dir, which name the results file.
         title: of the table.
         labels: of the systems, in the table's order.
-        metrics: those that are printed; the rendered table shows the first.
+        metrics: those that are printed.
+        shown: how many of them, from the first, the rendered table shows.
         figures: further ones, by name.
     """
     from hfxling.evaluation.tables import study_table
 
     rows = [{"label": label} for label in labels]
-    about = {"title": title, "rows": rows, "paper_columns": [], "show": {"metric": metrics[:1]}}
+    about = {"title": title, "rows": rows, "paper_columns": [], "show": {"metric": metrics[:shown]}}
     path = Path(settings["results_dir"]) / f"{settings['name']}.json"
     write_results(path, results, recipe=f"benchmarks/{benchmark}.py", settings=settings, extra=about)
     header, table = study_table(results, rows, show={"metric": metrics})

@@ -134,5 +134,5 @@ def test_both_are_evaluated(folder, lexical, tmp_path):
         rows = evaluate.main([*data, *model])
         assert {row.settings["method"] for row in rows} == {"dot"}
         assert {row.direction for row in rows} == {"zh->vi", "vi->zh"}
-        assert rows[0].value > 30  # the random encoder alone finds next to nothing
+        assert rows[0].value > 20  # the random encoder alone finds next to nothing
     assert rows[0].model == "routed + zh-vi"

@@ -1,0 +1,215 @@
+"""What a lexical encoder does away from its training text, and with spoilt copies of the translation.
+
+python benchmarks/lexical_robustness.py --data ../shared/data [--pair zh-vi] [--everyday_pairs 11834] [--seed 0]
+
+Trained on news (NTREX, lines 1 to 1543) and on everyday text (vi-zh/train.tsv), each is tested on both: the last 454
+lines of NTREX and vi-zh/test.tsv. P@1 by inner product (sparse) and cosine (static), both directions. Then every test
+sentence is scored with its translation and with a spoilt copy of it. A metric is the share of copies that beat the
+translation or tie with it, of the sentences that can be spoilt in this way:
+
+- shuffled: the words in another order. Words are those between white space and punctuation, in Chinese single
+  characters, in Thai and Lao pieces learnt from the test text; punctuation stays in its place.
+- dropped: one word left out.
+- number: one digit of one number changed to another, where there is a number.
+- negated: a word of negation put before one word: vi không, zh 不, th ไม่, lo ບໍ່, id tidak, en not.
+"""
+
+import os
+import random
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
+
+import numpy as np
+import torch
+from harness import parser, report_rows
+from ntrex import LINES
+from sentence_transformers import SentenceTransformer
+from transformers.utils import logging
+
+from hfxling import fit_lexical, save_lexical
+from hfxling.arguments import run_recipe
+from hfxling.data.segment import Vocabulary, default_segmenter
+from hfxling.data.sources import Pair, load_pairs, parse_pair
+from hfxling.evaluation.averages import mean_result
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.mining.neighbours import TIE, unit
+
+TITLE = "Lexical encoders on text of another kind, and against spoilt copies of the translation"
+NEGATION = {"vi": "không", "zh": "不", "th": "ไม่", "lo": "ບໍ່", "id": "tidak", "en": "not"}
+UNSPACED = ("zh", "th", "lo")  # languages that are written without spaces
+Texts = Sequence[str]
+
+
+class System(NamedTuple):
+    """A way to find translations; the languages are those of queries and candidates."""
+
+    label: str
+    ranks: Callable[[Texts, Texts, Pair], tuple[np.ndarray, np.ndarray]]  # as `gold_ranks` gives them
+    scores: Callable[[Texts, Texts, Pair], np.ndarray]  # (N,) of pairs, line by line
+    tie: float  # scores that are nearer tie
+
+
+def main(argv: list[str] | None = None) -> dict[str, dict]:
+    options = parser(__doc__, "lexical_robustness")
+    options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and vi-zh/")
+    options.add_argument("--pair", type=parse_pair, default=("zh", "vi"), help="zh-vi or vi-zh")
+    options.add_argument("--everyday_pairs", type=int, help="to train on, the first ones; by default all 11,834")
+    options.add_argument("--seed", type=int, default=0, help="of the spoilt copies")
+    args = options.parse_args(argv)
+    if {*args.pair} != {"zh", "vi"}:
+        options.error("there is everyday text of zh-vi and vi-zh only.")
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    train, test = read_texts(args.data, args.pair, args.everyday_pairs)
+    results: list[EvalResult] = []
+    for kind, sides in train.items():
+        for system in fit_systems(sides, args.pair):
+            label = f"{system.label}, trained on {kind}"
+            for name, texts in test.items():
+                about = {"dataset": name, "split": "test", "settings": {"stage": "after", "row": label}}
+                results += retrieval(system, texts, args.pair, about) + spoilt(
+                    system, texts, args.pair, args.seed, about
+                )
+    labels = list(dict.fromkeys(row.settings["row"] for row in results))
+    settings = vars(args) | {"name": "lexical_robustness", "pair": "-".join(args.pair)}
+    settings["train_pairs"] = {kind: len(sides[0]) for kind, sides in train.items()}
+    metrics = list(dict.fromkeys(row.metric for row in results))
+    return report_rows(
+        "lexical_robustness", results, settings, title=TITLE, labels=labels, metrics=metrics, shown=len(metrics)
+    )
+
+
+def read_texts(data: str, pair: Pair, everyday_pairs: int | None) -> tuple[dict, dict]:
+    """Training and test text by kind, as (source, target) lists."""
+    news = f"{data}/ntrex/{{source}}.txt+{data}/ntrex/{{target}}.txt"
+    columns = "1,0" if pair[0] == "zh" else "0,1"
+    sources = {
+        "news": (f"{news}@1-{LINES}", f"{news}@{LINES + 1}-1997"),
+        "everyday text": tuple(f"{data}/vi-zh/{split}.tsv#{columns}" for split in ("train", "test")),
+    }
+    tables = {kind: [load_pairs([source], pair) for source in both] for kind, both in sources.items()}
+    parts = [
+        {kind: (list(x["source"]), list(x["target"])) for kind, x in zip(tables, side)}
+        for side in zip(*tables.values())
+    ]
+    if everyday_pairs:
+        parts[0]["everyday text"] = tuple(side[:everyday_pairs] for side in parts[0]["everyday text"])
+    return tuple(parts)
+
+
+def fit_systems(sides: tuple, pair: Pair) -> list[System]:
+    """The systems that are compared, learnt from one text."""
+    model = fit_lexical(*sides, pair, progress=False)
+    with tempfile.TemporaryDirectory() as folder:
+        save_lexical(model, folder)
+        static = SentenceTransformer(folder, device="cpu")
+
+    def sparse_ranks(source: Texts, target: Texts, languages: Pair) -> tuple:
+        vectors = model.encode(source, languages[0]), model.encode(target, languages[1], "document")
+        return gold_ranks(*vectors, method="dot")
+
+    def static_vectors(texts: Texts, lang: str) -> np.ndarray:
+        return unit(static.encode(list(texts), task=lang, batch_size=2048, show_progress_bar=False))
+
+    def static_ranks(source: Texts, target: Texts, languages: Pair) -> tuple:
+        return gold_ranks(*map(static_vectors, (source, target), languages))
+
+    def static_scores(source: Texts, target: Texts, languages: Pair) -> np.ndarray:
+        vectors = map(static_vectors, (source, target), languages)
+        return np.einsum("ij,ij->i", *vectors, dtype=np.float64)
+
+    sparse = System("sparse", sparse_ranks, model.score, TIE["dot"])
+    return [sparse, System("static", static_ranks, static_scores, TIE["cosine"])]
+
+
+def retrieval(system: System, texts: tuple, pair: Pair, about: dict) -> list[EvalResult]:
+    """P@1 in both directions, candidates being the other side of the test text."""
+    rows = []
+    for languages, sides in ((pair, texts), (pair[::-1], texts[::-1])):
+        ranks, _ = system.ranks(*sides, languages)
+        rows.append(mean_result("P@1", hits_at(ranks, 1), direction="->".join(languages), **about))
+    return rows
+
+
+def spoilt(system: System, texts: tuple, pair: Pair, seed: int, about: dict) -> list[EvalResult]:
+    """How often a spoilt copy of the translation beats or ties with it, in %."""
+    rows = []
+    for languages, (source, target) in ((pair, texts), (pair[::-1], texts[::-1])):
+        spoiler = Spoiler(target, languages[1], seed)
+        right = system.scores(source, target, languages)
+        for kind in ("shuffled", "dropped", "number", "negated"):
+            copies = [getattr(spoiler, kind)(text) for text in target]
+            kept = [i for i, copy in enumerate(copies) if copy is not None]
+            if kept:
+                wrong = system.scores([source[i] for i in kept], [copies[i] for i in kept], languages)
+                beaten = 100.0 * (wrong >= right[kept] - system.tie)
+                rows.append(mean_result(f"{kind} copy wins", beaten, direction="->".join(languages), **about))
+    return rows
+
+
+class Spoiler:
+    """Spoilt copies of sentences of one language, None where a sentence cannot be spoilt in that way.
+
+    Args:
+        lines: text to learn pieces from, where the language has no spaces between words.
+        lang: its code.
+        seed: of all that is drawn.
+    """
+
+    def __init__(self, lines: Texts, lang: str, seed: int = 0):
+        self.lang, self.rng = lang, random.Random(f"{seed} {lang}")
+        segmenter = default_segmenter(lang) if lang in UNSPACED else "words"
+        self.vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter)
+
+    def words(self, text: str) -> list[tuple[int, int]]:
+        """Places of the words, without punctuation."""
+        spans = self.vocabulary.encode(text).spans
+        return [(span.start, span.end) for span in spans if any(map(str.isalnum, span.text))]
+
+    def shuffled(self, text: str) -> str | None:
+        """Another order of the words."""
+        places = self.words(text)
+        words = [text[start:end] for start, end in places]
+        if len({*words}) < 2:
+            return None
+        order = words.copy()
+        while order == words:
+            self.rng.shuffle(order)
+        ends = [start for start, _ in places[1:]] + [len(text)]
+        gaps = [text[end:following] for (_, end), following in zip(places, ends)]
+        return text[: places[0][0]] + "".join(word + gap for word, gap in zip(order, gaps))
+
+    def dropped(self, text: str) -> str | None:
+        """One word less."""
+        places = self.words(text)
+        if len(places) < 2:
+            return None
+        start, end = self.rng.choice(places)
+        return (text[:start].rstrip(" ") + (" " * (text[:start].endswith(" "))) + text[end:].lstrip(" ")).strip()
+
+    def number(self, text: str) -> str | None:
+        """Another digit in place of one."""
+        places = [i for i, letter in enumerate(text) if letter in "0123456789"]
+        if not places:
+            return None
+        place = self.rng.choice(places)
+        other = self.rng.choice([digit for digit in "0123456789" if digit != text[place]])
+        return text[:place] + other + text[place + 1 :]
+
+    def negated(self, text: str) -> str | None:
+        """A word of negation before one word."""
+        places = self.words(text)
+        if not places:
+            return None
+        start, space = self.rng.choice(places)[0], "" if self.lang in UNSPACED else " "
+        return text[:start] + NEGATION[self.lang] + space + text[start:]
+
+
+if __name__ == "__main__":
+    run_recipe(main)
