@@ -21,7 +21,8 @@ class SiameseConfig(StockConfig):
         bias: whether the head's linear layers have one; not stated in the paper.
         dropout: on the head's output while training; 0.2 in the paper.
         normalize_input: length-normalise the pooled vectors first, those of each layer for itself.
-        center_input: subtract the mean of the language, learnt from training data, from them, and normalise again.
+        center_input: subtract the mean of the language, learnt from training data, from them, weaken the directions in
+            which they vary most, and normalise again.
         centering: "train": subtract the mean of the language, learnt from training data, from the normalised output.
         output_size: width of the vectors that come out; None: as wide as they go in.
 

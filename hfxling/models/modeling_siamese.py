@@ -38,11 +38,16 @@ class SiameseHead(nn.Module):
 
     def set_means(self, means: dict[str, Tensor]) -> None:
         """Store the (D,) mean of the unit output vectors of every language."""
-        _set_means(self.centers, means)
+        for language, center in self.centers.items():
+            with torch.no_grad():
+                center.bias.copy_(-torch.as_tensor(means[language]))
 
-    def set_input_means(self, means: dict[str, Tensor]) -> None:
-        """Store the (H,) mean of the normalised input vectors of every language."""
-        _set_means(self.input_centers, means)
+    def set_input_maps(self, maps: dict[str, tuple[Tensor, Tensor]]) -> None:
+        """Store what centres every language's normalised input vectors: weight (H, H) and bias (H,)."""
+        for language, center in self.input_centers.items():
+            with torch.no_grad():
+                center.weight.copy_(torch.as_tensor(maps[language][0]))
+                center.bias.copy_(torch.as_tensor(maps[language][1]))
 
     def check_language(self, language: str | None) -> None:
         """Raise the ValueError that names the languages when one is needed and `language` is none of them."""
@@ -105,12 +110,6 @@ def _centers(size: int, languages) -> nn.ModuleDict:
         nn.init.eye_(center.weight)
         nn.init.zeros_(center.bias)
     return centers
-
-
-def _set_means(centers: nn.ModuleDict, means: dict[str, Tensor]) -> None:
-    for language, center in centers.items():
-        with torch.no_grad():
-            center.bias.copy_(-torch.as_tensor(means[language]))
 
 
 class SiameseModel(StockModel):

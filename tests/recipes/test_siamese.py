@@ -250,12 +250,12 @@ def vector_files(data, tiny_bert) -> dict:
 
 def test_given_vectors_train_the_same_head_as_the_encoder(vector_files, run, published, tmp_path):
     files = {key: vector_files[key] for key in ("train_vectors", "test_vectors")}
-    assert_same_head(published, run(tmp_path, **files))
+    assert_same_head(published, run(tmp_path, fit="cca", **files))
 
 
 def test_a_head_on_vectors_alone(vector_files, run, published, data, tmp_path):
     files = {key: vector_files[key] for key in ("train_vectors", "test_vectors")}
-    folder = run(tmp_path, base_model=None, **files)
+    folder = run(tmp_path, base_model=None, fit="cca", **files)
     features = torch.from_numpy(np.load(files["test_vectors"].split("+")[1]))
     with torch.inference_mode():
         found = SiameseModel.from_pretrained(folder)(features=features, language="vi").sentence_embedding
@@ -274,7 +274,7 @@ ERRORS = {
     "no test text": ({"test_data": None}, "no test text; give --test_data"),
     "wrong layer": ({"layer": 4}, r"layer=4 is outside hidden_states 0\.\.3"),
     "no layer": ({"layer": "top"}, "layer='top': give a number"),
-    "wrong fit": ({"fit": "lda"}, "fit='lda' is not one of cca, "),
+    "wrong fit": ({"fit": "lda"}, "fit='lda' is not one of auto, cca, "),
     "wrong dtype": ({"encode_dtype": "float8"}, "encode_dtype='float8' is not one of float32, bfloat16"),
     "wrong distance": ({"fit": "contrastive", "distance": "dot"}, "distance='dot' is not one of euclidean"),
     "wrong head": ({"fit": "infonce", "head": "gelu"}, "head='gelu' is not one of linear"),

@@ -191,7 +191,7 @@ def test_a_stopped_study_goes_on_and_rows_may_have_fewer_seeds(tmp_path, monkeyp
         ([{"label": "a"}, {"lable": "b"}], {}, "unknown key 'lable' in .*yaml, row 2; .* is 'label'"),
         ([{"label": "a", "set": {"layr": 2}}], {}, "unknown key 'layr' in .*yaml, row 1; .* is 'layer'"),
         ([{"label": "a"}, {"label": "a"}], {}, "every row needs a label of its own"),
-        ([{"label": "a", "set": {"fit": "lda"}}], {}, "fit='lda' is not one of cca"),
+        ([{"label": "a", "set": {"fit": "lda"}}], {}, "fit='lda' is not one of auto, cca"),
         ([{"label": "a"}], {"base_model": "no/such/encoder"}, "base_model='no/such/encoder' is neither"),
     ],
 )

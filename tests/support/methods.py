@@ -72,7 +72,8 @@ def on_encoder(cls, pooling: str = "mean"):
         if cls is SiameseModel:
             out = model.config.output_size or model.config.input_size
             model.head.set_means({lang: torch.randn(out) * 0.1 for lang in LANGUAGES})
-            model.head.set_input_means({lang: torch.randn(model.config.input_size) * 0.1 for lang in LANGUAGES})
+            size = model.config.input_size
+            model.head.set_input_maps({lang: (torch.eye(size), torch.randn(size) * 0.1) for lang in LANGUAGES})
         return model
 
     return build

@@ -76,6 +76,12 @@ class SiameseArguments(FrozenArguments):
             "layers and one map a language"
         },
     )
+    input_power: float = field(
+        default=0.25,
+        metadata={
+            "help": "of each layer's covariance that centred inputs are divided by: 0 centres alone, 0.5 whitens"
+        },
+    )
     inputs: str = field(
         default="plain",
         metadata={
@@ -121,6 +127,8 @@ class SiameseArguments(FrozenArguments):
             )
         if not self.similarities or {*self.similarities} - {*TIE}:
             raise ValueError(f"similarities={self.similarities}: give one or more of {', '.join(TIE)}.")
+        if not 0 <= self.input_power <= 0.5:
+            raise ValueError(f"input_power={self.input_power} is outside 0 (centred) to 0.5 (whitened).")
         if self.margin < 0 or self.temperature <= 0 or self.pool_size < 1 or not 0 < self.fraction <= 1:
             raise ValueError(
                 f"margin={self.margin} must be >= 0, temperature={self.temperature} > 0, pool_size={self.pool_size} "

@@ -67,10 +67,10 @@ def _anchored(
         encoder: (H, H), the inner product of the centred encoder.
         means: what the maps of source and target subtract.
     """
-    sides = source, target
-    length = np.mean([((side - side.mean(0)) ** 2).sum(1).mean() for side in sides])
+    covariances = [np.cov(side.T, bias=True) for side in (source, target)]
+    length = np.mean([np.trace(covariance) for covariance in covariances])
     for settings, *maps in heads:
-        own = np.mean([(affine(side) ** 2).sum(1).mean() for affine, side in zip(maps, sides)])
+        own = np.mean([np.vdot(affine.weight @ each, affine.weight) for affine, each in zip(maps, covariances)])
         if own < 1e-12 * length:  # nothing that the pairs share was found
             continue
         product = maps[0].weight.T @ maps[1].weight / own
@@ -79,13 +79,16 @@ def _anchored(
             if anchor == 0:
                 yield about, *maps
                 continue
-            u, s, vt = np.linalg.svd(product + anchor / length * encoder)
-            root = np.sqrt(s)[:, None]
-            of_source = Affine(root * u.T, -(root * u.T) @ means[0])
-            if maps[0] is maps[1]:
-                yield about, of_source, of_source
+            summed = product + anchor / length * encoder
+            if maps[0] is maps[1]:  # symmetric, and no direction has a negative share
+                s, vectors = np.linalg.eigh(summed)
+                weight = np.sqrt(np.maximum(s[::-1], 0))[:, None] * vectors.T[::-1]
+                shared = Affine(weight, -weight @ means[0])
+                yield about, shared, shared
             else:
-                yield about, of_source, Affine(root * vt, -(root * vt) @ means[1])
+                u, s, vt = np.linalg.svd(summed)
+                weights = np.sqrt(s)[:, None] * u.T, np.sqrt(s)[:, None] * vt
+                yield about, *(Affine(weight, -weight @ mean) for weight, mean in zip(weights, means))
 
 
 def choose(ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1) -> tuple[tuple, tuple]:

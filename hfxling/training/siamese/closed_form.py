@@ -151,7 +151,7 @@ def standardised(source: np.ndarray, target: np.ndarray, *, shared: bool, whiten
         covariances, means = [(covariances[0] + covariances[1]) / 2] * 2, (middle, middle)
     maps = []
     for covariance, mean in zip(covariances, means):
-        weight = _whitener(*_eigen(covariance), WHITENING) if whiten else np.eye(len(mean))
+        weight = shrunken_power(covariance, WHITENING, -0.5) if whiten else np.eye(len(mean))
         weight = weight @ project if shared else weight
         length = np.sqrt(np.trace(weight @ covariance @ weight.T))
         maps.append(_centred(weight / max(length, 1e-12), mean))
@@ -167,7 +167,7 @@ CLOSED_FORMS: dict[str, Callable] = {
 }
 PER_LANGUAGE = ("cca", "tied", "procrustes", "ridge")
 WIDEST = 512  # directions that a tied CCA looks at
-WHITENING = 0.1  # shrinkage of a trained head's whitened start: about where those of the closed forms end
+WHITENING = 0.1  # shrinkage of inputs that are whitened before a head: about where those of the closed forms end
 
 
 def fit_closed_form(
@@ -236,6 +236,12 @@ def cross_validate(
             found = gold_ranks(of_source(source[held_out]), of_target(target[held_out]))
             ranks.setdefault(tuple(settings.items()), []).append(np.concatenate(found))
     return ranks
+
+
+def shrunken_power(covariance: np.ndarray, shrinkage: float, power: float) -> np.ndarray:
+    """(H, H) power of a covariance plus `shrinkage` times its mean variance, to keep directions without any finite."""
+    values, vectors = _eigen(covariance)
+    return (vectors * (values + shrinkage * values.mean() + 1e-12) ** power) @ vectors.T
 
 
 def _centred(weight: np.ndarray, mean: np.ndarray) -> Affine:

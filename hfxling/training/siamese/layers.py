@@ -44,7 +44,7 @@ def choose_layers(args: SiameseArguments, prepared: Prepared, seed: int) -> tupl
         head = new_head(tried, sides)
         source, target = (side.astype(np.float64) for side in head_inputs(head, sides))
         form = tied if head.config.per_language else discriminant
-        form = partial(tied, shares=(0.6,), shrinkages=(0.1, 0.3), powers=(1.0,)) if form is tied else discriminant
+        form = partial(tied, shares=(0.6,), shrinkages=(0.1, 0.3, 1.0), powers=(1.0,)) if form is tied else discriminant
         ranks = cross_validate(form, source, target, seed=seed)
         scores[tried.layer] = max(float(np.mean([(1 / fold).mean() for fold in found])) for found in ranks.values())
     best = max(scores, key=scores.get)

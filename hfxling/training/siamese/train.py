@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,11 +23,12 @@ from hfxling.training.trainer import XlingTrainer
 
 from .arguments import AUTO, SiameseArguments
 from .choice import fit_auto
-from .closed_form import Affine, fit_closed_form, standardised
+from .closed_form import WHITENING, Affine, fit_closed_form, shrunken_power, standardised
 from .data import PairVectors, labelled_pairs
 
 # Of the in-batch softmax that competes in `--fit auto`.
-INFONCE_SETTINGS = {"learning_rate": 1e-3, "num_train_epochs": 30, "max_steps": -1, "lr_scheduler_type": "constant"}
+INFONCE_SETTINGS = {"learning_rate": 1e-3, "lr_scheduler_type": "constant", "warmup_steps": 0, "weight_decay": 0.0}
+INFONCE_EPOCHS, INFONCE_STEPS = 30, 1000  # the fewer of both
 
 
 class HeadObjective(nn.Module):
@@ -147,8 +149,9 @@ def new_head(args: SiameseArguments, sides: dict[str, np.ndarray]) -> SiameseHea
     if args.init == "identity":
         head.init_identity()
     if head.input_centers:
-        units = {lang: apply_rows(lambda rows: unit_parts(rows, head.config.parts), x) for lang, x in sides.items()}
-        head.set_input_means({lang: torch.from_numpy(side.mean(0, dtype=np.float64)) for lang, side in units.items()})
+        head.set_input_maps(
+            {lang: _input_map(side, head.config.parts, args.input_power) for lang, side in sides.items()}
+        )
     if args.init == "published":
         earlier = SiameseModel.from_pretrained(args.base_model, **args.hub_kwargs).head
         if {k: v.shape for k, v in earlier.state_dict().items()} != {k: v.shape for k, v in head.state_dict().items()}:
@@ -158,6 +161,19 @@ def new_head(args: SiameseArguments, sides: dict[str, np.ndarray]) -> SiameseHea
             )
         head.load_state_dict(earlier.state_dict())
     return head
+
+
+def _input_map(vectors: np.ndarray, parts: int, power: float) -> tuple[Tensor, Tensor]:
+    """Weight and bias that centre each part of a language's unit vectors, and divide by a power of its covariance.
+
+    A quarter makes the strongest directions of a layer weaker without making noise of the weakest: on NTREX it finds
+    more held-out training pairs than centring alone or whitening.
+    """
+    units = apply_rows(lambda rows: unit_parts(rows, parts), vectors).astype(np.float64)
+    blocks = np.split(units, parts, axis=1)
+    weights = [shrunken_power(np.cov(block.T, bias=True), WHITENING, -power) for block in blocks]
+    weight = torch.block_diag(*map(torch.from_numpy, weights))
+    return weight, -weight @ torch.from_numpy(units.mean(0))
 
 
 def train_head(
@@ -240,10 +256,11 @@ def infonce_maps(
 ) -> tuple[Affine, Affine]:
     """The maps of a head that in-batch softmax trains on (N, H) vectors as the head takes them, whitened first.
 
-    The settings are those that measured best with about 1,500 pairs, whatever the run's own are.
+    It competes with settings of its own, `INFONCE_SETTINGS`: those of the run would make the choice depend on them.
     """
     quiet = {"save_strategy": "no", "logging_strategy": "no", "disable_tqdm": True, "resume_from_checkpoint": None}
-    quick = replace_arguments(training_args, **INFONCE_SETTINGS, **quiet)
+    steps = min(INFONCE_STEPS, INFONCE_EPOCHS * math.ceil(len(source) / training_args.train_batch_size))
+    quick = replace_arguments(training_args, **INFONCE_SETTINGS, **quiet, max_steps=steps)
     plain = {"layer": "last", "normalize_input": False, "center_input": False, "one_map": False}
     args = replace(args, fit="infonce", inputs="whitened", per_language=not args.one_map, **plain)
     sides = dict(zip(args.languages, (np.asarray(side, np.float32) for side in (source, target))))

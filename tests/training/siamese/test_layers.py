@@ -4,11 +4,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from tiny_models import HIDDEN
 
+from hfxling.models.pooling import unit_parts
 from hfxling.training.siamese.arguments import SiameseArguments
 from hfxling.training.siamese.data import PairVectors, Prepared
 from hfxling.training.siamese.layers import choose_layers, layer_sets
+from hfxling.training.siamese.train import head_inputs, new_head
 
 
 def settings(**changes):
@@ -70,6 +73,7 @@ def test_several_layers_stand_side_by_side_in_rising_order():
         ({"layer": "0,3", "normalize_input": False}, "set normalize_input"),
         ({"layer": "auto", "base_model": None, "train_vectors": ["a"], "test_vectors": ["b"]}, "give --base_model"),
         ({"layer": "0,3", "train_vectors": ["a"], "test_vectors": ["b"]}, "leave --train_vectors out"),
+        ({"input_power": 0.7}, "input_power=0.7 is outside"),
         ({"inputs": "whitened"}, "closed forms and published heads contain it"),
         ({"inputs": "white", "fit": "infonce"}, "inputs='white' is not one of plain, centred, whitened"),
     ],
@@ -77,3 +81,19 @@ def test_several_layers_stand_side_by_side_in_rising_order():
 def test_settings_that_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         settings(**change)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.25, 0.5])
+def test_centred_inputs_of_every_layer_have_no_mean_and_weaker_strong_directions(power):
+    rng = np.random.default_rng(0)
+    scales = np.tile(np.linspace(3, 0.3, HIDDEN), 2)
+    sides = {lang: (3 + scales * rng.normal(size=(400, 2 * HIDDEN))).astype(np.float32) for lang in ("zh", "vi")}
+    head = new_head(settings(layer="0,2", input_power=power), sides)
+    units = unit_parts(torch.from_numpy(sides["vi"]), 2)
+    centred = head.input_centers["vi"](units).detach().numpy()
+    assert np.allclose(centred.mean(0), 0, atol=1e-5)
+    for part, before in zip(np.split(centred, 2, axis=1), np.split(units.numpy(), 2, axis=1)):
+        values, earlier = (np.linalg.eigvalsh(np.cov(x.T, bias=True)) for x in (part, before))
+        assert np.allclose(values, earlier / (earlier + 0.1 * earlier.mean()) ** (2 * power), rtol=1e-3)
+    (found, _) = head_inputs(head, sides)
+    assert np.allclose(np.linalg.norm(found.reshape(400, 2, HIDDEN), axis=2), 1, atol=1e-5)

@@ -157,7 +157,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"fit": "triplet"}, "fit='triplet' is not one of cca, "),
+        ({"fit": "triplet"}, "fit='triplet' is not one of auto, cca, "),
         ({"negatives": "hardest"}, "negatives='hardest' is not one of random"),
         ({"margin": -1.0}, "margin=-1.0 must be >= 0"),
         ({"temperature": 0.0}, "temperature=0.0 > 0"),
