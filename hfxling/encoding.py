@@ -1,4 +1,7 @@
-"""Texts to vectors, sorted by length and cut where the encoder would: of layers, sentences, words, and links."""
+"""Texts to vectors, sorted by length and cut where the encoder would: of layers, sentences, words, and links.
+
+Long because every way from text to vectors is here, and nowhere else.
+"""
 
 from __future__ import annotations
 
