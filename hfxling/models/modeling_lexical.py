@@ -197,7 +197,7 @@ class LexicalModel(PreTrainedModel):
 
     @staticmethod
     def to_qdrant(vectors: csr_array) -> list[dict[str, list]]:
-        """Rows of `encode` as {"indices": ..., "values": ...}, for `qdrant_client.models.SparseVector(**row)`."""
+        """Rows of `encode` as {"indices": ..., "values": ...}, what `qdrant_client.models.SparseVector` takes."""
         rows = zip(vectors.indptr[:-1], vectors.indptr[1:])
         lists = ((vectors.indices[start:end].tolist(), vectors.data[start:end].tolist()) for start, end in rows)
         return [{"indices": indices, "values": values} for indices, values in lists]

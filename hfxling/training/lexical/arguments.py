@@ -25,7 +25,7 @@ class LexicalArguments(TextArguments):
         metadata={"help": "ways to cut the text, whose scores add up: fine, characters, unigram, words, whitespace"},
     )
     view_weights: list[float] = field(
-        default_factory=list, metadata={"help": "of the views' scores; by default 1, and 0.75 for all but the first"}
+        default_factory=list, metadata={"help": "of the views' scores; by default 1, and 0.5 for all but the first"}
     )
     segmenters: list[str] = field(
         default_factory=list, metadata={"help": "of the first view, e.g. lo=whitespace; one of the built-in ones"}
@@ -61,7 +61,7 @@ class LexicalArguments(TextArguments):
         super().__post_init__()
         if not self.views or len({*self.views}) < len(self.views) or not {*self.views} <= {*VIEWS}:
             raise ValueError(f"views={self.views}: give at least one of {', '.join(VIEWS)}, each once.")
-        self.view_weights = self.view_weights or [1.0] + [0.75] * (len(self.views) - 1)
+        self.view_weights = self.view_weights or [1.0] + [0.5] * (len(self.views) - 1)
         if len(self.view_weights) != len(self.views):
             raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
         for name, least in {
