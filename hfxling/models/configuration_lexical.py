@@ -14,11 +14,9 @@ class LexicalConfig(PreTrainedConfig):
         links: for "SOURCE:TARGET", in both orders, how many links are stored in each view.
         views: names of the ways in which the text is cut, each with links and a score of its own; scores add up.
         view_weights: what the score of each view counts.
-        backward: what the likelihood of the query given the document counts beside that of the document given the
-            query.
-        hub_weight: of what is taken from every document for being likely given anything.
-        hub_neighbours: how many of the likeliest sentences say how likely a document is given anything.
-        anchors: of each language how many sentences there are to say so, and how many segments they have in each view.
+        hub_weight: of what is taken from every text for being likely given anything.
+        hub_neighbours: from how many sentences of the other language, those that make it likeliest, that is taken.
+        anchors: of each language how many such sentences there are, and how many segments they have in each view.
         mixture: c of log(1 + c P(t|s) / bg(t)): the odds of translation against background, 0.8 to 0.2 by default.
         length_scale: what one squared standard deviation of the length ratio takes from the score; 0 for none.
         length_sigma: standard deviation of the log length ratio of translations.
@@ -38,9 +36,8 @@ class LexicalConfig(PreTrainedConfig):
     views: list[str] | None = None
     view_weights: list[float] | None = None
     mixture: float = 4.0
-    backward: float = 1.0
     hub_weight: float = 0.0
-    hub_neighbours: int = 10
+    hub_neighbours: int = 4
     anchors: dict[str, list[int]] | None = None
     length_scale: float = 0.0
     length_sigma: float = 1.0
@@ -65,8 +62,8 @@ class LexicalConfig(PreTrainedConfig):
             pair = key.split(":")
             if len({*pair}) != 2 or not {*pair} <= {*self.languages} or ":".join(pair[::-1]) not in self.links:
                 raise ValueError(f"links={key!r}: give two of {', '.join(self.languages)} as SOURCE:TARGET, both ways.")
-        if min(self.mixture, self.backward, self.length_sigma, self.balance, self.hub_neighbours) <= 0:
-            raise ValueError("mixture, backward, length_sigma, balance and hub_neighbours must be more than 0.")
+        if min(self.mixture, self.length_sigma, self.balance, self.hub_neighbours) <= 0:
+            raise ValueError("mixture, length_sigma, balance and hub_neighbours must be more than 0.")
         if min(self.length_scale, self.hub_weight) < 0:
             raise ValueError("length_scale and hub_weight must not be less than 0.")
         super().__post_init__(**kwargs)
@@ -83,5 +80,5 @@ class LexicalConfig(PreTrainedConfig):
 
     @property
     def extra_dims(self) -> int:
-        """The last dimensions: of the length prior, and for each language of how likely a document is in any case."""
-        return LENGTH_DIMS + len(self.languages)
+        """The last dimensions: of the length prior, and for each language of how likely texts are given any of it."""
+        return LENGTH_DIMS + 2 * len(self.languages)

@@ -43,9 +43,9 @@ class LexicalModel(PreTrainedModel):
     A text fills dimensions of its own segments and of the segments of other languages that they are linked to. As a
     query it fills others than as a document, so that `query . document` is
 
-        F + backward K - hub_weight r(y) - length_scale ((log|y|/|x| - mu) / length_sigma)^2
+        F - hub_weight r(y) + K - hub_weight r(x) - length_scale ((log|y|/|x| - mu) / length_sigma)^2
         F = 1/|y| sum_t c_y(t) log(1 + mixture/|x| sum_s c_x(s) P(t|s) / bg(t)), K the same from y to x
-        r(y) = mean of the largest F of y with `config.anchors`, sentences of the training text
+        r(y) = mean of the largest F of y given `config.anchors`, sentences of the training text; r(x) the same of K
 
     of that language pair alone, however many languages there are; there are no links between texts of one language.
     F, K and r are sums over views, with their weights.
@@ -195,6 +195,13 @@ class LexicalModel(PreTrainedModel):
         vectors = self._vectors(self._read(texts, language), language, role)
         return vectors if max_active_dims is None else pruned(vectors, max_active_dims, extra)
 
+    @staticmethod
+    def to_qdrant(vectors: csr_array) -> list[dict[str, list]]:
+        """Rows of `encode` as {"indices": ..., "values": ...}: what `qdrant_client.models.SparseVector(**row)` takes."""
+        rows = zip(vectors.indptr[:-1], vectors.indptr[1:])
+        lists = ((vectors.indices[start:end].tolist(), vectors.data[start:end].tolist()) for start, end in rows)
+        return [{"indices": indices, "values": values} for indices, values in lists]
+
     def score(self, source: Sequence[str], target: Sequence[str], languages: Sequence[str]) -> np.ndarray:
         """(N,) scores of sentence pairs: log odds that they translate each other, less the length prior.
 
@@ -225,14 +232,14 @@ class LexicalModel(PreTrainedModel):
         config, found = self.config, {}
         bags = [self._read([text], language) for text, language in zip((source, target), languages)]
         for view, weight in enumerate(config.view_weights):
-            for order, factor in (((0, 1), weight), ((1, 0), weight * config.backward)):
+            for order in ((0, 1), (1, 0)):
                 ours, other = (bags[side].shares[view] for side in order)
                 own, theirs = (languages[side] for side in order)
                 odds = config.mixture * self._matrix(own, theirs, view)[ours.indices][:, other.indices].toarray()
                 odds *= ours.data[:, None]
                 total = odds.sum(0)
                 part = np.divide(
-                    np.log1p(total) * other.data * factor, total, out=np.zeros_like(total), where=total > 0
+                    np.log1p(total) * other.data * weight, total, out=np.zeros_like(total), where=total > 0
                 )
                 terms = [[self.tokenizers[own][view].id_to_token(int(i)) for i in ours.indices]]
                 terms.append([self.tokenizers[theirs][view].id_to_token(int(i)) for i in other.indices])
@@ -243,7 +250,8 @@ class LexicalModel(PreTrainedModel):
             there, here = (self._length(bag, language)[0] for bag, language in zip(bags, languages))
             found[LENGTH, LENGTH] = -config.length_scale * float((here - there) / config.length_sigma) ** 2
         if config.hub_weight:
-            found[HUB, HUB] = -config.hub_weight * float(self._hub(languages[0], languages[1], bags[1])[0])
+            levels = self._hub(*languages, bags[1]), self._hub(*languages[::-1], bags[0])
+            found[HUB, HUB] = -config.hub_weight * float(sum(levels)[0])
         size = sum(map(abs, found.values())) or 1.0
         ordered = sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))
         return [Term(*key, value, value / size) for key, value in ordered]
@@ -313,8 +321,7 @@ class LexicalModel(PreTrainedModel):
             for block in ROLES:  # the dimensions of queries' own segments, where K is made, then those of documents'
                 for other in config.languages:
                     if block == role and other == language:
-                        own = config.balance * weight * (config.backward if is_query else 1.0)
-                        parts.append((start, share * np.float32(own)))
+                        parts.append((start, share * np.float32(config.balance * weight)))
                     elif block != role and (language, other) in config.pairs:
                         linked = self._linked(share, language, other, view)
                         parts.append((start, linked * np.float32(weight / config.balance)))
@@ -326,13 +333,12 @@ class LexicalModel(PreTrainedModel):
             columns = np.stack(columns, 1).astype(np.float32) * np.float32(scale if is_query else 1)
             parts.append((start, csr_array(columns)))
         if config.hub_weight:
-            columns = np.zeros((len(bags.lengths), len(config.languages)), np.float32)
+            levels = np.zeros((len(bags.lengths), 2, len(config.languages)), np.float32)
+            levels[:, 0 if is_query else 1, config.languages.index(language)] = 1.0
             for i, other in enumerate(config.languages):
-                if is_query and other == language:
-                    columns[:, i] = 1.0
-                elif not is_query and (other, language) in config.pairs:
-                    columns[:, i] = -config.hub_weight * self._hub(other, language, bags)
-            parts.append((start + LENGTH_DIMS, csr_array(columns)))
+                if (other, language) in config.pairs:
+                    levels[:, 1 if is_query else 0, i] = -config.hub_weight * self._hub(other, language, bags)
+            parts.append((start + LENGTH_DIMS, csr_array(levels.reshape(len(levels), -1))))
         return side_by_side(parts, config.hidden_size)
 
     def _length(self, bags: Bags, language: str) -> np.ndarray:
@@ -346,7 +352,7 @@ class LexicalModel(PreTrainedModel):
         return linked
 
     def _hub(self, source: str, target: str, bags: Bags) -> np.ndarray:
-        """(N,) r of target texts: the mean of their largest F with the source language's anchors."""
+        """(N,) r of texts in the target language: the mean of their largest F given the source language's anchors."""
         found = np.zeros(len(bags.lengths), np.float32)
         if not (kept := min(self.config.hub_neighbours, self.config.anchors[source][0])):
             return found

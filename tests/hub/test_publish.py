@@ -14,6 +14,7 @@ from sentence_transformers import SentenceTransformer
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo
 from hfxling.hub.publish import check_push, publish
+from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.models.stock import write_files
 from recipes import siamese
 
@@ -122,6 +123,46 @@ def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, tiny_bert, t
     assert found["snippets"] == 2
     assert (found["card"]["language"], found["card"]["library_name"]) == (["zh", "vi"], "sentence-transformers")
     assert "base_model" not in found["card"]  # a local folder is no id of the Hub
+
+
+# Loads the sparse branch and the static vectors of argv[1] in a process without hfxling.
+SPARSE = """
+import json, sys
+sys.modules["hfxling"] = None
+from sentence_transformers import SentenceTransformer, SparseEncoder
+repo, source, target = sys.argv[1], *map(json.loads, sys.argv[2:4])
+model = SparseEncoder(repo, revision="sparse", trust_remote_code=True, device="cpu")
+found = model.similarity(model.encode_query(source), model.encode_document(target)).tolist()
+print(json.dumps([found, SentenceTransformer(repo, device="cpu").encode(source).tolist()]))
+"""
+
+
+@pytest.mark.slow
+def test_sparse_vectors_are_on_a_branch_of_their_own(hub, tmp_path):
+    words = [
+        ROOT / "recipes" / "lexical.py",
+        *["--pairs", "zh-vi", "--train_data", "sample", "--max_train_pairs", "40", "--rank", "8"],
+    ]
+    words += f"--output_dir out --hub_token {SECRET} --push_to_hub --hub_model_id org/zh-vi-lexical".split()
+    env = hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}
+    for _ in range(2):  # again: the branch is there then
+        done = python(*words, env=env, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    folder = tmp_path / "out" / "model"
+    main, branch = (hub.files("org/zh-vi-lexical", name) for name in ("main", "sparse"))
+    overlaid = {name for name in main if main[name] != branch[name]}
+    assert overlaid == {"modules.json", "config_sentence_transformers.json"}
+    assert branch["modules.json"] == (folder / "sparse" / "modules.json").read_bytes()
+    texts = ["今天下雨。", "我爱吃苹果。"], ["Hôm nay trời mưa.", "Tôi thích ăn táo."]
+    arguments = ["org/zh-vi-lexical", *map(json.dumps, texts)]
+    (tmp_path / "there").mkdir()
+    done = python("-c", SPARSE, *arguments, env=hub.env(tmp_path / "empty"), cwd=tmp_path / "there")
+    assert done.returncode == 0, done.stderr
+    sparse, static = json.loads(done.stdout.rstrip("\n").split("\n")[-1])
+    model = LexicalModel.from_pretrained(folder)
+    expected = model.encode(texts[0], "zh") @ model.encode(texts[1], "vi", "document").T
+    np.testing.assert_allclose(sparse, expected.toarray(), atol=1e-5)
+    np.testing.assert_allclose(static, SentenceTransformer(str(folder), device="cpu").encode(texts[0]), atol=1e-6)
 
 
 def test_a_failed_upload_leaves_the_folder_and_says_what_to_do(hub, tmp_path):

@@ -25,7 +25,7 @@ class LexicalArguments(TextArguments):
         metadata={"help": "ways to cut the text, whose scores add up: fine, characters, unigram, words, whitespace"},
     )
     view_weights: list[float] = field(
-        default_factory=list, metadata={"help": "of the views' scores; by default 1, and 0.5 for all but the first"}
+        default_factory=list, metadata={"help": "of the views' scores; by default 1, and 0.75 for all but the first"}
     )
     segmenters: list[str] = field(
         default_factory=list, metadata={"help": "of the first view, e.g. lo=whitespace; one of the built-in ones"}
@@ -38,21 +38,22 @@ class LexicalArguments(TextArguments):
     mixture: float = field(
         default=4.0, metadata={"help": "odds of translation against background; 4 is 0.8 against 0.2"}
     )
-    backward: float = field(
-        default=2.0, metadata={"help": "weight of the query given the document beside the document given the query"}
-    )
     hub_weight: float = field(
-        default=0.8, metadata={"help": "of what a document gets from any sentence, taken from its score; 0 for none"}
+        default=1.0, metadata={"help": "of what a text gets from any sentence, taken from its scores; 0 for none"}
     )
     length_prior: float = field(
-        default=0.08, metadata={"help": "taken from the score per squared standard deviation of the length; 0 for none"}
+        default=0.1, metadata={"help": "standard deviations of the score per squared one of the length; 0 for none"}
     )
+    min_ratio: float = field(default=4.0, metadata={"help": "links of a smaller P(t|s) / bg(t) are left out"})
     static_power: float = field(
         default=0.5, metadata={"help": "of the segments' counts, by which static vectors weigh them; 0 for none"}
     )
-    min_probability: float = field(default=0.0, metadata={"help": "links below this P(t|s) are left out"})
-    pivot_probability: float = field(
-        default=1e-3, metadata={"help": "the same for links through a shared language, where a pair has no text"}
+    static_mixture: float = field(
+        default=0.01, metadata={"help": "factor of P(t|s) / bg(t) in the logarithm that static vectors factorise"}
+    )
+    static_decay: float = field(
+        default=0.75,
+        metadata={"help": "power of a component's strength in static vectors; 0.5 is a plain factorisation"},
     )
     rank: int = field(default=1024, metadata={"help": "dimensions of the static vectors, at most"})
 
@@ -60,18 +61,22 @@ class LexicalArguments(TextArguments):
         super().__post_init__()
         if not self.views or len({*self.views}) < len(self.views) or not {*self.views} <= {*VIEWS}:
             raise ValueError(f"views={self.views}: give at least one of {', '.join(VIEWS)}, each once.")
-        self.view_weights = self.view_weights or [1.0] + [0.5] * (len(self.views) - 1)
+        self.view_weights = self.view_weights or [1.0] + [0.75] * (len(self.views) - 1)
         if len(self.view_weights) != len(self.views):
             raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
-        for name, least in {"vocab_size": 1, "max_words": 1, "rank": 1, "length_prior": 0, "hub_weight": 0}.items():
+        for name, least in {
+            "vocab_size": 1,
+            "max_words": 1,
+            "rank": 1,
+            "length_prior": 0,
+            "hub_weight": 0,
+            "min_ratio": 0,
+        }.items():
             if (value := getattr(self, name)) is not None and value < least:
                 raise ValueError(f"{name}={value}: give {least} or more.")
-        for name in ("mixture", "backward"):
+        for name in ("mixture", "static_mixture"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be more than 0.")
-        for name in ("min_probability", "pivot_probability"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} is outside [0, 1).")
         self.segmenter_choices(), self.lexicon_files()  # both refuse bad values, here and not after the text was read
 
     def segmenter_choices(self) -> dict[str, str]:

@@ -65,8 +65,6 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
 def link_views(args: LexicalArguments, corpus: Corpus) -> list[View]:
     """Segments and link counts of a text in every view."""
     for text in corpus.pairs:
-        if text.languages[0] == text.languages[1]:
-            raise ValueError(f"pairs={name_of_pair(text.languages)}: give two different languages.")
         if len(text.train) < LEAST_PAIRS:
             name = name_of_pair(text.languages)
             raise ValueError(f"{name}: {len(text.train)} pairs are too few to count; give {LEAST_PAIRS} or more.")

@@ -14,7 +14,6 @@ from hfxling.models.modeling_lexical import LexicalModel
 
 from .arguments import LexicalArguments
 
-_LENGTH = 20  # segments of the sentence that a link is weighed in
 _PRECISION = {"n_oversamples": 128, "n_iter": 4}  # of the randomised factorisation
 
 
@@ -28,13 +27,13 @@ def static_vectors(
 ) -> dict[str, np.ndarray]:
     """(V, rank) float32 of every language, components in order of strength; the mean of a text's is its vector.
 
-    K_st = log(1 + c/20 P(t|s)/bg(t)) and its mirror, summed, is factorised as U V^T by a truncated SVD in which a
-    segment weighs as much as its count to `args.static_power`; every word vector loses the mean vector of its
-    language's training sentences, so that means come out centred. Languages of one tokenizer (`is_shared`) get one
-    table: a segment that several have gets the mean of its vectors, by occurrences.
+    K_st = log(1 + c P(t|s)/bg(t)) and its mirror, summed, is factorised by a truncated SVD in which a segment weighs as
+    much as its count to `args.static_power`; for small c that is a correspondence analysis of the links. Every word
+    vector loses the mean vector of its language's training sentences, so that means come out centred. Languages of one
+    tokenizer (`is_shared`) get one table: a segment that several have gets the mean of its vectors, by occurrences.
 
     Args:
-        args: rank and power.
+        args: rank, c, and the powers of counts and of the components' strengths.
         model: with its links.
         bags: of the training sentences, pair by pair.
         counts: (V,) of every segment of a language, none zero.
@@ -42,13 +41,11 @@ def static_vectors(
         seed: of the factorisation.
     """
     config = model.config
-    odds = {pair: _log_odds(model._matrix(*pair, 0), config.mixture / _LENGTH) for pair in map(tuple, bags)}
-    odds = {
-        pair: odd + _log_odds(model._matrix(*pair[::-1], 0), config.mixture / _LENGTH).T for pair, odd in odds.items()
-    }
+    odds = {pair: _log_odds(model._matrix(*pair, 0), args.static_mixture) for pair in map(tuple, bags)}
+    odds = {pair: odd + _log_odds(model._matrix(*pair[::-1], 0), args.static_mixture).T for pair, odd in odds.items()}
     weights = {lang: count**args.static_power for lang, count in counts.items()}
     odds = {(a, b): csr_array(odd * weights[a][:, None] * weights[b][None]) for (a, b), odd in odds.items()}
-    tables = _factors(odds, {lang: sizes[0] for lang, sizes in config.vocab_sizes.items()}, args.rank, seed)
+    tables = _factors(odds, {lang: sizes[0] for lang, sizes in config.vocab_sizes.items()}, args, seed)
     tables = {lang: table / weights[lang][:, None] for lang, table in tables.items()}
     used, sums = {}, {}
     for lang, table in tables.items():
@@ -69,7 +66,9 @@ def _log_odds(matrix: csr_array, weight: float) -> csr_array:
     return csr_array((np.log1p(matrix.data * np.float32(weight)), matrix.indices, matrix.indptr), matrix.shape)
 
 
-def _factors(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], rank: int, seed: int) -> dict[str, np.ndarray]:
+def _factors(
+    odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], args: LexicalArguments, seed: int
+) -> dict[str, np.ndarray]:
     """(V, rank) of every language, so that the product of two is their matrix as nearly as may be.
 
     Where no ring of language pairs has an odd number, as where all share one language, that is one SVD of the rows of
@@ -79,15 +78,15 @@ def _factors(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], rank: int
     rows, columns = half or (languages, languages)
     blocks = [[_block(odds, sizes, row, column) for column in columns] for row in rows]
     u, strength, v = randomized_svd(
-        block_array(blocks, format="csr"), rank if half else 2 * rank, random_state=seed, **_PRECISION
+        block_array(blocks, format="csr"), args.rank if half else 2 * args.rank, random_state=seed, **_PRECISION
     )
     if not half:
-        kept = ((u * v.T).sum(0) > 0).nonzero()[0][:rank]
+        kept = ((u * v.T).sum(0) > 0).nonzero()[0][: args.rank]
         u, strength, v = u[:, kept], strength[kept], v[kept]
     found = {}
     for names, table in ((rows, u), (columns, v.T)):
         ends = np.cumsum([sizes[lang] for lang in names])[:-1]
-        found |= dict(zip(names, np.split(table * np.sqrt(strength), ends)))
+        found |= dict(zip(names, np.split(table * strength**args.static_decay, ends)))
     return {lang: found[lang].copy() for lang in languages}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -17,8 +18,8 @@ from .arguments import LexicalArguments
 from .data import View
 from .static import static_vectors
 
-_SAMPLE = 200  # sentences whose weights are looked at
-_ANCHORS = 2000  # sentences of a language at most that say how likely a document is in any case
+_SAMPLE = 300  # sentences of a pair that say how scores spread and how large weights are
+_ANCHORS = 600  # sentences of a language at most that say how likely a text is given anything
 
 
 def fit(args: LexicalArguments, views: Sequence[View], *, seed: int = 42, static: bool = True) -> LexicalModel:
@@ -27,7 +28,7 @@ def fit(args: LexicalArguments, views: Sequence[View], *, seed: int = 42, static
     Args:
         args: weights, length prior, thresholds, rank.
         views: of `link_views`.
-        seed: of the anchors' sample and of the factorisation.
+        seed: of the factorisation.
         static: whether to make the vectors of the stock door, too.
     """
     languages = list(views[0].vocabularies)
@@ -36,7 +37,7 @@ def fit(args: LexicalArguments, views: Sequence[View], *, seed: int = 42, static
         for pair, matrix in view_links(args, view).items():
             links.setdefault(pair, []).append(matrix)
     sides = _sides(views)
-    anchors = _anchors(sides, seed) if args.hub_weight else {lang: [[] for _ in views] for lang in languages}
+    anchors = _anchors(sides) if args.hub_weight else {lang: [[] for _ in views] for lang in languages}
     sizes = {lang: [len(view.vocabularies[lang]) for view in views] for lang in languages}
     tokenizers = {lang: [view.vocabularies[lang].tokenizer for view in views] for lang in languages}
     bare = LexicalModel(LexicalConfig(languages=languages, vocab_sizes=sizes, views=args.views))
@@ -49,14 +50,12 @@ def fit(args: LexicalArguments, views: Sequence[View], *, seed: int = 42, static
         views=args.views,
         view_weights=args.view_weights,
         mixture=args.mixture,
-        backward=args.backward,
         hub_weight=args.hub_weight,
         anchors={lang: [len(anchors[lang][0]), *(share.nnz for share in shares)] for lang, shares in stored.items()},
-        length_scale=args.length_prior * sum(args.view_weights),
         **_length_prior(bags, languages),
     )
     model = LexicalModel(config, links, stored, tokenizers).eval()
-    config.balance = _balance(model, bags)
+    _scale(args, model, bags)
     if static:
         counts = {lang: background(views[0], lang) for lang in languages}
         model.static = static_vectors(args, model, bags, counts, views[0].is_shared, seed)
@@ -67,40 +66,30 @@ def view_links(args: LexicalArguments, view: View) -> dict[Pair, csr_array]:
     """P(t|s) / bg(t) of every ordered pair of languages, (V, W); through shared languages where a pair has no text.
 
     P(t|s) = C_st / (sum_t C_st + 1) for expected link counts C, and bg(t) is the add-one smoothed relative frequency of
-    t in the language's text. Through a language z, P(t|s) = sum_z P(z|s) P(t|z); through several, their mean.
+    t in the language's text. Through a language z, P(t|s) = sum_z P(z|s) P(t|z); through several, their mean. Links
+    below `args.min_ratio` are left out.
     """
     languages, linked = list(view.vocabularies), {}
     for pairs, found in zip(view.pairs, view.counts):
         for pair, matrix in ((pairs.languages, found), (pairs.languages[::-1], csr_array(found.T))):
             linked[pair] = linked[pair] + matrix if pair in linked else matrix
-    given = {pair: _divided(matrix, matrix.sum(1) + 1) for pair, matrix in linked.items()}
-    through = {}
-    for source in languages:
-        for target in languages:
-            shared = [z for z in languages if (source, z) in given and (z, target) in given]
-            if source != target and (source, target) not in given and shared:
-                found = sum(given[source, z] @ given[z, target] for z in shared) / len(shared)
-                through[source, target] = _thinned(found, args.pivot_probability)
+    given = {pair: csr_array(matrix * (1 / (matrix.sum(1) + 1))[:, None]) for pair, matrix in linked.items()}
     counts = {lang: background(view, lang) for lang in languages}
     links = {}
-    for pair in (pair for source in languages for pair in ((source, target) for target in languages)):
-        if pair in given or pair in through:
-            matrix = through[pair] if pair in through else _thinned(given[pair], args.min_probability)
-            matrix = csr_array(matrix * (counts[pair[1]].sum() / counts[pair[1]])[None])
-            matrix.sort_indices()
-            links[pair] = matrix.astype(np.float32)
+    for source, target in permutations(languages, 2):
+        shared = [z for z in languages if (source, z) in given and (z, target) in given]
+        if (source, target) in given:
+            matrix = given[source, target]
+        elif shared:
+            matrix = sum(given[source, z] @ given[z, target] for z in shared) / len(shared)
+        else:
+            continue
+        ratios = (matrix * (counts[target].sum() / counts[target])[None]).tocoo()
+        kept = (ratios.data > 0) & (ratios.data >= args.min_ratio) & (np.minimum(*ratios.coords) > EOS)
+        places = tuple(axis[kept] for axis in ratios.coords)
+        links[source, target] = csr_array((ratios.data[kept].astype(np.float32), places), shape=ratios.shape)
+        links[source, target].sort_indices()
     return links
-
-
-def _divided(matrix: csr_array, by: np.ndarray) -> csr_array:
-    return csr_array(matrix * (1 / by)[:, None])
-
-
-def _thinned(matrix: csr_array, least: float) -> csr_array:
-    """Without links below a probability, and without those of special ids."""
-    matrix = csr_array(matrix).tocoo()
-    kept = (matrix.data > 0) & (matrix.data >= least) & (np.minimum(*matrix.coords) > EOS)
-    return csr_array((matrix.data[kept], tuple(axis[kept] for axis in matrix.coords)), shape=matrix.shape)
 
 
 def background(view: View, language: str) -> np.ndarray:
@@ -124,16 +113,18 @@ def _sides(views: Sequence[View]) -> list[dict[str, list]]:
     ]
 
 
-def _anchors(sides: Sequence[Mapping[str, list]], seed: int) -> dict[str, list]:
-    """A sample of every language's sentences, in each view."""
+def _anchors(sides: Sequence[Mapping[str, list]]) -> dict[str, list]:
+    """Sentences of every language from all over its text, in each view."""
     found: dict[str, list] = {}
     for pair in sides:
         for lang, views in pair.items():
             found[lang] = [have + rows for have, rows in zip(found.get(lang, [[] for _ in views]), views)]
-    for lang, views in found.items():
-        chosen = np.sort(np.random.default_rng(seed).permutation(len(views[0]))[:_ANCHORS])
-        found[lang] = [[rows[i] for i in chosen] for rows in views]
-    return found
+    return {lang: [[rows[i] for i in _spaced(len(rows), _ANCHORS)] for rows in views] for lang, views in found.items()}
+
+
+def _spaced(count: int, most: int) -> np.ndarray:
+    """Evenly spaced row numbers."""
+    return np.linspace(0, count - 1, min(most, count)).astype(int)
 
 
 def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) -> dict:
@@ -157,11 +148,21 @@ def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) 
     }
 
 
-def _balance(model: LexicalModel, bags: Sequence[Mapping[str, Bags]]) -> float:
-    """What makes a text's own weights and those of its links equally large."""
-    own, linked = [], []
+def _scale(args: LexicalArguments, model: LexicalModel, bags: Sequence[Mapping[str, Bags]]) -> None:
+    """Set `length_scale`, by the spread of F + K between sentences that are no translations, and `balance`.
+
+    The latter makes a text's own weights and those of its links equally large.
+    """
+    deviations, own, linked = [], [], []
     for pair in bags:
-        for (lang, bag), other in zip(pair.items(), [*pair][::-1]):
-            own.append(bag.shares[0].data.mean())
-            linked.append(model._linked(bag.shares[0][:_SAMPLE], lang, other, 0).data.mean())
-    return float(np.sqrt(np.mean(linked) / np.mean(own)))
+        (x, source), (y, target) = pair.items()
+        rows, scores = _spaced(len(source.lengths), _SAMPLE), 0.0
+        for view, weight in enumerate(args.view_weights):
+            left, right = source.shares[view][rows], target.shares[view][rows]
+            forward, backward = model._linked(left, x, y, view), model._linked(right, y, x, view)
+            scores = scores + weight * ((forward @ right.T).toarray() + (left @ backward.T).toarray())
+            own += [left.data.mean(), right.data.mean()]
+            linked += [forward.data.mean(), backward.data.mean()]
+        deviations.append(scores[~np.eye(len(rows), dtype=bool)].std())
+    model.config.length_scale = args.length_prior * float(np.mean(deviations))
+    model.config.balance = float(np.sqrt(np.mean(linked) / np.mean(own)))

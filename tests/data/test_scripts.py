@@ -1,0 +1,62 @@
+"""One tokenizer for languages that scripts tell apart."""
+
+import pytest
+
+from hfxling.data.sample import sample_texts
+from hfxling.data.scripts import learn_shared_vocabularies, own_scripts
+from hfxling.data.segment import UNK, normalize
+
+LINES = {language: sample_texts(language, "test") for language in ("zh", "vi", "lo", "th")}
+SIZES = dict.fromkeys(LINES, 800)
+
+
+def of(*languages):
+    return {language: LINES[language] for language in languages}
+
+
+def test_scripts_tell_languages_apart_or_do_not():
+    assert own_scripts(LINES) == {"zh": "Han", "vi": "Latin", "lo": "Lao", "th": "Thai"}
+    assert own_scripts(of("vi") | {"id": sample_texts("id", "test")}) is None
+    assert own_scripts({"zh": ["今天下雨"], "ja": ["今日は雨です"]}) is None  # a third of it is Han
+    assert own_scripts({"zh": ["今天"], "vi": ["123"]}) is None
+
+
+def test_every_language_is_cut_as_if_it_were_alone():
+    together = learn_shared_vocabularies(LINES, own_scripts(LINES), sizes=SIZES)
+    for languages in (("zh", "vi"), ("lo", "th")):
+        two = learn_shared_vocabularies(of(*languages), own_scripts(of(*languages)), sizes=SIZES)
+        for language in languages:
+            words = [line for line in LINES[language] if not any(map(str.isdigit, line))]
+            cut = [
+                [[span.text for span in row.spans] for row in v[language].encode_batch(words)] for v in (two, together)
+            ]
+            assert cut[0] == cut[1]
+            assert all(UNK not in row.ids for row in together[language].encode_batch(words))
+
+
+def test_a_shared_string_is_cut_the_same_in_every_text():
+    vocabularies = learn_shared_vocabularies(of("zh", "vi"), own_scripts(of("zh", "vi")), sizes=SIZES)
+    row = [span.text for span in vocabularies["zh"].encode("他在Hà Nội买了20个苹果。").spans]
+    alone = [span.text for span in vocabularies["vi"].encode("Hà Nội").spans]
+    assert row[2 : 2 + len(alone)] == alone
+    assert "".join(row) == normalize("他在hànội买了20个苹果。")
+    assert row[:2] == ["他", "在"]
+
+
+def test_zero_width_spaces_and_spellings_make_no_difference():
+    (tokenizer, _) = learn_shared_vocabularies(of("lo", "th"), own_scripts(of("lo", "th")), sizes=SIZES).values()
+    composed, apart = tokenizer.encode("ນ\u0ec9\u0eb3"), tokenizer.encode("ນ\u0ecd\u0ec9\u0eb2")
+    assert composed.ids == apart.ids
+    assert tokenizer.encode("กิน\u200bข้าว").ids == tokenizer.encode("กิน ข้าว").ids
+
+
+def test_the_same_text_gives_the_same_tokenizer():
+    made = [
+        learn_shared_vocabularies(LINES, own_scripts(LINES), sizes=SIZES)["lo"].tokenizer.to_str() for _ in range(2)
+    ]
+    assert made[0] == made[1]
+
+
+def test_too_few_pieces_are_refused():
+    with pytest.raises(ValueError, match="pieces are fewer than the"):
+        learn_shared_vocabularies(of("zh", "vi"), own_scripts(of("zh", "vi")), sizes={"vi": 5})

@@ -1,0 +1,111 @@
+"""From link counts to an encoder: links through a shared language, lexicons, rounds of the length prior."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from hfxling import fit_lexical, load_parallel
+from hfxling.alignment.pairs import EncodedPairs
+from hfxling.training.lexical.arguments import LexicalArguments
+from hfxling.training.lexical.data import View
+from hfxling.training.lexical.train import view_links
+
+
+def texts(pair, rows=slice(60)):
+    found = load_parallel("sample", *pair, split="train")[rows]
+    return found["source"], found["target"]
+
+
+class Words:
+    """A vocabulary of so many words."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+
+def test_links_through_a_shared_language_are_sums_over_its_words():
+    rng = np.random.default_rng(0)
+    counts = {("vi", "zh"): rng.random((6, 7)) * 9, ("zh", "lo"): rng.random((7, 5)) * 9}
+    sizes, ids = {"vi": 6, "zh": 7, "lo": 5}, {"vi": [4, 5, 5], "zh": [4, 5, 6], "lo": [4, 4, 4]}
+    pairs = [EncodedPairs(pair, [ids[pair[0]]], [ids[pair[1]]]) for pair in counts]
+    view = View(
+        {lang: Words(size) for lang, size in sizes.items()}, False, pairs, [csr_array(c) for c in counts.values()]
+    )
+    args = LexicalArguments(pairs=["vi-zh", "zh-lo"], train_data=["{pair}"], min_ratio=0.0)
+    links = view_links(args, view)
+    assert set(links) == {(x, y) for x in sizes for y in sizes if x != y}
+    through = [counts[pair] / (counts[pair].sum(1, keepdims=True) + 1) for pair in counts]
+    background = np.array([1, 1, 1, 1, 1 + 3]) / 8
+    for s in range(4, 6):
+        expected = sum(through[0][s, z] * through[1][z, 4] for z in range(7)) / background[4]
+        assert links["vi", "lo"].toarray()[s, 4] == pytest.approx(expected, rel=1e-6)
+    assert links["vi", "lo"][:4].nnz == 0
+
+
+def test_a_pair_without_text_is_found_through_the_third_language():
+    parts = {("vi", "zh"): slice(0, 250), ("lo", "zh"): slice(250, 500)}
+    model = fit_lexical({pair: texts(pair, rows) for pair, rows in parts.items()}, views=["fine"], rank=8)
+    held_out = load_parallel("sample", "vi", "lo", split="test")[:100]
+    scores = model.encode(held_out["source"], "vi") @ model.encode(held_out["target"], "lo", "document").T
+    found = scores.toarray().argmax(1) == np.arange(100)
+    assert found.mean() > 0.5
+
+
+def test_length_means_explain_every_pair():
+    lines = {("vi", "zh"): texts(("vi", "zh")), ("lo", "zh"): texts(("lo", "zh")), ("lo", "vi"): texts(("lo", "vi"))}
+    model = fit_lexical(lines, views=["fine"], rank=8)
+    for pair, sides in lines.items():
+        lengths = [
+            np.array([len(model.tokenizers[lang][0].encode(t).ids) for t in side]) for lang, side in zip(pair, sides)
+        ]
+        mean = model.config.length_means[pair[1]] - model.config.length_means[pair[0]]
+        assert np.log(lengths[1] / lengths[0]).mean() == pytest.approx(mean, abs=0.02)
+
+
+def test_a_lexicon_adds_links(tmp_path):
+    source, target = texts(("zh", "vi"))
+    (tmp_path / "words.tsv").write_text("龘龘\tkhủng khiếp\n今天\thôm nay\n下雨\tmưa\n", encoding="utf-8")
+    plain, more = (
+        fit_lexical(source, target, ("zh", "vi"), rank=4, **given)
+        for given in ({}, {"lexicon": [f"zh-vi={tmp_path / 'words.tsv'}"]})
+    )
+    pair = ["我看到龘龘。"], ["Tôi thấy khủng khiếp."]
+    found = [
+        [term for term in model.explain(pair[0][0], pair[1][0], ("zh", "vi")) if "龘" in term.source]
+        for model in (plain, more)
+    ]
+    assert not found[0]
+    assert found[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"languages": ("zh", "zh")}, "are both 'zh'"),
+        ({"source": ["你好"] * 9, "target": ["chào"] * 9}, "at least ten"),
+        ({"source": ["你好"] * 9 + [" "]}, r"source\[9\] is ' '"),
+        ({"languages": None}, "give the codes of both languages"),
+        ({"views": ["letters"]}, "views=.* give at least one of fine, characters"),
+        ({"view_weights": [1.0]}, "give one for each of views"),
+        ({"segmenters": ["lo=words"]}, "one of characters, unigram, words, whitespace for one of zh, vi"),
+        ({"lexicon": ["lo-zh=words.tsv"]}, "none of the pairs of the text, zh-vi"),
+        ({"lexicon": ["words.tsv"]}, "words.tsv: no such dictionary"),
+        ({"mixture": 0.0}, "mixture=0.0 must be more than 0"),
+        ({"rank": 0}, "rank=0: give 1 or more"),
+        ({"mixtur": 3.0}, "the nearest known one is 'mixture'"),
+    ],
+)
+def test_what_a_user_can_get_wrong(change, message):
+    given = {"source": ["你好"] * 10, "target": ["chào bạn"] * 10, "languages": ("zh", "vi")} | change
+    with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
+        fit_lexical(**given)
+    assert "\n" not in str(error.value)
+
+
+def test_a_lexicon_of_other_languages_is_refused(tmp_path):
+    (tmp_path / "words.tsv").write_text("ຝົນ\tmưa\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="most letters of words such as 'ຝົນ' never occur in the zh text"):
+        fit_lexical(*texts(("zh", "vi")), ("zh", "vi"), lexicon=[f"zh-vi={tmp_path / 'words.tsv'}"])
