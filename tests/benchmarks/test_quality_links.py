@@ -61,7 +61,8 @@ def test_report(data, model, tmp_path, capsys, split, monkeypatch):
         assert seen["links + cosine"] == seen["links"] == seen["cosine"] == "none"
         assert seen[benchmark.CALIBRATED].startswith("dev")
         assert figures["qe_mean_pearson_links"] == pytest.approx(sum(row.value for row in links) / 2, abs=1e-4)
-        assert {"qe_mean_pearson", "qe_mean_pearson_calibrated"} <= {*figures}
+        assert seen["segments"] == "train"
+        assert {"qe_mean_pearson", "qe_mean_pearson_calibrated", "qe_mean_pearson_7k"} <= {*figures}
     else:
         assert {f"links, {label}" for label in benchmark.VARIED} <= {*seen}
         assert {*seen.values()} == {"none"}
