@@ -32,14 +32,13 @@ from hfxling.fit import fit_lexical
 
 TITLE = "Pearson with human scores of machine translations, WMT20 QE"
 # Chosen on dev, as is what follows; one view, the first of the default, for the other adds as much as it takes.
-COUNTED = {"views": ["fine"], "mixture": 100.0, "min_probability": 0.01, "hub_weight": 0.8}
-USED = {"backward": 1.0, "hub_weight": 0.0}
+COUNTED = {"views": ["fine"], "mixture": 100.0, "hub_weight": 1.0}
+USED = {"hub_weight": 0.0}
 VARIED = {
     "mixture 4": {"mixture": 4.0},
     "mixture 20": {"mixture": 20.0},
     "mixture 1000": {"mixture": 1000.0},
-    "backward 2": {"backward": 2.0},
-    "hub weight 0.8": {"hub_weight": 0.8},
+    "hub weight 1": {"hub_weight": 1.0},
     "no length prior": {"length_scale": 0.0},
 }
 COSINE_WEIGHT, COSINE_WEIGHTS = 0.25, (0.125, 0.25, 0.5, 1.0)  # beside the links, both in standard deviations

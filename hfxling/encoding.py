@@ -1,7 +1,4 @@
-"""Texts to vectors, sorted by length and cut where the encoder would: of layers, sentences, words, and links.
-
-Long because every way from text to vectors is here, and nowhere else.
-"""
+"""Texts to vectors, sorted by length and cut where the encoder would: of layers, sentences, words, and links."""
 
 from __future__ import annotations
 
@@ -377,13 +374,9 @@ class LexicalEncoder:
         lang = self.route(lang, task)
         return self.model.encode(texts, lang, task or ROLES[lang != self.languages[0]])
 
-    def check_pair(self, languages: tuple[str, str]) -> None:
-        """Raise the ValueError that names the pairs with links when these are none."""
-        self.model._check_pair(languages)
-
     def score(self, source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> np.ndarray:
         """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows."""
-        self.check_pair(languages)
+        self.model.check_pair(languages)
         warnings = logging.getLogger(type(self.model).__module__)
         warnings.disabled = True  # there is NaN in their place
         try:

@@ -169,7 +169,7 @@ def load_scorers(args: QualityArguments, start: list[Pair]) -> Scorers:
         from hfxling.encoding import LexicalEncoder
 
         lexical = LexicalEncoder(args.lexical, args.lexical_revision)
-        lexical.check_pair(languages)
+        lexical.model.check_pair(languages)
     if args.model:
         from sentence_transformers.util import pairwise_cos_sim
 

@@ -213,7 +213,7 @@ class LexicalModel(PreTrainedModel):
         Raises:
             ValueError: unequal numbers of texts, languages without links, and as `encode`.
         """
-        self._check_pair(languages)
+        self.check_pair(languages)
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source and {len(target)} target texts; give them pair by pair.")
         query, document = (self.encode(*side) for side in zip((source, target), languages, ROLES))
@@ -228,7 +228,7 @@ class LexicalModel(PreTrainedModel):
         Raises:
             ValueError: languages without links, and as `encode`.
         """
-        self._check_pair(languages)
+        self.check_pair(languages)
         config, found = self.config, {}
         bags = [self._read([text], language) for text, language in zip((source, target), languages)]
         for view, weight in enumerate(config.view_weights):
@@ -261,7 +261,7 @@ class LexicalModel(PreTrainedModel):
         if role not in ROLES:
             raise ValueError(f"role={role!r} is not one of {', '.join(ROLES)}.")
 
-    def _check_pair(self, languages: Sequence[str]) -> None:
+    def check_pair(self, languages: Sequence[str]) -> None:
         for language in languages:
             self.check_language(language)
         if tuple(languages) not in self.config.pairs:

@@ -39,7 +39,6 @@ def card(args: SiameseArguments, prepared, run) -> dict:
     source, target = args.languages
     layer = run.reached.get("layer", args.layer)
     several = "," in layer
-    chosen = {key: run.reached[key] for key in ("form", "share", "shrinkage", "power", "anchor") if key in run.reached}
     return {
         "repo_id": f"{source}-{target}-sf",
         "summary": SUMMARY,
@@ -53,7 +52,5 @@ def card(args: SiameseArguments, prepared, run) -> dict:
         if args.base_model
         else {"On vectors of your own": ON_VECTORS.replace("{source}", source)},
         "coverage": prepared.corpus.coverage,
-        "configuration": {"fit": args.fit}
-        | ({"chosen_layer": layer} if layer != args.layer else {})
-        | ({"chosen": chosen} if chosen else {}),
+        "configuration": {"fit": args.fit, "layer": layer},
     }
