@@ -93,7 +93,9 @@ def settle(tokenizer: Tokenizer, lines: Sequence[str], special: int, rounds: int
         vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
         total = sum(counts.values())
         scores = {
-            piece: math.log(max(counts[i], 0.5) / total) for i, (piece, _) in enumerate(vocabulary) if i >= special
+            piece: round(math.log(max(counts[i], 0.5) / total), 6)
+            for i, (piece, _) in enumerate(vocabulary)
+            if i >= special
         }
         _set_pieces(tokenizer, vocabulary[:special], scores)
 
