@@ -135,6 +135,7 @@ def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert ('SentenceTransformer("zh-vi-sf", trust_remote_code=True)' in card) == several
     assert ("refuses it without" in card) == several
+    assert ("Chosen by cross-validation on the training pairs: " in card) == ("auto" in (fit, options.get("layer")))
     own = SiameseModel.from_pretrained(folder)
     loaded = SentenceTransformer(str(folder), device="cpu", trust_remote_code=several)
     vectors = {}

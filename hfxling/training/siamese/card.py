@@ -39,9 +39,11 @@ def card(args: SiameseArguments, prepared, run) -> dict:
     source, target = args.languages
     layer = run.reached.get("layer", args.layer)
     several = "," in layer
+    chosen = [f"layer {layer}"] * (layer != args.layer) + [run.reached[key] for key in ("form",) if key in run.reached]
+    said = f" Chosen by cross-validation on the training pairs: {', '.join(chosen)}." if chosen else ""
     return {
         "repo_id": f"{source}-{target}-sf",
-        "summary": SUMMARY,
+        "summary": SUMMARY + said,
         "citation": CITATION,
         "base_model": args.base_model or "precomputed vectors",
         "languages": args.languages,
@@ -52,5 +54,5 @@ def card(args: SiameseArguments, prepared, run) -> dict:
         if args.base_model
         else {"On vectors of your own": ON_VECTORS.replace("{source}", source)},
         "coverage": prepared.corpus.coverage,
-        "configuration": {"fit": args.fit, "layer": layer},
+        "configuration": {"fit": args.fit},
     }
