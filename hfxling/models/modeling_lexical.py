@@ -262,6 +262,7 @@ class LexicalModel(PreTrainedModel):
             raise ValueError(f"role={role!r} is not one of {', '.join(ROLES)}.")
 
     def check_pair(self, languages: Sequence[str]) -> None:
+        """Raise the ValueError that names the pairs with links when these two languages have none."""
         for language in languages:
             self.check_language(language)
         if tuple(languages) not in self.config.pairs:
