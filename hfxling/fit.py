@@ -277,8 +277,8 @@ def _arguments(name: str, pairs: Pairs, own: dict, options: dict, seed: int, pro
         own |= {"train_vectors": _IN_MEMORY, "test_vectors": _IN_MEMORY}
     text = {"pairs": [name_of_pair(pair) for pair in pairs], "train_data": _IN_MEMORY, "test_data": _IN_MEMORY}
     settings = {"save_strategy": "no", "dataloader_pin_memory": torch.cuda.is_available()} | package.TRAINING_DEFAULTS
-    silence = {} if progress else {"disable_tqdm": True, "logging_strategy": "no"}
-    settings |= silence | {key: options[key] for key in options.keys() - ours}
+    settings |= {"disable_tqdm": not progress} | ({} if progress else {"logging_strategy": "no"})
+    settings |= {key: options[key] for key in options.keys() - ours}
     with TemporaryDirectory(prefix="hfxling-") as folder, _bars(progress):
         yield package.Arguments(**text, **own), TrainingArguments(**settings | {"output_dir": folder, "seed": seed})
 
