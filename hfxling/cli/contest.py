@@ -28,7 +28,7 @@ from hfxling.training.lexical.data import Prepared, link_views
 from hfxling.training.lexical.evaluate import rank as rank_links
 from hfxling.training.lexical.train import fit as fit_links
 from hfxling.training.publishing import Run, publish_run
-from hfxling.training.siamese.choice import INFONCE, candidates
+from hfxling.training.siamese.choice import INFONCE, TIED, candidates
 from hfxling.training.siamese.closed_form import CLOSED_FORMS
 from hfxling.training.siamese.data import encode
 from hfxling.training.siamese.layers import choose_layers
@@ -86,7 +86,7 @@ class Contest:
     def __init__(self, args):
         self.args, self.languages = args, tuple(args.languages)
         settings = {"output_dir": args.output, "seed": args.seed, "save_strategy": "no", "disable_tqdm": True}
-        settings |= {"dataloader_pin_memory": torch.cuda.is_available()}
+        settings |= {"dataloader_pin_memory": torch.cuda.is_available(), "hub_model_id": args.repo}
         self.training_args = TrainingArguments(**siamese.TRAINING_DEFAULTS | settings)
         text = {"pairs": [name_of_pair(self.languages)], "train_data": ["+".join(args.pairs)], "test_data": []}
         self.links = lexical.Arguments(**text, data_licence=args.licence)
@@ -115,7 +115,9 @@ class Contest:
         heads = {"head": replace(single, layer=max(scores, key=scores.get))}
         heads |= {"layers": several} if isinstance(several.layer_index, tuple) else {}
         self.heads = {name: (args, siamese.run(args, self.training_args, self.vectors)) for name, args in heads.items()}
-        megabytes, flag = encoder_megabytes(single), {"head": "nothing", "layers": "trust_remote_code"}
+        megabytes, form = encoder_megabytes(single), self.heads["head"][1].reached["form"]
+        shares = single.one_map or form not in (TIED, INFONCE)
+        flag = {"head": "nothing" if shares else "the texts' language", "layers": "trust_remote_code"}
         made = [Entry(name, flag[name], f"{NEAREST} --model {{folder}}", megabytes=megabytes) for name in self.heads]
         made[-1].use += (flagged := " --trust_remote_code true" * ("layers" in heads))
         use = f"{NEAREST} --model {{folder}} --lexical {{lexical}}{flagged}"
@@ -156,6 +158,7 @@ class Contest:
         for entry, ranks in ((sparse, found[:2]), (static, found[2:])):
             entry.ranks.append(tuple(ranking.ranks for ranking in ranks))
         tables = {id(table): table.nbytes for table in model.static.values()}
+        static.needs = "nothing" if views[0].is_shared else "the texts' language"
         static.megabytes = sum(tables.values()) / 1e6
         sparse.megabytes = sum(tensor.nbytes for tensor in model.state_dict().values()) / 1e6
         return model
@@ -207,11 +210,16 @@ class Contest:
         """The entry of that name, by default the one that found most pairs; of equals the one that needs least.
 
         Raises:
-            ValueError: what did not compete.
+            ValueError: what did not compete, or nothing that may be chosen.
         """
-        able = [entry for entry in self.entries if entry.use and (entry.name != "sparse" or not self.args.one_map)]
-        if name and name not in (entry.name for entry in able):
-            raise ValueError(f"choose={name!r} did not compete; there are {', '.join(entry.name for entry in able)}.")
+        able = [entry for entry in self.entries if entry.use]
+        if self.args.one_map:
+            able = [entry for entry in able if entry.needs in ("nothing", "trust_remote_code")]
+        names = (
+            ", ".join(entry.name for entry in able) or "none: every model for these languages wants to be told which"
+        )
+        if not able or name and name not in (entry.name for entry in able):
+            raise ValueError(f"choose={name!r}, one_map={self.args.one_map}: there are {names}.")
         return self.entry(name) if name else max(able, key=lambda entry: entry.hits().mean())
 
     def table(self) -> str:
