@@ -218,7 +218,7 @@ class Contest:
         names = (
             ", ".join(entry.name for entry in able) or "none: every model for these languages wants to be told which"
         )
-        if not able or name and name not in (entry.name for entry in able):
+        if not able or (name and name not in (entry.name for entry in able)):
             raise ValueError(f"choose={name!r}, one_map={self.args.one_map}: there are {names}.")
         return self.entry(name) if name else max(able, key=lambda entry: entry.hits().mean())
 
