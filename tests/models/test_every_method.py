@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from methods import METHODS, embed, open_doors, publish_all, texts_of, tokenizer_of
+from methods import METHODS, embed, needs_flag, open_doors, publish_all, texts_of, tokenizer_of
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
@@ -44,11 +44,6 @@ def one(request, root, written):
 
 def files_of(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def needs_flag(folder):
-    """Whether a folder has a module that sentence-transformers lacks."""
-    return "pooling.NormalizeParts" in (folder / "modules.json").read_text()
 
 
 def loaders(method):

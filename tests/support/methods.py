@@ -347,6 +347,11 @@ def publish_all(root: Path) -> dict[str, Published]:
     return written
 
 
+def needs_flag(folder: Path) -> bool:
+    """Whether a folder has a module that sentence-transformers lacks."""
+    return "pooling.NormalizeParts" in (folder / "modules.json").read_text(encoding="utf-8")
+
+
 def open_doors(root: Path, written: dict[str, Published], doors: list[str], python: str = sys.executable) -> dict:
     """Embed the texts in a fresh process that has `tests/support/doors.py` only.
 
