@@ -1,12 +1,11 @@
 """Sparse matrices of the lexical encoder: as weights, and put together to sentence vectors."""
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from torch import nn
 
 
@@ -49,14 +48,13 @@ class SparseMatrix(nn.Module):
 
 
 def side_by_side(parts: Sequence[tuple[int, csr_array]], width: int) -> csr_array:
-    """One matrix of parts that begin at the given columns; scipy's own hstack is slower by far."""
-    counts = [np.diff(part.indptr) for _, part in parts]
-    ends = np.concatenate([[0], np.cumsum(sum(counts))])
-    indices, data = np.empty(ends[-1], np.int64), np.empty(ends[-1], np.float32)
-    for (start, part), count, before in zip(parts, counts, accumulate(counts[:-1], initial=0)):
-        places = np.arange(part.nnz) + np.repeat(ends[:-1] + before - part.indptr[:-1], count)
-        indices[places], data[places] = part.indices + start, part.data
-    return csr_array((data, indices, ends), shape=(len(ends) - 1, width))
+    """One matrix of parts that begin at the given columns, blanks between them; compressed rows stay that all along."""
+    blocks, at = [], 0
+    for start, part in (*parts, (width, csr_array((parts[0][1].shape[0], 0), dtype=np.float32))):
+        blank = csr_array((part.shape[0], start - at), dtype=np.float32)
+        blocks += [blank, part] if start > at else [part]
+        at = start + part.shape[1]
+    return csr_array(hstack(blocks, format="csr"))
 
 
 def pruned(vectors: csr_array, most: int, extra: int) -> csr_array:
