@@ -30,6 +30,7 @@ from hfxling.data.sources import Pair, parse_pair
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.training.lexical.evaluate import unlike_blanks
 
 TITLE = "P@1 by number of sentence pairs, NTREX; three draws"
 Sides = Sequence[Sequence[str]]  # source and target texts
@@ -91,7 +92,7 @@ def lexical_ranks(train: Sides, test: Sides, pair: Pair) -> dict[str, Ranks]:
         save_lexical(model, folder)
         static = SentenceTransformer(folder, device="cpu")
     vectors = (static.encode(list(side), task=lang, show_progress_bar=False) for lang, side in sides)
-    return {"static": gold_ranks(*vectors), "sparse": tuple(sparse)}
+    return {"static": gold_ranks(*unlike_blanks(*vectors)), "sparse": tuple(sparse)}
 
 
 def rows_of(ranks: Ranks, pair: Pair, settings: dict, *, before: Ranks | None = None, seed: int | None = None) -> list:

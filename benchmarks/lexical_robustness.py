@@ -37,7 +37,8 @@ from hfxling.data.sources import Pair, load_pairs, parse_pair
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
-from hfxling.mining.neighbours import TIE, unit
+from hfxling.mining.neighbours import TIE
+from hfxling.training.lexical.evaluate import unlike_blanks
 
 TITLE = "Lexical encoders on text of another kind, and against spoilt copies of the translation"
 NEGATION = {"vi": "không", "zh": "不", "th": "ไม่", "lo": "ບໍ່", "id": "tidak", "en": "not"}
@@ -115,10 +116,10 @@ def fit_systems(sides: tuple, pair: Pair) -> list[System]:
         return gold_ranks(*vectors, method="dot")
 
     def static_vectors(texts: Texts, lang: str) -> np.ndarray:
-        return unit(static.encode(list(texts), task=lang, batch_size=2048, show_progress_bar=False))
+        return static.encode(list(texts), task=lang, batch_size=2048, show_progress_bar=False)
 
     def static_ranks(source: Texts, target: Texts, languages: Pair) -> tuple:
-        return gold_ranks(*map(static_vectors, (source, target), languages))
+        return gold_ranks(*unlike_blanks(*map(static_vectors, (source, target), languages)))
 
     def static_scores(source: Texts, target: Texts, languages: Pair) -> np.ndarray:
         vectors = map(static_vectors, (source, target), languages)
