@@ -5,7 +5,8 @@ python benchmarks/retrieval_table.py --data ../shared/data --encoder ../shared/m
 Every model is fitted on training text (NTREX lines 1 to 1543; the first 2,000 pairs of vi-zh, everyday text), all
 settings chosen there by `hfxling fit`, written, loaded again and measured on test text (NTREX lines 1544 to 1997; vi-zh
 test). P@1 by cosine or inner product; ties are misses; no CSLS but what models carry from their training text. With
---distractors candidates are the test sentences and as many others of the target language from the other folders.
+--distractors candidates are the test sentences and as many others of the target language from the other folders. Every
+text is kept when it is measured: a run that was stopped goes on with the others.
 """
 
 import gzip
@@ -28,7 +29,7 @@ from hfxling.cli.fit import FitArguments
 from hfxling.cli.model import FusedEncoder
 from hfxling.data.sources import load_pairs
 from hfxling.encoding import LexicalEncoder, SentenceEncoder
-from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, language_mean, postprocess, ranking_results
 from hfxling.files import content_hash
 from hfxling.mining.fusion import ROLES
@@ -68,14 +69,15 @@ def main(argv: list[str] | None = None) -> dict:
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    results: list[EvalResult] = []
+    path = Path(args.results_dir) / f"{args.name}.json"
+    results = read_results(path) if path.is_file() else []
     for name in args.pairs:
-        with tempfile.TemporaryDirectory() as folder:
-            results += measure(name, args, Path(folder))
-            print(
-                f"{name}: " + ", ".join(f"{x.settings['row']} {x.value:.1f}" for x in forward(results, name)),
-                flush=True,
-            )
+        if not forward(results, name):
+            with tempfile.TemporaryDirectory() as folder:
+                results += measure(name, args, Path(folder))
+            write_results(path, results, recipe="benchmarks/retrieval_table.py", settings=vars(args))
+        told = (f"{row.settings['row']} {row.value:.1f}" for row in forward(results, name))
+        print(f"{name}: {', '.join(told)}", flush=True)
     return report_rows("retrieval_table", results, vars(args), title=TITLE, labels=[*LABELS], metrics=["P@1"])
 
 
