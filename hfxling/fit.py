@@ -210,7 +210,7 @@ def fit_lexical(
         target: their translations, line by line.
         languages: codes of both; they choose the segmenters.
         seed: of the length prior's sample and the static vectors.
-        progress: not used; counting takes seconds.
+        progress: show bars.
         **options: further fields of `LexicalArguments` (views, mixture, rank, lexicon, ...).
 
     Raises:

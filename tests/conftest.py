@@ -50,3 +50,15 @@ def tiny_bert(tmp_path_factory) -> Path:
     from tiny_models import save_tiny_bert
 
     return save_tiny_bert(tmp_path_factory.mktemp("tiny_bert"))
+
+
+@pytest.fixture(scope="session")
+def tiny_sentence_transformer(tiny_bert, tmp_path_factory) -> Path:
+    """The same with mean pooling, as a folder of sentence-transformers."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    transformer = Transformer(str(tiny_bert))
+    folder = tmp_path_factory.mktemp("tiny_sentence_transformer")
+    SentenceTransformer(modules=[transformer, Pooling(transformer.get_embedding_dimension())]).save(str(folder))
+    return folder

@@ -24,7 +24,7 @@ from hfxling.evaluation.significance import bootstrap_interval
 from hfxling.mining.fusion import ROLES, Pools, fit_fusion, pool_rows, stored
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.training import lexical, siamese
-from hfxling.training.lexical.data import Prepared, link_views
+from hfxling.training.lexical.data import LEAST_PAIRS, Prepared, link_views
 from hfxling.training.lexical.evaluate import rank as rank_links
 from hfxling.training.lexical.train import fit as fit_links
 from hfxling.training.publishing import Run, publish_run
@@ -35,7 +35,6 @@ from hfxling.training.siamese.layers import choose_layers
 from hfxling.training.siamese.train import head_inputs, infonce_maps, new_head, replace_arguments
 
 FOLDS = 5
-LEAST_PAIRS = 10
 MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT
 HELD_OUT = 2_000
 NEAREST = 'hfxling nearest "..." --candidates FILE'

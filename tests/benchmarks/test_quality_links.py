@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 import quality_links as benchmark
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import read_results
+
+
+@pytest.fixture(scope="module")
+def model(tiny_sentence_transformer) -> Path:
+    return tiny_sentence_transformer
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +31,6 @@ def data(tmp_path_factory) -> Path:
             text = "\n".join(lines) + "\n"
             data = gzip.compress(text.encode()) if split.endswith("gz") else text.encode()
             (folder / f"en-{target}.{split}").write_bytes(data)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def model(tiny_bert, tmp_path_factory) -> Path:
-    transformer = Transformer(str(tiny_bert))
-    folder = tmp_path_factory.mktemp("model")
-    SentenceTransformer(modules=[transformer, Pooling(transformer.get_embedding_dimension())]).save(str(folder))
     return folder
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from transformers import AutoTokenizer
 
 from hfxling import fit_lexical
@@ -25,11 +24,8 @@ LOADED = cache(SentenceTransformer)
 
 
 @pytest.fixture(scope="module")
-def model(tiny_bert, tmp_path_factory) -> Path:
-    transformer = Transformer(str(tiny_bert))
-    folder = tmp_path_factory.mktemp("model")
-    SentenceTransformer(modules=[transformer, Pooling(transformer.get_embedding_dimension())]).save(str(folder))
-    return folder
+def model(tiny_sentence_transformer) -> Path:
+    return tiny_sentence_transformer
 
 
 @pytest.fixture(autouse=True)
