@@ -50,8 +50,8 @@ LABELS = {  # and what each is called in `hfxling fit`
 LEXICAL = ("static", "sparse", "fused")  # that are measured among distractors, too
 # Other text of each language, in the folders of the data: TSV files with the column, or plain text.
 OTHER = {
-    "vi": ("alt/ja-vi.train.tsv.gz#1", "vi-zh/train.tsv#0", "anki/en-vi.tsv.gz#1", "talpco/vi.txt"),
-    "zh": ("vi-zh/train.tsv#1", "quran/zh.txt.gz", "anki/en-zh.tsv.gz#1"),
+    "vi": ("alt/ja-vi.train.tsv.gz#1", "vi-zh/train.tsv#0", "anki/en-vi.tsv.gz#1"),
+    "zh": ("vi-zh/train.tsv#1", "anki/en-zh.tsv.gz#1"),
 }
 DISTRACTORS = {"zh-vi": "vi", "lo-zh": "zh"}
 

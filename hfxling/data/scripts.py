@@ -1,7 +1,8 @@
 """One tokenizer for languages that their scripts tell apart, so that a text need not say which it is in.
 
 Every script is cut by the pieces of the language that it belongs to; what no language owns (digits, punctuation, Latin
-names in Lao and Thai) is cut by pieces of all texts together, so it looks the same in each of them.
+names in Lao and Thai) is cut by pieces of all texts together, so it looks the same in each of them. Where no language
+needs pieces, words are looked up whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
@@ -40,7 +41,12 @@ def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
 
 
 def learn_shared_vocabularies(
-    lines: Mapping[str, Sequence[str]], scripts: Mapping[str, str], *, sizes: Mapping[str, int], min_count: int = 2
+    lines: Mapping[str, Sequence[str]],
+    scripts: Mapping[str, str],
+    *,
+    sizes: Mapping[str, int],
+    min_count: int = 2,
+    whole: Collection[str] = (),
 ) -> dict[str, Vocabulary]:
     """A vocabulary a language, all of the same tokenizer.
 
@@ -49,6 +55,7 @@ def learn_shared_vocabularies(
         scripts: of each language, from `own_scripts`.
         sizes: pieces at most of each language's script.
         min_count: occurrences that a piece of several letters needs.
+        whole: languages whose words are not cut, unless others have to be: one tokenizer does one or the other.
 
     Raises:
         ValueError: fewer pieces than letters, or no words.
@@ -63,14 +70,20 @@ def learn_shared_vocabularies(
             row.setdefault(owner.get(_script(word[0])), []).append(word)
         for lang, words in row.items():
             groups.setdefault(lang, []).append(words)
-    pieces: dict[str, float] = {}
-    for lang, rows in sorted(groups.items(), key=lambda item: item[0] or ""):
-        pieces |= _pieces(rows, lang or "", sizes.get(lang, UNIGRAM_SIZE), min_count)
-    specials = [(special, 0.0) for special in SPECIAL_TOKENS.values()]
-    tokenizer = Tokenizer(models.Unigram([*specials, *sorted(pieces.items())], UNK, False))
-    tokenizer.add_special_tokens([special for special, _ in specials])
+    specials, is_whole = [*SPECIAL_TOKENS.values()], all(lang in whole or scripts[lang] in LONE for lang in lines)
+    if is_whole:
+        words = sorted({word for rows in groups.values() for row in rows for word in row})
+        ids = {word: number for number, word in enumerate([*specials, *words])}
+        tokenizer = Tokenizer(models.WordLevel(ids, specials[UNK]))
+    else:
+        pieces: dict[str, float] = {}
+        for lang, rows in sorted(groups.items(), key=lambda item: item[0] or ""):
+            pieces |= _pieces(rows, lang or "", sizes.get(lang, UNIGRAM_SIZE), min_count)
+        scored = [*((special, 0.0) for special in specials), *sorted(pieces.items())]
+        tokenizer = Tokenizer(models.Unigram(scored, UNK, False))
+    tokenizer.add_special_tokens(specials)
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, cuts
-    return {lang: Vocabulary(lang, tokenizer, "unigram") for lang in lines}
+    return {lang: Vocabulary(lang, tokenizer, "words" if is_whole else "unigram") for lang in lines}
 
 
 def _cuts(scripts: Iterable[str]) -> pre_tokenizers.PreTokenizer:

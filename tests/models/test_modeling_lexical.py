@@ -177,7 +177,7 @@ def test_a_text_without_known_segments_is_said(model, caplog, monkeypatch):
         (lambda model: model.score(["你好"], [], PAIR), "1 source and 0 target texts"),
         (lambda model: model.explain("你好", "你好", ("zh", "zh")), "no links between zh and zh"),
         (lambda model: model([torch.tensor([[10**6]])] * 2, language="zh"), "input_ids has 1000000"),
-        (lambda model: model([torch.tensor([[5]])] * 3, language="zh"), "each of the views fine, unigram"),
+        (lambda model: model([torch.tensor([[5]])] * 3, language="zh"), "each of the views fine, coarse"),
     ],
 )
 def test_what_cannot_be_encoded_is_refused_in_one_line(call, message, model):

@@ -14,7 +14,7 @@ from hfxling.training.publishing import Run, training_cost
 from .arguments import TRAINING_DEFAULTS, LexicalArguments
 from .card import card
 from .data import Prepared, prepare
-from .evaluate import evaluate
+from .evaluate import cross_validated, evaluate
 from .export import SPARSE, export_lexical
 from .train import fit
 
@@ -31,4 +31,8 @@ def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prep
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)
     results = evaluate(model, prepared.corpus, seed=training_args.seed)
+    if prepared.folds:
+        models = (fit(args, fold.views, seed=training_args.seed) for fold in prepared.folds)
+        folds = [fold.corpus for fold in prepared.folds]
+        results += cross_validated(models, folds, prepared.distractors, seed=training_args.seed)
     return Run(results, reached, lambda folder: export_lexical(model, folder), branches=(SPARSE,))

@@ -10,10 +10,10 @@ from hfxling.data.sources import Pair, parse_pair
 
 # Nothing is trained by gradient; the Trainer's arguments say where the folder goes and which seed is used.
 TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
-FINE = (
-    "fine"  # the view of short segments: single Chinese and Japanese characters, few and short pieces in Lao and Thai
-)
-VIEWS = (FINE, *BUILT_IN)
+# Short segments: single Chinese and Japanese characters, few pieces in Lao and Thai, Vietnamese syllables, else pieces.
+# And longer ones: pieces where words are not written apart and in Vietnamese, else words.
+FINE, COARSE = "fine", "coarse"
+VIEWS = (FINE, COARSE, *BUILT_IN)
 
 
 @dataclass
@@ -21,8 +21,8 @@ class LexicalArguments(TextArguments):
     """Segments, links and what is made of them."""
 
     views: list[str] = field(
-        default_factory=lambda: [FINE, "unigram"],
-        metadata={"help": "ways to cut the text, whose scores add up: fine, characters, unigram, words, whitespace"},
+        default_factory=lambda: [FINE, COARSE],
+        metadata={"help": f"ways to cut the text, whose scores add up: {', '.join(VIEWS)}"},
     )
     view_weights: list[float] = field(
         default_factory=list, metadata={"help": "of the views' scores; by default 1, and 0.5 for all but the first"}
@@ -56,6 +56,14 @@ class LexicalArguments(TextArguments):
         metadata={"help": "power of a component's strength in static vectors; 0.5 is a plain factorisation"},
     )
     rank: int = field(default=1024, metadata={"help": "dimensions of the static vectors, at most"})
+    folds: int = field(
+        default=0,
+        metadata={"help": "measure by leaving out so many parts of the training text in turn, too; 0: do not"},
+    )
+    distractors: list[str] = field(
+        default_factory=list,
+        metadata={"help": "with folds, text files of further candidates, one sentence a line, e.g. zh=FILE"},
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -71,13 +79,17 @@ class LexicalArguments(TextArguments):
             "length_prior": 0,
             "hub_weight": 0,
             "min_ratio": 0,
+            "folds": 0,
         }.items():
             if (value := getattr(self, name)) is not None and value < least:
                 raise ValueError(f"{name}={value}: give {least} or more.")
         for name in ("mixture", "static_mixture"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be more than 0.")
-        self.segmenter_choices(), self.lexicon_files()  # both refuse bad values, here and not after the text was read
+        if self.folds == 1 or (self.distractors and not self.folds):
+            raise ValueError(f"folds={self.folds}, distractors={self.distractors}: give 2 folds or more, or neither.")
+        # These refuse bad values, here and not after the text was read.
+        self.segmenter_choices(), self.lexicon_files(), self.distractor_files()
 
     def segmenter_choices(self) -> dict[str, str]:
         """Language code -> segmenter.
@@ -111,7 +123,19 @@ class LexicalArguments(TextArguments):
             files[pair] = path
         return files
 
+    def distractor_files(self) -> dict[str, str]:
+        """Language code -> file of further candidates.
+
+        Raises:
+            ValueError: an entry that is not of the form zh=FILE, a language without text, a language given twice.
+        """
+        files = dict(entry.partition("=")[::2] for entry in self.distractors)
+        if len(files) < len(self.distractors) or not {*files} <= {*self.languages} or not all(files.values()):
+            known = f"for any of {', '.join(self.languages)} one file, e.g. {self.languages[0]}=FILE"
+            raise ValueError(f"distractors={self.distractors}: give {known}.")
+        return files
+
     def shared_key(self) -> tuple:
         """The same for runs that share text and segments, and the links' counts with them."""
-        names = (*TEXT_KEYS, "views", "segmenters", "vocab_size", "max_words", "lexicon")
+        names = (*TEXT_KEYS, "views", "segmenters", "vocab_size", "max_words", "lexicon", "folds", "distractors")
         return tuple(str(getattr(self, name)) for name in names)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 from scipy.sparse import csr_array
 
 from hfxling.alignment.pairs import EncodedPairs
 from hfxling.alignment.prior import translation_counts
 from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.data.readers import read_lines
 from hfxling.data.scripts import learn_shared_vocabularies, own_scripts
 from hfxling.data.segment import EOS, UNIGRAM_SIZE, Vocabulary, default_segmenter, normalize
 from hfxling.data.sources import Pair, name_of_pair
 from hfxling.data.unigram import settle
 from hfxling.evaluation.lexicon import read_dictionary
 
-from .arguments import FINE, LexicalArguments
+from .arguments import COARSE, FINE, LexicalArguments
 
 LEAST_PAIRS = 10
-_FINE_SIZE = dict.fromkeys(("lo", "th", "km", "my"), 2000)  # pieces of languages without spaces; others UNIGRAM_SIZE
+_UNSPACED = ("lo", "th", "km", "my")  # languages that put no spaces between words
+_FINE_SIZE = 2000  # pieces of theirs
 
 
 @dataclass
@@ -41,10 +44,19 @@ class View:
 
 @dataclass
 class Prepared:
-    """What runs that differ in what they make of the links have in common."""
+    """What runs that differ in what they make of the links have in common.
+
+    Attributes:
+        corpus: the text.
+        views: of its training text.
+        folds: parts of the training text as test text of the rest, with the rest's views.
+        distractors: further candidates of the folds, by language.
+    """
 
     corpus: Corpus
     views: list[View]
+    folds: Sequence[Prepared] = ()
+    distractors: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
@@ -58,8 +70,32 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
         ValueError: malformed text (see `load_corpus`), fewer than ten pairs, a lexicon of other languages.
         FileNotFoundError: a file that is not there.
     """
-    corpus = load_corpus(rows[0])
-    return Prepared(corpus, link_views(rows[0], corpus))
+    args = rows[0]
+    others = {lang: read_distractors(path) for lang, path in args.distractor_files().items()}
+    corpus = load_corpus(args)
+    folds = [Prepared(fold, link_views(args, fold)) for fold in split_folds(corpus, args.folds)]
+    for text in corpus.pairs:  # what is a translation of something is no distractor
+        for side, lang in zip(("source", "target"), text.languages):
+            known = {*text.train[side]}
+            others |= {lang: [line for line in others[lang] if line not in known]} if lang in others else {}
+    return Prepared(corpus, link_views(args, corpus), folds, others)
+
+
+def split_folds(corpus: Corpus, count: int) -> Iterator[Corpus]:
+    """The training text without one of its parts, which is the test text, for every part; neighbours stay together."""
+    for number in range(count):
+        pairs = []
+        for text in corpus.pairs:
+            held = np.array_split(np.arange(len(text.train)), count)[number]
+            kept = np.setdiff1d(np.arange(len(text.train)), held)
+            pairs.append(replace(text, train=text.train.select(kept), test=text.train.select(held)))
+        yield Corpus(pairs, corpus.name)
+
+
+def read_distractors(path: str) -> list[str]:
+    """Different sentences of a text file, in their order."""
+    found = dict.fromkeys(line.strip() for _, line in read_lines(path))
+    return [line for line in found if line]
 
 
 def link_views(args: LexicalArguments, corpus: Corpus) -> list[View]:
@@ -100,14 +136,17 @@ def _view(args: LexicalArguments, name: str, sides: Mapping[Pair, tuple], lexico
         for language, side in zip(pair, texts):
             lines.setdefault(language, {}).update(dict.fromkeys(side))
     is_first = name == args.views[0]
-    chosen = (args.segmenter_choices() if is_first else {}) | (dict.fromkeys(lines, name) if name != FINE else {})
+    chosen = args.segmenter_choices() if is_first else {}
     texts = {language: list(text) for language, text in lines.items()}
-    sizes = {lang: _size(args, lang) if name == FINE else args.vocab_size or UNIGRAM_SIZE for lang in texts}
-    scripts = own_scripts(texts) if is_first and not chosen else None
+    cuts = {lang: _segments(name, lang) for lang in texts}
+    segmenters = {lang: chosen.get(lang, segmenter) for lang, (segmenter, _) in cuts.items()}
+    sizes = {lang: args.vocab_size or size for lang, (_, size) in cuts.items()}
+    scripts = own_scripts(texts) if is_first and name == FINE and not chosen else None
     if scripts:
-        vocabularies = learn_shared_vocabularies(texts, scripts, sizes=sizes)
+        whole = [lang for lang in texts if segmenters[lang] == "words"]
+        vocabularies = learn_shared_vocabularies(texts, scripts, sizes=sizes, whole=whole)
     else:
-        vocabularies = {lang: _vocabulary(text, lang, chosen.get(lang), sizes[lang]) for lang, text in texts.items()}
+        vocabularies = {lang: _vocabulary(text, lang, segmenters[lang], sizes[lang]) for lang, text in texts.items()}
     pairs, counts = [], []
     for pair, texts in sides.items():
         encoded = _encoded(vocabularies, pair, texts, args.max_words)
@@ -121,12 +160,23 @@ def _view(args: LexicalArguments, name: str, sides: Mapping[Pair, tuple], lexico
     return View(vocabularies, scripts is not None, pairs, counts)
 
 
-def _size(args: LexicalArguments, lang: str) -> int:
-    return args.vocab_size or _FINE_SIZE.get(lang.partition("-")[0], UNIGRAM_SIZE)
+def _segments(view: str, lang: str) -> tuple[str, int]:
+    """The segmenter of a language in a view, and how many pieces it learns where it learns any.
+
+    Chosen by cross-validation: pieces first and words beside them (tr-en, ko-en, id-zh), but syllables first where they
+    are written apart (vi-zh, zh-vi).
+    """
+    code = lang.partition("-")[0]
+    if view not in (FINE, COARSE):
+        return view, UNIGRAM_SIZE
+    if default_segmenter(lang) == "characters":
+        return ("characters" if view == FINE else "unigram"), UNIGRAM_SIZE
+    if code in _UNSPACED:
+        return "unigram", _FINE_SIZE if view == FINE else UNIGRAM_SIZE
+    return ("words" if (code == "vi") == (view == FINE) else "unigram"), UNIGRAM_SIZE
 
 
-def _vocabulary(lines: Sequence[str], lang: str, segmenter: str | None, size: int) -> Vocabulary:
-    segmenter = segmenter or default_segmenter(lang)
+def _vocabulary(lines: Sequence[str], lang: str, segmenter: str, size: int) -> Vocabulary:
     vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter, size=size if segmenter == "unigram" else None)
     if segmenter == "unigram":
         settle(vocabulary.tokenizer, lines, EOS + 1)

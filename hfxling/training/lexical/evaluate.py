@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
 import numpy as np
 
 from hfxling.data.corpus import Corpus
@@ -24,25 +28,68 @@ def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int, **fields) -> lis
     results = []
     for text in corpus.pairs:
         if len(text.test):
-            sides = list(text.test["source"]), list(text.test["target"])
             about = corpus.test_fields(text) | {"seed": seed, "settings": {"stage": "after"}} | fields
-            results += ranking_results(rank(model, sides, text.languages), **about)
+            results += ranking_results(rank(model, sides_of(text.test), text.languages), **about)
     return results
 
 
-def rank(model: LexicalModel, sides: tuple[list[str], list[str]], languages: tuple[str, str]) -> list[Ranking]:
-    """How the sentences rank each other's translations, by both kinds of vectors."""
-    rankings = []
+def cross_validated(
+    models: Iterable[LexicalModel], folds: Sequence[Corpus], others: Mapping[str, Sequence[str]], *, seed: int
+) -> list[EvalResult]:
+    """P@1 and P@5 of every language pair over all folds of its training text, alone and among further sentences.
+
+    Args:
+        models: of the folds, in their order, with their static vectors.
+        folds: whose test text their models did not see.
+        others: further candidates, by language.
+        seed: of the run.
+    """
+    found: dict[tuple, list[Ranking]] = {}
+    for model, fold in zip(models, folds, strict=True):
+        for text in fold.pairs:
+            sides = sides_of(text.test)
+            for more in ({}, others) if {*others} & {*text.languages} else ({},):
+                for ranking in rank(model, sides, text.languages, more):
+                    key = text.languages, ranking.direction, str(ranking.settings)
+                    found.setdefault(key, []).append(ranking)
+    results = []
+    for (languages, *_), rankings in found.items():
+        text = next(text for text in folds[0].pairs if text.languages == languages)
+        joined = replace(rankings[0], ranks=np.concatenate([ranking.ranks for ranking in rankings]))
+        more = joined.settings.get("distractors")
+        name = f"{folds[0].name} + {more}" if more else folds[0].name
+        about = {"dataset": name, "split": f"training pairs, left out in {len(folds)} folds", "seed": seed}
+        about |= {"revision": text.revision("train"), "settings": {"stage": "after"}}
+        results += ranking_results([joined], **about)
+    return results
+
+
+def sides_of(pairs) -> tuple[list[str], list[str]]:
+    """Source and target texts of a data set of pairs."""
+    return list(pairs["source"]), list(pairs["target"])
+
+
+def rank(
+    model: LexicalModel,
+    sides: tuple[list[str], list[str]],
+    languages: tuple[str, str],
+    others: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> list[Ranking]:
+    """How the sentences rank each other's translations, by both kinds of vectors; `others` are further candidates."""
+    sparse, static = [], []
     for queries, candidates in ((0, 1), (1, 0)):
-        order = queries, candidates
-        vectors = [model.encode(sides[side], languages[side], role) for side, role in zip(order, ROLES)]
-        ranks, _ = gold_ranks(*vectors, method="dot")
-        name = "->".join(languages[side] for side in order)
-        rankings.append(Ranking(name, ranks, {"method": "sparse, inner product"}))
-    static = unlike_blanks(*(static_sentences(model, texts, lang) for texts, lang in zip(sides, languages)))
-    for name, ranks in zip(("->".join(languages), "->".join(languages[::-1])), gold_ranks(*static)):
-        rankings.append(Ranking(name, ranks, {"method": "static, cosine"}))
-    return rankings
+        asked, other = languages[queries], languages[candidates]
+        further = others.get(other, ())
+        texts = (sides[queries], asked), ([*sides[candidates], *further], other)
+        name, more = f"{asked}->{other}", {"distractors": len(further)} if further else {}
+        if others and not further:
+            continue
+        vectors = [model.encode(*text, role) for text, role in zip(texts, ROLES)]
+        ranks = gold_ranks(*vectors, method="dot")[0]
+        sparse.append(Ranking(name, ranks, {"method": "sparse, inner product"} | more))
+        ranks = gold_ranks(*unlike_blanks(*(static_sentences(model, *text) for text in texts)))[0]
+        static.append(Ranking(name, ranks, {"method": "static, cosine"} | more))
+    return [*sparse, *static]
 
 
 def unlike_blanks(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:

@@ -88,7 +88,7 @@ def test_a_lexicon_adds_links(tmp_path):
         ({"source": ["你好"] * 9, "target": ["chào"] * 9}, "at least ten"),
         ({"source": ["你好"] * 9 + [" "]}, r"source\[9\] is ' '"),
         ({"languages": None}, "give the codes of both languages"),
-        ({"views": ["letters"]}, "views=.* give at least one of fine, characters"),
+        ({"views": ["letters"]}, "views=.* give at least one of fine, coarse, characters"),
         ({"view_weights": [1.0]}, "give one for each of views"),
         ({"segmenters": ["lo=words"]}, "one of characters, unigram, words, whitespace for one of zh, vi"),
         ({"lexicon": ["lo-zh=words.tsv"]}, "none of the pairs of the text, zh-vi"),
