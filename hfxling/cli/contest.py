@@ -96,14 +96,17 @@ class Contest:
         self.sides = [list(self.text.train[side]) for side in ("source", "target")]
         order = np.random.default_rng(args.seed).permutation(count)
         self.folds = np.array_split(order, FOLDS) if count <= MOST else [order[:HELD_OUT]]
-        self.entries = [
-            Entry("static", "nothing", f"{NEAREST} --model {{folder}}"),
-            Entry("sparse", "hfxling, or trust_remote_code", f"{NEAREST} --lexical {{folder}}"),
-        ]
-        self.heads: dict[str, siamese.Arguments] = {}
-        if args.model:
+        self.entries = []
+        if self._wants("static", "sparse", "fused"):
+            self.entries.append(Entry("static", "nothing", f"{NEAREST} --model {{folder}}"))
+            self.entries.append(Entry("sparse", "hfxling, or trust_remote_code", f"{NEAREST} --lexical {{folder}}"))
+        self.heads: dict[str, tuple[siamese.Arguments, Run]] = {}
+        if args.model and self._wants("head", "layers", "fused"):
             text |= {"base_model": args.model, "pooling": args.pooling, "data_licence": args.licence}
             self._add_heads(siamese.Arguments(**text, layer="last", one_map=args.one_map))
+
+    def _wants(self, *names: str) -> bool:
+        return not self.args.only or not {*names}.isdisjoint(self.args.only)
 
     def _add_heads(self, single: siamese.Arguments) -> None:
         """Fit the heads on all pairs, which says what they are; the folds fit the same anew."""
@@ -111,26 +114,30 @@ class Contest:
         self.vectors = encode([single, several], self.corpus)
         several, found = choose_layers(several, self.vectors, self.args.seed)
         scores = {layer: score for layer, score in found["layer_scores"].items() if layer.isdigit()}
-        heads = {"head": replace(single, layer=max(scores, key=scores.get))}
-        heads |= {"layers": several} if isinstance(several.layer_index, tuple) else {}
+        is_set = isinstance(several.layer_index, tuple) and self._wants("layers", "fused")
+        heads = {"layers": several} if is_set else {}
+        if self._wants("head") or not heads:
+            heads = {"head": replace(single, layer=max(scores, key=scores.get))} | heads
         self.heads = {name: (args, siamese.run(args, self.training_args, self.vectors)) for name, args in heads.items()}
-        megabytes, form = encoder_megabytes(single), self.heads["head"][1].reached["form"]
-        shares = single.one_map or form not in (TIED, INFONCE)
+        megabytes, shares = encoder_megabytes(single), single.one_map
+        if "head" in heads:
+            shares = shares or self.heads["head"][1].reached["form"] not in (TIED, INFONCE)
         flag = {"head": "nothing" if shares else "the texts' language", "layers": "trust_remote_code"}
         made = [Entry(name, flag[name], f"{NEAREST} --model {{folder}}", megabytes=megabytes) for name in self.heads]
         made[-1].use += (flagged := " --trust_remote_code true" * ("layers" in heads))
         use = f"{NEAREST} --model {{folder}} --lexical {{lexical}}{flagged}"
-        fused = Entry("fused", "hfxling", use, megabytes=megabytes)
-        self.entries = [Entry("encoder", "nothing", "", megabytes=megabytes), *made, *self.entries, fused]
+        fused = [Entry("fused", "hfxling", use, megabytes=megabytes)] if self._wants("fused") else []
+        self.entries = [Entry("encoder", "nothing", "", megabytes=megabytes), *made, *self.entries, *fused]
 
     def run(self) -> None:
         """Rank the left-out pairs of every fold by everything."""
         folds = []
         for held in tqdm(self.folds, desc="folds", unit="fold", name="hfxling"):
             kept = np.setdiff1d(np.arange(len(self.sides[0])), held)
-            model = self._rank_links(kept, held)
-            if self.heads:
-                embed, pool = self._rank_heads(kept, held), kept[pool_rows(len(kept))]
+            model = self._rank_links(kept, held) if self.competes("sparse") else None
+            embed = self._rank_heads(kept, held) if self.heads else None
+            if self.competes("fused"):
+                pool = kept[pool_rows(len(kept))]
                 folds.append([self._in_both_roles(embed, model, rows) for rows in (held, pool)])
         if folds:
             self._rank_fused(folds)
@@ -200,6 +207,10 @@ class Contest:
             fusion = replace(self.fusion, pools=stored(pool))
             vectors = [[fusion.vectors(*held[key], *key) for key in way] for way in ways]
             entry.ranks.append(tuple(gold_ranks(*way, method="dot")[0] for way in vectors))
+
+    def competes(self, name: str) -> bool:
+        """Whether there is an entry of that name."""
+        return any(entry.name == name for entry in self.entries)
 
     def entry(self, name: str) -> Entry:
         """The entry of that name."""

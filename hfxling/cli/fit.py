@@ -31,6 +31,7 @@ class FitArguments:
     model: str | None = key("frozen encoder that competes, folder or Hub id; none without it", None)
     pooling: str = key("of the encoder: mean, cls or last", "mean")
     one_map: bool = key("only what needs not know which language a text is in", False)
+    only: list[str] = key(f"what competes, with all that it is made of, of {', '.join(NAMES)}; by default all", [])
     choose: str | None = key(f"write this one and not the winner: {', '.join(NAMES)}", None)
     output: str = key("folder that is written", "outputs/fit")
     repo: str | None = key("name of the repository in the card, org/name", None)
@@ -44,8 +45,13 @@ class FitArguments:
             raise ValueError(f"{len(self.pairs)} files: give two line-aligned ones, or one with both sides.")
         if self.choose and self.choose not in NAMES:
             raise ValueError(f"choose={self.choose!r} is not one of {', '.join(NAMES)}.")
-        if self.choose in ("head", "layers", "fused") and not self.model:
-            raise ValueError(f"choose={self.choose!r} needs an encoder: give --model, or choose static or sparse.")
+        if stray := {*self.only} - {*NAMES}:
+            raise ValueError(f"only={self.only}: {', '.join(sorted(stray))} is not one of {', '.join(NAMES)}.")
+        if self.choose and self.only and self.choose not in self.only:
+            raise ValueError(f"choose={self.choose!r} does not compete with only={self.only}; name it there, too.")
+        for name in (self.choose, *self.only):
+            if name in ("head", "layers", "fused") and not self.model:
+                raise ValueError(f"{name!r} needs an encoder: give --model, or take static or sparse.")
 
 
 def main(argv: list[str] | None = None) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.sparse import block_array, csr_array
-from sklearn.utils.extmath import randomized_svd
+from sklearn.utils.extmath import randomized_svd, svd_flip
 
 from hfxling.data.sources import Pair
 from hfxling.models.lexical_vectors import Bags
@@ -15,6 +16,7 @@ from hfxling.models.modeling_lexical import LexicalModel
 from .arguments import LexicalArguments
 
 _PRECISION = {"n_oversamples": 128, "n_iter": 4}  # of the randomised factorisation
+_EXACT = 3000  # linked segments of the smaller side up to which the exact one is quicker
 
 
 def static_vectors(
@@ -77,10 +79,11 @@ def _factors(
     languages, half = list(sizes), _halves(odds, sizes)
     rows, columns = half or (languages, languages)
     blocks = [[_block(odds, sizes, row, column) for column in columns] for row in rows]
-    u, strength, v = randomized_svd(
-        block_array(blocks, format="csr"), args.rank if half else 2 * args.rank, random_state=seed, **_PRECISION
-    )
-    if not half:
+    matrix = block_array(blocks, format="csr")
+    if half:
+        u, strength, v = _svd(matrix, args.rank, seed)
+    else:
+        u, strength, v = randomized_svd(matrix, 2 * args.rank, random_state=seed, **_PRECISION)
         kept = ((u * v.T).sum(0) > 0).nonzero()[0][: args.rank]
         u, strength, v = u[:, kept], strength[kept], v[kept]
     found = {}
@@ -88,6 +91,25 @@ def _factors(
         ends = np.cumsum([sizes[lang] for lang in names])[:-1]
         found |= dict(zip(names, np.split(table * strength**args.static_decay, ends)))
     return {lang: found[lang].copy() for lang in languages}
+
+
+def _svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The strongest left singular vectors (V, rank), their values, and the right ones (rank, W)."""
+    places = [np.unique(axis) for axis in matrix.nonzero()]  # rows and columns without links stay zero
+    linked = csr_array(matrix[places[0]][:, places[1]])
+    if min(linked.shape) <= _EXACT:
+        turned = linked.shape[0] > linked.shape[1]
+        short = csr_array(linked.T if turned else linked).astype(np.float64)
+        squares, u = eigh((short @ short.T).toarray())
+        kept = np.flatnonzero(squares > 1e-12 * squares[-1])[::-1][:rank]
+        u, strength = u[:, kept], np.sqrt(squares[kept])
+        u, v = svd_flip(u, (short.T @ u / strength).T)
+        u, v = (v.T, u.T) if turned else (u, v)
+    else:
+        u, strength, v = randomized_svd(linked, rank, random_state=seed, **_PRECISION)
+    left, right = np.zeros((matrix.shape[0], len(strength))), np.zeros((len(strength), matrix.shape[1]))
+    left[places[0]], right[:, places[1]] = u, v
+    return left, strength, right
 
 
 def _halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tuple[list[str], list[str]] | None:

@@ -212,6 +212,7 @@ def cross_validate(
     folds: int = 5,
     seed: int = 0,
     progress: str | None = None,
+    first: int | None = None,
 ) -> dict[tuple, list[np.ndarray]]:
     """Ranks of held-out pairs among the held-out pairs of their fold, for every setting that a closed form offers.
 
@@ -222,6 +223,7 @@ def cross_validate(
         folds: of the cross-validation; each fold's candidates are searched for their own translations, at most 2,000.
         seed: of the folds.
         progress: what a bar is called; None shows none.
+        first: so many of the folds alone; by default all.
 
     Returns:
         by settings, as a tuple of their items: for every fold the ranks of both directions, (2n,), from 1.
@@ -229,7 +231,7 @@ def cross_validate(
     count = len(source)
     ranks: dict[tuple, list[np.ndarray]] = {}
     parts = np.array_split(np.random.default_rng(seed).permutation(count), folds)
-    for held_out in tqdm(parts, desc=progress, unit="fold", delay=2, disable=progress is None):
+    for held_out in tqdm(parts[:first], desc=progress, unit="fold", delay=2, disable=progress is None):
         kept = np.setdiff1d(np.arange(count), held_out)
         held_out = held_out[:2000]
         for settings, of_source, of_target in form(source[kept], target[kept]):
