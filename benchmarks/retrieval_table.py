@@ -1,12 +1,13 @@
-"""Which of the models that `hfxling fit` can write finds most translations: README's table.
+"""Which of the models that `hfxling fit` can write finds most translations: README's table, and Tatoeba.
 
 python benchmarks/retrieval_table.py --data ../shared/data --encoder ../shared/models/mini-labse [--pairs zh-vi lo-zh]
 
-Every model is fitted on training text (NTREX lines 1 to 1543; the first 2,000 pairs of vi-zh, everyday text), all
-settings chosen there by `hfxling fit`, written, loaded again and measured on test text (NTREX lines 1544 to 1997; vi-zh
-test). P@1 by cosine or inner product; ties are misses; no CSLS but what models carry from their training text. With
---distractors candidates are the test sentences and as many others of the target language from the other folders. Every
-text is kept when it is measured: a run that was stopped goes on with the others.
+Every model is fitted on training text (NTREX lines 1 to 1543; the first 2,000 pairs of vi-zh, everyday text; all pairs
+of anki for Tatoeba), all settings chosen there by `hfxling fit`, written, loaded again and measured on test text (NTREX
+lines 1544 to 1997; vi-zh test; Tatoeba, of which anki has nothing). P@1 by cosine or inner product; ties are misses;
+no CSLS but what models carry from their training text. With --distractors candidates are the test sentences and as many
+others of the target language from the other folders. Every text is kept when it is measured: a run that was stopped
+goes on with the others.
 """
 
 import gzip
@@ -36,8 +37,13 @@ from hfxling.mining.fusion import ROLES
 from hfxling.training.lexical.evaluate import unlike_blanks
 
 TITLE = "Retrieval by what can be fitted on a few thousand pairs"
+TATOEBA_TITLE = "Tatoeba by what can be fitted on 2,000 to 40,000 short pairs of anki"
 EVERYDAY = "vi-zh everyday"
 PAIRS = ("zh-vi", "lo-zh", "th-zh", "id-zh", "lo-th", EVERYDAY)
+# Languages of anki: Tatoeba's code, and xx->en of mBERT+DAP (Li et al. 2023, Table 7), from up to 1M pairs a language.
+TATOEBA = {"ar": ("ara", 91.8), "bn": ("ben", 89.3), "de": ("deu", 99.1), "es": ("spa", 98.4), "fr": ("fra", 95.5)}
+TATOEBA |= {"hi": ("hin", 96.8), "id": ("ind", 95.9), "ja": ("jpn", 96.7), "ko": ("kor", 93.2), "nl": ("nld", 96.6)}
+TATOEBA |= {"th": ("tha", 96.9), "tl": ("tgl", 70.1), "tr": ("tur", 98.5), "vi": ("vie", 97.5), "zh": ("cmn", 95.4)}
 LABELS = {  # and what each is called in `hfxling fit`
     "encoder": "encoder",
     "encoder, centred": "encoder",
@@ -48,6 +54,17 @@ LABELS = {  # and what each is called in `hfxling fit`
     "fused": "fused",
 }
 LEXICAL = ("static", "sparse", "fused")  # that are measured among distractors, too
+FIGURES = {  # by name: text and model
+    "sparse_zh_vi": ("zh-vi", "sparse"),
+    "sparse_lo_zh": ("lo-zh", "sparse"),
+    "sparse_everyday_2k": (EVERYDAY, "sparse"),
+    "sparse_zh_vi_20k": ("zh-vi + 20000", "sparse"),
+    "sparse_lo_zh_20k": ("lo-zh + 20000", "sparse"),
+    "static1024_zh_vi": ("zh-vi", "static"),
+    "static1024_lo_zh": ("lo-zh", "static"),
+    "layers_zh_vi": ("zh-vi", "several layers + head"),
+    "fused_zh_vi": ("zh-vi", "fused"),
+}
 # Other text of each language, in the folders of the data: TSV files with the column, or plain text.
 OTHER = {
     "vi": ("alt/ja-vi.train.tsv.gz#1", "vi-zh/train.tsv#0", "anki/en-vi.tsv.gz#1"),
@@ -62,28 +79,45 @@ def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "NAME")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/, vi-zh/ and others")
     options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id")
-    options.add_argument("--pairs", nargs="+", default=PAIRS)
+    options.add_argument("--pairs", nargs="*", default=PAIRS, help="of the table")
+    options.add_argument("--tatoeba", nargs="*", default=[*TATOEBA], help="languages against English")
     options.add_argument("--distractors", type=int, default=20_000, help="other sentences of the target language")
     options.add_argument("--seed", type=int, default=42)
     options.add_argument("--name", default="retrieval_table", help="of the results file")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    path = Path(args.results_dir) / f"{args.name}.json"
+    figures = {}
+    for title, names, suffix in ((TATOEBA_TITLE, args.tatoeba, "_tatoeba"), (TITLE, args.pairs, "")):
+        names = [f"{lang}-en" for lang in names] if suffix else names
+        found = measured(names, args, f"{args.name}{suffix}")
+        by_place = {(row.dataset, row.settings["row"]): round(row.value, 2) for row in forward(found)}
+        figures |= {name: by_place[place] for name, place in FIGURES.items() if place in by_place}
+        if suffix and found:
+            fused = {name: value for (name, row), value in by_place.items() if row == "fused"}
+            figures |= {"tatoeba_fused": round(float(np.mean([*fused.values()])), 2), "tatoeba_languages": len(fused)}
+        settings = vars(args) | {"name": f"{args.name}{suffix}"}
+        report_rows("retrieval_table", found, settings, title=title, labels=[*LABELS], metrics=["P@1"], figures=figures)
+    return figures
+
+
+def measured(names: list[str], args, file: str) -> list[EvalResult]:
+    """Rows of all texts, those of an earlier run with them."""
+    path = Path(args.results_dir) / f"{file}.json"
     results = read_results(path) if path.is_file() else []
-    for name in args.pairs:
-        if not forward(results, name):
+    for name in names:
+        if not any(row.dataset == name for row in results):
             with tempfile.TemporaryDirectory() as folder:
                 results += measure(name, args, Path(folder))
             write_results(path, results, recipe="benchmarks/retrieval_table.py", settings=vars(args))
-        told = (f"{row.settings['row']} {row.value:.1f}" for row in forward(results, name))
+        told = (f"{row.settings['row']} {row.value:.1f}" for row in forward(results) if row.dataset == name)
         print(f"{name}: {', '.join(told)}", flush=True)
-    return report_rows("retrieval_table", results, vars(args), title=TITLE, labels=[*LABELS], metrics=["P@1"])
+    return results
 
 
-def forward(results: list[EvalResult], name: str) -> list[EvalResult]:
-    """P@1 from source to target of one text."""
-    return [x for x in results if x.dataset == name and x.metric == "P@1" and x.direction == x.settings["first"]]
+def forward(results: list[EvalResult]) -> list[EvalResult]:
+    """P@1 from source to target."""
+    return [x for x in results if x.metric == "P@1" and x.direction == x.settings["first"]]
 
 
 def measure(name: str, args, folder: Path) -> list[EvalResult]:
@@ -91,6 +125,7 @@ def measure(name: str, args, folder: Path) -> list[EvalResult]:
     pair = tuple(name.split()[0].split("-"))
     train, test = text_of(name, pair, Path(args.data))
     fit = FitArguments(pairs=[train], languages=[*pair], model=args.encoder, output=str(folder), seed=args.seed)
+    fit.only = ["fused"] if pair[1] == "en" else []
     contest = Contest(fit)
     contest.run()
     systems = fitted(contest, args.encoder, folder)
@@ -128,6 +163,10 @@ def text_of(name: str, pair: tuple[str, str], data: Path) -> tuple[str, str]:
     """Sources of training and test text."""
     if name == EVERYDAY:
         return f"{data}/vi-zh/train.tsv@1-2000#0,1", f"{data}/vi-zh/test.tsv#0,1"
+    if pair[1] == "en":
+        code = TATOEBA[pair[0]][0]
+        both = "+".join(f"{data}/tatoeba/{code}-eng.{side}" for side in (code, "eng"))
+        return f"{data}/anki/en-{pair[0]}.tsv.gz#1,0", both
     both = "+".join(f"{data}/ntrex/{lang}.txt" for lang in pair)
     return f"{both}@1-1543", f"{both}@1544-1997"
 
@@ -136,7 +175,7 @@ def fitted(contest: Contest, encoder: str, folder: Path) -> dict[str, Embed]:
     """Every system of `LABELS` that competed, from the folders that `hfxling fit` writes."""
     written = {}
     for name in ("head", "layers", "fused"):
-        if any(entry.name == name for entry in contest.entries):
+        if contest.competes(name):
             contest.args.output = contest.training_args.output_dir = str(folder / name)
             written[name] = {k: str(v) for k, v in contest.write(contest.entry(name), ["hfxling", "fit"]).items()}
     plain, links = SentenceEncoder(encoder), written["fused"]["lexical"]
@@ -147,13 +186,13 @@ def fitted(contest: Contest, encoder: str, folder: Path) -> dict[str, Embed]:
     systems = {
         "encoder": lambda texts, lang, role: plain.encode(texts),
         "encoder, centred": lambda texts, lang, role: postprocess(plain.encode(texts), means[lang]),
-        "one layer + head": dense["head"].encode,
         "static": static.encode if static.routes else lambda texts, lang, role: static.encode(texts),
         "sparse": sparse.encode,
         "fused": FusedEncoder(dense["fused"], sparse).encode,
     }
-    if "layers" in dense:
-        systems["several layers + head"] = dense["layers"].encode
+    for label, name in LABELS.items():
+        if name in dense and name != "fused":
+            systems[label] = dense[name].encode
     return {label: systems[label] for label in LABELS if label in systems}
 
 

@@ -93,7 +93,7 @@ def test_nothing_learns_from_the_pairs_that_are_left_out(text, tiny_bert, tmp_pa
     [
         (["--languages", "zh"], "languages=['zh']: give the codes of two languages"),
         (["--languages", "zh", "zh"], "give the codes of two languages"),
-        (["--choose", "head"], "choose='head' needs an encoder: give --model"),
+        (["--choose", "head"], "'head' needs an encoder: give --model"),
         (["--choose", "best"], "choose='best' is not one of head"),
         (["--model", "no/where"], "base_model='no/where'"),
     ],
