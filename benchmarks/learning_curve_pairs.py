@@ -1,12 +1,13 @@
-"""How far few sentence pairs get: encoder, static and sparse vectors from 50 to 1,543 pairs.
+"""How far few sentence pairs get: what `hfxling fit` makes of 50 to 1,543 pairs, and the encoder without any.
 
 python benchmarks/learning_curve_pairs.py --data ../shared/data --encoder ../shared/models/mini-labse \
     [--pairs lo-zh zh-vi] [--sizes 50 100 250 500 1000 1543] [--draws 3]
 
 Each size is drawn three times from the training lines of NTREX (all of them once); P@1 of the 454 test lines, by inner
-product or cosine, both directions, ties being misses. Shown are mean and standard deviation over the draws and the 95 %
-bootstrap interval over the test lines. The encoder as it came needs no pairs: its row stands for all sizes. `paired` of
-a row is the test against it.
+product or cosine, both directions, ties being misses. "auto" is the head that `--fit auto` chooses on one layer; layer,
+head and the weight of fused scores are chosen on the drawn pairs alone. Shown are mean and standard deviation over the
+draws and the 95 % bootstrap interval over the test lines. The encoder as it came needs no pairs: its row stands for all
+sizes. `paired` of a row is the test against it.
 """
 
 import os
@@ -24,12 +25,16 @@ from ntrex import LINES, read_text
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging
 
-from hfxling import fit_lexical, save_lexical
 from hfxling.arguments import run_recipe
+from hfxling.cli.contest import Contest
+from hfxling.cli.fit import FitArguments
+from hfxling.cli.model import FusedEncoder
 from hfxling.data.sources import Pair, parse_pair
+from hfxling.encoding import LexicalEncoder, SentenceEncoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.mining.fusion import ROLES
 from hfxling.training.lexical.evaluate import unlike_blanks
 
 TITLE = "P@1 by number of sentence pairs, NTREX; three draws"
@@ -60,7 +65,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         for size in args.sizes:
             for draw, rows in enumerate(draws(LINES, size, args.draws)):
                 drawn = [[side[i] for i in rows] for side in train]
-                for label, ranks in (found for system in SYSTEMS for found in system(drawn, test, pair).items()):
+                for label, ranks in fitted_ranks(drawn, test, pair, args.encoder).items():
                     about = {"row": f"{label}, {size} pairs", "pairs": size}
                     results += rows_of(ranks, pair, about, before=before, seed=draw)
     labels = list(dict.fromkeys(row.settings["row"] for row in results))
@@ -80,19 +85,30 @@ def encoder_ranks(encoder: SentenceTransformer, test: Sides) -> Ranks:
     return gold_ranks(*(encoder.encode(list(side), show_progress_bar=False) for side in test))
 
 
-def lexical_ranks(train: Sides, test: Sides, pair: Pair) -> dict[str, Ranks]:
-    """By the sparse vectors' inner product in the direction of the search, and by the static vectors' cosine."""
-    model = fit_lexical(*train, pair, progress=False)
-    sides = list(zip(pair, test))
-    sparse = []
-    for query, document in (sides, sides[::-1]):
-        vectors = model.encode(query[1], query[0]), model.encode(document[1], document[0], "document")
-        sparse.append(gold_ranks(*vectors, method="dot")[0])
+def fitted_ranks(train: Sides, test: Sides, pair: Pair, encoder: str) -> dict[str, Ranks]:
+    """By all that competes in `hfxling fit`, from the folders that it writes."""
     with tempfile.TemporaryDirectory() as folder:
-        save_lexical(model, folder)
-        static = SentenceTransformer(folder, device="cpu")
-    vectors = (static.encode(list(side), task=lang, show_progress_bar=False) for lang, side in sides)
-    return {"static": gold_ranks(*unlike_blanks(*vectors)), "sparse": tuple(sparse)}
+        files = [Path(folder) / f"text.{lang}" for lang in pair]
+        for file, side in zip(files, train):
+            file.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+        fit = FitArguments(pairs=[*map(str, files)], languages=[*pair], model=encoder, only=["head", "fused"])
+        contest = Contest(fit)
+        contest.run()
+        folders = {}
+        for name in ("head", "fused"):
+            contest.args.output = contest.training_args.output_dir = str(Path(folder) / name)
+            folders[name] = {k: str(v) for k, v in contest.write(contest.entry(name), ["hfxling", "fit"]).items()}
+        static, sparse = SentenceEncoder(folders["fused"]["lexical"]), LexicalEncoder(folders["fused"]["lexical"])
+        head, dense = (SentenceEncoder(paths["folder"], trust_remote_code=True) for paths in folders.values())
+        sides, fused = [*zip(pair, test)], FusedEncoder(dense, sparse)
+        found = {"auto": gold_ranks(*(head.encode(list(side), lang) for lang, side in sides))}
+        vectors = (static.encode(list(side), lang if static.routes else None) for lang, side in sides)
+        found["static"] = gold_ranks(*unlike_blanks(*vectors))
+        for label, system in {"sparse": sparse, "fused": fused}.items():
+            ways = [[system.encode(list(side), *key) for side, *key in zip(test, pair, ROLES)]]
+            ways.append([system.encode(list(side), *key) for side, *key in zip(test[::-1], pair[::-1], ROLES)])
+            found[label] = tuple(gold_ranks(*way, method="dot")[0] for way in ways)
+        return found
 
 
 def rows_of(ranks: Ranks, pair: Pair, settings: dict, *, before: Ranks | None = None, seed: int | None = None) -> list:
@@ -104,10 +120,6 @@ def rows_of(ranks: Ranks, pair: Pair, settings: dict, *, before: Ranks | None = 
         stage = {"stage": "before" if before is None else "after"}
         rows.append(mean_result("P@1", hits_at(ranks[i], 1), baseline=baseline, settings=stage | settings, **about))
     return rows
-
-
-# From training text, test text and languages to ranks by label; a further system is a further function.
-SYSTEMS = (lexical_ranks,)
 
 
 if __name__ == "__main__":

@@ -113,11 +113,10 @@ class Contest:
         several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
         self.vectors = encode([single, several], self.corpus)
         several, found = choose_layers(several, self.vectors, self.args.seed)
-        scores = {layer: score for layer, score in found["layer_scores"].items() if layer.isdigit()}
         is_set = isinstance(several.layer_index, tuple) and self._wants("layers", "fused")
         heads = {"layers": several} if is_set else {}
         if self._wants("head") or not heads:
-            heads = {"head": replace(single, layer=max(scores, key=scores.get))} | heads
+            heads = {"head": replace(single, layer=found["single_layer"])} | heads
         self.heads = {name: (args, siamese.run(args, self.training_args, self.vectors)) for name, args in heads.items()}
         megabytes, shares = encoder_megabytes(single), single.one_map
         if "head" in heads:

@@ -67,6 +67,23 @@ def test_dense_and_sparse_are_written_together(fused, capsys):
     assert {row["settings"]["stage"] for row in content["results"]} == {"before", "after"}
 
 
+def test_only_what_is_wanted_competes_with_what_it_is_made_of(text, tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sides = [str(text / "my.zh"), str(text / "my.vi")]
+
+    def names(*only):
+        contest = Contest(FitArguments(pairs=sides, languages=["zh", "vi"], model=str(tiny_bert), only=[*only]))
+        contest.run()
+        assert all(len(entry.ranks) == 5 for entry in contest.entries)
+        return [entry.name for entry in contest.entries]
+
+    assert names("head") == ["encoder", "head"]
+    assert names("sparse") == ["static", "sparse"]
+    fused = names("fused")
+    assert [name for name in fused if name not in ("head", "layers")] == ["encoder", "static", "sparse", "fused"]
+    assert len(fused) == 5  # one head, not both
+
+
 def test_nothing_learns_from_the_pairs_that_are_left_out(text, tiny_bert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sides = [str(text / "my.zh"), str(text / "my.vi")]
@@ -93,6 +110,8 @@ def test_nothing_learns_from_the_pairs_that_are_left_out(text, tiny_bert, tmp_pa
     [
         (["--languages", "zh"], "languages=['zh']: give the codes of two languages"),
         (["--languages", "zh", "zh"], "give the codes of two languages"),
+        (["--only", "heads"], "heads is not one of head, layers"),
+        (["--only", "static", "--choose", "sparse"], "choose='sparse' does not compete"),
         (["--choose", "head"], "'head' needs an encoder: give --model"),
         (["--choose", "best"], "choose='best' is not one of head"),
         (["--model", "no/where"], "base_model='no/where'"),

@@ -34,6 +34,18 @@ def test_every_language_is_cut_as_if_it_were_alone():
             assert all(UNK not in row.ids for row in together[language].encode_batch(words))
 
 
+def test_words_stay_whole_where_no_language_needs_pieces():
+    scripts = own_scripts(of("zh", "vi"))
+    vocabularies = learn_shared_vocabularies(of("zh", "vi"), scripts, sizes=SIZES, whole=["vi"])
+    assert {vocabulary.segmenter for vocabulary in vocabularies.values()} == {"words"}
+    row = vocabularies["vi"].encode("Tôi xblorkx, anh")
+    assert [span.text for span in row.spans] == ["tôi", "xblorkx", ",", "anh"]
+    assert [number for number, id_ in enumerate(row.ids) if id_ == UNK] == [1]  # and not cut into words that it holds
+    assert vocabularies["zh"].encode("Tôi").ids == row.ids[:1]
+    mixed = learn_shared_vocabularies(of("vi", "lo"), own_scripts(of("vi", "lo")), sizes=SIZES, whole=["vi"])
+    assert {vocabulary.segmenter for vocabulary in mixed.values()} == {"unigram"}
+
+
 def test_a_shared_string_is_cut_the_same_in_every_text():
     vocabularies = learn_shared_vocabularies(of("zh", "vi"), own_scripts(of("zh", "vi")), sizes=SIZES)
     row = [span.text for span in vocabularies["zh"].encode("他在Hà Nội买了20个苹果。").spans]

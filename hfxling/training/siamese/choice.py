@@ -165,14 +165,12 @@ def fit_auto(
             for key, found in folds(form, seed=seed + repeat, progress=shown).items():
                 ranks.setdefault(key, []).extend(found)
 
-    form = partial(candidates, one_map=one_map)
-    compete(form)
+    compete(partial(candidates, one_map=one_map))
     ranks = {key: found for key, found in ranks.items() if len(found) == len(ranks[AS_IT_CAME])}
     if trained and count >= TRAINED_FROM:
         alone = partial(_alone, trained)
         if _keeps_up(folds(alone, seed=seed, first=1), ranks):
             compete(alone)
-        form = partial(candidates, one_map=one_map, trained=trained)
     told = {}
     for name, key in zip(("chosen", "runner_up", "encoder"), (*choose(ranks, repeats), AS_IT_CAME)):
         told[name] = dict(key) | {"P@1": round(100 * float((np.concatenate(ranks[key]) == 1).mean()), 1)}
@@ -180,7 +178,7 @@ def fit_auto(
         "fit auto, %d pairs, P@1 in %% among the held-out pairs of a fold: %s; runner-up %s; encoder as it came %s",
         *(count, *map(_words, told.values())),
     )
-    for settings, of_source, of_target in form(source, target):
+    for settings, of_source, of_target in candidates(source, target, one_map=one_map, trained=trained):
         if settings | {"P@1": told["chosen"]["P@1"]} == told["chosen"]:
             return of_source, of_target, settings | {"cross_validated": told}
     raise RuntimeError(f"{told['chosen']} is no longer offered")  # unreachable: the forms are the same

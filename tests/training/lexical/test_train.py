@@ -6,9 +6,11 @@ from scipy.sparse import csr_array
 
 from hfxling import fit_lexical, load_parallel
 from hfxling.alignment.pairs import EncodedPairs
+from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.training.lexical.arguments import LexicalArguments
-from hfxling.training.lexical.data import View
-from hfxling.training.lexical.train import view_links
+from hfxling.training.lexical.data import View, _segments, prepare
+from hfxling.training.lexical.evaluate import cross_validated, rank
+from hfxling.training.lexical.train import fit, view_links
 
 
 def texts(pair, rows=slice(60)):
@@ -90,6 +92,10 @@ def test_a_lexicon_adds_links(tmp_path):
         ({"languages": None}, "give the codes of both languages"),
         ({"views": ["letters"]}, "views=.* give at least one of fine, coarse, characters"),
         ({"view_weights": [1.0]}, "give one for each of views"),
+        ({"folds": 1}, "folds=1, .*give 2 folds or more"),
+        ({"distractors": ["zh=x.txt"]}, "folds=0, distractors.*give 2 folds or more"),
+        ({"folds": 2, "distractors": ["lo=x.txt"]}, "for any of zh, vi one file"),
+        ({"folds": 2, "distractors": ["zh=a", "zh=b"]}, "for any of zh, vi one file"),
         ({"segmenters": ["lo=words"]}, "one of characters, unigram, words, whitespace for one of zh, vi"),
         ({"lexicon": ["lo-zh=words.tsv"]}, "none of the pairs of the text, zh-vi"),
         ({"lexicon": ["words.tsv"]}, "words.tsv: no such dictionary"),
@@ -103,6 +109,50 @@ def test_what_a_user_can_get_wrong(change, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
         fit_lexical(**given)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("lang", "fine", "coarse"),
+    [
+        ("zh", ("characters", 4000), ("unigram", 4000)),
+        ("lo", ("unigram", 2000), ("unigram", 4000)),
+        ("vi", ("words", 4000), ("unigram", 4000)),
+        ("id", ("unigram", 4000), ("words", 4000)),
+    ],
+)
+def test_both_views_cut_every_language_in_another_way(lang, fine, coarse):
+    assert (_segments("fine", lang), _segments("coarse", lang)) == (fine, coarse)
+    assert _segments("characters", lang)[0] == "characters"
+
+
+def test_folds_are_ranked_by_models_that_did_not_see_them(tmp_path):
+    others = tmp_path / "more.zh"
+    others.write_text("我爱你。\n我爱你。\n\n他走了。\n", encoding="utf-8")
+    pairs, folds = texts(("zh", "vi")), 3
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*pairs)), encoding="utf-8")
+    args = LexicalArguments(
+        pairs=["zh-vi"], train_data=[str(tmp_path / "pairs.tsv")], folds=folds, distractors=[f"zh={others}"], rank=8
+    )
+    prepared = prepare([args])
+    assert prepared.distractors == {"zh": ["我爱你。", "他走了。"]}
+    held = [pair for fold in prepared.folds for pair in fold.corpus.pairs[0].test["source"]]
+    assert held == list(prepared.corpus.pairs[0].train["source"])
+    for fold in prepared.folds:
+        (text,) = fold.corpus.pairs
+        assert not {*text.test["source"]} & {*text.train["source"]}
+    models = [fit(args, fold.views) for fold in prepared.folds]
+    rows = cross_validated(models, [fold.corpus for fold in prepared.folds], prepared.distractors, seed=0)
+    found = {(row.dataset.endswith("+ 2"), row.direction, row.settings["method"], row.metric): row for row in rows}
+    assert len(found) == len(rows) == 2 * (4 + 2)  # two metrics; both ways, and one way among the distractors
+    assert {row.n for row in rows} == {60}
+    first, *_ = prepared.folds
+    (text,) = first.corpus.pairs
+    sides = list(text.test["source"]), list(text.test["target"])
+    queries, documents = models[0].encode(sides[0], "zh"), models[0].encode(sides[1], "vi", "document")
+    alone = gold_ranks(queries, documents, method="dot")[0]
+    np.testing.assert_array_equal(rank(models[0], sides, ("zh", "vi"))[0].ranks, alone)
+    more = rank(models[0], sides, ("zh", "vi"), prepared.distractors)
+    assert {ranking.direction for ranking in more} == {"vi->zh"}
 
 
 def test_a_lexicon_of_other_languages_is_refused(tmp_path):

@@ -46,6 +46,15 @@ def test_the_layers_that_carry_the_meaning_are_chosen(fit, common, expected, mon
     assert args.layer == chosen["layer"] == expected
     assert list(chosen["layer_scores"]) == ["0", "1", "2", "3", "0,3", "0,2,3", "0,1,2,3"]
     assert max(chosen["layer_scores"].values()) == chosen["layer_scores"][expected]
+    assert chosen["single_layer"] == ("2" if common == (2,) else max("0123", key=chosen["layer_scores"].get))
+
+
+def test_the_last_layer_is_left_for_a_reason_only(monkeypatch):
+    config = SimpleNamespace(num_hidden_layers=3, model_type="bert")
+    monkeypatch.setattr(SiameseArguments, "encoder_config", lambda self: config)
+    args, chosen = choose_layers(settings(layer="auto"), prepared(count=30, common=()), seed=1)  # all noise
+    assert max(chosen["layer_scores"], key=chosen["layer_scores"].get) != "3"
+    assert args.layer == chosen["single_layer"] == "3"
 
 
 def test_a_family_whose_layers_share_a_norm_has_single_ones_only(monkeypatch):
