@@ -1,10 +1,10 @@
 """What a lexical encoder does away from its training text, and with spoilt copies of the translation.
 
-python benchmarks/lexical_robustness.py --data ../shared/data [--pair zh-vi] [--everyday_pairs 11834] [--seed 0]
+python benchmarks/lexical_robustness.py --data ../shared/data --encoder ../shared/models/mini-labse [--pair zh-vi]
 
 Trained on news (NTREX, lines 1 to 1543) and on everyday text (vi-zh/train.tsv), each is tested on both: the last 454
-lines of NTREX and vi-zh/test.tsv. P@1 by inner product (sparse) and cosine (static), both directions. Then every test
-sentence is scored with its translation and with a spoilt copy of it. A metric is the share of copies that beat the
+lines of NTREX and vi-zh/test.tsv. P@1 by inner product (sparse, and fused with an encoder by `hfxling fit`) and cosine
+(static), both directions. Then every test sentence is scored with its translation and with a spoilt copy of it. A metric is the share of copies that beat the
 translation or tie with it, of the sentences that can be spoilt in this way:
 
 - shuffled: the words in another order. Words are those between white space and punctuation, in Chinese single
@@ -18,6 +18,7 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
@@ -32,11 +33,16 @@ from transformers.utils import logging
 
 from hfxling import fit_lexical, save_lexical
 from hfxling.arguments import run_recipe
+from hfxling.cli.contest import Contest
+from hfxling.cli.fit import FitArguments
+from hfxling.cli.model import FusedEncoder
 from hfxling.data.segment import Vocabulary, default_segmenter
 from hfxling.data.sources import Pair, load_pairs, parse_pair
+from hfxling.encoding import LexicalEncoder, SentenceEncoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.mining.fusion import ROLES
 from hfxling.mining.neighbours import TIE
 from hfxling.training.lexical.evaluate import unlike_blanks
 
@@ -58,6 +64,7 @@ class System(NamedTuple):
 def main(argv: list[str] | None = None) -> dict[str, dict]:
     options = parser(__doc__, "lexical_robustness")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and vi-zh/")
+    options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id, of fused scores")
     options.add_argument("--pair", type=parse_pair, default=("zh", "vi"), help="zh-vi or vi-zh")
     options.add_argument("--everyday_pairs", type=int, help="to train on, the first ones; by default all 11,834")
     options.add_argument("--seed", type=int, default=0, help="of the spoilt copies")
@@ -70,7 +77,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     train, test = read_texts(args.data, args.pair, args.everyday_pairs)
     results: list[EvalResult] = []
     for kind, sides in train.items():
-        for system in fit_systems(sides, args.pair):
+        for system in (*fit_systems(sides, args.pair), fit_fused(sides, args.pair, args.encoder)):
             label = f"{system.label}, trained on {kind}"
             for name, texts in test.items():
                 about = {"dataset": name, "split": "test", "settings": {"stage": "after", "row": label}}
@@ -127,6 +134,32 @@ def fit_systems(sides: tuple, pair: Pair) -> list[System]:
 
     sparse = System("sparse", sparse_ranks, model.score, TIE["dot"])
     return [sparse, System("static", static_ranks, static_scores, TIE["cosine"])]
+
+
+def fit_fused(sides: tuple, pair: Pair, encoder: str) -> System:
+    """An encoder's head and links, as `hfxling fit` puts them together."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"text.{lang}" for lang in pair]
+        for file, side in zip(files, sides):
+            file.write_text("".join(f"{' '.join(line.split())}\n" for line in side), encoding="utf-8")
+        fit = FitArguments(pairs=[*map(str, files)], languages=[*pair], model=encoder, only=["fused"], output=folder)
+        contest = Contest(fit)
+        contest.run()
+        written = {name: str(path) for name, path in contest.write(contest.entry("fused"), ["hfxling", "fit"]).items()}
+        dense = SentenceEncoder(written["folder"], trust_remote_code=True)
+        fused = FusedEncoder(dense, LexicalEncoder(written["lexical"]))
+
+    def vectors(source: Texts, target: Texts, languages: Pair) -> list:
+        return [fused.encode(list(side), *key) for side, *key in zip((source, target), languages, ROLES)]
+
+    def ranks(source: Texts, target: Texts, languages: Pair) -> tuple:
+        return gold_ranks(*vectors(source, target, languages), method="dot")
+
+    def scores(source: Texts, target: Texts, languages: Pair) -> np.ndarray:
+        one, other = vectors(source, target, languages)
+        return np.asarray((one * other).sum(1), np.float64).ravel()
+
+    return System("fused", ranks, scores, TIE["dot"])
 
 
 def retrieval(system: System, texts: tuple, pair: Pair, about: dict) -> list[EvalResult]:

@@ -18,9 +18,6 @@ from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, render_card
 
 ROOT = Path(__file__).resolve().parents[1]
-README_DATA = {"siamese_ntrex_zh_vi": "NTREX zh-vi (news)", "siamese_vi_zh": "vi-zh (everyday)"}
-README_VECTORS = (("mini-labse", "6"), ("mini-xlm", "4"), ("mini-xlm", "0"))
-README_FITS = {"contrastive": "contrastive (paper's loss)", "infonce": "InfoNCE", "cca": "**CCA**"}
 
 TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")
 TRANSLATION = (
@@ -175,31 +172,17 @@ def shown(rows: list[EvalResult]) -> str:
 
 
 def readme_table() -> str:
-    """P@1 source to target of the encoder and three heads, both data sets."""
+    """P@1 of every model that `hfxling fit` can write, both directions, its size and speed."""
+    path = ROOT / "results" / "retrieval_table.json"
+    rows = [row for row in read_results(path) if row.metric == "P@1" and "candidates" not in row.settings]
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
     table = []
-    for name, title in README_DATA.items():
-        path = ROOT / "results" / f"{name}.json"
-        rows = [row for row in read_results(path) if (row.metric, row.direction) == ("P@1", "zh->vi")]
-        rows = [row for row in rows if row.settings["method"] == "cosine"]
-        for model, layer in README_VECTORS:
-            at = [row for row in rows if (row.model, row.settings["layer"]) == (model, layer)]
-
-            def mean(centering: str, at: list = at, **wanted) -> str:
-                found = [
-                    row
-                    for row in at
-                    if all(row.settings.get(k) == v for k, v in {"centering": centering, **wanted}.items())
-                ]
-                found = [row for row in found if "printed" not in row.settings.get("row", "")]
-                stale = any("stale" in row.settings for row in found)
-                return f"{np.mean([row.value for row in found]):.1f}" + STALE * stale
-
-            before = [mean(centering, stage="before") for centering in ("none", "corpus")]
-            after = [mean("none", fit=fit) for fit in README_FITS]
-            table.append([title, f"{model}, layer {layer}", at[0].n, *before, *after])
-    return format_table(
-        ["test text", "frozen vectors", "n", "encoder", "encoder, centred", *README_FITS.values()], table
-    )
+    for label in (row["label"] for row in json.loads(path.read_text(encoding="utf-8"))["rows"]):
+        own = [row for row in rows if row.settings["row"] == label]
+        cells = [" / ".join(f"{row.value:.1f}" for row in own if row.dataset == name) for name in datasets]
+        speed = int(np.median([row.settings["sentences_per_cpu_s"] for row in own]))
+        table.append([label, *cells, f"{np.median([row.settings['megabytes'] for row in own]):.0f}", speed])
+    return format_table(["P@1", *datasets, "MB", "sentences / CPU s"], table)
 
 
 if __name__ == "__main__":
