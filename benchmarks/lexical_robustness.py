@@ -4,8 +4,8 @@ python benchmarks/lexical_robustness.py --data ../shared/data --encoder ../share
 
 Trained on news (NTREX, lines 1 to 1543) and on everyday text (vi-zh/train.tsv), each is tested on both: the last 454
 lines of NTREX and vi-zh/test.tsv. P@1 by inner product (sparse, and fused with an encoder by `hfxling fit`) and cosine
-(static), both directions. Then every test sentence is scored with its translation and with a spoilt copy of it. A metric is the share of copies that beat the
-translation or tie with it, of the sentences that can be spoilt in this way:
+(static), both directions. Then every test sentence is scored with its translation and with a spoilt copy of it. A
+metric is the share of copies that beat the translation or tie with it, of the sentences that can be spoilt in this way:
 
 - shuffled: the words in another order. Words are those between white space and punctuation, in Chinese single
   characters, in Thai and Lao pieces learnt from the test text; punctuation stays in its place.
