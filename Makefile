@@ -17,7 +17,7 @@ install: .venv/installed
 quickstart: install
 	$(BIN)/python recipes/pretrain.py --config recipes/configs/pretrain/quickstart.yaml
 	$(BIN)/python -m hfxling fit sample --languages zh vi --model outputs/quickstart/encoder/model \
-		--choose fused --output outputs/quickstart/zh-vi
+		--only fused --choose fused --output outputs/quickstart/zh-vi
 	$(BIN)/python -m hfxling nearest --model outputs/quickstart/zh-vi/model --trust_remote_code true \
 		--lexical outputs/quickstart/zh-vi/lexical/model \
 		"司机不肯打表。" "我爷爷在哪里学习历史？" "我弟弟对花生过敏。"
