@@ -155,8 +155,8 @@ def measure(name: str, args, folder: Path) -> list[EvalResult]:
 def ranked(queries, documents) -> tuple[np.ndarray, dict]:
     """Ranks of the queries' translations, and how they were found: by cosine, or inner product of sparse vectors."""
     if isinstance(queries, np.ndarray):
-        return gold_ranks(*unlike_blanks(queries, documents))[0], {"method": "cosine"}
-    return gold_ranks(queries, documents, method="dot")[0], {"method": "dot"}
+        return gold_ranks(*unlike_blanks(queries, documents))[0], {"similarity": "cosine"}
+    return gold_ranks(queries, documents, method="dot")[0], {"similarity": "inner product"}
 
 
 def text_of(name: str, pair: tuple[str, str], data: Path) -> tuple[str, str]:
