@@ -7,7 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from hfxling import fit_lexical, load_parallel
-from hfxling.training.lexical.static import _factors, _halves
+from hfxling.training.lexical import static
+from hfxling.training.lexical.static import _factors, _halves, _svd
 
 LANGUAGES = ("vi", "id")
 
@@ -27,6 +28,20 @@ def test_products_of_the_vectors_are_the_links(pairs):
     strength = np.concatenate([*tables.values()])
     strength = (strength**2).sum(0)
     assert (np.diff(strength) < 1e-6).all()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_large_and_small_matrices_are_factorised_alike(turned, monkeypatch):
+    rng = np.random.default_rng(0)
+    matrix = rng.random((30, 5)) @ rng.random((5, 20)) + 0.1 * rng.random((30, 20))
+    matrix[[3, 7]] = matrix[:, [2]] = 0  # without links
+    matrix = csr_array(matrix.T if turned else matrix)
+    exact = _svd(matrix, 8, 0)
+    monkeypatch.setattr(static, "_EXACT", 0)
+    products = [(u * strength) @ v for u, strength, v in (exact, _svd(matrix, 8, 0))]  # signs are free
+    np.testing.assert_allclose(*products, atol=1e-6)
+    whole = np.linalg.svd(matrix.toarray(), compute_uv=False)
+    np.testing.assert_allclose(exact[1], whole[:8], rtol=1e-6)
 
 
 def test_sentences_are_centred_and_the_seed_decides():

@@ -131,6 +131,21 @@ def test_a_trained_head_competes_where_there_are_enough_pairs():
     assert calls == [96] + [96] * 5 * 4 + [120]  # a first look, four times five folds, and what is kept
 
 
+def test_a_trained_head_that_falls_behind_is_left_after_one_fold(monkeypatch):
+    monkeypatch.setattr(choice, "TRAINED_FROM", 100)
+    source, target = sides(120, rotate=True)
+    calls = []
+
+    def trained(x, y):
+        calls.append(len(x))
+        noise = np.random.default_rng(1).normal(size=(2, SIZE, SIZE))
+        return tuple(Affine(weight, np.zeros(SIZE)) for weight in noise)
+
+    *_, chosen = fit_auto(source, target, trained=trained)
+    assert calls == [96]
+    assert "infonce" not in (chosen["form"], chosen["cross_validated"]["runner_up"]["form"])
+
+
 @pytest.mark.parametrize("one_map", [True, False])
 def test_a_head_of_the_recipe(one_map, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(choice, "TRAINED_FROM", 50)
