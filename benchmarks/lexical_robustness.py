@@ -5,17 +5,10 @@ python benchmarks/lexical_robustness.py --data ../shared/data --encoder ../share
 Trained on news (NTREX, lines 1 to 1543) and on everyday text (vi-zh/train.tsv), each is tested on both: the last 454
 lines of NTREX and vi-zh/test.tsv. P@1 by inner product (sparse, and fused with an encoder by `hfxling fit`) and cosine
 (static), both directions. Then every test sentence is scored with its translation and with a spoilt copy of it. A
-metric is the share of copies that beat the translation or tie with it, of the sentences that can be spoilt in this way:
-
-- shuffled: the words in another order. Words are those between white space and punctuation, in Chinese single
-  characters, in Thai and Lao pieces learnt from the test text; punctuation stays in its place.
-- dropped: one word left out.
-- number: one digit of one number changed to another, where there is a number.
-- negated: a word of negation put before one word: vi không, zh 不, th ไม่, lo ບໍ່, id tidak, en not.
+metric is the share of copies that beat the translation or tie with it (`hfxling.evaluation.spoilt`).
 """
 
 import os
-import random
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,19 +29,17 @@ from hfxling.arguments import run_recipe
 from hfxling.cli.contest import Contest
 from hfxling.cli.fit import FitArguments
 from hfxling.cli.model import FusedEncoder
-from hfxling.data.segment import Vocabulary, default_segmenter
 from hfxling.data.sources import Pair, load_pairs, parse_pair
 from hfxling.encoding import LexicalEncoder, SentenceEncoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.evaluation.spoilt import spoilt_results
 from hfxling.mining.fusion import ROLES
 from hfxling.mining.neighbours import TIE
 from hfxling.training.lexical.evaluate import unlike_blanks
 
 TITLE = "Lexical encoders on text of another kind, and against spoilt copies of the translation"
-NEGATION = {"vi": "không", "zh": "不", "th": "ไม่", "lo": "ບໍ່", "id": "tidak", "en": "not"}
-UNSPACED = ("zh", "th", "lo")  # languages that are written without spaces
 Texts = Sequence[str]
 
 
@@ -81,9 +72,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
             label = f"{system.label}, trained on {kind}"
             for name, texts in test.items():
                 about = {"dataset": name, "split": "test", "settings": {"stage": "after", "row": label}}
-                results += retrieval(system, texts, args.pair, about) + spoilt(
-                    system, texts, args.pair, args.seed, about
-                )
+                results += retrieval(system, texts, args.pair, about)
+                results += spoilt_results(system.scores, texts, args.pair, tie=system.tie, seed=args.seed, **about)
     labels = list(dict.fromkeys(row.settings["row"] for row in results))
     settings = vars(args) | {"name": "lexical_robustness", "pair": "-".join(args.pair)}
     settings["train_pairs"] = {kind: len(sides[0]) for kind, sides in train.items()}
@@ -169,80 +159,6 @@ def retrieval(system: System, texts: tuple, pair: Pair, about: dict) -> list[Eva
         ranks, _ = system.ranks(*sides, languages)
         rows.append(mean_result("P@1", hits_at(ranks, 1), direction="->".join(languages), **about))
     return rows
-
-
-def spoilt(system: System, texts: tuple, pair: Pair, seed: int, about: dict) -> list[EvalResult]:
-    """How often a spoilt copy of the translation beats or ties with it, in %."""
-    rows = []
-    for languages, (source, target) in ((pair, texts), (pair[::-1], texts[::-1])):
-        spoiler = Spoiler(target, languages[1], seed)
-        right = system.scores(source, target, languages)
-        for kind in ("shuffled", "dropped", "number", "negated"):
-            copies = [getattr(spoiler, kind)(text) for text in target]
-            kept = [i for i, copy in enumerate(copies) if copy is not None]
-            if kept:
-                wrong = system.scores([source[i] for i in kept], [copies[i] for i in kept], languages)
-                beaten = 100.0 * (wrong >= right[kept] - system.tie)
-                rows.append(mean_result(f"{kind} copy wins", beaten, direction="->".join(languages), **about))
-    return rows
-
-
-class Spoiler:
-    """Spoilt copies of sentences of one language, None where a sentence cannot be spoilt in that way.
-
-    Args:
-        lines: text to learn pieces from, where the language has no spaces between words.
-        lang: its code.
-        seed: of all that is drawn.
-    """
-
-    def __init__(self, lines: Texts, lang: str, seed: int = 0):
-        self.lang, self.rng = lang, random.Random(f"{seed} {lang}")
-        segmenter = default_segmenter(lang) if lang in UNSPACED else "words"
-        self.vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter)
-
-    def words(self, text: str) -> list[tuple[int, int]]:
-        """Places of the words, without punctuation."""
-        spans = self.vocabulary.encode(text).spans
-        return [(span.start, span.end) for span in spans if any(map(str.isalnum, span.text))]
-
-    def shuffled(self, text: str) -> str | None:
-        """Another order of the words."""
-        places = self.words(text)
-        words = [text[start:end] for start, end in places]
-        if len({*words}) < 2:
-            return None
-        order = words.copy()
-        while order == words:
-            self.rng.shuffle(order)
-        ends = [start for start, _ in places[1:]] + [len(text)]
-        gaps = [text[end:following] for (_, end), following in zip(places, ends)]
-        return text[: places[0][0]] + "".join(word + gap for word, gap in zip(order, gaps))
-
-    def dropped(self, text: str) -> str | None:
-        """One word less."""
-        places = self.words(text)
-        if len(places) < 2:
-            return None
-        start, end = self.rng.choice(places)
-        return (text[:start].rstrip(" ") + (" " * (text[:start].endswith(" "))) + text[end:].lstrip(" ")).strip()
-
-    def number(self, text: str) -> str | None:
-        """Another digit in place of one."""
-        places = [i for i, letter in enumerate(text) if letter in "0123456789"]
-        if not places:
-            return None
-        place = self.rng.choice(places)
-        other = self.rng.choice([digit for digit in "0123456789" if digit != text[place]])
-        return text[:place] + other + text[place + 1 :]
-
-    def negated(self, text: str) -> str | None:
-        """A word of negation before one word."""
-        places = self.words(text)
-        if not places:
-            return None
-        start, space = self.rng.choice(places)[0], "" if self.lang in UNSPACED else " "
-        return text[:start] + NEGATION[self.lang] + space + text[start:]
 
 
 if __name__ == "__main__":

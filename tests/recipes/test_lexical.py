@@ -28,9 +28,12 @@ def files_of(folder):
 def test_results_of_both_kinds_of_vectors_are_published(published):
     folder, results = published
     kinds = {(row.settings["method"], row.direction, row.metric) for row in results}
-    assert len(kinds) == len(results) == 8
+    assert len(kinds) == len(results)
+    assert sum(row.metric in ("P@1", "P@5") for row in results) == 8
+    copies = {row.metric for row in results} - {"P@1", "P@5"}
+    assert copies == {f"{kind} copy wins" for kind in ("shuffled", "dropped", "number", "negated")}
     stored = json.loads((folder / "one" / "model" / "results.json").read_text())
-    assert len(stored["results"]) == 8
+    assert len(stored["results"]) == len(results)
     assert stored["reached"]["links"] > 100
     card = (folder / "one" / "model" / "README.md").read_text()
     assert 'revision="sparse"' in card

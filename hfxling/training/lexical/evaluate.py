@@ -11,7 +11,11 @@ import numpy as np
 from hfxling.data.corpus import Corpus
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results
+from hfxling.evaluation.spoilt import spoilt_results
+from hfxling.mining.neighbours import TIE
 from hfxling.models.modeling_lexical import ROLES, LexicalModel
+
+SPOILT = 500  # test pairs at most that are spoilt
 
 
 def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int, **fields) -> list[EvalResult]:
@@ -29,8 +33,30 @@ def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int, **fields) -> lis
     for text in corpus.pairs:
         if len(text.test):
             about = corpus.test_fields(text) | {"seed": seed, "settings": {"stage": "after"}} | fields
-            results += ranking_results(rank(model, sides_of(text.test), text.languages), **about)
+            sides = sides_of(text.test)
+            results += ranking_results(rank(model, sides, text.languages), **about)
+            results += spoilt(model, sides, text.languages, **about)
     return results
+
+
+def spoilt(
+    model: LexicalModel, sides: tuple, languages: tuple[str, str], settings: Mapping, **about
+) -> list[EvalResult]:
+    """How often spoilt copies of the first translations win, by both kinds of vectors."""
+
+    def cosines(*given) -> np.ndarray:
+        vectors = (static_sentences(model, texts, lang) for texts, lang in zip(given[:2], given[2]))
+        x, y = (side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-30) for side in vectors)
+        return np.einsum("ij,ij->i", x, y, dtype=np.float64)
+
+    def links(*given) -> np.ndarray:
+        return np.nan_to_num(model.score(*given), nan=-np.inf)  # of a text without known segments: beaten by any
+
+    first, rows = tuple(side[:SPOILT] for side in sides), []
+    for kind, scores, tie in (("sparse, inner product", links, TIE["dot"]), ("static, cosine", cosines, TIE["cosine"])):
+        how = dict(settings) | {"method": kind}
+        rows += spoilt_results(scores, first, languages, tie=tie, settings=how, **about)
+    return rows
 
 
 def cross_validated(

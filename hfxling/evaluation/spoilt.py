@@ -1,0 +1,110 @@
+"""Does a score tell a translation from a spoilt copy of it? How often the copy wins or ties.
+
+- shuffled: the words in another order. Words are those between white space and punctuation, in Chinese and Japanese
+  single characters, in other text without spaces pieces learnt from the test text; punctuation stays in its place.
+- dropped: one word left out.
+- number: one digit of one number changed to another, where there is a number.
+- negated: a word of negation put before one word: vi không, zh 不, th ไม่, lo ບໍ່, id tidak, en not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hfxling.data.segment import Vocabulary, default_segmenter
+
+from .averages import mean_result
+from .results import EvalResult
+
+KINDS = ("shuffled", "dropped", "number", "negated")
+NEGATION = {"vi": "không", "zh": "不", "th": "ไม่", "lo": "ບໍ່", "id": "tidak", "en": "not"}
+UNSPACED = ("zh", "ja", "yue", "wuu", "th", "lo", "km", "my")  # languages that are written without spaces
+Texts = Sequence[str]
+Scores = Callable[[Texts, Texts, tuple[str, str]], np.ndarray]  # texts, translations and languages to (N,) scores
+
+
+def spoilt_results(
+    scores: Scores, sides: tuple[Texts, Texts], languages: tuple[str, str], *, tie: float, seed: int = 0, **about
+) -> list[EvalResult]:
+    """How many spoilt copies beat the translation or tie with it, in % of the sentences that can be spoilt in this way.
+
+    Args:
+        scores: of texts and their translations, line by line.
+        sides: texts of both languages that translate each other.
+        languages: their codes; both directions are measured.
+        tie: scores that are nearer tie, which counts as a win of the copy.
+        seed: of the copies.
+        **about: fields of `EvalResult`.
+    """
+    rows = []
+    for pair, (source, target) in ((languages, sides), (languages[::-1], sides[::-1])):
+        spoiler = Spoiler(target, pair[1], seed)
+        right = scores(source, target, pair)
+        for kind in KINDS:
+            copies = [getattr(spoiler, kind)(text) for text in target]
+            if kept := [i for i, copy in enumerate(copies) if copy is not None]:
+                wrong = scores([source[i] for i in kept], [copies[i] for i in kept], pair)
+                beaten = 100.0 * (wrong >= right[kept] - tie)
+                rows.append(mean_result(f"{kind} copy wins", beaten, direction="->".join(pair), seed=seed, **about))
+    return rows
+
+
+class Spoiler:
+    """Spoilt copies of sentences of one language, None where a sentence cannot be spoilt in that way.
+
+    Args:
+        lines: text to learn pieces from, where the language has no spaces between words.
+        lang: its code.
+        seed: of all that is drawn.
+    """
+
+    def __init__(self, lines: Texts, lang: str, seed: int = 0):
+        self.lang, self.rng = lang.partition("-")[0], random.Random(f"{seed} {lang}")
+        segmenter = default_segmenter(lang) if self.lang in UNSPACED else "words"
+        self.vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter)
+
+    def words(self, text: str) -> list[tuple[int, int]]:
+        """Places of the words, without punctuation."""
+        spans = self.vocabulary.encode(text).spans
+        return [(span.start, span.end) for span in spans if any(map(str.isalnum, span.text))]
+
+    def shuffled(self, text: str) -> str | None:
+        """Another order of the words."""
+        places = self.words(text)
+        words = [text[start:end] for start, end in places]
+        if len({*words}) < 2:
+            return None
+        order = words.copy()
+        while order == words:
+            self.rng.shuffle(order)
+        ends = [start for start, _ in places[1:]] + [len(text)]
+        gaps = [text[end:following] for (_, end), following in zip(places, ends)]
+        return text[: places[0][0]] + "".join(word + gap for word, gap in zip(order, gaps))
+
+    def dropped(self, text: str) -> str | None:
+        """One word less."""
+        places = self.words(text)
+        if len(places) < 2:
+            return None
+        start, end = self.rng.choice(places)
+        return (text[:start].rstrip(" ") + (" " * (text[:start].endswith(" "))) + text[end:].lstrip(" ")).strip()
+
+    def number(self, text: str) -> str | None:
+        """Another digit in place of one."""
+        places = [i for i, letter in enumerate(text) if letter in "0123456789"]
+        if not places:
+            return None
+        place = self.rng.choice(places)
+        other = self.rng.choice([digit for digit in "0123456789" if digit != text[place]])
+        return text[:place] + other + text[place + 1 :]
+
+    def negated(self, text: str) -> str | None:
+        """A word of negation before one word."""
+        places, word = self.words(text), NEGATION.get(self.lang)
+        if not places or word is None:
+            return None
+        start, space = self.rng.choice(places)[0], "" if self.lang in UNSPACED else " "
+        return text[:start] + word + space + text[start:]
