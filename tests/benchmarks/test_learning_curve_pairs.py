@@ -26,13 +26,15 @@ def test_rows_tell_the_difference_from_the_encoder():
     assert alone.settings == {"stage": "before", "row": "encoder"}
 
 
-def test_lexical_ranks():
+def test_all_that_fit_makes_is_ranked(tiny_bert, tmp_path, monkeypatch):
     """Eight words, each with one translation: what is counted in a few lines ranks new ones first."""
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     rows = [rng.permutation(8)[:3] for _ in range(60)]
     train = [[" ".join(f"{mark}{i}{mark}" for i in row) for row in rows] for mark in "xy"]
     test = [[" ".join(f"{mark}{i}{mark}" for i in row) for row in ((0, 1, 2), (3, 4, 5), (6, 7, 0))] for mark in "xy"]
-    found = curve.lexical_ranks(train, test, ("en", "de"))
-    assert [*found] == ["static", "sparse"]
-    for ranks in found.values():
-        np.testing.assert_array_equal(ranks, [[1, 1, 1]] * 2)
+    found = curve.fitted_ranks(train, test, ("en", "de"), str(tiny_bert))
+    assert [*found] == ["auto", "static", "sparse", "fused"]
+    for name in ("static", "sparse"):
+        np.testing.assert_array_equal(found[name], [[1, 1, 1]] * 2)
+    assert {len(side) for ranks in found.values() for side in ranks} == {3}

@@ -21,7 +21,7 @@ def test_a_changed_result_makes_its_pages_stale(tmp_path, monkeypatch):
             (tmp_path / name / path.name).write_bytes(path.read_bytes())
     (tmp_path / "README.md").write_bytes((ROOT / "README.md").read_bytes())
     monkeypatch.setattr(cards, "ROOT", tmp_path)
-    path = tmp_path / "results" / "siamese_ntrex_zh_vi.json"
+    path = tmp_path / "results" / "retrieval_table.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     for row in content["results"]:
         row["value"] = 1.0
