@@ -279,11 +279,11 @@ class Contest:
             write(folder)
             dense = SentenceEncoder(str(folder), trust_remote_code=True)
             sparse, rows = LexicalEncoder(str(links)), pool_rows(len(self.sides[0]))
-            pools = {
-                (lang, role): tuple(encoder.encode(self._texts(side, rows), lang, role) for encoder in (dense, sparse))
-                for side, lang in enumerate(self.languages)
-                for role in ROLES
-            }
+            pools = {}
+            for side, lang in enumerate(self.languages):
+                texts = self._texts(side, rows)
+                vectors = dense.encode(texts, lang)  # a head goes by language, whatever the role
+                pools |= {(lang, role): (vectors, sparse.encode(texts, lang, role)) for role in ROLES}
             replace(self.fusion, pools=stored(pools), lexical=sparse.revision).save(folder)
 
         return written
