@@ -100,7 +100,7 @@ def nearest(
     queries, candidates = ranking_vectors(
         queries, candidates, method, csls_k=csls_k, pools=pools, block_size=block_size
     )
-    k, best_first, parts = min(k, candidates.shape[0]), partial(_best_first, tie=TIE[method]), []
+    k, pick, parts = min(k, candidates.shape[0]), partial(best_first, tie=TIE[method]), []
     for start in range(0, queries.shape[0], block_size):
         part = queries[start : start + block_size]
         rows, rough = _fold(part, candidates, k + _SPARE, _largest, block_size)
@@ -108,10 +108,10 @@ def nearest(
         is_sure = (ordered[:, 0] < ordered[:, -k] - CLOSE) | (rows.shape[1] == candidates.shape[0])
         query = np.repeat(np.arange(part.shape[0]), rows.shape[1])
         scores = exact_scores(part, candidates, query, rows.ravel()).reshape(rows.shape)
-        rows, scores = best_first(rows, scores, k)
+        rows, scores = pick(rows, scores, k)
         if not is_sure.all():  # more candidates tie than were kept
             unsure = part[~is_sure].astype(np.float64)
-            rows[~is_sure], scores[~is_sure] = _fold(unsure, candidates, k, best_first, block_size)
+            rows[~is_sure], scores[~is_sure] = _fold(unsure, candidates, k, pick, block_size)
         parts.append((rows, scores))
     rows, scores = (np.concatenate(x) for x in zip(*parts))
     return rows, 2 * scores if method == "csls" else scores
@@ -203,8 +203,8 @@ def _largest(rows: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, 
     return np.take_along_axis(rows, kept, axis=1), np.take_along_axis(scores, kept, axis=1)
 
 
-def _best_first(rows: np.ndarray, scores: np.ndarray, k: int, tie: float) -> tuple[np.ndarray, np.ndarray]:
-    """The k best, in order; those that tie with the best of them in the order of rows."""
+def best_first(rows: np.ndarray, scores: np.ndarray, k: int, tie: float) -> tuple[np.ndarray, np.ndarray]:
+    """The k best of (Q, K) rows and scores, in order; those that tie with the best of them in the order of rows."""
     order = np.lexsort((rows, -scores), axis=1)
     rows, scores = (np.take_along_axis(x, order, axis=1) for x in (rows, scores))
     best, group = scores[:, 0].copy(), np.zeros(rows.shape, np.int64)

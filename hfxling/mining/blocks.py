@@ -1,0 +1,315 @@
+"""Every vector's nearest on the other side, for both sides, out of one pass over blocks of scores.
+
+A block's scores are looked through by the maxima of groups: a group whose maximum does not reach what a vector has
+already is never opened. What remains is scored again in float64 (see `neighbours`), so that what is found is what
+comparing all with all in float64 would find, whatever the blocks, the device and the precision of the pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array, issparse
+from torch import Tensor
+
+from .neighbours import CLOSE, TIE, best_first, exact_scores, nearest, unit
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_GROUP = 32  # scores that share a maximum
+_SPARE = {torch.float32: 8, torch.bfloat16: 28}  # neighbours kept beside the k nearest until float64 decides
+_LARGEST, _SMALLEST = 4096, 256  # rows and columns of a block; a GPU takes twice as many
+_CHUNK = 65536  # rows looked through at once for vectors without a direction
+_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+Vectors = np.ndarray | csr_array
+
+
+class Neighbours(NamedTuple):
+    """The k best on the other side for each of N vectors, best first; of those that tie lower rows first."""
+
+    rows: np.ndarray  # (N, k) int64
+    scores: np.ndarray  # (N, k) float64
+
+
+def both_ways(
+    source: Vectors | Sequence[Vectors],
+    target: Vectors | Sequence[Vectors],
+    k: int,
+    *,
+    memory: int | str = "4GiB",
+    device: str | None = None,
+    dtype: str = "float32",
+) -> tuple[Neighbours, Neighbours]:
+    """The k nearest target vectors of every source vector, and the k nearest source vectors of every target vector.
+
+    Args:
+        source: (N, D) array, in memory or memory-mapped, compared by cosine; a scipy matrix, by inner product; or
+            several matrices of the same N texts, whose inner products add up (as they are, whatever their lengths).
+        target: (M, D), of the same kind.
+        k: how many.
+        memory: that may be used beside the vectors, in bytes or such as "4GiB"; on a GPU of its memory.
+        device: of dense products; by default a GPU when there is one.
+        dtype: of dense products, "float32" or "bfloat16" (for arrays alone). It changes the time, not what is found.
+
+    Raises:
+        ValueError: k beyond a side; sides of unequal kind or width; vectors that are zero, NaN or infinite, named by
+            row; an unknown dtype; memory that holds no block, with the least that would do.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    sides = _Side(source, "source", device), _Side(target, "target", device)
+    widths = [[part.shape[1] for part in side.parts] for side in sides]
+    if widths[0] != widths[1] or sides[0].method != sides[1].method:
+        raise ValueError(f"source vectors have {widths[0]} dimensions, target vectors {widths[1]}; give the same kind.")
+    smaller = min(map(len, sides))
+    if not 1 <= k <= smaller:
+        raise ValueError(f"k={k} must lie between 1 and the smaller side's number of vectors, {smaller}.")
+    precision = DTYPES[dtype] if sides[0].method == "cosine" else torch.float32
+    size = _block_size(sides, k + _SPARE[precision], bytes_of(memory), device)
+    return tuple(_searched(*sides, k, size, precision))
+
+
+def bytes_of(memory: int | str) -> int:
+    """Bytes of "4GiB", "500 MB" or a number.
+
+    Raises:
+        ValueError: another spelling, or nothing.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B)?\s*", str(memory))
+    if not found or not (size := int(float(found[1]) * _UNITS[found[2] or ""])):
+        raise ValueError(f"memory={memory!r}: give a number of bytes, or one with {', '.join([*_UNITS][1:])}.")
+    return size
+
+
+class _Side:
+    """The vectors of one side, read block by block."""
+
+    def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str):
+        is_one = isinstance(vectors, np.ndarray) or issparse(vectors)
+        parts = [vectors] if is_one else list(vectors)
+        self.method = "cosine" if is_one and not issparse(vectors) else "dot"
+        self.parts = [csr_array(part) if issparse(part) else np.asanyarray(part) for part in parts]
+        self.device, self.scale = device, 1.0
+        if not self.parts or any(part.ndim != 2 or not min(part.shape) for part in self.parts):
+            shapes = [part.shape for part in self.parts]
+            raise ValueError(f"{name} vectors must be a non-empty (sentences, dimensions) matrix, got shape {shapes}.")
+        if len({part.shape[0] for part in self.parts}) > 1:
+            raise ValueError(f"{name}: {[part.shape[0] for part in self.parts]} vectors; give as many of each kind.")
+        self.longest = self._check(name)
+
+    def __len__(self) -> int:
+        return self.parts[0].shape[0]
+
+    def _check(self, name: str) -> float:
+        """Length of the longest vector, all having been found sound."""
+        bad, longest = [], 0.0
+        for start in range(0, len(self), _CHUNK):
+            square = sum(_squares(part[start : start + _CHUNK]) for part in self.parts)
+            bad.extend(start + np.flatnonzero(~(np.isfinite(square) & ((square > 0) | (self.method == "dot")))))
+            longest = max(longest, float(square.max()) ** 0.5)
+        if bad:
+            what = "zero, NaN or infinite" if self.method == "cosine" else "NaN or infinite"
+            rows = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
+            raise ValueError(f"{len(bad)} of {len(self)} {name} vectors are {what}: row {rows} (counted from 0).")
+        return 1.0 if self.method == "cosine" else longest
+
+    def rows(self, rows: slice | np.ndarray) -> list[Vectors]:
+        """The vectors as they are compared: float32 ones at unit length, or float64 ones as they are."""
+        taken = [part[rows] for part in self.parts]
+        if self.method == "cosine":
+            return [unit(taken[0])]
+        return [part.astype(np.float64) for part in taken]
+
+    def block(self, rows: slice, dtype: torch.dtype) -> tuple[list, float]:
+        """What the pass multiplies, and the longest vector that is lost by its precision."""
+        exact = self.rows(rows)
+        parts = [part if issparse(part) else torch.from_numpy(part).to(self.device).float() for part in exact]
+        if dtype is torch.float32:
+            return parts, 0.0
+        rounded = parts[0].to(dtype)
+        return [rounded], float((parts[0] - rounded.float()).norm(dim=1).max())
+
+
+def _squares(part: Vectors) -> np.ndarray:
+    """(N,) squared lengths in float64; infinite or NaN where a number is."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if issparse(part):
+            return part.astype(np.float64).power(2).sum(1)
+        return np.einsum("ij,ij->i", part, part, dtype=np.float64)
+
+
+def _scores(source: list, target: list, device: str) -> Tensor:
+    """(B, C) scores of two blocks."""
+    total = None
+    for x, y in zip(source, target):
+        found = torch.from_numpy((x @ y.T).toarray()).float().to(device) if issparse(x) else x @ y.T
+        total = found if total is None else total + found
+    return total
+
+
+class _Found:
+    """The best so far of each of a side's vectors, and what everything else is known not to surpass."""
+
+    def __init__(self, scores: Tensor, rows: Tensor, rest: Tensor):
+        self.scores, self.rows, self.rest = scores, rows, rest  # (R, kept) twice, (R,)
+
+    @classmethod
+    def nothing(cls, count: int, kept: int, device: str) -> _Found:
+        scores = torch.full((count, kept), -torch.inf, device=device)
+        return cls(scores, torch.zeros((count, kept), dtype=torch.int32, device=device), scores[:, 0].clone())
+
+    def part(self, rows: slice) -> _Found:
+        """Some of the vectors, in the same memory."""
+        return _Found(self.scores[rows], self.rows[rows], self.rest[rows])
+
+    def add(self, groups: Tensor, maxima: Tensor, offset: int) -> None:
+        """Take in what is better.
+
+        Args:
+            groups: (R, G, W) scores with others; the one in group w and place g has the row `offset + g W + w`.
+            maxima: (R, W) of the groups.
+            offset: row of the first other vector.
+        """
+        kept, (count, width) = self.scores.shape[1], maxima.shape
+        if width >= kept:  # so many groups have a score of at least this, and everything below may be forgotten
+            torch.maximum(self.rest, maxima.topk(kept, dim=1).values[:, -1].float(), out=self.rest)
+        row, group = (maxima > self.rest[:, None]).nonzero(as_tuple=True)
+        opened = groups[row, :, group].float()
+        entry, place = (opened > self.rest[row][:, None]).nonzero(as_tuple=True)
+        if not len(entry):
+            return
+        row, scores = row[entry], opened[entry, place]
+        number = torch.bincount(row, minlength=count)
+        at = torch.arange(len(row), device=row.device) - (number.cumsum(0) - number)[row]
+        shape = (count, int(number.max()))
+        new_scores = torch.full(shape, -torch.inf, device=row.device)
+        new_rows = torch.zeros(shape, dtype=torch.int32, device=row.device)
+        new_scores[row, at] = scores
+        new_rows[row, at] = (offset + place * width + group[entry]).to(torch.int32)
+        best = torch.cat([self.scores, new_scores], dim=1).topk(kept, dim=1)
+        self.rows.copy_(torch.cat([self.rows, new_rows], dim=1).gather(1, best.indices))
+        self.scores.copy_(best.values)
+        torch.maximum(self.rest, self.scores[:, -1], out=self.rest)
+
+
+def _add(scores: Tensor, forward: _Found, backward: _Found | None, start: tuple[int, int]) -> None:
+    """Take a block of scores in for both sides."""
+    (count, width), (first, column) = scores.shape, start
+    spare = -width % _GROUP, -count % _GROUP
+    if any(spare):
+        scores = torch.nn.functional.pad(scores, (0, spare[0], 0, spare[1]), value=-torch.inf)
+    wide = scores.unflatten(1, (_GROUP, -1))
+    forward.add(wide[:count], wide.amax(1)[:count], column)
+    if backward is not None:
+        tall = scores.unflatten(0, (_GROUP, -1))
+        maxima = tall.amax(0).T.contiguous()  # far quicker than to reduce a transposed block
+        backward.add(tall.permute(2, 0, 1)[:width], maxima[:width], first)
+
+
+def _searched(
+    source: _Side, target: _Side, k: int, size: int, dtype: torch.dtype, backward: bool = True
+) -> Iterator[Neighbours]:
+    """Neighbours of the source's vectors and, where asked for, of the target's."""
+    kept, device = k + _SPARE[dtype], source.device
+    theirs = _Found.nothing(len(target), kept, device) if backward else None
+    found, lost = [], [0.0, 0.0]
+    for rows in _slices(len(source), size):
+        queries, lost_here = source.block(rows, dtype)
+        ours = _Found.nothing(rows.stop - rows.start, kept, device)
+        for columns in _slices(len(target), size):
+            candidates, lost_there = target.block(columns, dtype)
+            lost = [max(pair) for pair in zip(lost, (lost_here, lost_there))]
+            scores = _scores(queries, candidates, device)
+            _add(scores, ours, theirs.part(columns) if backward else None, (rows.start, columns.start))
+        found.append(_decided(ours, rows, source, target, k, size, sum(lost), dtype))
+    yield Neighbours(*map(np.concatenate, zip(*found)))
+    if backward:
+        slices = _slices(len(target), size)
+        found = [_decided(theirs.part(rows), rows, target, source, k, size, sum(lost), dtype) for rows in slices]
+        yield Neighbours(*map(np.concatenate, zip(*found)))
+
+
+def _decided(
+    found: _Found, rows: slice, side: _Side, other: _Side, k: int, size: int, lost: float, dtype: torch.dtype
+) -> Neighbours:
+    """The k best of a block's vectors by float64; where they may not be among those kept, all are looked at again."""
+    rough, places = found.scores.cpu().double().numpy(), found.rows.cpu().numpy().astype(np.int64)
+    rest = found.rest.cpu().double().numpy()
+    scale = side.longest * other.longest
+    error = (CLOSE + lost) * scale + (2.0**-8 if dtype is torch.bfloat16 else 2.0**-22) * np.abs(rough[:, k - 1])
+    if torch.get_float32_matmul_precision() != "highest":
+        error += 2.0**-7 * scale
+    with np.errstate(invalid="ignore"):
+        wanted = rough >= (rough[:, k - 1] - 2 * error)[:, None]
+    wanted &= np.isfinite(rough)
+    exact = np.full(rough.shape, -np.inf)
+    for part in _slices(len(rough), 512):  # whose candidates are held at once
+        row, column = np.nonzero(wanted[part])
+        if len(row):
+            candidates, column = np.unique(places[part][row, column], return_inverse=True)
+            vectors = side.rows(slice(rows.start + part.start, rows.start + part.stop)), other.rows(candidates)
+            exact[part][wanted[part]] = sum(exact_scores(x, y, row, column) for x, y in zip(*vectors))
+    found_rows, scores = best_first(places, exact, k, TIE[side.method])
+    unsure = np.flatnonzero(~(scores[:, -1] > rest + error + TIE[side.method]) & (rest > -np.inf))
+    if len(unsure):
+        again = _again(side, rows.start + unsure, other, k, size, dtype)
+        found_rows[unsure], scores[unsure] = again
+    return Neighbours(found_rows, scores)
+
+
+def _again(side: _Side, rows: np.ndarray, other: _Side, k: int, size: int, dtype: torch.dtype) -> Neighbours:
+    """Neighbours of single vectors, looked for with more care."""
+    if dtype is torch.bfloat16:
+        some = copy(side)
+        some.parts = [part[rows] for part in side.parts]
+        return next(_searched(some, other, k, size, torch.float32, backward=False))
+    queries, found = side.rows(rows), Neighbours(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
+    for columns in _slices(len(other), size):
+        new_rows, new_scores = _all_scores(queries, other.rows(columns), k, side.method)
+        both = np.hstack([found.rows, new_rows + columns.start]), np.hstack([found.scores, new_scores])
+        found = Neighbours(*best_first(*both, k, TIE[side.method]))
+    return found
+
+
+def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[np.ndarray, np.ndarray]:
+    """The k best of a block, by float64 alone."""
+    if len(queries) == 1:
+        return nearest(queries[0], candidates[0], k, method)
+    parts = (x @ y.T for x, y in zip(queries, candidates))
+    total = sum(part.toarray() if issparse(part) else part for part in parts)
+    rows = np.broadcast_to(np.arange(total.shape[1]), total.shape)
+    return best_first(rows, total, min(k, total.shape[1]), TIE[method])
+
+
+def _slices(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _block_size(sides: tuple[_Side, _Side], kept: int, memory: int, device: str) -> int:
+    """Rows and columns of the largest block that the memory holds.
+
+    Raises:
+        ValueError: it does not hold the smallest one.
+    """
+    count, width = sum(map(len, sides)), sum(part.shape[1] for part in sides[0].parts if not issparse(part))
+    filled = [part.nnz / part.shape[0] for side in sides for part in side.parts if issparse(part)]
+    lasting = 8 * kept * len(sides[1]) + 16 * kept * count  # what is kept of the target, and what is returned
+
+    def need(size: int) -> int:
+        opened = size * kept * (_GROUP * 4 + 60)  # groups that the first block opens, and what is made of them
+        vectors = size * (2 * 14 * width + 40 * sum(filled)) + 512 * 2 * kept * width * 8
+        return int(lasting + 6 * size * size + opened + vectors + (24 * size * size if filled else 0))
+
+    size = _LARGEST * (2 if device.startswith("cuda") else 1)
+    while size > _SMALLEST and need(size) > memory:
+        size //= 2
+    if need(size) > memory:
+        least = -(-need(size) // 2**20)
+        raise ValueError(f"memory={memory} bytes hold no block of these {count} vectors; give {least}MiB or more.")
+    return size

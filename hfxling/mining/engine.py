@@ -1,0 +1,158 @@
+"""Pairs of translations out of two heaps of sentence vectors, by margin (Artetxe and Schwenk 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from .blocks import Neighbours, Vectors, both_ways
+from .neighbours import best_first, exact_scores
+
+MARGINS = ("ratio", "distance", "absolute")
+SELECTIONS = ("mutual", "forward", "backward", "max")
+_TIE = 1e-7  # of margins
+_CHUNK = 4096  # source rows rescored at once
+
+
+class Mined(NamedTuple):
+    """Pairs, the best first; of equal ones those of lower rows first."""
+
+    source: np.ndarray  # (P,) int64 rows
+    target: np.ndarray  # (P,) int64 rows
+    score: np.ndarray  # (P,) float64 margins
+
+
+def mine(
+    source: Vectors | Sequence[Vectors],
+    target: Vectors | Sequence[Vectors],
+    k: int = 4,
+    margin: str = "ratio",
+    memory: int | str = "4GiB",
+    device: str | None = None,
+    *,
+    selection: str = "mutual",
+    dtype: str = "float32",
+) -> Mined:
+    """Pairs of rows that are likely translations of each other.
+
+    Example:
+        >>> pairs = hfxling.mining.mine(np.load("zh.npy", "r"), np.load("vi.npy", "r"))
+        >>> good = pairs.score >= 1.1
+
+    Args:
+        source: (N, D) array, also memory-mapped, compared by cosine; a scipy matrix or several matrices of the same
+            texts, by inner product (see `both_ways`).
+        target: (M, D), of the same kind.
+        k: neighbours that a score is compared with, on either side; 4 as in the paper.
+        margin: what becomes of the score s of a pair, m being the mean of both sides' mean scores with their k nearest:
+            "ratio" s / m, "distance" s - m (half of CSLS), "absolute" s.
+        memory: beside the vectors, in bytes or such as "4GiB"; on a GPU of its memory.
+        device: of dense products; by default a GPU when there is one.
+        selection: "forward" takes every source's best of its k nearest, "backward" every target's, "mutual" the pairs
+            that both take, "max" goes through those that either takes, best first, and uses no sentence twice.
+        dtype: of dense products, "float32" or "bfloat16"; it changes the time, not the pairs.
+
+    Raises:
+        ValueError: another margin or selection; a ratio to a mean score that is not positive; and as `both_ways`.
+    """
+    check_choices(margin, selection)
+    return select(*both_ways(source, target, k, memory=memory, device=device, dtype=dtype), margin, selection)
+
+
+def check_choices(margin: str, selection: str) -> None:
+    """Raise the ValueError for a margin or a selection that there is not."""
+    for name, value, known in (("margin", margin, MARGINS), ("selection", selection, SELECTIONS)):
+        if value not in known:
+            raise ValueError(f"{name}={value!r} is not one of {', '.join(known)}.")
+
+
+def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", selection: str = "mutual") -> Mined:
+    """The pairs out of both sides' neighbours; arguments and errors as for `mine`."""
+    check_choices(margin, selection)
+    means = [side.scores.mean(axis=1) for side in (forward, backward)]
+    best = []
+    for side, own, others in ((forward, *means), (backward, *means[::-1])):
+        rows, scores = best_first(side.rows, _margin(side.scores, own[:, None], others[side.rows], margin), 1, _TIE)
+        best.append((rows[:, 0], scores[:, 0]))
+    (targets, ahead), (sources, back) = best
+    ahead = (np.arange(len(targets)), targets, ahead)
+    back = (sources, np.arange(len(sources)), back)
+    if selection == "mutual":
+        is_mutual = sources[targets] == ahead[0]
+        return _ordered(*(part[is_mutual] for part in ahead))
+    if selection != "max":
+        return _ordered(*(ahead if selection == "forward" else back))
+    return _greedy(_ordered(*map(np.concatenate, zip(ahead, back))), len(targets), len(sources))
+
+
+def rescored(
+    candidates: Sequence[tuple[Neighbours, Neighbours]],
+    source: Vectors | Sequence[Vectors],
+    target: Vectors | Sequence[Vectors],
+    k: int,
+) -> tuple[Neighbours, Neighbours]:
+    """The k best by the inner products of one kind of vectors among neighbours found with others.
+
+    For scores that would take too long for all pairs: sparse ones, fused ones.
+
+    Args:
+        candidates: of each kind of vectors that proposes pairs what `both_ways` found.
+        source: the vectors that decide, a matrix or several whose inner products add up.
+        target: the same of the other side.
+        k: how many; the candidates' own k at most.
+    """
+    sides = [[x] if hasattr(x, "shape") else list(x) for x in (source, target)]
+    count, width = sides[0][0].shape[0], sides[1][0].shape[0]
+    if k > min(side.rows.shape[1] for kinds in candidates for side in kinds):
+        raise ValueError(f"k={k} is more than the candidates that were looked for; look for more.")
+    codes = []
+    for forward, backward in candidates:
+        codes.append((np.arange(count)[:, None] * width + forward.rows).ravel())
+        codes.append((backward.rows * width + np.arange(width)[:, None]).ravel())
+    row, column = np.divmod(np.unique(np.concatenate(codes)), width)
+    scores = np.empty(len(row))
+    starts = np.searchsorted(row, np.arange(0, count + _CHUNK, _CHUNK))
+    for start, end in pairwise(starts):
+        part = slice(start, end)
+        pairs = (exact_scores(x, y, row[part], column[part]) for x, y in zip(*sides))
+        scores[part] = sum(pairs)
+    back = np.argsort(column, kind="stable")
+    return _best(row, column, scores, count, k), _best(column[back], row[back], scores[back], width, k)
+
+
+def _best(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count: int, k: int) -> Neighbours:
+    """The k best of each row, rows being in order."""
+    number = np.bincount(row, minlength=count)
+    at = np.arange(len(row)) - (number.cumsum() - number)[row]
+    columns, found = np.zeros((count, number.max()), np.int64), np.full((count, number.max()), -np.inf)
+    columns[row, at], found[row, at] = column, scores
+    return Neighbours(*best_first(columns, found, k, _TIE))
+
+
+def _margin(scores: np.ndarray, own: np.ndarray, others: np.ndarray, margin: str) -> np.ndarray:
+    if margin == "absolute":
+        return scores
+    means = (own + others) / 2
+    if margin == "distance":
+        return scores - means
+    if not (means > 0).all():
+        raise ValueError("margin='ratio': some mean scores are not positive; take 'distance' for such vectors.")
+    return scores / means
+
+
+def _ordered(source: np.ndarray, target: np.ndarray, score: np.ndarray) -> Mined:
+    order = np.lexsort((target, source, -score))
+    return Mined(source[order], target[order], score[order])
+
+
+def _greedy(pairs: Mined, sources: int, targets: int) -> Mined:
+    """The pairs of which neither side stands in a better one."""
+    used, kept = (np.zeros(sources, bool), np.zeros(targets, bool)), []
+    for place, (source, target) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist())):
+        if not (used[0][source] or used[1][target]):
+            used[0][source] = used[1][target] = True
+            kept.append(place)
+    return Mined(*(part[kept] for part in pairs))
