@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from .neighbours import best_first, exact_scores
 
 MARGINS = ("ratio", "distance", "absolute")
 SELECTIONS = ("mutual", "forward", "backward", "max")
+Reader = Callable[[np.ndarray], Sequence[Vectors]]
 _TIE = 1e-7  # of margins
 _CHUNK = 4096  # source rows rescored at once
 
@@ -88,11 +89,22 @@ def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", sel
     return _greedy(_ordered(*map(np.concatenate, zip(ahead, back))), len(targets), len(sources))
 
 
+def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
+    """The pairs with margins of mean scores a word made those of whole sentences: times the sentences' length.
+
+    A score of links is a mean over words, and a few words agree by chance more often than many.
+
+    Args:
+        pairs: with margins "distance" or "absolute".
+        source: (N,) lengths of all source sentences, in words.
+        target: (M,) of all target sentences.
+    """
+    lengths = np.sqrt(np.maximum(source[pairs.source], 1) * np.maximum(target[pairs.target], 1))
+    return _ordered(pairs.source, pairs.target, pairs.score * lengths)
+
+
 def rescored(
-    candidates: Sequence[tuple[Neighbours, Neighbours]],
-    source: Vectors | Sequence[Vectors],
-    target: Vectors | Sequence[Vectors],
-    k: int,
+    candidates: Sequence[tuple[Neighbours, Neighbours]], source: Reader, target: Reader, k: int
 ) -> tuple[Neighbours, Neighbours]:
     """The k best by the inner products of one kind of vectors among neighbours found with others.
 
@@ -100,25 +112,32 @@ def rescored(
 
     Args:
         candidates: of each kind of vectors that proposes pairs what `both_ways` found.
-        source: the vectors that decide, a matrix or several whose inner products add up.
+        source: rows to the parts of these rows' vectors, whose inner products add up; called chunk by chunk.
         target: the same of the other side.
         k: how many; the candidates' own k at most.
+
+    Raises:
+        ValueError: fewer candidates than that.
     """
-    sides = [[x] if hasattr(x, "shape") else list(x) for x in (source, target)]
-    count, width = sides[0][0].shape[0], sides[1][0].shape[0]
     if k > min(side.rows.shape[1] for kinds in candidates for side in kinds):
         raise ValueError(f"k={k} is more than the candidates that were looked for; look for more.")
+    count, width = (len(side.rows) for side in candidates[0])
     codes = []
     for forward, backward in candidates:
         codes.append((np.arange(count)[:, None] * width + forward.rows).ravel())
         codes.append((backward.rows * width + np.arange(width)[:, None]).ravel())
     row, column = np.divmod(np.unique(np.concatenate(codes)), width)
     scores = np.empty(len(row))
-    starts = np.searchsorted(row, np.arange(0, count + _CHUNK, _CHUNK))
-    for start, end in pairwise(starts):
+    for start, end in pairwise(np.searchsorted(row, np.arange(0, count + _CHUNK, _CHUNK))):
+        if start == end:
+            continue
         part = slice(start, end)
-        pairs = (exact_scores(x, y, row[part], column[part]) for x, y in zip(*sides))
-        scores[part] = sum(pairs)
+        sides = []
+        for reader, rows in ((source, row[part]), (target, column[part])):
+            distinct, places = np.unique(rows, return_inverse=True)
+            sides.append((reader(distinct), places))
+        (ours, i), (theirs, j) = sides
+        scores[part] = sum(exact_scores(x, y, i, j) for x, y in zip(ours, theirs))
     back = np.argsort(column, kind="stable")
     return _best(row, column, scores, count, k), _best(column[back], row[back], scores[back], width, k)
 
