@@ -7,9 +7,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .blocks import Neighbours, Vectors, both_ways
-from .neighbours import best_first, exact_scores
+from .neighbours import best_first, exact_scores, unit
 
 MARGINS = ("ratio", "distance", "absolute")
 SELECTIONS = ("mutual", "forward", "backward", "max")
@@ -86,6 +87,41 @@ def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", sel
     if selection != "max":
         return _ordered(*(ahead if selection == "forward" else back))
     return _greedy(_ordered(*map(np.concatenate, zip(ahead, back))), len(targets), len(sources))
+
+
+def paired_margins(
+    source: Vectors | Sequence[Vectors],
+    target: Vectors | Sequence[Vectors],
+    rows: tuple[np.ndarray, np.ndarray],
+    forward: Neighbours,
+    backward: Neighbours,
+    margin: str = "ratio",
+) -> np.ndarray:
+    """(P,) margins of pairs that one already has: what `select` gives them where it finds them.
+
+    Args:
+        source: as for `mine`.
+        target: as for `mine`.
+        rows: (P,) source rows and (P,) target rows of the pairs.
+        forward: what `both_ways` found for the source, whether the pairs are among it or not.
+        backward: the same for the target.
+        margin: as for `mine`.
+
+    Raises:
+        ValueError: another margin; a ratio to a mean score that is not positive.
+    """
+    check_choices(margin, SELECTIONS[0])
+    is_cosine = hasattr(source, "shape") and not issparse(source)
+    kinds = [[x] if hasattr(x, "shape") else list(x) for x in (source, target)]
+    scores = np.empty(len(rows[0]))
+    for start in range(0, len(scores), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        pairs = ([x[of[part]] for x, of in zip(kind, rows)] for kind in zip(*kinds))
+        pairs = [[unit(x) for x in pair] if is_cosine else [x.astype(np.float64) for x in pair] for pair in pairs]
+        place = np.arange(len(scores[part]))
+        scores[part] = sum(exact_scores(*pair, place, place) for pair in pairs)
+    own, others = (side.scores.mean(axis=1)[of] for side, of in zip((forward, backward), rows))
+    return _margin(scores, own, others, margin)
 
 
 def rescored(
