@@ -15,6 +15,7 @@ COMMANDS = {
     "nearest": "the nearest translations of sentences",
     "evaluate": "measure a model: Tatoeba, retrieval, token alignment",
     "quality": "score translations without references, and flag bad ones",
+    "clean": "sentence pairs without the bad ones, and why those are bad",
     "align": "word links of two line-aligned files",
     "lexicon": "a bilingual word list out of aligned text",
     "explain": "the links that make the score of a sentence pair",
