@@ -14,6 +14,8 @@ COMMANDS = {
     "encode": "sentences to vectors, as .npy",
     "nearest": "the nearest translations of sentences",
     "evaluate": "measure a model: Tatoeba, retrieval, token alignment",
+    "mine": "sentence pairs out of two heaps of text",
+    "bootstrap": "a bitext and a model, from a hundred pairs and two heaps of text",
     "quality": "score translations without references, and flag bad ones",
     "clean": "sentence pairs without the bad ones, and why those are bad",
     "align": "word links of two line-aligned files",

@@ -65,6 +65,12 @@ class CleanArguments(FusedArguments):
     min_links: float | None = key("with --lexical, least link score", None)
     k: int = key("neighbours that a score is compared with", 4)
     margin: str | None = key("ratio, distance or absolute; by default ratio of cosines, distance with --lexical", None)
+    candidates: int | None = key(
+        "with --lexical: score only so many neighbours by static vectors (and by --model) of each text; 0: all; by "
+        "default 32 from 4 billion pairs of texts on",
+        None,
+    )
+    dtype: str = key("float32 or bfloat16, of dense products; the same scores", "float32")
     memory: str = key("that the search may use beside the vectors", "4GiB")
     cache_dir: str = key("where vectors are kept", "outputs/features")
 
@@ -88,8 +94,9 @@ class CleanArguments(FusedArguments):
             for name in ("threshold", "top", "mutual", "min_links"):
                 if getattr(self, name) not in (None, False):
                     raise ValueError(f"--{name} needs scores: give --model, --lexical or both.")
-        if self.min_links is not None and not self.lexical:
-            raise ValueError("--min_links needs --lexical, whose scores it is about.")
+        for name in ("min_links", "candidates"):
+            if getattr(self, name) is not None and not self.lexical:
+                raise ValueError(f"--{name} needs --lexical, whose scores it is about.")
         if self.threshold is not None and self.top is not None:
             raise ValueError("--threshold and --top: give one of them.")
         if self.top is not None and not 0 < self.top < 1:
@@ -99,6 +106,8 @@ class CleanArguments(FusedArguments):
                 raise ValueError(f"{name}={value}: give a finite number.")
         if self.k < 1 or self.batch_size < 1:
             raise ValueError(f"k={self.k}, batch_size={self.batch_size}: give 1 or more.")
+        if self.candidates is not None and self.candidates < 0:
+            raise ValueError(f"candidates={self.candidates}: give 0 or more.")
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hfxling.arguments import key
 
 if TYPE_CHECKING:
+    import numpy as np
     from scipy.sparse import csr_array
 
     from hfxling.encoding import LexicalEncoder, SentenceEncoder
@@ -82,8 +83,17 @@ class FusedEncoder:
         self, texts: Sequence[str], lang: str | None = None, task: str | None = None, *, progress: bool | None = None
     ) -> csr_array:
         """(N, D) sparse float32 vectors; `task` is "query" or "document", by default that of the language."""
-        if lang not in self.languages:
-            raise ValueError(f"{self.label} is for {' and '.join(self.languages)}, not {lang}.")
-        role = task or ("query", "document")[self.languages.index(lang)]
+        usual = self.role(lang)  # refuses other languages
+        role = task or usual
         dense = self.dense.encode(texts, lang, role, progress=progress)
         return self.fusion.vectors(dense, self.lexical.encode(texts, lang, role), lang, role)
+
+    def role(self, lang: str | None) -> str:
+        """What texts of a language are unless a task is named; ValueError for another language."""
+        if lang not in self.languages:
+            raise ValueError(f"{self.label} is for {' and '.join(self.languages)}, not {lang}.")
+        return ("query", "document")[self.languages.index(lang)]
+
+    def parts(self, dense: np.ndarray, texts: Sequence[str], lang: str, role: str) -> tuple[np.ndarray, csr_array]:
+        """Vectors whose inner products add up to the score, of texts with the dense encoder's vectors."""
+        return self.fusion.parts(dense, self.lexical.encode(texts, lang, role), lang, role)

@@ -123,14 +123,14 @@ class Source:
             return ()
         if "+" in data and not Path(data).exists():
             return local_paths(data.split("+"), pair)
-        return () if _hub_parts(data) else local_paths(data, pair)
+        return () if hub_parts(data) else local_paths(data, pair)
 
     def load(self, pair: Pair, *, split: str = "train", streaming: bool = False) -> AnyDataset:
         """What `load_parallel` makes of it: columns source, target, source_lang, target_lang."""
         source = self.fill(pair)
         data, config, revision = source.data, None, None
         if data != SAMPLE:
-            if hub := _hub_parts(data):
+            if hub := hub_parts(data):
                 data, config, revision = hub
             else:
                 paths = self.files(pair)
@@ -149,7 +149,7 @@ class Source:
         ).select_columns(COLUMNS)
 
 
-def _hub_parts(data: str) -> tuple[str, str | None, str | None] | None:
+def hub_parts(data: str) -> tuple[str, str | None, str | None] | None:
     """Id, configuration and revision of `org/name:config@revision`; None for what can only be a local file."""
     match = re.fullmatch(r"(\w[\w.-]*(?:/\w[\w.-]*)?)(?::([^@+]+))?(?:@([^@+]+))?", data)
     if not match or Path(data).exists() or not (match[2] or match[3]):

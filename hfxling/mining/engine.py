@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
 from .blocks import Neighbours, Vectors, both_ways
-from .neighbours import best_first, exact_scores, unit
+from .neighbours import best_first, exact_scores
 
 MARGINS = ("ratio", "distance", "absolute")
 SELECTIONS = ("mutual", "forward", "backward", "max")
+Reader = Callable[[np.ndarray], Sequence[Vectors]]
 _TIE = 1e-7  # of margins
 _CHUNK = 4096  # source rows rescored at once
 
@@ -89,9 +89,57 @@ def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", sel
     return _greedy(_ordered(*map(np.concatenate, zip(ahead, back))), len(targets), len(sources))
 
 
+def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
+    """The pairs with margins of mean scores a word made those of whole sentences: times the sentences' length.
+
+    A score of links is a mean over words, and a few words agree by chance more often than many.
+
+    Args:
+        pairs: with margins "distance" or "absolute".
+        source: (N,) lengths of all source sentences, in words.
+        target: (M,) of all target sentences.
+    """
+    lengths = np.sqrt(np.maximum(source[pairs.source], 1) * np.maximum(target[pairs.target], 1))
+    return _ordered(pairs.source, pairs.target, pairs.score * lengths)
+
+
+def rescored(
+    candidates: Sequence[tuple[Neighbours, Neighbours]], source: Reader, target: Reader, k: int
+) -> tuple[Neighbours, Neighbours]:
+    """The k best by the inner products of one kind of vectors among neighbours found with others.
+
+    For scores that would take too long for all pairs: sparse ones, fused ones.
+
+    Args:
+        candidates: of each kind of vectors that proposes pairs what `both_ways` found.
+        source: rows to the parts of these rows' vectors, whose inner products add up; called chunk by chunk.
+        target: the same of the other side.
+        k: how many; the candidates' own k at most.
+
+    Raises:
+        ValueError: fewer candidates than that.
+    """
+    if k > min(side.rows.shape[1] for kinds in candidates for side in kinds):
+        raise ValueError(f"k={k} is more than the candidates that were looked for; look for more.")
+    count, width = (len(side.rows) for side in candidates[0])
+    codes = []
+    for forward, backward in candidates:
+        codes.append((np.arange(count)[:, None] * width + forward.rows).ravel())
+        codes.append((backward.rows * width + np.arange(width)[:, None]).ravel())
+    row, column = np.divmod(np.unique(np.concatenate(codes)), width)
+    scores = np.empty(len(row))
+    for start, end in pairwise(np.searchsorted(row, np.arange(0, count + _CHUNK, _CHUNK))):
+        if start == end:
+            continue
+        part = slice(start, end)
+        scores[part] = _scores(source, target, row[part], column[part])
+    back = np.argsort(column, kind="stable")
+    return _best(row, column, scores, count, k), _best(column[back], row[back], scores[back], width, k)
+
+
 def paired_margins(
-    source: Vectors | Sequence[Vectors],
-    target: Vectors | Sequence[Vectors],
+    source: Reader,
+    target: Reader,
     rows: tuple[np.ndarray, np.ndarray],
     forward: Neighbours,
     backward: Neighbours,
@@ -100,8 +148,8 @@ def paired_margins(
     """(P,) margins of pairs that one already has: what `select` gives them where it finds them.
 
     Args:
-        source: as for `mine`.
-        target: as for `mine`.
+        source: as for `rescored`; dense vectors that are compared by cosine at unit length.
+        target: the same of the other side.
         rows: (P,) source rows and (P,) target rows of the pairs.
         forward: what `both_ways` found for the source, whether the pairs are among it or not.
         backward: the same for the target.
@@ -111,52 +159,22 @@ def paired_margins(
         ValueError: another margin; a ratio to a mean score that is not positive.
     """
     check_choices(margin, SELECTIONS[0])
-    is_cosine = hasattr(source, "shape") and not issparse(source)
-    kinds = [[x] if hasattr(x, "shape") else list(x) for x in (source, target)]
     scores = np.empty(len(rows[0]))
     for start in range(0, len(scores), _CHUNK):
         part = slice(start, start + _CHUNK)
-        pairs = ([x[of[part]] for x, of in zip(kind, rows)] for kind in zip(*kinds))
-        pairs = [[unit(x) for x in pair] if is_cosine else [x.astype(np.float64) for x in pair] for pair in pairs]
-        place = np.arange(len(scores[part]))
-        scores[part] = sum(exact_scores(*pair, place, place) for pair in pairs)
+        scores[part] = _scores(source, target, rows[0][part], rows[1][part])
     own, others = (side.scores.mean(axis=1)[of] for side, of in zip((forward, backward), rows))
     return _margin(scores, own, others, margin)
 
 
-def rescored(
-    candidates: Sequence[tuple[Neighbours, Neighbours]],
-    source: Vectors | Sequence[Vectors],
-    target: Vectors | Sequence[Vectors],
-    k: int,
-) -> tuple[Neighbours, Neighbours]:
-    """The k best by the inner products of one kind of vectors among neighbours found with others.
-
-    For scores that would take too long for all pairs: sparse ones, fused ones.
-
-    Args:
-        candidates: of each kind of vectors that proposes pairs what `both_ways` found.
-        source: the vectors that decide, a matrix or several whose inner products add up.
-        target: the same of the other side.
-        k: how many; the candidates' own k at most.
-    """
-    sides = [[x] if hasattr(x, "shape") else list(x) for x in (source, target)]
-    count, width = sides[0][0].shape[0], sides[1][0].shape[0]
-    if k > min(side.rows.shape[1] for kinds in candidates for side in kinds):
-        raise ValueError(f"k={k} is more than the candidates that were looked for; look for more.")
-    codes = []
-    for forward, backward in candidates:
-        codes.append((np.arange(count)[:, None] * width + forward.rows).ravel())
-        codes.append((backward.rows * width + np.arange(width)[:, None]).ravel())
-    row, column = np.divmod(np.unique(np.concatenate(codes)), width)
-    scores = np.empty(len(row))
-    starts = np.searchsorted(row, np.arange(0, count + _CHUNK, _CHUNK))
-    for start, end in pairwise(starts):
-        part = slice(start, end)
-        pairs = (exact_scores(x, y, row[part], column[part]) for x, y in zip(*sides))
-        scores[part] = sum(pairs)
-    back = np.argsort(column, kind="stable")
-    return _best(row, column, scores, count, k), _best(column[back], row[back], scores[back], width, k)
+def _scores(source: Reader, target: Reader, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """(P,) scores of pairs of rows, every vector read once."""
+    sides = []
+    for reader, rows in ((source, row), (target, column)):
+        distinct, places = np.unique(rows, return_inverse=True)
+        sides.append((reader(distinct), places))
+    (ours, i), (theirs, j) = sides
+    return sum(exact_scores(x, y, i, j) for x, y in zip(ours, theirs))
 
 
 def _best(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count: int, k: int) -> Neighbours:

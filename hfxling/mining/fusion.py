@@ -51,7 +51,12 @@ class Fusion:
     pairs: int
 
     def vectors(self, dense, sparse: csr_array, language: str, role: str) -> csr_array:
-        """(N, D + E + 2) float32 vectors, to be compared by inner product with those of the other role.
+        """(N, D + 2 + E) float32 vectors: the `parts`, side by side."""
+        found = self.parts(dense, sparse, language, role)
+        return csr_array(hstack([csr_array(part) for part in found], format="csr"))
+
+    def parts(self, dense, sparse: csr_array, language: str, role: str) -> Vectors:
+        """(N, D + 2) and (N, E) float32 vectors, whose inner products with those of the other role add up to the score.
 
         Args:
             dense: (N, D) vectors of any length.
@@ -70,10 +75,9 @@ class Fusion:
         hubness = sum(w * mean for w, mean in zip(weights, _hubness(kinds, others)))[:, None].astype(np.float32)
         one = np.ones_like(hubness)
         if role == "document":
-            parts = [*kinds, one, -hubness]
-        else:
-            parts = [*(2 * w * x for w, x in zip(weights, kinds)), -hubness, one]
-        return csr_array(hstack([csr_array(part, dtype=np.float32) for part in parts], format="csr"))
+            return np.hstack([kinds[0], one, -hubness]), kinds[1]
+        dense, sparse = (np.float32(2 * w) * x for w, x in zip(weights, kinds))
+        return np.hstack([dense, -hubness, one]), csr_array(sparse)
 
     def save(self, folder: str | Path) -> None:
         """Write `fusion.json` and `fusion.safetensors`, the pools, in the folder of the dense encoder."""

@@ -6,7 +6,7 @@ sentence with a translation gets it or another one; what is found for the latter
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,14 +35,11 @@ class Precision:
     unpaired: float
     known: int
 
-    def as_dict(self) -> dict:
-        return asdict(self)
 
-
-def check_wanted(precision: float, unpaired: float, known: int) -> None:
+def check_wanted(precision: float, unpaired: float | None, known: int) -> None:
     """Raise the ValueError for a precision, a share or a number of known pairs from which nothing can be said."""
     for name, value in (("precision", precision), ("unpaired", unpaired)):
-        if not 0 < value < 1:
+        if value is not None and not 0 < value < 1:
             raise ValueError(f"{name}={value} must lie between 0 and 1, e.g. {0.95 if name == 'precision' else 0.5}.")
     if known < LEAST:
         raise ValueError(
@@ -70,7 +67,7 @@ def choose_threshold(
     unpaired: float,
     seed: int = 0,
 ) -> Precision:
-    """The least threshold at which the estimated precision is what is wanted.
+    """The least threshold from which on the estimated precision is what is wanted.
 
     Of sources with a translation let t(x) be the share with a right pair of a score of at least x and f(x) that with a
     wrong one, and g(x) the share with any of sources without a translation. With a share u of the latter,
@@ -105,6 +102,36 @@ def choose_threshold(
         drawn.append(_precision(scores[rows], right[rows], kept[rows], threshold, unpaired)[0])
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     return Precision(threshold, share, float(low), float(high), recall, unpaired, len(rest))
+
+
+def unpaired_share(scores: np.ndarray, kept: np.ndarray, others: np.ndarray) -> float:
+    """u, from how much seldomer something is found for a sentence of the haystack than for a known one.
+
+    Of sources with a translation let h(x) be the share for which something of a score of at least x is found, g(x) that
+    of sources without one, and r(x) that of the haystack, r = (1 - u) h + u g. Taken where h and g differ most.
+
+    Args:
+        scores: (K,) of what was mined for the known sources; -inf for nothing.
+        kept: (K,) whether their target was in the haystack.
+        others: (N,) the same scores of the haystack's sources.
+
+    Raises:
+        ValueError: known sources with and without a translation are found alike.
+    """
+    candidates = np.unique(scores[np.isfinite(scores)])
+    with_one, without, all_ = (_reaching(part, candidates) for part in (scores[kept], scores[~kept], others))
+    gap = with_one - without
+    if not len(gap) or gap.max() <= 0:
+        raise ValueError(
+            "as much is found for known sources without their target as for those with it; give --unpaired."
+        )
+    best = int(gap.argmax())
+    return float(np.clip((with_one[best] - all_[best]) / gap[best], 0.01, 0.99))
+
+
+def _reaching(scores: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Shares of the scores that are at least each of `least`."""
+    return 1 - np.searchsorted(np.sort(scores), least) / len(scores)
 
 
 def _precision(

@@ -1,0 +1,184 @@
+"""Sentence pairs that translate each other, out of two heaps of text.
+
+hfxling mine A.zh B.vi --source_lang zh --target_lang vi --model DIR_OR_ID [--lexical DIR_OR_ID] --output pairs.parquet
+hfxling mine A.zh B.vi ... --precision 0.95 --known known.tsv      choose the threshold for a wanted precision
+hfxling mine A.zh B.vi ... --plan                                  what it will take, measured here for 30 seconds
+hfxling mine A.zh B.vi ... --source_vectors A.npy --target_vectors B.npy
+
+Writes score, both texts, their line numbers and the flags of faults, best first, as TSV or Parquet. Text is FILE (.gz or
+not), TABLE#COLUMN or a Hub id. A run that was stopped goes on where it was; its work so far stands in OUTPUT.parts.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from hfxling.arguments import key, parse_arguments
+from hfxling.data.faults import FLAGS
+from hfxling.data.parallel import check_languages
+from hfxling.data.sources import load_pairs
+from hfxling.data.texts import Texts, read_texts
+from hfxling.evaluation.results import format_table
+from hfxling.files import content_hash
+from hfxling.mining.blocks import bytes_of
+from hfxling.mining.engine import MARGINS, SELECTIONS, Mined, check_choices, select
+from hfxling.mining.precision import Precision, check_wanted, choose_threshold, halves, unpaired_share
+from hfxling.mining.shards import clear, search
+
+from .mined import DEDUP, Row, check_dropping, flagged, plain, without, write
+from .mining_vectors import Haystack, MiningArguments, plan
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class MineArguments(MiningArguments):
+    """What is mined, and what is kept of it."""
+
+    output: str = key(".tsv or .parquet file of the pairs")
+    k: int = key("neighbours that a score is compared with", 4)
+    margin: str | None = key(
+        f"{', '.join(MARGINS)}; by default ratio for cosines, distance for the scores of a lexical encoder", None
+    )
+    selection: str = key(f"{', '.join(SELECTIONS)} (docs/mining.md)", "mutual")
+    threshold: float | None = key("least score of a pair", None)
+    top: int | None = key("so many pairs, the best", None)
+    precision: float | None = key("share of right pairs that is wanted; needs --known", None)
+    known: list[str] = key("known pairs, as the recipes' text (FILE.tsv, FILE+FILE, ...), at least 100", [])
+    unpaired: float | None = key(
+        "with --precision, assumed share of sources that have no translation there; by default estimated", None
+    )
+    dedup: str | None = key(f"{', '.join(DEDUP)}: keep the best pair of each normalised text", None)
+    filters: list[str] = key(f"drop pairs with these flags ({', '.join(FLAGS)}; all)", [])
+    plan: bool = key("say what disk, memory and hours it takes, and stop", False)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_languages(self.source_lang, self.target_lang)
+        check_choices(self.margin or MARGINS[0], self.selection)
+        bytes_of(self.memory)
+        if Path(self.output).suffix not in (".tsv", ".parquet"):
+            raise ValueError(f"output={self.output!r}: pairs are written as .tsv or .parquet; give such a name.")
+        if sum(x is not None for x in (self.threshold, self.top, self.precision)) > 1:
+            raise ValueError("--threshold, --top and --precision: give one of them at most.")
+        if bool(self.precision) != bool(self.known):
+            raise ValueError("--precision needs --known PAIRS, and --known is of use for --precision alone.")
+        if self.precision is not None:
+            check_wanted(self.precision, self.unpaired, 100)
+        if self.k < 1 or (self.top is not None and self.top < 1):
+            raise ValueError(f"k={self.k}, top={self.top}: give 1 or more.")
+        check_dropping(self.dedup, self.filters)
+
+
+class Known(NamedTuple):
+    """Known pairs in the haystack."""
+
+    source: list[str]
+    target: list[str]
+    kept: np.ndarray  # (K,) whether the target is there, too
+    chooses: np.ndarray  # (K,) whether the pair chooses the threshold
+
+
+def main(argv: list[str] | None = None) -> Path | None:
+    (args,) = parse_arguments((MineArguments,), argv, prog="hfxling mine", description=__doc__)
+    known = read_known(args) if args.known else None
+    sides = [read_texts(side) for side in (args.source, args.target)]
+    haystack = hidden(args, sides, known)
+    if args.plan:
+        print(plan(args, haystack))
+        return None
+    output = Path(args.output)
+    mined = mine_sides(args, haystack, output.with_name(f"{output.name}.parts"))
+    wanted, mined = keep(args, mined, known, [len(side.texts) for side in haystack.sides])
+    options = {"filters": args.filters, "dedup": args.dedup, "top": args.top}
+    rows = flagged(mined, haystack.sides, (args.source_lang, args.target_lang), **options)
+    write(output, rows)
+    clear(output.with_name(f"{output.name}.parts"))
+    print(summary(rows, wanted, haystack.sides))
+    logger.info("pairs: %s", output)
+    return output
+
+
+def read_known(args: MineArguments) -> Known:
+    """Known pairs, each source once."""
+    rows = load_pairs(args.known, (args.source_lang, args.target_lang))
+    pairs = dict(zip(map(plain, rows["source"]), zip(rows["source"], rows["target"])))
+    check_wanted(args.precision, args.unpaired, len(pairs))
+    return Known(*map(list, zip(*pairs.values())), *halves(len(pairs)))
+
+
+def hidden(args: MineArguments, sides: list[Texts], known: Known | None) -> Haystack:
+    """Both sides without texts of known pairs, and these at the ends, but for the targets that are taken out."""
+    if known is None:
+        return Haystack(args, sides)
+    if args.source_vectors:
+        raise ValueError("--precision hides known pairs in the text, whose vectors a model makes: give --model.")
+    added = (known.source, [text for text, is_kept in zip(known.target, known.kept) if is_kept])
+    found = []
+    for side, own, new in zip(sides, (known.source, known.target), added):
+        rest = without(side, own)
+        if len(rest.texts) < len(side.texts):
+            logger.info("%s: %d lines are of known pairs and left out", side.name, len(side.texts) - len(rest.texts))
+        found.append(Texts(side.name, rest.lines + [0] * len(new), rest.texts + new))
+    return Haystack(args, found)
+
+
+def mine_sides(args: MineArguments, haystack: Haystack, folder: Path) -> Mined:
+    """Pairs by margin, before anything is dropped."""
+    args.margin = args.margin or haystack.margin
+    smaller = min(len(side.texts) for side in haystack.sides)
+    if args.k > smaller:
+        raise ValueError(f"k={args.k} neighbours, but one side has {smaller} sentences; give --k {smaller} or less.")
+    vectors = haystack.vectors()
+    about = {"texts": [content_hash(side.texts) for side in haystack.sides]} | haystack.about
+    with tqdm(total=len(haystack.sides[0].texts), unit=" sources", desc="search", disable=None) as bar:
+        options = {"memory": args.memory, "device": args.device, "dtype": args.dtype}
+        found = search(*vectors, haystack.kept(args.k), folder, about, shard=args.shard, done=bar.update, **options)
+    forward, backward = haystack.rescored(found, args.k)
+    return select(forward, backward, args.margin, args.selection)
+
+
+def keep(args: MineArguments, mined: Mined, known: Known | None, counts: list[int]) -> tuple[Precision | None, Mined]:
+    """The pairs that the threshold or --top leaves, known ones taken out; and what the threshold is worth."""
+    wanted, threshold = None, args.threshold
+    if known:
+        first = [counts[0] - len(known.source), counts[1] - int(known.kept.sum())]
+        scores, right = np.full(len(known.source), -np.inf), np.zeros(len(known.source), bool)
+        of_known = mined.source >= first[0]
+        number = mined.source[of_known] - first[0]
+        places = np.flatnonzero(known.kept)
+        target = mined.target[of_known] - first[1]
+        is_right = (target >= 0) & (places[np.maximum(target, 0)] == number)
+        for array, values in ((scores, mined.score[of_known]), (right, is_right)):
+            array[number[::-1]] = values[::-1]  # of several pairs of a source the best one
+        is_new = ~of_known & (mined.target < first[1])
+        others = np.full(first[0], -np.inf)
+        np.maximum.at(others, mined.source[is_new], mined.score[is_new])
+        share = unpaired_share(scores, known.kept, others) if args.unpaired is None else args.unpaired
+        wanted = choose_threshold(scores, right, known.kept, known.chooses, precision=args.precision, unpaired=share)
+        threshold, mined = wanted.threshold, Mined(*(part[is_new] for part in mined))
+    if threshold is not None:
+        mined = Mined(*(part[mined.score >= threshold] for part in mined))
+    return wanted, mined
+
+
+def summary(rows: list[Row], wanted: Precision | None, sides: list[Texts]) -> str:
+    """How many pairs there are, what is wrong with some, and how good they are thought to be."""
+    told = [f"{len(rows)} pairs of {len(sides[0].texts)} and {len(sides[1].texts)} sentences"]
+    counts = [(flag, sum(flag in row[-1].split(",") for row in rows)) for flag in FLAGS]
+    if any(count for _, count in counts):
+        told.append(format_table(["flag", "pairs"], [row for row in counts if row[1]]))
+    if wanted:
+        told.append(
+            f"threshold {wanted.threshold:.4f}: estimated precision {100 * wanted.precision:.1f} % "
+            f"({100 * wanted.low:.1f} to {100 * wanted.high:.1f}), recall {100 * wanted.recall:.1f} %, on "
+            f"{wanted.known} known pairs that did not choose it, if {100 * wanted.unpaired:.0f} % of the sources have "
+            "no translation there (--unpaired)"
+        )
+    return "\n".join(told)

@@ -1,0 +1,214 @@
+"""Vectors of two heaps of text, for the commands that mine: cached ones of a model, links, both, or the user's own."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.arguments import key
+from hfxling.data.features import cached_features, load_vectors
+from hfxling.data.texts import Texts
+from hfxling.evaluation.results import format_table
+from hfxling.mining.blocks import DTYPES, Neighbours, both_ways, bytes_of
+from hfxling.mining.engine import rescored
+from hfxling.mining.neighbours import unit
+
+from .model import FusedArguments, FusedEncoder
+
+ROLES = ("query", "document")
+_CHUNK = 2_000  # texts whose links are held at once
+_MANY = 4e9  # sentence pairs from which on links alone score candidates only
+_PLAN = 10  # seconds from which on a plan is measured long enough
+
+
+@dataclass(kw_only=True)
+class MiningArguments(FusedArguments):
+    """Text, and what makes vectors of it."""
+
+    source: str = key("text: FILE (.gz or not), TABLE#COLUMN or a Hub id", positional=True)
+    target: str = key("the same of the other language", positional=True)
+    source_lang: str = key("language code of the source side")
+    target_lang: str = key("language code of the target side")
+    source_vectors: str | None = key("vectors of the source's lines (.npy, .parquet, .jsonl) in place of a model", None)
+    target_vectors: str | None = key("vectors of the target's lines", None)
+    candidates: int | None = key(
+        "with --lexical: score only so many neighbours by static vectors (and by --model) of each sentence; 0: all; by "
+        "default 32 from 4 billion sentence pairs on",
+        None,
+    )
+    dtype: str = key(f"{' or '.join(DTYPES)}, of dense products; the same pairs", "float32")
+    memory: str = key("that the search may use beside the vectors", "4GiB")
+    shard: int = key("source sentences between two points at which a stopped run goes on", 100_000)
+    cache_dir: str = key("where vectors are kept", "outputs/features")
+
+    def __post_init__(self):
+        given = [bool(self.source_vectors), bool(self.target_vectors)]
+        if any(given):
+            if not all(given) or self.model or self.lexical:
+                raise ValueError("--source_vectors and --target_vectors go together, without --model and --lexical.")
+        else:
+            super().__post_init__()
+        if self.candidates is not None and (self.candidates < 0 or not self.lexical):
+            raise ValueError(f"candidates={self.candidates}: give 0 or more, and --lexical, which it is for.")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype={self.dtype!r} is not one of {', '.join(DTYPES)}.")
+        if self.shard < 1 or self.batch_size < 1:
+            raise ValueError(f"shard={self.shard}, batch_size={self.batch_size}: give 1 or more.")
+
+
+class Haystack:
+    """Both sides' texts with their vectors."""
+
+    def __init__(self, args: MiningArguments, sides: Sequence[Texts], scorer=None):
+        self.args, self.sides = args, list(sides)
+        self.languages = (args.source_lang, args.target_lang)
+        self.scorer = scorer or (None if args.source_vectors else args.scorer())
+        for language in self.languages if self.scorer else ():
+            self.scorer.route(language) if not isinstance(self.scorer, FusedEncoder) else self.scorer.role(language)
+        count = len(self.sides[0].texts) * len(self.sides[1].texts)
+        self.candidates = 0
+        if args.lexical:
+            self.candidates = (32 if count > _MANY else 0) if args.candidates is None else args.candidates
+
+    @property
+    def margin(self) -> str:
+        """What suits the scores."""
+        return "distance" if self.args.lexical else "ratio"
+
+    @property
+    def about(self) -> dict:
+        """What vectors and scores hang on, beside the texts."""
+        args = self.args
+        if self.scorer is None:
+            return {"vectors": [Path(path).stat().st_mtime_ns for path in (args.source_vectors, args.target_vectors)]}
+        names = {"languages": list(self.languages), "prompt": args.prompt, "candidates": self.candidates}
+        return names | {"model": self.scorer.label, "revision": self.scorer.revision}
+
+    def vectors(self) -> list[list]:
+        """Parts of both sides' vectors, of the first that proposes candidates where there are some."""
+        self.check_disk()
+        if self.scorer is None:
+            paths = (self.args.source_vectors, self.args.target_vectors)
+            return [[load_vectors(path, rows=len(side.texts))] for path, side in zip(paths, self.sides)]
+        if self.candidates:
+            return [[self._dense(self._static, number)] for number in (0, 1)]
+        if not self.args.lexical:
+            return [[self._dense(self.scorer, number)] for number in (0, 1)]
+        return [self._parts(number, np.arange(len(side.texts))) for number, side in enumerate(self.sides)]
+
+    def rescored(self, found: tuple[Neighbours, Neighbours], k: int) -> tuple[Neighbours, Neighbours]:
+        """What was found, or the best of these candidates and of the dense model's by the score that counts."""
+        if not self.candidates:
+            return found
+        every = [found]
+        if self.args.model:
+            dense = [self._dense(self.scorer.dense, number) for number in (0, 1)]
+            settings = {"memory": self.args.memory, "device": self.args.device, "dtype": self.args.dtype}
+            every.append(both_ways(*dense, self.kept(k), **settings))
+        readers = [lambda rows, number=number: self._parts(number, rows) for number in (0, 1)]
+        return rescored(every, *readers, k)
+
+    def readers(self, vectors: list[list]) -> list[Callable[[np.ndarray], list]]:
+        """Of each side what reads the vectors of some texts that score pairs; `vectors` as `self.vectors` gave them."""
+        if self.candidates:
+            return [partial(self._parts, number) for number in (0, 1)]
+        if self.args.lexical:
+            return [lambda rows, parts=parts: [x[rows] for x in parts] for parts in vectors]
+        return [lambda rows, parts=parts: [unit(parts[0][rows])] for parts in vectors]
+
+    def kept(self, k: int) -> int:
+        """Neighbours to look for."""
+        return min(max(k, self.candidates), *(len(side.texts) for side in self.sides))
+
+    @cached_property
+    def _static(self):
+        from hfxling.encoding import SentenceEncoder
+
+        return SentenceEncoder(self.args.lexical, device=self.args.device, batch_size=self.args.batch_size)
+
+    def _dense(self, encoder, number: int) -> np.ndarray:
+        """(N, D) vectors of a side, memory-mapped; a text of which a static encoder knows nothing gets a blank one."""
+        texts, language, role = self.sides[number].texts, self.languages[number], ROLES[number]
+
+        def encode(batch: list[str]) -> np.ndarray:
+            vectors = encoder.encode(batch, language, role, progress=False)
+            if encoder is not self.scorer:
+                vectors[~vectors.any(axis=1)] = 1
+            return vectors
+
+        about = {"model": encoder.label, "revision": encoder.revision, "route": encoder.route(language, role)}
+        about |= {"prompt": encoder.prompt, "blank": encoder is not self.scorer}
+        width = encoder.model.get_embedding_dimension()
+        description = f"encode {language}"
+        options = {"shape": (width,), "cache_dir": self.args.cache_dir, "description": description}
+        return cached_features(texts, encode, key=about, **options)
+
+    def _parts(self, number: int, rows: np.ndarray) -> list:
+        """Sparse vectors of some of a side's texts, or dense and sparse ones whose inner products add up."""
+        from scipy.sparse import csr_array, vstack
+
+        language, role = self.languages[number], ROLES[number]
+        found: list[list] = []
+        for start in range(0, len(rows), _CHUNK):
+            few = rows[start : start + _CHUNK]
+            texts = [self.sides[number].texts[row] for row in few]
+            if isinstance(self.scorer, FusedEncoder):
+                dense = self._dense(self.scorer.dense, number)[few]
+                found.append(self.scorer.parts(dense, texts, language, role))
+            else:
+                found.append([self.scorer.encode(texts, language, role)])
+        *dense, sparse = zip(*found)
+        return [*map(np.concatenate, dense), csr_array(vstack(sparse, format="csr"))]
+
+    def check_disk(self) -> int:
+        """Bytes that vectors and shards take.
+
+        Raises:
+            ValueError: the disk has less.
+        """
+        rows = sum(len(side.texts) for side in self.sides)
+        encoders = [] if self.scorer is None else [getattr(self.scorer, "dense", self.scorer)]
+        encoders += [self._static] if self.candidates else []
+        widths = [e.model.get_embedding_dimension() for e in encoders if hasattr(e.model, "get_embedding_dimension")]
+        need = rows * (4 * sum(widths) + 32 * self.kept(self.args.k))
+        folder = next(path for path in Path(self.args.cache_dir).absolute().parents if path.exists())
+        if (free := shutil.disk_usage(folder).free) < need:
+            told = f"vectors and shards take {need / 2**30:.1f} GiB, {self.args.cache_dir} has {free / 2**30:.1f} GiB"
+            raise ValueError(f"{told}; give another --cache_dir, or less text.")
+        return need
+
+
+def plan(args: MiningArguments, haystack: Haystack) -> str:
+    """What it will take, from growing samples measured here and now."""
+    sides, size, seconds = haystack.sides, 256, (0.0, 0.0)
+    while True:
+        few = [Texts(side.name, side.lines[:size], side.texts[:size]) for side in sides]
+        sample = Haystack.__new__(Haystack)
+        sample.__dict__ |= haystack.__dict__ | {"sides": few}
+        start = time.perf_counter()
+        vectors = [sample._sample(number) for number in (0, 1)]
+        encoded = time.perf_counter()
+        k = min(haystack.kept(args.k), *(len(side.texts) for side in few))
+        both_ways(*vectors, k, memory=args.memory, device=args.device, dtype=args.dtype)
+        seconds = encoded - start, time.perf_counter() - encoded
+        if sum(seconds) > _PLAN or size >= max(len(side.texts) for side in sides):
+            break
+        size *= 2
+    counts, measured = [len(side.texts) for side in sides], [len(side.texts) for side in few]
+    hours = [seconds[0] * sum(counts) / sum(measured) / 3600]
+    hours.append(seconds[1] * counts[0] * counts[1] / (measured[0] * measured[1]) / 3600)
+    rows = [
+        ("sentences", f"{counts[0]} and {counts[1]}"),
+        ("disk", f"{haystack.check_disk() / 2**30:.2f} GiB ({args.cache_dir}, and shards beside the output)"),
+        ("memory", f"{bytes_of(args.memory) / 2**30:.2f} GiB beside text and vectors"),
+        ("encoding", f"{hours[0]:.2f} hours"),
+        ("search", f"{hours[1]:.2f} hours"),
+        ("measured on", f"{measured[0]} and {measured[1]} sentences in {sum(seconds):.0f} seconds"),
+    ]
+    return format_table(["what", "how much"], rows)

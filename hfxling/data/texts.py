@@ -1,0 +1,67 @@
+"""Text of one language: FILE (one sentence a line), TABLE#COLUMN, or a Hub id, ORG/NAME[:CONFIG][@REVISION][#COLUMN]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .parallel import _BLANK
+from .readers import TABLE_SUFFIXES, Request, read_lines, read_rows, suffix_of
+from .sources import hub_parts
+
+COLUMN = "text"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Sentences of a file or data set that hold text, and where they stand.
+
+    Attributes:
+        name: what was read.
+        lines: numbers from 1; in Parquet and data sets of rows.
+        texts: without outer white space.
+    """
+
+    name: str
+    lines: list[int]
+    texts: list[str]
+
+
+def read_texts(data: str, *, split: str = "train") -> Texts:
+    """Read all sentences; lines without text are passed over.
+
+    Raises:
+        FileNotFoundError: neither a file nor a Hub id.
+        ValueError: nothing in it, no such column, not UTF-8, damaged; with the line.
+    """
+    path, _, column = (data, "", "") if Path(data).exists() else data.rpartition("#") if "#" in data else (data, "", "")
+    if Path(path).is_file():
+        if suffix_of(path) in TABLE_SUFFIXES:
+            column = column or COLUMN
+            rows = read_rows(Request((path,), "", "", (column, column), None, None, True))
+            found = [(number, text) for number, text, _, _ in rows]
+        else:
+            found = list(read_lines(path))
+    elif hub := hub_parts(path):
+        found = _from_hub(*hub, column or COLUMN, split)
+    else:
+        kind = "is a folder" if Path(path).is_dir() else "is not a file"
+        raise FileNotFoundError(f"{path} {kind}; give a text file, TABLE#COLUMN or a Hub id such as org/name#text.")
+    wrong = next((number for number, text in found if not isinstance(text, str | None)), None)
+    if wrong is not None:
+        raise ValueError(f"{path}, row {wrong}: column {column!r} holds no text; name another one with #COLUMN.")
+    found = [(number, stripped) for number, text in found if (stripped := (text or "").strip(_BLANK))]
+    if not found:
+        raise ValueError(f"{path}: no sentence in it; give one a line.")
+    return Texts(path, *map(list, zip(*found)))
+
+
+def _from_hub(name: str, config: str | None, revision: str | None, column: str, split: str) -> list[tuple]:
+    from datasets import load_dataset
+
+    rows = load_dataset(name, config, revision=revision, split=split)
+    if column not in rows.column_names:
+        raise ValueError(
+            f"{name} has the columns {', '.join(rows.column_names)}; name one, e.g. #{rows.column_names[0]}."
+        )
+    return list(enumerate(rows[column], 1))
