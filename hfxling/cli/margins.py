@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from .clean import CleanArguments
 
+# Chosen on 4,000 pairs of vi-zh training text, everyday sentences with many near-repetitions, a fifth of the targets
+# shuffled, links of 4,000 other pairs: 97 % of these and 1.6 % of the good pairs are dropped (with 0: 98 and 8.2 %).
+CLEARLY = 3.0
 _CHUNK = 2_048  # pairs whose links are held at once
 
 
@@ -94,12 +97,17 @@ class PairScorer:
 def elsewhere(
     found: tuple[Neighbours, Neighbours], rows: Sequence[np.ndarray], score: np.ndarray, margin: str
 ) -> np.ndarray:
-    """(P,) whether either side is another text's mutual best match, by a better margin than its own pair has."""
+    """(P,) whether either side is another text's mutual best match, by a clearly better margin than its own pair has.
+
+    Of near-repetitions ("Yes." and "Yes, sir.") either translation may be the better match, by a little. Clear is what
+    exceeds the pair's own margin by `CLEARLY` robust standard deviations of the margins of mutual best matches.
+    """
     mined = select(*found, margin, "mutual")
+    spread = 1.4826 * np.median(np.abs(mined.score - np.median(mined.score)))
     is_bad = np.zeros(len(score), bool)
     for side, other in ((0, 1), (1, 0)):
         best = np.full(len(found[side].rows), -1)
         better = np.full(len(best), -np.inf)
         best[mined[side]], better[mined[side]] = mined[other], mined.score
-        is_bad |= (best[rows[side]] != rows[other]) & (better[rows[side]] > score)
+        is_bad |= (best[rows[side]] != rows[other]) & (better[rows[side]] > score + CLEARLY * spread)
     return is_bad
