@@ -5,8 +5,8 @@ hfxling mine A.zh B.vi ... --precision 0.95 --known known.tsv      choose the th
 hfxling mine A.zh B.vi ... --plan                                  what it will take, measured here for 30 seconds
 hfxling mine A.zh B.vi ... --source_vectors A.npy --target_vectors B.npy
 
-Writes score, both texts, their line numbers and the flags of faults, best first, as TSV or Parquet. Text is FILE (.gz or
-not), TABLE#COLUMN or a Hub id. A run that was stopped goes on where it was; its work so far stands in OUTPUT.parts.
+Writes score, both texts, their line numbers and the flags of faults, best first, as TSV or Parquet. Text is FILE (.gz
+or not), TABLE#COLUMN or a Hub id. A run that was stopped goes on where it was; its work so far stands in OUTPUT.parts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from tqdm.auto import tqdm
 
 from hfxling.arguments import key, parse_arguments
 from hfxling.data.faults import FLAGS
+from hfxling.data.filters import count_words
 from hfxling.data.parallel import check_languages
 from hfxling.data.sources import load_pairs
 from hfxling.data.texts import Texts, read_texts
 from hfxling.evaluation.results import format_table
 from hfxling.files import content_hash
 from hfxling.mining.blocks import bytes_of
-from hfxling.mining.engine import MARGINS, SELECTIONS, Mined, check_choices, select
-from hfxling.mining.precision import Precision, check_wanted, choose_threshold, halves, unpaired_share
+from hfxling.mining.engine import MARGINS, SELECTIONS, Mined, by_length, check_choices, select
+from hfxling.mining.precision import Precision, check_wanted, choose_threshold, found_pairs, halves
 from hfxling.mining.shards import clear, search
 
 from .mined import DEDUP, Row, check_dropping, flagged, plain, without, write
@@ -141,28 +142,22 @@ def mine_sides(args: MineArguments, haystack: Haystack, folder: Path) -> Mined:
         options = {"memory": args.memory, "device": args.device, "dtype": args.dtype}
         found = search(*vectors, haystack.kept(args.k), folder, about, shard=args.shard, done=bar.update, **options)
     forward, backward = haystack.rescored(found, args.k)
-    return select(forward, backward, args.margin, args.selection)
+    pairs = select(forward, backward, args.margin, args.selection)
+    if args.lexical and args.margin != "ratio":
+        sides = zip(haystack.sides, (args.source_lang, args.target_lang))
+        pairs = by_length(pairs, *(np.array([count_words(text, lang) for text in side.texts]) for side, lang in sides))
+    return pairs
 
 
 def keep(args: MineArguments, mined: Mined, known: Known | None, counts: list[int]) -> tuple[Precision | None, Mined]:
     """The pairs that the threshold or --top leaves, known ones taken out; and what the threshold is worth."""
     wanted, threshold = None, args.threshold
     if known:
-        first = [counts[0] - len(known.source), counts[1] - int(known.kept.sum())]
-        scores, right = np.full(len(known.source), -np.inf), np.zeros(len(known.source), bool)
-        of_known = mined.source >= first[0]
-        number = mined.source[of_known] - first[0]
-        places = np.flatnonzero(known.kept)
-        target = mined.target[of_known] - first[1]
-        is_right = (target >= 0) & (places[np.maximum(target, 0)] == number)
-        for array, values in ((scores, mined.score[of_known]), (right, is_right)):
-            array[number[::-1]] = values[::-1]  # of several pairs of a source the best one
-        is_new = ~of_known & (mined.target < first[1])
-        others = np.full(first[0], -np.inf)
-        np.maximum.at(others, mined.source[is_new], mined.score[is_new])
-        share = unpaired_share(scores, known.kept, others) if args.unpaired is None else args.unpaired
-        wanted = choose_threshold(scores, right, known.kept, known.chooses, precision=args.precision, unpaired=share)
-        threshold, mined = wanted.threshold, Mined(*(part[is_new] for part in mined))
+        sizes = (counts[0] - len(known.source), counts[1] - int(known.kept.sum()))
+        mined, found = found_pairs(mined, known.kept, sizes)
+        options = {"unpaired": args.unpaired, "chooses": known.chooses}
+        wanted = choose_threshold(found, precision=args.precision, **options)
+        threshold = wanted.threshold
     if threshold is not None:
         mined = Mined(*(part[mined.score >= threshold] for part in mined))
     return wanted, mined
@@ -178,7 +173,7 @@ def summary(rows: list[Row], wanted: Precision | None, sides: list[Texts]) -> st
         told.append(
             f"threshold {wanted.threshold:.4f}: estimated precision {100 * wanted.precision:.1f} % "
             f"({100 * wanted.low:.1f} to {100 * wanted.high:.1f}), recall {100 * wanted.recall:.1f} %, on "
-            f"{wanted.known} known pairs that did not choose it, if {100 * wanted.unpaired:.0f} % of the sources have "
-            "no translation there (--unpaired)"
+            f"{wanted.known} known pairs that did not choose it; {100 * wanted.unpaired:.0f} % of the sources are "
+            "taken to have no translation there (--unpaired)"
         )
     return "\n".join(told)

@@ -166,6 +166,18 @@ class Haystack:
         *dense, sparse = zip(*found)
         return [*map(np.concatenate, dense), csr_array(vstack(sparse, format="csr"))]
 
+    def _fresh(self, number: int) -> list:
+        """Vectors of a side, made without the cache."""
+        side = self.sides[number]
+        if self.scorer is None:
+            return [load_vectors((self.args.source_vectors, self.args.target_vectors)[number])[: len(side.texts)]]
+        if self.args.lexical and not self.candidates:
+            language, role = self.languages[number], ROLES[number]
+            encoder = getattr(self.scorer, "lexical", self.scorer)
+            return [encoder.encode(side.texts, language, role)]
+        encoder = self._static if self.candidates else self.scorer
+        return [encoder.encode(side.texts, self.languages[number], ROLES[number], progress=False)]
+
     def check_disk(self) -> int:
         """Bytes that vectors and shards take.
 
@@ -192,10 +204,10 @@ def plan(args: MiningArguments, haystack: Haystack) -> str:
         sample = Haystack.__new__(Haystack)
         sample.__dict__ |= haystack.__dict__ | {"sides": few}
         start = time.perf_counter()
-        vectors = [sample._sample(number) for number in (0, 1)]
+        vectors = [sample._fresh(number) for number in (0, 1)]
         encoded = time.perf_counter()
         k = min(haystack.kept(args.k), *(len(side.texts) for side in few))
-        both_ways(*vectors, k, memory=args.memory, device=args.device, dtype=args.dtype)
+        both_ways(*(parts[0] for parts in vectors), k, memory=args.memory, device=args.device, dtype=args.dtype)
         seconds = encoded - start, time.perf_counter() - encoded
         if sum(seconds) > _PLAN or size >= max(len(side.texts) for side in sides):
             break

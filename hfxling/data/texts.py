@@ -1,4 +1,4 @@
-"""Text of one language: FILE (one sentence a line), TABLE#COLUMN, or a Hub id, ORG/NAME[:CONFIG][@REVISION][#COLUMN]."""
+"""Text of one language: FILE (a sentence a line), TABLE#COLUMN, or a Hub id, ORG/NAME[:CONFIG][@REVISION][#COLUMN]."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from hfxling.data.sources import Pair
 from hfxling.mining.blocks import Neighbours, both_ways
 from hfxling.mining.engine import Mined, by_length, select
 from hfxling.mining.neighbours import best_first
-from hfxling.mining.precision import Precision, choose_threshold, halves, unpaired_share
+from hfxling.mining.precision import Found, Precision, choose_threshold, found_pairs, halves
 from hfxling.models.modeling_lexical import LexicalModel
 
 from .arguments import LexicalArguments
@@ -94,11 +94,12 @@ def bootstrap(
     learnt: Mined | None = None
     history: list[tuple[Round, Mined, Mined]] = []
     for number in range(rounds + 1):
-        pairs, scores, right = heaps.mine(learnt)
-        share = heaps.unpaired(scores, pairs) if unpaired is None else unpaired
-        strict, estimate = _at(pairs, scores, right, heaps, precision, share)
-        loose, _ = _at(pairs, scores, right, heaps, min(LOOSE, precision), share)
-        found = float(right[heaps.kept].mean())
+        mined = heaps.mine(learnt)
+        pairs, of_seed = found_pairs(mined, heaps.kept, heaps.sizes)
+        strict, estimate = _at(pairs, of_seed, precision, unpaired)
+        _, forgiven = _at(pairs, of_seed, min(LOOSE, precision), unpaired)
+        loose = _reaching(mined, forgiven.threshold if forgiven else np.inf)
+        found = float(of_seed.right[heaps.kept].mean())
         count = len(seed_pairs[0]) + (0 if learnt is None else len(learnt.score))
         this = Round(number, count, len(pairs.score), found, len(loose.score), len(strict.score), estimate)
         told(this, pairs)
@@ -107,7 +108,8 @@ def bootstrap(
         history.append((this, strict, loose))
         learnt = loose
     _, strict, loose = history[-1]
-    model = heaps.learn(heaps.with_seed(loose, np.ones(len(loose.score), bool)), static=True)
+    is_new = (loose.source < len(source)) & (loose.target < len(target))
+    model = heaps.learn(heaps.with_seed(loose, is_new), static=True)
     return Bitext(strict, model, [each for each, _, _ in history])
 
 
@@ -119,7 +121,7 @@ class _Heaps:
         self.pair: Pair = args.language_pairs[0]
         self.seed_pairs, self.sizes = tuple(map(list, seed_pairs)), (len(source), len(target))
         known = len(self.seed_pairs[0])
-        self.kept, self.chooses = halves(known, seed)
+        self.kept, _ = halves(known, seed)
         self.source = [*source, *self.seed_pairs[0]]
         self.target = [*target, *(text for text, is_kept in zip(self.seed_pairs[1], self.kept) if is_kept)]
         heaps = zip((self.source, self.target), self.pair)
@@ -144,8 +146,8 @@ class _Heaps:
                 side.extend(texts[row] for row in rows[taken])
         return tuple(sides)
 
-    def mine(self, learnt: Mined | None) -> tuple[Mined, np.ndarray, np.ndarray]:
-        """Pairs of the heaps, and of every seed source the score of what was found and whether it is its target."""
+    def mine(self, learnt: Mined | None) -> Mined:
+        """Pairs of the heaps, seed pairs and all."""
         ahead = Neighbours(np.zeros((len(self.source), _K), np.int64), np.zeros((len(self.source), _K)))
         back = []
         for fold in range(FOLDS):
@@ -157,33 +159,20 @@ class _Heaps:
             ahead.rows[rows], ahead.scores[rows] = forward
             back.append((rows[backward.rows], backward.scores))
         backward = Neighbours(*best_first(*map(np.hstack, zip(*back)), _K, 1e-6))
-        return self._without_seed(by_length(select(ahead, backward, "distance", "mutual"), *self.lengths))
+        return by_length(select(ahead, backward, "distance", "mutual"), *self.lengths)
 
     def _encode(self, model: LexicalModel, texts: list[str], side: int) -> csr_array:
         return model.encode(texts, self.pair[side], ("query", "document")[side])
 
-    def _without_seed(self, pairs: Mined) -> tuple[Mined, np.ndarray, np.ndarray]:
-        scores, right = np.full(len(self.kept), -np.inf), np.zeros(len(self.kept), bool)
-        is_seed, places = pairs.source >= self.sizes[0], np.flatnonzero(self.kept)
-        number, target = pairs.source[is_seed] - self.sizes[0], pairs.target[is_seed] - self.sizes[1]
-        scores[number] = pairs.score[is_seed]
-        right[number] = (target >= 0) & (places[np.maximum(target, 0)] == number)
-        is_new = ~is_seed & (pairs.target < self.sizes[1])
-        return Mined(*(part[is_new] for part in pairs)), scores, right
 
-    def unpaired(self, scores: np.ndarray, pairs: Mined) -> float:
-        """Estimated share of the source heap without a translation."""
-        others = np.full(self.sizes[0], -np.inf)
-        others[pairs.source] = pairs.score
-        return unpaired_share(scores, self.kept, others)
-
-
-def _at(
-    pairs: Mined, scores: np.ndarray, right: np.ndarray, heaps: _Heaps, precision: float, unpaired: float
-) -> tuple[Mined, Precision | None]:
+def _at(pairs: Mined, found: Found, precision: float, unpaired: float | None) -> tuple[Mined, Precision | None]:
     """The pairs of an estimated precision; none where no threshold gives it."""
     try:
-        found = choose_threshold(scores, right, heaps.kept, heaps.chooses, precision=precision, unpaired=unpaired)
+        estimate = choose_threshold(found, precision=precision, unpaired=unpaired)
     except ValueError:
         return Mined(*(part[:0] for part in pairs)), None
-    return Mined(*(part[pairs.score >= found.threshold] for part in pairs)), found
+    return _reaching(pairs, estimate.threshold), estimate
+
+
+def _reaching(pairs: Mined, threshold: float) -> Mined:
+    return Mined(*(part[pairs.score >= threshold] for part in pairs))
