@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hfxling.data.filters import count_words
 from hfxling.data.texts import Texts
 from hfxling.mining.blocks import DTYPES, Neighbours, both_ways, bytes_of
-from hfxling.mining.engine import MARGINS, SELECTIONS, check_choices, paired_margins, select
+from hfxling.mining.engine import MARGINS, SELECTIONS, check_choices, length_weights, paired_margins, select
 from hfxling.mining.fusion import ROLES
 
 from .mining_vectors import Haystack
@@ -85,7 +86,11 @@ class PairScorer:
         targets, sources = (select(*found, margin, way) for way in ("forward", "backward"))
         best = [targets.target[np.argsort(targets.source)], sources.source[np.argsort(sources.target)]]
         warn_of_hubs(best, [side.texts for side in sides])
-        return PairScores(score, self._links(source, target), elsewhere(found, rows, score, margin))
+        is_moved = elsewhere(found, rows, score, margin)
+        if args.lexical and margin != "ratio":  # as `hfxling mine` has it
+            lengths = ([count_words(text, lang) for text in side.texts] for side, lang in zip(sides, self.languages))
+            score = score * length_weights(*(np.array(side)[of] for side, of in zip(lengths, rows)))
+        return PairScores(score, self._links(source, target), is_moved)
 
     def _links(self, source: Sequence[str], target: Sequence[str]) -> np.ndarray | None:
         if not self.lexical:

@@ -99,8 +99,13 @@ def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
         source: (N,) lengths of all source sentences, in words.
         target: (M,) of all target sentences.
     """
-    lengths = np.sqrt(np.maximum(source[pairs.source], 1) * np.maximum(target[pairs.target], 1))
-    return _ordered(pairs.source, pairs.target, pairs.score * lengths)
+    weights = length_weights(source[pairs.source], target[pairs.target])
+    return _ordered(pairs.source, pairs.target, pairs.score * weights)
+
+
+def length_weights(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(P,) what `by_length` multiplies a pair's margin by, of the lengths of its sides in words."""
+    return np.sqrt(np.maximum(source, 1) * np.maximum(target, 1))
 
 
 def rescored(
