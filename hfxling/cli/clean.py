@@ -141,6 +141,8 @@ def main(argv: list[str] | None = None) -> Path:
     write(args, rows)
     print(summary(args, rows))
     logger.info("kept: %s, dropped: %s", args.output, args.dropped)
+    if not len(rows.kept()):
+        logger.warning("no pair is kept; see the reasons")
     return Path(args.output)
 
 

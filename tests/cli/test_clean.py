@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tiny_models import save_routed
 
-from hfxling import fit_lexical
+from hfxling import fit_lexical, save_lexical
 from hfxling.cli import clean, pairs
 from hfxling.data.filters import count_words
 from hfxling.data.sample import sample_texts
@@ -215,10 +216,34 @@ def test_both_files_appear_or_neither(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["pairs.tsv"]
 
 
-def test_nothing_left_to_score(tiny_sentence_transformer, tmp_path):
+def test_nothing_left_to_score(tiny_sentence_transformer, tmp_path, caplog):
     kept, dropped = run(write(tmp_path / "pairs.tsv", [("", "a"), ("b", "")]), model=tiny_sentence_transformer)
     assert kept == []
+    assert "no pair is kept; see the reasons" in caplog.text
     assert [row[1] for row in dropped[1:]] == ["empty", "empty"]
+
+
+def test_a_model_with_parts_for_other_languages(tiny_sentence_transformer, tmp_path, refusal):
+    save_routed(tiny_sentence_transformer, tmp_path / "routed")
+    path = write(tmp_path / "pairs.tsv", FEW)
+    assert "has parts for zh, vi and none for en" in refusal(lambda: run(path, model=tmp_path / "routed"))
+    assert not (tmp_path / "kept.tsv").exists()
+
+
+def test_candidates_of_static_vectors_give_nearly_the_same(tmp_path):
+    model = with_static_vectors(tmp_path)
+    path = write(tmp_path / "pairs.tsv", SOUND[:150])
+    exact, few = (run(path, lexical=model, candidates=count)[0] for count in (0, 40))
+    values = [np.array([float(row[2]) for row in kept]) for kept in (exact, few)]
+    assert np.corrcoef(*values)[0, 1] > 0.99
+    assert (values[0] != values[1]).any()
+
+
+def with_static_vectors(tmp_path: Path) -> Path:
+    """A lexical encoder with the stock door, whose static vectors propose candidates."""
+    model = fit_lexical(*zip(*SOUND), ("en", "id"), rank=16, progress=False)
+    save_lexical(model, tmp_path / "links")
+    return tmp_path / "links"
 
 
 def test_one_sentence_that_matches_many_is_warned_of(caplog):
