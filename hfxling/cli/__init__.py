@@ -17,6 +17,7 @@ COMMANDS = {
     "mine": "sentence pairs out of two heaps of text",
     "bootstrap": "a bitext and a model, from a hundred pairs and two heaps of text",
     "quality": "score translations without references, and flag bad ones",
+    "clean": "sentence pairs without the bad ones, and why those are bad",
     "align": "word links of two line-aligned files",
     "lexicon": "a bilingual word list out of aligned text",
     "explain": "the links that make the score of a sentence pair",

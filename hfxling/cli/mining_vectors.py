@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from hfxling.data.texts import Texts
 from hfxling.evaluation.results import format_table
 from hfxling.mining.blocks import DTYPES, Neighbours, both_ways, bytes_of
 from hfxling.mining.engine import rescored
+from hfxling.mining.neighbours import unit
 
 from .model import FusedArguments, FusedEncoder
 
@@ -64,10 +65,10 @@ class MiningArguments(FusedArguments):
 class Haystack:
     """Both sides' texts with their vectors."""
 
-    def __init__(self, args: MiningArguments, sides: Sequence[Texts]):
+    def __init__(self, args: MiningArguments, sides: Sequence[Texts], scorer=None):
         self.args, self.sides = args, list(sides)
         self.languages = (args.source_lang, args.target_lang)
-        self.scorer = None if args.source_vectors else args.scorer()
+        self.scorer = scorer or (None if args.source_vectors else args.scorer())
         for language in self.languages if self.scorer else ():
             self.scorer.route(language) if not isinstance(self.scorer, FusedEncoder) else self.scorer.role(language)
         count = len(self.sides[0].texts) * len(self.sides[1].texts)
@@ -112,6 +113,14 @@ class Haystack:
             every.append(both_ways(*dense, self.kept(k), **settings))
         readers = [lambda rows, number=number: self._parts(number, rows) for number in (0, 1)]
         return rescored(every, *readers, k)
+
+    def readers(self, vectors: list[list]) -> list[Callable[[np.ndarray], list]]:
+        """Of each side what reads the vectors of some texts that score pairs; `vectors` as `self.vectors` gave them."""
+        if self.candidates:
+            return [partial(self._parts, number) for number in (0, 1)]
+        if self.args.lexical:
+            return [lambda rows, parts=parts: [x[rows] for x in parts] for parts in vectors]
+        return [lambda rows, parts=parts: [unit(parts[0][rows])] for parts in vectors]
 
     def kept(self, k: int) -> int:
         """Neighbours to look for."""

@@ -13,36 +13,29 @@ from __future__ import annotations
 
 import logging
 import math
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm import tqdm
 
 from hfxling.arguments import key, parse_arguments
-from hfxling.data.coverage import CoverageWarning, check_coverage
 from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.parallel import check_languages
-from hfxling.data.readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
-from hfxling.data.sources import Source
+from hfxling.data.readers import Request
 from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_calibration, log_lengths
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
 
 from .model import ModelArguments
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+from .pairs import COVERAGE_TEXTS, read_request, read_sides, warn_of_coverage
 
 logger = logging.getLogger(__name__)
 BLOCK = 2_048  # pairs embedded at a time
-COVERAGE_TEXTS = 2_000
 Pair = tuple[str, str, float | None]  # source, target ("" where there is none), human score
 Judged = tuple[dict[str, float], tuple[str, ...], float | None]  # each score, flags, human score
 Scorers = dict[str, Callable[[tuple[str, ...], tuple[str, ...]], np.ndarray]]  # sources and targets to (N,) scores
@@ -79,8 +72,9 @@ class QualityArguments(ModelArguments):
 def main(argv: list[str] | None = None) -> Path:
     (args,) = parse_arguments((QualityArguments,), argv, prog="hfxling quality", description=__doc__)
     calibration = Calibration.load(args.calibration) if args.calibration else None
-    request = read_request(args, args.data, None if args.calibrate else args.human)
-    output, languages = Path(args.output or f"{request.paths[0]}.scores.tsv"), (args.source_lang, args.target_lang)
+    languages = (args.source_lang, args.target_lang)
+    request = read_request(args.data, languages, None if args.calibrate else args.human)
+    output = Path(args.output or f"{request.paths[0]}.scores.tsv")
     counter = count()  # the first pass checks the whole file before anything is embedded
     seen = zip(tqdm(read_pairs(request, args.skip_bad), unit=" pairs checked", disable=None), counter)
     finder = FaultFinder.fit(((source, target) for (_, (source, target, _)), _ in seen if source), *languages)
@@ -92,7 +86,7 @@ def main(argv: list[str] | None = None) -> Path:
     if calibration:
         check_calibration(args.calibration, calibration, settings, scorers)
     if args.calibrate:
-        gold = read_pairs(read_request(args, args.calibrate, args.human), args.skip_bad)
+        gold = read_pairs(read_request(args.calibrate, languages, args.human), args.skip_bad)
         calibration = fitted(judge(scorers, finder, gold), settings)
     pairs = tqdm(read_pairs(request, args.skip_bad), total=lines, unit=" pairs", disable=None)
     judged = list(judge(scorers, finder, pairs))
@@ -114,43 +108,14 @@ def main(argv: list[str] | None = None) -> Path:
     return output
 
 
-def read_request(args: QualityArguments, data: str, human: str | None) -> Request:
-    """What to read from a file or two."""
-    source, languages = Source.parse(data), (args.source_lang, args.target_lang)
-    if source.lines or source.only_for:
-        raise ValueError(f"{data}: files are scored whole, one language pair at a time; leave @ and = out")
-    paths = source.files(languages)
-    if not paths:
-        raise FileNotFoundError(f"{data} is not a file; give a TSV, CSV, JSONL or Parquet file, or FILE+FILE")
-    if len(paths) == 2 and (human or source.columns):
-        raise ValueError(f"{data}: two text files have no columns, of human scores or others; give one table")
-    return Request(paths, *languages, source.fill(languages).columns, human, None, True)
-
-
 def read_pairs(request: Request, skip_bad: bool) -> Iterator[tuple[int, Pair]]:
     """Yield (line, pair) for every line but a header; a line with a fault is refused, or empty with `skip_bad`."""
-    number = 0
-    for number, *sides, human in _padded_rows(request) if skip_bad else read_rows(request):
+    for number, *sides, human in read_sides(request, skip_bad=skip_bad):
         place = f"{' and '.join(request.paths)}, {request.unit} {number}"
-        sides = [side.strip() if isinstance(side, str) else "" for side in sides]
         if not all(sides) and not skip_bad:
             side = "target" if sides[0] else "source"
             raise ValueError(f"{place}: the {side} side is empty; fill it in or --skip_bad")
         yield number, (*(sides if all(sides) else ("", "")), _human(human, place))
-    if not number:
-        raise ValueError(f"{' and '.join(request.paths)}: no sentence pair in it; give at least one")
-
-
-def _padded_rows(request: Request) -> Iterator[tuple]:
-    """Rows of a TSV or CSV, empty where they have not as many columns as the first one; others as they are."""
-    path = request.paths[0]
-    if len(request.paths) == 2 or suffix_of(path) not in (".tsv", ".csv"):
-        return read_rows(request)
-    lines = ((number, text.split("\t")) for number, text in read_lines(path))
-    records = csv_records(path) if suffix_of(path) == ".csv" else lines
-    first = [*islice(records, 1)]
-    same = ((number, cells if len(cells) == len(first[0][1]) else [""] * len(first[0][1])) for number, cells in records)
-    return table_rows(path, chain(first, same), request)
 
 
 def _human(value: object, place: str) -> float | None:
@@ -176,7 +141,8 @@ def load_scorers(args: QualityArguments, start: list[Pair]) -> Scorers:
         encoder = args.encoder()
         for lang in languages:
             encoder.route(lang)
-        warn_of_coverage(encoder.model, start, languages)
+        texts = ((source, target) for source, target, _ in start if source)
+        warn_of_coverage(encoder.model, texts, languages)
 
         def cosine(*sides: tuple[str, ...]) -> np.ndarray:
             vectors = (encoder.encode(texts, lang, progress=False) for texts, lang in zip(sides, languages))
@@ -210,20 +176,6 @@ def judge(scorers: Scorers, finder: FaultFinder, rows: Iterable[tuple[int, Pair]
         for i, (source, target, human) in enumerate(block):
             scores = {name: float(of[i]) for name, of in found.items()}
             yield scores, finder.flags(source, target) if source else ("empty",), human
-
-
-def warn_of_coverage(model: SentenceTransformer, pairs: list[Pair], languages: tuple[str, str]) -> None:
-    """Say which of the two languages the encoder's vocabulary covers badly, and whether it cuts texts off."""
-    from transformers import PreTrainedTokenizerBase
-
-    if not isinstance(model.tokenizer, PreTrainedTokenizerBase):
-        return
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CoverageWarning)
-        for texts, lang in zip(zip(*((source, target) for source, target, _ in pairs if source)), languages):
-            check_coverage(model.tokenizer, texts, lang, model.max_seq_length)
-    for warning in caught:
-        logger.warning(warning.message)
 
 
 def fitted(judged: Iterable[Judged], settings: dict) -> Calibration:

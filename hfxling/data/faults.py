@@ -104,6 +104,10 @@ class FaultFinder:
         """The names of what is wrong with a translation, in the order of `FLAGS`; () for a sound one."""
         return self._flags(_Side(source), _Side(target))
 
+    def is_foreign(self, text: str) -> bool:
+        """Whether a text by itself is in another language than the target's: the flag `wrong_language`."""
+        return self._is_foreign(_Side(text))
+
     def _flags(self, source: _Side, target: _Side) -> tuple[str, ...]:
         if not (source.tokens and target.tokens):
             return ("empty",) if not target.text.strip() or source.tokens else ()

@@ -69,10 +69,7 @@ def filter_parallel(
     Raises:
         ValueError: limits that no pair can meet, or a missing column.
     """
-    if min_words < 0 or (max_words is not None and max_words < max(1, min_words)):
-        limits = f"min_words={min_words}, max_words={max_words}"
-        raise ValueError(f"{limits}: needs 0 <= min_words <= max_words, max_words >= 1")
-    gate = _Gate(min_words, max_words, drop_duplicates, drop_identical)
+    gate = PairGate(min_words, max_words, drop_duplicates, drop_identical)
     columns = ["source", "target", "source_lang", "target_lang"]
     if dataset.column_names is not None and (missing := set(columns) - set(dataset.column_names)):
         raise ValueError(f"the dataset lacks {sorted(missing)}; load it with load_parallel or rename its columns")
@@ -82,25 +79,36 @@ def filter_parallel(
     return dataset.select([index for index, row in enumerate(rows) if gate.passes(*row, index)]), gate.counts
 
 
-class _Gate:
-    """Decides pair by pair and counts what it turns away."""
+class PairGate:
+    """Decides pair by pair and counts what it turns away; arguments and errors as for `filter_parallel`."""
 
-    def __init__(self, min_words: int, max_words: int | None, drop_duplicates: bool, drop_identical: bool):
+    def __init__(
+        self,
+        min_words: int = 0,
+        max_words: int | None = None,
+        drop_duplicates: bool = True,
+        drop_identical: bool = True,
+    ):
+        if min_words < 0 or (max_words is not None and max_words < max(1, min_words)):
+            limits = f"min_words={min_words}, max_words={max_words}"
+            raise ValueError(f"{limits}: needs 0 <= min_words <= max_words, max_words >= 1")
         self.min_words, self.max_words = min_words, max_words
         self.drop_duplicates, self.drop_identical = drop_duplicates, drop_identical
         self.counts = dict.fromkeys(("identical", "too_short", "too_long", "duplicate"), 0)
         self.seen: set[bytes] = set()
 
     def passes(self, source: str, target: str, source_lang: str, target_lang: str, index: int) -> bool:
+        """Whether a pair is to be kept; `index` is its place in the pass."""
         if index == 0:  # a further pass over a stream
             self.seen.clear()
             self.counts.update(dict.fromkeys(self.counts, 0))
-        reason = self._reason(source, target, source_lang, target_lang)
+        reason = self.reason(source, target, source_lang, target_lang)
         if reason is not None:
             self.counts[reason] += 1
         return reason is None
 
-    def _reason(self, source: str, target: str, source_lang: str, target_lang: str) -> str | None:
+    def reason(self, source: str, target: str, source_lang: str, target_lang: str) -> str | None:
+        """Why a pair is turned away, None for one that is not; it remembers what it lets pass."""
         plain_source, plain_target = _plain(source), _plain(target)
         if self.drop_identical and plain_source == plain_target:
             return "identical"

@@ -99,8 +99,13 @@ def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
         source: (N,) lengths of all source sentences, in words.
         target: (M,) of all target sentences.
     """
-    lengths = np.sqrt(np.maximum(source[pairs.source], 1) * np.maximum(target[pairs.target], 1))
-    return _ordered(pairs.source, pairs.target, pairs.score * lengths)
+    weights = length_weights(source[pairs.source], target[pairs.target])
+    return _ordered(pairs.source, pairs.target, pairs.score * weights)
+
+
+def length_weights(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(P,) what `by_length` multiplies a pair's margin by, of the lengths of its sides in words."""
+    return np.sqrt(np.maximum(source, 1) * np.maximum(target, 1))
 
 
 def rescored(
@@ -132,14 +137,49 @@ def rescored(
         if start == end:
             continue
         part = slice(start, end)
-        sides = []
-        for reader, rows in ((source, row[part]), (target, column[part])):
-            distinct, places = np.unique(rows, return_inverse=True)
-            sides.append((reader(distinct), places))
-        (ours, i), (theirs, j) = sides
-        scores[part] = sum(exact_scores(x, y, i, j) for x, y in zip(ours, theirs))
+        scores[part] = _scores(source, target, row[part], column[part])
     back = np.argsort(column, kind="stable")
     return _best(row, column, scores, count, k), _best(column[back], row[back], scores[back], width, k)
+
+
+def paired_margins(
+    source: Reader,
+    target: Reader,
+    rows: tuple[np.ndarray, np.ndarray],
+    forward: Neighbours,
+    backward: Neighbours,
+    margin: str = "ratio",
+) -> np.ndarray:
+    """(P,) margins of pairs that one already has: what `select` gives them where it finds them.
+
+    Args:
+        source: as for `rescored`; dense vectors that are compared by cosine at unit length.
+        target: the same of the other side.
+        rows: (P,) source rows and (P,) target rows of the pairs.
+        forward: what `both_ways` found for the source, whether the pairs are among it or not.
+        backward: the same for the target.
+        margin: as for `mine`.
+
+    Raises:
+        ValueError: another margin; a ratio to a mean score that is not positive.
+    """
+    check_choices(margin, SELECTIONS[0])
+    scores = np.empty(len(rows[0]))
+    for start in range(0, len(scores), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        scores[part] = _scores(source, target, rows[0][part], rows[1][part])
+    own, others = (side.scores.mean(axis=1)[of] for side, of in zip((forward, backward), rows))
+    return _margin(scores, own, others, margin)
+
+
+def _scores(source: Reader, target: Reader, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """(P,) scores of pairs of rows, every vector read once."""
+    sides = []
+    for reader, rows in ((source, row), (target, column)):
+        distinct, places = np.unique(rows, return_inverse=True)
+        sides.append((reader(distinct), places))
+    (ours, i), (theirs, j) = sides
+    return sum(exact_scores(x, y, i, j) for x, y in zip(ours, theirs))
 
 
 def _best(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count: int, k: int) -> Neighbours:

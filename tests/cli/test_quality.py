@@ -247,7 +247,7 @@ def test_links_alone_are_calibrated(model, lexical, tmp_path, table, pairs):
         ({"calibration": "x.json", "human": "da"}, "leave out --human"),
         ({"human": "da"}, "no column 'da' among"),
         ({"human": "2"}, "3 are needed"),
-        ({"data": "a.tsv@1-3"}, "a.tsv@1-3: files are scored whole"),
+        ({"data": "a.tsv@1-3"}, "a.tsv@1-3: files are read whole"),
         ({"data": "{table}#0,source"}, "no column '0' among"),
         ({"data": "{table}+none.txt"}, "none.txt does not exist"),
         ({"batch_size": 0}, "batch_size=0"),

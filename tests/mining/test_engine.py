@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from hfxling.mining import Mined, both_ways, mine, rescored
+from hfxling.mining import Mined, both_ways, mine, paired_margins, rescored, select
 from hfxling.mining.engine import MARGINS, SELECTIONS
 
 
@@ -96,3 +96,28 @@ def test_a_ratio_needs_positive_means():
     with pytest.raises(ValueError, match="take 'distance'"):
         mine(csr_array(source), csr_array(-source))
     assert isinstance(mine(csr_array(source), csr_array(-source), margin="distance"), Mined)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "several"])
+@pytest.mark.parametrize("margin", MARGINS)
+def test_margins_of_given_pairs_are_those_of_mined_ones(kind, margin):
+    source, target = vectors(60, 0), vectors(70, 1)
+    if kind != "dense":
+        source, target = (x[:, :6] if kind == "several" else csr_array(x) for x in (source, target))
+    if kind == "several":
+        source, target = [source, csr_array(vectors(60, 2))], [target, csr_array(vectors(70, 3))]
+    found = both_ways(source, target, 4)
+    mined = select(*found, margin, "forward")
+    kinds = [x if kind == "several" else [x] for x in (source, target)]
+    if kind == "dense":
+        kinds = [[x / np.linalg.norm(x, axis=1, keepdims=True)] for x in (source, target)]
+    readers = [lambda rows, parts=parts: [x[rows] for x in parts] for parts in kinds]
+    given = paired_margins(*readers, (mined.source, mined.target), *found, margin)
+    np.testing.assert_allclose(given, mined.score, atol=1e-6)
+    rows = np.random.default_rng(5).integers(0, 60, (2, 5000))  # in several chunks, most of them not among the nearest
+    scores = sum(csr_array(x) @ csr_array(y).T for x, y in zip(*kinds)).toarray()[*rows]
+    means = sum(side.scores.mean(axis=1)[of] for side, of in zip(found, rows)) / 2
+    expected = {"ratio": scores / means, "distance": scores - means, "absolute": scores}[margin]
+    np.testing.assert_allclose(paired_margins(*readers, tuple(rows), *found, margin), expected, atol=1e-6)
+    with pytest.raises(ValueError, match="margin='cosine'"):
+        paired_margins(*readers, tuple(rows), *found, "cosine")
