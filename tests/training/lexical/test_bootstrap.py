@@ -52,7 +52,7 @@ def test_rounds_find_more(text, found):
 
 
 def test_the_bitext_is_cleaner_than_what_was_mined(text, found):
-    bitext, told = found
+    bitext, _ = found
     last = bitext.rounds[-1]
     assert len(bitext.pairs.score) == last.strict > 20
     assert share_of_right(text, bitext.pairs) > 0.8
