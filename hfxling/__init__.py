@@ -29,6 +29,8 @@ _PUBLIC = {
     "FrozenEncoder": "hfxling.encoding",
     "EvalResult": "hfxling.evaluation.results",
     "retrieval_results": "hfxling.evaluation.retrieval",
+    "RetrievalEvaluator": "hfxling.evaluation.evaluators",
+    "MiningEvaluator": "hfxling.evaluation.evaluators",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,10 +49,10 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
     (first_name, first), *others = runs.items()
     found = []
     for name, rows in others:
-        matched = [*_matched(first, rows)]
-        if not matched:
+        common = [*matched(first, rows)]
+        if not common:
             raise ValueError(f"{first_name} and {name} have no figure in common; measure both by the same tasks.")
-        for one, other in matched:
+        for one, other in common:
             problem = "different text" if one.revision != other.revision else _mismatch(one.items, other.items)
             if problem:
                 what = f"{one.metric} {one.direction or ''} of {one.dataset}".replace("  ", " ")
@@ -94,7 +94,7 @@ def comparison_table(comparisons: Sequence[Comparison], level: float = 0.05) -> 
     return headers, table
 
 
-def _matched(first: Sequence[EvalResult], rows: Sequence[EvalResult]):
+def matched(first: Sequence[EvalResult], rows: Sequence[EvalResult]) -> Iterator[tuple[EvalResult, EvalResult]]:
     """Pairs of rows of the same figure; their similarities may differ where each model has but one."""
     for one in first:
         same = [row for row in rows if row.items and one.items and _figure(row) == _figure(one)]
