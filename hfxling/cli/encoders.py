@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,10 +39,11 @@ def fingerprint(name: str, revision: str | None = None) -> str | None:
             return _hash_of([folder])
         from huggingface_hub import try_to_load_from_cache
 
-        for file in ("config.json", "modules.json"):
-            found = try_to_load_from_cache(name, file, revision=revision)
-            if isinstance(found, str):
-                return Path(found).parent.name
+        with suppress(ValueError):  # no name that the Hub could have
+            for file in ("config.json", "modules.json"):
+                found = try_to_load_from_cache(name, file, revision=revision)
+                if isinstance(found, str):
+                    return Path(found).parent.name
         return None
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     if not any(path.suffix in _WEIGHTS for path in files):  # the folder of a second door: the weights lie above
