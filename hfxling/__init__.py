@@ -31,6 +31,7 @@ _PUBLIC = {
     "retrieval_results": "hfxling.evaluation.retrieval",
     "RetrievalEvaluator": "hfxling.evaluation.evaluators",
     "MiningEvaluator": "hfxling.evaluation.evaluators",
+    "metric_path": "hfxling.evaluation.metrics",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -73,7 +73,8 @@ class Prompts:
         given = self.every if self.every is not None else self.given[role or "query"]
         if given is not None or (role is None and default_name):
             return given
-        return next((stored[name] for name in PROMPT_NAMES[role or "query"] if stored.get(name)), None)
+        own = next((stored[name] for name in PROMPT_NAMES[role or "query"] if stored.get(name)), None)
+        return "" if own is None and default_name else own  # no role takes the default, as in encode_query
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,9 @@ class EvaluateArguments(FusedArguments):
         prefixes = [text.partition("=")[0] for text in self.data]
         unasked = [name for name in prefixes if name in TASKS and name not in self.task]
         if unasked:
-            raise ValueError(f"data={unasked[0]}=...: task {unasked[0]} is not asked for; the tasks are {self.task}.")
+            raise ValueError(
+                f"data={unasked[0]}=...: task {unasked[0]} is not asked for by --task {' '.join(self.task)}."
+            )
         for name in self.task:
             given = {"data": self.data_of(name)}
             lacking = [f"--{need}" for need in TASKS[name].needs if not given.get(need, getattr(self, need))]
@@ -106,8 +108,18 @@ class EvaluateArguments(FusedArguments):
         dense = [name for name in self.task if TASKS[name].dense]
         if self.lexical and dense:
             raise ValueError(f"lexical={self.lexical!r}: task {dense[0]} needs dense vectors; leave one of them out.")
-        if self.pooling is not None and (self.pooling not in POOLINGS or self.lexical):
-            raise ValueError(f"pooling={self.pooling!r}: give one of {', '.join(POOLINGS)}, and --model alone.")
+        if self.pooling is not None and (self.pooling not in POOLINGS or self.trust_remote_code):
+            what = (
+                f"give one of {', '.join(POOLINGS)}; it reads encoders of transformers, not code of their repositories"
+            )
+            raise ValueError(f"pooling={self.pooling!r}: {what}.")
+        if self.layer is not None and not (self.pooling or "tokens" in self.task):
+            raise ValueError(f"layer={self.layer}: for --pooling and for task tokens; leave it out.")
+        of_models = [
+            f"--{name}" for name in ("query_prompt", "document_prompt", "pooling") if getattr(self, name) is not None
+        ]
+        if of_models and not (self.model and not self.lexical):
+            raise ValueError(f"{of_models[0]} is for a --model alone; leave it out.")
         if self.source_vectors or self.target_vectors:
             counts = {TASKS[name].files for name in self.task} | ({0} if self.mteb else set())
             wanted = counts.pop()
@@ -152,16 +164,25 @@ class EvaluateArguments(FusedArguments):
 
 
 class Models:
-    """Model and baseline of the arguments, loaded when they are first asked for."""
+    """Model and baseline of the arguments, loaded when they are first asked for.
+
+    Attributes:
+        prints: their fingerprints.
+    """
 
     def __init__(self, args: EvaluateArguments):
-        self.args, self.loaded = args, None
+        self.args, self.prints = args, args.fingerprints()
+        if None in self.prints:  # not downloaded yet
+            _ = self.loaded
+            self.prints = args.fingerprints()
 
-    def __call__(self, task: Task) -> tuple[Encoder, Encoder | None]:
-        """Both, the second None where there is no baseline; ValueError where a task cannot use them."""
-        if self.loaded is None:
-            baseline = self.args.any_encoder(self.args.baseline) if self.args.baseline else None
-            self.loaded = self.args.any_encoder(), baseline
+    @cached_property
+    def loaded(self) -> tuple[Encoder, Encoder | None]:
+        """Both, the second None where there is no baseline."""
+        return self.args.any_encoder(), self.args.any_encoder(self.args.baseline) if self.args.baseline else None
+
+    def for_task(self, task: Task) -> tuple[Encoder, Encoder | None]:
+        """Both; ValueError where the task cannot use them."""
         for model in self.loaded:
             if task.dense and model and model.method == "dot":
                 raise ValueError(f"{model.label} has sparse vectors; geometry, probe and tokens need dense ones.")
@@ -197,18 +218,17 @@ def measured(args: EvaluateArguments, name: str, task: Task, text: tuple[Any, st
         ValueError: the file of an earlier run is not what its name says.
     """
     data, digest = text
-    prints = args.fingerprints()
     settings = {key: value for key, value in resolved(args).items() if key not in _NOT_IN_KEY}
-    content = [__version__, name, digest, prints, settings, data_fields(args, name)]
+    content = [__version__, name, digest, models.prints, settings, data_fields(args, name)]
     code = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
     path = Path(args.output) / "tasks" / f"{name.replace(':', '-')}-{code}.json"
-    if None not in prints and path.is_file():
+    if None not in models.prints and path.is_file():
         rows = read_results(path)
         if json.loads(path.read_text(encoding="utf-8")).get("key") != code:
             raise ValueError(f"{path} was measured with another model, text or setting; delete it.")
         logger.info("%s: measured before, kept in %s", name, path)
         return rows
-    encoder, baseline = models(task)
+    encoder, baseline = models.for_task(task)
     about = fields(args, name, encoder, baseline) | {"revision": digest}
     rows = task.measure(args, data, encoder, baseline, about)
     write_results(path, rows, recipe="hfxling evaluate", extra={"key": code}, with_items=True)

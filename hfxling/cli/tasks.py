@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,13 +29,10 @@ from hfxling.evaluation.tatoeba import CODES, ENGLISH, load_tatoeba, rank_tatoeb
 from hfxling.evaluation.tokens import sample_pairs, token_results, token_scores
 from hfxling.files import content_hash
 
-if TYPE_CHECKING:
-    from .evaluate import EvaluateArguments
-
+Arguments = Any  # those of `hfxling.cli.evaluate`
 Encoder = Any  # what has the attributes and `encode` of `hfxling.encoding.SentenceEncoder`
 Rows = list[EvalResult]
 PAIR = ("source_lang", "target_lang", "data")
-MINER = mine_margin  # what pairs sentences up for the task mining
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,8 @@ class Task:
     arguments, the text, the model, a model to compare with or None, and fields of `EvalResult`.
     """
 
-    load: Callable[[EvaluateArguments, list[str]], tuple[Any, str]]
-    measure: Callable[[EvaluateArguments, Any, Encoder, Encoder | None, dict], Rows]
+    load: Callable[[Arguments, list[str]], tuple[Any, str]]
+    measure: Callable[[Arguments, Any, Encoder, Encoder | None, dict], Rows]
     needs: tuple[str, ...] = PAIR  # arguments that it cannot do without
     dense: bool = False  # whether sparse vectors will not do
     files: int = 0  # files of vectors a side that can stand for the model; 0: a model must be there
@@ -61,12 +58,15 @@ def against(rows: Rows, theirs: Rows) -> Rows:
     ]
 
 
-def one_model(measure: Callable[[EvaluateArguments, Any, Encoder, dict], Rows]):
+def one_model(measure: Callable[[Arguments, Any, Encoder, dict], Rows]):
     """A function that measures one model, as `Task.measure`."""
 
     def both(args, data, encoder, baseline, about):
         rows = measure(args, data, encoder, {**about})
-        return against(rows, measure(args, data, baseline, {**about})) if baseline else rows
+        if not baseline:
+            return rows
+        its = {"model": baseline.label, "model_revision": baseline.revision}
+        return against(rows, measure(args, data, baseline, about | its))
 
     return both
 
@@ -78,26 +78,26 @@ def _sides(encoder: Encoder, source: Sequence[str], target: Sequence[str], langs
     return [encoder.encode(texts, lang, role) for texts, lang, role in zip((source, target), langs, roles)]
 
 
-def _methods(args: EvaluateArguments, encoder: Encoder) -> list[str]:
+def _methods(args: Arguments, encoder: Encoder) -> list[str]:
     return args.methods if encoder.method == "cosine" else [encoder.method]
 
 
-def _parallel(args: EvaluateArguments, data: list[str]):
+def _parallel(args: Arguments, data: list[str]):
     pairs = load_pairs(data, (args.source_lang, args.target_lang), split=args.split)
     return pairs, content_hash(pairs["source"], pairs["target"])
 
 
-def _paragraphs(args: EvaluateArguments, data: list[str]):
+def _paragraphs(args: Arguments, data: list[str]):
     pairs = join_paragraphs(_parallel(args, data)[0])
     return pairs, content_hash(pairs["source"], pairs["target"])
 
 
-def _tatoeba_text(args: EvaluateArguments, data: list[str]):
+def _tatoeba_text(args: Arguments, data: list[str]):
     pairs = load_tatoeba(*data[:1], languages=args.languages or None, split=args.split)
     return pairs, content_hash(*(text for dataset in pairs.values() for text in (dataset["source"], dataset["target"])))
 
 
-def _rank_tatoeba(args: EvaluateArguments, pairs: dict, encoder: Encoder) -> dict[str, list[Ranking]]:
+def _rank_tatoeba(args: Arguments, pairs: dict, encoder: Encoder) -> dict[str, list[Ranking]]:
     if not encoder.routes and encoder.method == "cosine":
         return rank_tatoeba(pairs, encoder.encode, methods=args.methods)
     ranked, names = {}, {"methods": _methods(args, encoder), "target_lang": ENGLISH}
@@ -108,15 +108,16 @@ def _rank_tatoeba(args: EvaluateArguments, pairs: dict, encoder: Encoder) -> dic
     return ranked
 
 
-def tatoeba(args: EvaluateArguments, pairs: dict, encoder: Encoder, about: dict) -> Rows:
+def tatoeba(args: Arguments, pairs: dict, encoder: Encoder, about: dict) -> Rows:
     """Languages against English, with the averages over 14, 28 and 36."""
     about.pop("revision")  # every language has its own
     rows = tatoeba_results(pairs, _rank_tatoeba(args, pairs, encoder), **about)
-    _plot(args, "tatoeba", rows)
+    if path := _picture(args, "tatoeba", about["model"]):
+        plot_bars(path, [row for row in rows if "languages" not in row.settings])
     return rows
 
 
-def retrieval(args: EvaluateArguments, pairs, encoder: Encoder, about: dict) -> Rows:
+def retrieval(args: Arguments, pairs, encoder: Encoder, about: dict) -> Rows:
     """Each text's own translation among all of them."""
     langs = args.source_lang, args.target_lang
     options = {"methods": _methods(args, encoder), "centering": args.centering, "csls_k": min(10, len(pairs))}
@@ -124,20 +125,22 @@ def retrieval(args: EvaluateArguments, pairs, encoder: Encoder, about: dict) -> 
     return ranking_results(rank_translations(*vectors, source_lang=langs[0], target_lang=langs[1], **options), **about)
 
 
-def _bucc(args: EvaluateArguments, data: list[str]):
+def _bucc(args: Arguments, data: list[str]):
     bitexts = tuple(read_bucc(data[0], (args.source_lang, args.target_lang), split) for split in SPLITS)
     return bitexts, content_hash(bitext.revision for bitext in bitexts)
 
 
-def mining(args: EvaluateArguments, bitexts: tuple, encoder: Encoder, about: dict) -> Rows:
+def mining(args: Arguments, bitexts: tuple, encoder: Encoder, about: dict) -> Rows:
     """Pairs hidden in two piles of sentences."""
     langs, k = (args.source_lang, args.target_lang), args.neighbours
     vectors = tuple(tuple(_sides(encoder, bitext.source, bitext.target, langs)) for bitext in bitexts)
     about |= {"direction": "->".join(langs), "settings": about["settings"] | {"k": k}}
-    return mining_results(bitexts, vectors, partial(MINER, k=k, method=encoder.method), method=encoder.method, **about)
+    return mining_results(
+        bitexts, vectors, partial(mine_margin, k=k, method=encoder.method), method=encoder.method, **about
+    )
 
 
-def mining_hard(args: EvaluateArguments, pairs, encoder: Encoder, about: dict) -> Rows:
+def mining_hard(args: Arguments, pairs, encoder: Encoder, about: dict) -> Rows:
     """Translations among copies of all targets with another number in them."""
     langs, target = (args.source_lang, args.target_lang), pairs["target"][:]
     spoiler = Spoiler(target, langs[1])
@@ -158,12 +161,12 @@ def mining_hard(args: EvaluateArguments, pairs, encoder: Encoder, about: dict) -
     ]
 
 
-def _scored(read: Callable, args: EvaluateArguments, data: list[str]):
+def _scored(read: Callable, args: Arguments, data: list[str]):
     sets = read(args, data[0])
     return sets, content_hash(pairs.result_fields()["revision"] for pairs in sets)
 
 
-def similarity(args: EvaluateArguments, sets: list, encoder: Encoder, about: dict) -> Rows:
+def similarity(args: Arguments, sets: list, encoder: Encoder, about: dict) -> Rows:
     """Correlation of cosines, or of sparse inner products, with human scores."""
     scores = []
     for pairs in sets:
@@ -172,23 +175,21 @@ def similarity(args: EvaluateArguments, sets: list, encoder: Encoder, about: dic
         scores.append(source.multiply(target).sum(1) if encoder.method == "dot" else cosines(source, target))
     own = {"dataset", "split", "revision"}  # what the sets say better
     rows = correlation_results(sets, scores, **{key: value for key, value in about.items() if key not in own})
-    _plot(args, about["settings"]["task"], [row for row in rows if row.metric == "Pearson"])
+    if path := _picture(args, about["settings"]["task"], about["model"]):
+        plot_bars(path, [row for row in rows if row.metric == "Pearson"])
     return rows
 
 
-def geometry(args: EvaluateArguments, pairs, encoder: Encoder, about: dict) -> Rows:
+def geometry(args: Arguments, pairs, encoder: Encoder, about: dict) -> Rows:
     """How near translations lie, and how evenly everything."""
     langs = args.source_lang, args.target_lang
     vectors = _sides(encoder, pairs["source"], pairs["target"], langs, alike=True)
-    if can_plot():
-        sides = tuple([side[:500]] for side in vectors)
-        scatter_tokens(
-            Path(args.output) / f"geometry-{encoder.label.replace('/', '-')}.png", {encoder.label: sides}, langs
-        )
+    if path := _picture(args, "geometry", encoder.label):
+        scatter_tokens(path, {encoder.label: tuple([side[:500]] for side in vectors)}, langs)
     return geometry_results([vectors], direction="-".join(langs), **about)
 
 
-def probe(args: EvaluateArguments, pairs, encoder: Encoder, about: dict) -> Rows:
+def probe(args: Arguments, pairs, encoder: Encoder, about: dict) -> Rows:
     """How well a linear classifier tells the language of held-out vectors."""
     langs, n = (args.source_lang, args.target_lang), len(pairs)
     vectors = _sides(encoder, pairs["source"], pairs["target"], langs, alike=True)
@@ -196,14 +197,14 @@ def probe(args: EvaluateArguments, pairs, encoder: Encoder, about: dict) -> Rows
     return [probe_result(np.concatenate(vectors), names, groups, direction="-".join(langs), **about)]
 
 
-def _linked(args: EvaluateArguments, data: list[str]):
+def _linked(args: Arguments, data: list[str]):
     langs = args.source_lang, args.target_lang
     pairs = sample_pairs(*langs, args.split) if data == ["sample"] else read_aligned(data[0])
     hashed = [[" ".join(getattr(pair, side)) for pair in pairs] for side in ("source", "target")]
     return pairs, content_hash(*hashed, [repr((sorted(pair.sure), sorted(pair.possible))) for pair in pairs])
 
 
-def tokens(args: EvaluateArguments, pairs: list, encoder: Encoder, baseline: Encoder | None, about: dict) -> Rows:
+def tokens(args: Arguments, pairs: list, encoder: Encoder, baseline: Encoder | None, about: dict) -> Rows:
     """Cosine of gold-linked words against unlinked ones, with a picture."""
     langs, sides = (args.source_lang, args.target_lang), {}
 
@@ -218,19 +219,16 @@ def tokens(args: EvaluateArguments, pairs: list, encoder: Encoder, baseline: Enc
     theirs = score(f"baseline: {baseline.label}", baseline) if baseline else None
     about |= {"direction": "->".join(langs)}
     rows = token_results(score(encoder.label, encoder), baseline=theirs, **about)
-    if can_plot():
-        scatter_tokens(Path(args.output) / "tokens.png", sides, langs)
+    if path := _picture(args, "tokens", encoder.label):
+        scatter_tokens(path, sides, langs)
     return rows
 
 
-def can_plot() -> bool:
-    """Whether matplotlib is there; without it there are no pictures."""
-    return find_spec("matplotlib") is not None
-
-
-def _plot(args: EvaluateArguments, name: str, rows: Rows) -> None:
-    if can_plot():
-        plot_bars(Path(args.output) / f"{name}.png", [row for row in rows if row.direction])
+def _picture(args: Arguments, name: str, label: str) -> Path | None:
+    """Where a picture of a model goes; None without matplotlib."""
+    if find_spec("matplotlib") is None:
+        return None
+    return Path(args.output) / f"{name}-{label.replace('/', '-')}.png"
 
 
 TASKS: dict[str, Task] = {

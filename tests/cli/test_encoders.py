@@ -148,6 +148,7 @@ def test_prompts_by_role():
     assert [own.of(stored, role) for role in ("query", "document", None)] == ["query: ", "passage: ", "query: "]
     assert own.of(stored, None, "passage") is None, "the model's own default"
     assert own.of({"query": "", "document": ""}, "query") is None
+    assert own.of({"query": "", "x": "x: "}, "query", "x") == ""
     assert Prompts("x ").of(stored, "document") == "x "
     given = Prompts(query="q ", document="d ")
     assert [given.of(stored, role) for role in ("query", "document", None)] == ["q ", "d ", "q "]

@@ -114,7 +114,7 @@ def test_tokens_of_the_sample_with_their_picture(run, models, tmp_path):
     measured = scores.measured
     assert rows[-1].value == pytest.approx((scores.linked - scores.unlinked)[measured].mean(), abs=1e-6)
     assert rows[-1].n == measured.sum() > 100
-    assert (tmp_path / "tokens.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "tokens-plain.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_tokens_from_a_file_against_a_baseline(run, models, tmp_path):
@@ -152,6 +152,17 @@ def test_a_further_task_is_a_function(run, monkeypatch, tmp_path):
         ("retrieval", {"data": "text", "source_lang": "zh"}, "task retrieval needs --target_lang; see --help"),
         ("retrieval", {"pooling": "max", "data": "x.tsv", **ZH_EN}, "pooling='max': give one of mean, cls, last"),
         ("geometry", {"lexical": "x", "data": "x.tsv", **ZH_EN}, "task geometry needs dense vectors"),
+        (
+            "retrieval",
+            {"lexical": "x", "query_prompt": "q", "data": "x.tsv", **ZH_EN},
+            "--query_prompt is for a --model",
+        ),
+        ("tatoeba", {"layer": 1}, "layer=1: for --pooling and for task tokens; leave it out"),
+        (
+            "tatoeba",
+            {"pooling": "cls", "trust_remote_code": True},
+            "pooling='cls': give one of mean, cls, last; it reads",
+        ),
         ("mining", {"data": "text", **ZH_EN}, "no zh-en.training.gold with the text zh-en.training.zh and .en"),
         ("mining", {"data": "text", "neighbours": 0, **ZH_EN}, "neighbours=0: give 1 or more"),
         ("sts17", {"data": "text"}, "text: no files like en-tr.tsv; give the folder of STS17"),

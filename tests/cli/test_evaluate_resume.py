@@ -117,3 +117,22 @@ def test_rows_of_earlier_runs_are_whole(options, monkeypatch):
     first, second = (run(options | {"task": ["odd"]}) for _ in range(2))
     assert second[0].value == pytest.approx(first[0].value, abs=1e-6)
     assert (second[0].low, second[0].n, second[0].settings) == (None, 3, {"task": "odd"})
+
+
+def test_a_model_that_is_first_downloaded_is_kept_under_its_commit(options, counted, monkeypatch):
+    known = []
+
+    def any_encoder(args, name=None, load=evaluate.EvaluateArguments.any_encoder):
+        known.append("commit")
+        return load(args, name)
+
+    monkeypatch.setattr(evaluate.EvaluateArguments, "any_encoder", any_encoder)
+    monkeypatch.setattr(evaluate.EvaluateArguments, "fingerprints", lambda args: known[:1] or [None])
+    options["task"] = ["retrieval"]
+    run(options)
+    run(options)
+    assert counted == ["retrieval"]
+    monkeypatch.setattr(evaluate.EvaluateArguments, "fingerprints", lambda args: [None])
+    run(options)
+    run(options)
+    assert counted == ["retrieval"] * 3, "what cannot be told apart is never taken"

@@ -24,7 +24,7 @@ def no_network(tmp_path_factory):
 
 
 def load(name):
-    return evaluate.load(metrics.path(name))
+    return evaluate.load(metrics.metric_path(name))
 
 
 def vectors():
@@ -70,4 +70,4 @@ def test_every_metric_has_its_folder_and_an_unknown_one_none():
     assert {load(name).name for name in metrics.NAMES} == {*metrics.NAMES}
     assert len(metrics.NAMES) == 4
     with pytest.raises(ValueError, match="metric 'bleu' is not one of precision_at_k, alignment_error_rate"):
-        metrics.path("bleu")
+        metrics.metric_path("bleu")

@@ -1,4 +1,4 @@
-"""Metrics for the library evaluate: `evaluate.load(metrics.path("mining_f1"))`, without a network."""
+"""Metrics for the library evaluate: `evaluate.load(hfxling.metric_path("mining_f1"))`, without a network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 NAMES = ("precision_at_k", "alignment_error_rate", "mining_f1", "alignment_uniformity")
 
 
-def path(name: str) -> str:
+def metric_path(name: str) -> str:
     """The folder of a metric, for `evaluate.load`.
 
     Raises:
