@@ -68,6 +68,17 @@ def test_sparse_models_of_any_kind_by_inner_product(run, models, table):
     assert np.allclose(ours.encode([text for text, _ in PAIRS]).toarray(), source, atol=1e-6)
 
 
+def test_sparse_models_that_compare_by_cosine_or_not_at_all_like_that(models, tmp_path):
+    model = SparseEncoder(str(models / "splade"), device="cpu")
+    for name in ("cosine", "manhattan"):
+        model.similarity_fn_name = name
+        model.save_pretrained(str(tmp_path / name))
+    vectors = SparseVectors(str(tmp_path / "cosine"), None, HOW).encode(["hello", "I love apples"])
+    assert np.sqrt(vectors.multiply(vectors).sum(1)) == pytest.approx([1, 1], abs=1e-6)
+    with pytest.raises(ValueError, match="manhattan compares by manhattan; sparse vectors by dot or cosine alone"):
+        SparseVectors(str(tmp_path / "manhattan"), None, HOW)
+
+
 def test_our_sparse_door_knows_languages_and_needs_the_flag(run, models, refusal, capfd):
     options = {"model": models / "lexical/sparse", "task": ["retrieval", "documents"], "data": "sample", "split": "dev"}
     zh_vi = {"source_lang": "zh", "target_lang": "vi"}
