@@ -30,7 +30,7 @@ from hfxling.files import content_hash
 from hfxling.mining.engine import Mined
 from hfxling.mining.fusion import ROLES
 from hfxling.training.lexical import Arguments
-from hfxling.training.lexical.bootstrap import Round, bootstrap
+from hfxling.training.lexical.bootstrap import Bitext, Round, bootstrap
 
 TITLE = "Bootstrapping from 100 to 500 seed pairs of NTREX"
 FIGURES = {"bootstrap_zh_vi_100": ("zh-vi", 100), "bootstrap_lo_zh_250": ("lo-zh", 250)}
@@ -104,20 +104,29 @@ def measure(pair: str, size: int, args) -> list[EvalResult]:
         )
 
     cost = timed(run)[0]
-    found, test = made["found"], [text[lang][LINES:] for lang in languages]
-    queries, documents = (found.model.encode(side, lang, role) for side, lang, role in zip(test, languages, ROLES))
     more = {"row": f"{size} pairs", "seed_pairs": size, "stage": "after", "first": "->".join(languages)}
     more |= {"cpu_s": round(cost, 1), "heaps": [len(heap) for heap in heaps], "findable": len(rest), "rounds": rounds}
-    fields = {"split": "test", "seed": 0, "model": f"{size} pairs", "dataset": pair}
-    ranking = Ranking("->".join(languages), gold_ranks(queries, documents, method="dot")[0], {})
-    results = [
-        row
-        for row in ranking_results([ranking], revision=content_hash(*test), settings=more, **fields)
-        if row.metric == "P@1"
+    fields = {"seed": 0, "model": f"{size} pairs", "dataset": pair}
+    test = [text[lang][LINES:] for lang in languages]
+    return [
+        *of_model(made["found"].model, test, languages, settings=more, **fields),
+        *of_bitext(made["found"], is_right(made["found"].pairs), more, fields | {"revision": content_hash(*heaps)}),
     ]
-    right = is_right(found.pairs)
-    fields |= {"split": "heaps", "direction": "->".join(languages), "revision": content_hash(*heaps)}
-    of_all = np.zeros(len(rest))
+
+
+def of_model(model, test: list[list[str]], languages: list[str], **fields) -> list[EvalResult]:
+    """P@1 of the test lines."""
+    sides = zip(test, languages, ROLES)
+    queries, documents = (model.encode(side, lang, role) for side, lang, role in sides)
+    ranking = Ranking("->".join(languages), gold_ranks(queries, documents, method="dot")[0], {})
+    rows = ranking_results([ranking], revision=content_hash(*test), split="test", **fields)
+    return [row for row in rows if row.metric == "P@1"]
+
+
+def of_bitext(found: Bitext, right: np.ndarray, more: dict, fields: dict) -> list[EvalResult]:
+    """Precision and recall of the pairs at the end, and what was thought of them."""
+    results, fields = [], fields | {"split": "heaps", "direction": more["first"]}
+    of_all = np.zeros(more["findable"])
     of_all[: int(right.sum())] = 1
     for metric, hits in (("precision", right.astype(float)), ("recall", of_all)):
         low, high = bootstrap_interval(100 * hits) if len(hits) else (None, None)

@@ -28,8 +28,8 @@ import torch
 from harness import machine, parser, peak_mib, report, timed
 
 from hfxling.arguments import run_recipe
-from hfxling.mining.blocks import bytes_of
-from hfxling.mining.engine import both_ways
+from hfxling.mining import both_ways
+from hfxling.mining.neighbours import bytes_of
 
 GOALS = {
     "ours_bf16_over_faiss": "<= 0.55",

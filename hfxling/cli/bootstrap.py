@@ -21,8 +21,8 @@ from hfxling.data.sources import load_pairs, name_of_pair
 from hfxling.data.texts import read_texts
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
-from hfxling.mining.blocks import bytes_of
 from hfxling.mining.engine import Mined
+from hfxling.mining.neighbours import bytes_of
 from hfxling.mining.precision import check_wanted
 
 from .mined import DEDUP, check_dropping, flagged, plain, without, write

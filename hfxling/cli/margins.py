@@ -10,18 +10,18 @@ import numpy as np
 
 from hfxling.data.filters import count_words
 from hfxling.data.texts import Texts
-from hfxling.mining.blocks import DTYPES, Neighbours, both_ways, bytes_of
+from hfxling.mining.blocks import both_ways
 from hfxling.mining.engine import MARGINS, SELECTIONS, check_choices, length_weights, paired_margins, select
 from hfxling.mining.fusion import ROLES
+from hfxling.mining.neighbours import DTYPES, Neighbours, bytes_of
 
 from .mining_vectors import Haystack
-from .model import FusedEncoder
+from .model import FusedArguments, FusedEncoder
 from .pairs import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs
 
 if TYPE_CHECKING:
     from hfxling.encoding import LexicalEncoder, SentenceEncoder
 
-    from .clean import CleanArguments
 
 # Chosen on 4,000 pairs of vi-zh training text, everyday sentences with many near-repetitions, a fifth of the targets
 # shuffled, links of 4,000 other pairs: 97 % of these and 1.6 % of the good pairs are dropped (with 0: 98 and 8.2 %).
@@ -45,7 +45,7 @@ class PairScorer:
         FileNotFoundError: no such model.
     """
 
-    def __init__(self, args: CleanArguments):
+    def __init__(self, args: FusedArguments):
         check_choices(args.margin or MARGINS[0], SELECTIONS[0])
         bytes_of(args.memory)
         if args.dtype not in DTYPES:

@@ -27,8 +27,8 @@ from hfxling.data.sources import load_pairs
 from hfxling.data.texts import Texts, read_texts
 from hfxling.evaluation.results import format_table
 from hfxling.files import content_hash
-from hfxling.mining.blocks import bytes_of
 from hfxling.mining.engine import MARGINS, SELECTIONS, Mined, by_length, check_choices, select
+from hfxling.mining.neighbours import bytes_of
 from hfxling.mining.precision import Precision, check_wanted, choose_threshold, found_pairs, halves
 from hfxling.mining.shards import clear, search
 

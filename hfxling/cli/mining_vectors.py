@@ -15,9 +15,8 @@ from hfxling.arguments import key
 from hfxling.data.features import cached_features, load_vectors
 from hfxling.data.texts import Texts
 from hfxling.evaluation.results import format_table
-from hfxling.mining.blocks import DTYPES, Neighbours, both_ways, bytes_of
 from hfxling.mining.engine import rescored
-from hfxling.mining.neighbours import unit
+from hfxling.mining.neighbours import DTYPES, Neighbours, bytes_of, unit
 
 from .model import FusedArguments, FusedEncoder
 
@@ -108,6 +107,8 @@ class Haystack:
             return found
         every = [found]
         if self.args.model:
+            from hfxling.mining.blocks import both_ways
+
             dense = [self._dense(self.scorer.dense, number) for number in (0, 1)]
             settings = {"memory": self.args.memory, "device": self.args.device, "dtype": self.args.dtype}
             every.append(both_ways(*dense, self.kept(k), **settings))
@@ -198,6 +199,8 @@ class Haystack:
 
 def plan(args: MiningArguments, haystack: Haystack) -> str:
     """What it will take, from growing samples measured here and now."""
+    from hfxling.mining.blocks import both_ways
+
     sides, size, seconds = haystack.sides, 256, (0.0, 0.0)
     while True:
         few = [Texts(side.name, side.lines[:size], side.texts[:size]) for side in sides]

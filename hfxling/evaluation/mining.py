@@ -15,7 +15,6 @@ import numpy as np
 
 from hfxling.data.readers import read_lines
 from hfxling.files import content_hash
-from hfxling.mining.blocks import both_ways
 from hfxling.mining.neighbours import nearest
 
 from .averages import mean_result
@@ -100,6 +99,8 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
     For cosines the margin is their ratio, cos(x, y) / (r(x) + r(y)) * 2; for inner products ("dot"), which have no
     scale of their own, the difference.
     """
+    from hfxling.mining.blocks import both_ways  # torch with it
+
     sides = [side if method == "cosine" else [side] for side in (source, target)]
     (columns, forward), backward = both_ways(*sides, min(k, source.shape[0], target.shape[0]))
     level = (forward.mean(1)[:, None] + backward.scores.mean(1)[columns]) / 2

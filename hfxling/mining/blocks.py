@@ -7,33 +7,20 @@ comparing all with all in float64 would find, whatever the blocks, the device an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array, issparse
 from torch import Tensor
 
-from .neighbours import CLOSE, TIE, best_first, exact_scores, nearest, unit
+from .neighbours import CLOSE, DTYPES, TIE, Neighbours, Vectors, best_first, bytes_of, exact_scores, nearest, unit
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _GROUP = 32  # scores that share a maximum
 _SPARE = {torch.float32: 8, torch.bfloat16: 28}  # neighbours kept beside the k nearest until float64 decides
 _LARGEST, _SMALLEST = 4096, 256  # rows and columns of a block; a GPU takes twice as many
 _CHUNK = 65536  # rows looked through at once for vectors without a direction
-_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-
-Vectors = np.ndarray | csr_array
-
-
-class Neighbours(NamedTuple):
-    """The k best on the other side for each of N vectors, best first; of those that tie lower rows first."""
-
-    rows: np.ndarray  # (N, k) int64
-    scores: np.ndarray  # (N, k) float64
 
 
 def both_ways(
@@ -70,21 +57,9 @@ def both_ways(
     smaller = min(map(len, sides))
     if not 1 <= k <= smaller:
         raise ValueError(f"k={k} must lie between 1 and the smaller side's number of vectors, {smaller}.")
-    precision = DTYPES[dtype] if sides[0].method == "cosine" else torch.float32
+    precision = getattr(torch, dtype) if sides[0].method == "cosine" else torch.float32
     size = _block_size(sides, k + _SPARE[precision], bytes_of(memory), device)
     return tuple(_searched(*sides, k, size, precision))
-
-
-def bytes_of(memory: int | str) -> int:
-    """Bytes of "4GiB", "500 MB" or a number.
-
-    Raises:
-        ValueError: another spelling, or nothing.
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B)?\s*", str(memory))
-    if not found or not (size := int(float(found[1]) * _UNITS[found[2] or ""])):
-        raise ValueError(f"memory={memory!r}: give a number of bytes, or one with {', '.join([*_UNITS][1:])}.")
-    return size
 
 
 class _Side:

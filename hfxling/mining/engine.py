@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .blocks import Neighbours, Vectors, both_ways
-from .neighbours import best_first, exact_scores
+from .neighbours import Neighbours, Vectors, best_first, exact_scores
 
 MARGINS = ("ratio", "distance", "absolute")
 SELECTIONS = ("mutual", "forward", "backward", "max")
@@ -60,6 +59,8 @@ def mine(
         ValueError: another margin or selection; a ratio to a mean score that is not positive; and as `both_ways`.
     """
     check_choices(margin, selection)
+    from .blocks import both_ways  # torch with it
+
     return select(*both_ways(source, target, k, memory=memory, device=device, dtype=dtype), margin, selection)
 
 

@@ -9,15 +9,39 @@ in float64, where they tie within TIE: float32 rounding of the unit vectors, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 CLOSE = 2e-6
 TIE = {"cosine": 1e-7, "csls": 1e-6, "dot": 1e-6}
+DTYPES = ("float32", "bfloat16")
+Vectors = np.ndarray | csr_array
+_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _SPARE = 16  # neighbours kept beside the k nearest until float64 decides
+
+
+class Neighbours(NamedTuple):
+    """The k best on the other side for each of N vectors, best first; of those that tie lower rows first."""
+
+    rows: np.ndarray  # (N, k) int64
+    scores: np.ndarray  # (N, k) float64
+
+
+def bytes_of(memory: int | str) -> int:
+    """Bytes of "4GiB", "500 MB" or a number.
+
+    Raises:
+        ValueError: another spelling, or nothing.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B)?\s*", str(memory))
+    if not found or not (size := int(float(found[1]) * _UNITS[found[2] or ""])):
+        raise ValueError(f"memory={memory!r}: give a number of bytes, or one with {', '.join([*_UNITS][1:])}.")
+    return size
 
 
 def unit(x) -> np.ndarray:

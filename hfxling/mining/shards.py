@@ -12,8 +12,7 @@ import numpy as np
 
 from hfxling.files import atomic_path
 
-from .blocks import Neighbours, Vectors, both_ways
-from .neighbours import best_first
+from .neighbours import Neighbours, Vectors, best_first
 
 _TIE = 1e-6  # of the scores of two shards
 
@@ -44,6 +43,8 @@ def search(
     Raises:
         ValueError: the folder holds shards of another key, and as `both_ways`.
     """
+    from .blocks import both_ways  # torch with it
+
     folder, count = Path(folder), source[0].shape[0]
     claim(folder, {**key, "k": k, "shard": shard})
     backward, merged = _load(folder / "backward.npz")

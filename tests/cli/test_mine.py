@@ -15,7 +15,7 @@ from tiny_models import save_routed
 import hfxling
 from hfxling.cli import mine
 from hfxling.cli.mined import COLUMNS
-from hfxling.mining import shards
+from hfxling.mining import blocks
 
 PAIRED, ALONE, KNOWN = 120, 60, 100
 
@@ -150,7 +150,7 @@ def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
     mine.main(asked)
     expected = (tmp_path / "pairs.tsv").read_bytes()
     (tmp_path / "pairs.tsv").unlink()
-    calls, both_ways = [], shards.both_ways
+    calls, both_ways = [], blocks.both_ways
 
     def stopped(*args, **options):
         calls.append(len(args[0].shape))
@@ -158,7 +158,7 @@ def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return both_ways(*args, **options)
 
-    monkeypatch.setattr(shards, "both_ways", stopped)
+    monkeypatch.setattr(blocks, "both_ways", stopped)
     with pytest.raises(KeyboardInterrupt):
         mine.main(asked)
     assert not (tmp_path / "pairs.tsv").exists()

@@ -6,8 +6,8 @@ import torch
 from scipy.sparse import csr_array, random_array
 
 from hfxling.mining import blocks as module
-from hfxling.mining.blocks import both_ways, bytes_of
-from hfxling.mining.neighbours import nearest
+from hfxling.mining.blocks import both_ways
+from hfxling.mining.neighbours import bytes_of, nearest
 
 
 def vectors(count, seed, d=24):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from hfxling.mining import both_ways, shards
+from hfxling.mining import blocks, both_ways
 from hfxling.mining.shards import clear, search
 
 
@@ -36,7 +36,7 @@ def test_several_parts(tmp_path):
 
 def test_shards_that_are_there_are_not_searched_again(tmp_path, monkeypatch):
     first = search([SOURCE], [TARGET], 4, tmp_path, {"text": "a"}, shard=30)
-    monkeypatch.setattr(shards, "both_ways", None)
+    monkeypatch.setattr(blocks, "both_ways", None)
     again = search([SOURCE], [TARGET], 4, tmp_path, {"text": "a"}, shard=30)
     np.testing.assert_array_equal(first[1].rows, again[1].rows)
     clear(tmp_path)

@@ -16,9 +16,9 @@ from scipy.sparse import csr_array
 from hfxling.data.corpus import Corpus, PairText
 from hfxling.data.filters import count_words
 from hfxling.data.sources import Pair
-from hfxling.mining.blocks import Neighbours, both_ways
+from hfxling.mining.blocks import both_ways
 from hfxling.mining.engine import Mined, by_length, select
-from hfxling.mining.neighbours import best_first
+from hfxling.mining.neighbours import Neighbours, best_first
 from hfxling.mining.precision import Found, Precision, choose_threshold, found_pairs, halves
 from hfxling.models.modeling_lexical import LexicalModel
 
