@@ -1,0 +1,69 @@
+"""The mining benchmarks: what they count, and that a small one runs."""
+
+import json
+
+import bootstrap
+import mining
+import mining_f1
+import numpy as np
+import pytest
+from distractors import SOURCES, distractors
+
+from hfxling.mining import Mined
+from hfxling.mining.precision import Precision
+from hfxling.training.lexical.bootstrap import Bitext, Round
+
+
+def test_the_race_in_small(tmp_path, capsys):
+    pytest.importorskip("faiss")
+    argv = ["--rows", "300", "--width", "32", "--memory", "64MiB", "--results_dir", str(tmp_path)]
+    mining.main(argv)
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])["figures"]
+    assert figures["same_pairs"] == 1.0
+    assert {*mining.GOALS} <= {*figures}
+    assert (tmp_path / "mining.json").is_file()
+
+
+def test_f1_by_hand():
+    # gold pairs are 0-0, 1-1, 2-2; found best first: 1-1, 5-4, 0-0
+    found = Mined(np.array([1, 5, 0]), np.array([1, 4, 0]), np.array([3.0, 2, 1]))
+    assert mining_f1.curve(found, 3) == pytest.approx([2 / 4, 2 / 5, 4 / 6])
+    assert mining_f1.best_setting({("distance", 4): found}, 3) == (("distance", 4), 1.0)
+    table = mining_f1.outcome(found, found.score >= 2, 3, 6)
+    assert table.sum(0).tolist() == [2, 1, 3]
+    assert mining_f1.scores(table.sum(0)) == pytest.approx([40, 50, 100 / 3])
+
+
+def test_differences_are_of_the_same_sentences():
+    bare = np.zeros((400, 3))
+    bare[:100, 2] = bare[:120, 0] = 1
+    bare[:40, 1] = 1
+    better = bare.copy()
+    better[:90, 1] = 1
+    fields = {"n": 100, "dataset": "zh-vi", "split": "test", "seed": 0, "model": "a"}
+    own, same = (mining_f1.rows(table, bare, 100, {}, fields)[0] for table in (better, bare.copy()))
+    assert own.settings["paired"]["p_value"] < 0.01
+    assert own.settings["paired"]["low"] > 0
+    assert same.settings["paired"]["difference"] == 0
+    assert same.settings["paired"]["p_value"] == 1
+    assert "paired" not in mining_f1.rows(bare, bare, 100, {}, fields)[0].settings
+
+
+def test_rows_of_a_bitext():
+    estimate = Precision(1.0, 0.9, 0.8, 0.95, 0.7, 0.5, 100)
+    last = Round(1, 200, 9, 0.8, 6, 4, estimate)
+    pairs = Mined(np.arange(4), np.arange(4), np.arange(4.0)[::-1])
+    more = {"findable": 10, "first": "zh->vi"}
+    fields = {"seed": 0, "model": "100 pairs", "dataset": "zh-vi"}
+    rows = bootstrap.of_bitext(Bitext(pairs, None, [last]), np.array([1, 1, 1, 0], bool), more, fields)
+    assert {row.metric: row.value for row in rows} == {"precision": 75, "recall": 30, "estimated precision": 90}
+    assert [row.n for row in rows] == [4, 10, 100]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("pair", SOURCES)
+def test_distractors_are_no_translations_of_each_other(shared_data, pair):
+    found = distractors(shared_data, pair, 2000, ((), ()))
+    for side, sources in zip(found, SOURCES[pair]):
+        assert len({*side}) == len(side) == (2000 if sources else 0)
+    assert not {*SOURCES[pair][0]} & {*SOURCES[pair][1]}
