@@ -15,13 +15,11 @@ from hfxling.mining.engine import MARGINS, SELECTIONS, check_choices, length_wei
 from hfxling.mining.fusion import ROLES
 
 from .mining_vectors import Haystack
-from .model import FusedEncoder
+from .model import FusedArguments, FusedEncoder
 from .pairs import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs
 
 if TYPE_CHECKING:
     from hfxling.encoding import LexicalEncoder, SentenceEncoder
-
-    from .clean import CleanArguments
 
 # Chosen on 4,000 pairs of vi-zh training text, everyday sentences with many near-repetitions, a fifth of the targets
 # shuffled, links of 4,000 other pairs: 97 % of these and 1.6 % of the good pairs are dropped (with 0: 98 and 8.2 %).
@@ -40,12 +38,15 @@ class PairScores(NamedTuple):
 class PairScorer:
     """A model, a lexical encoder or both, for pairs of two languages.
 
+    Args:
+        args: those of `hfxling clean`.
+
     Raises:
         ValueError: an unknown margin, dtype or memory, a model that is not for these languages.
         FileNotFoundError: no such model.
     """
 
-    def __init__(self, args: CleanArguments):
+    def __init__(self, args: FusedArguments):
         check_choices(args.margin or MARGINS[0], SELECTIONS[0])
         bytes_of(args.memory)
         if args.dtype not in DTYPES:
