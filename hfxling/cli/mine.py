@@ -20,7 +20,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from hfxling.arguments import key, parse_arguments
-from hfxling.data.faults import FLAGS
+from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.filters import count_words
 from hfxling.data.parallel import check_languages
 from hfxling.data.sources import load_pairs
@@ -34,8 +34,10 @@ from hfxling.mining.shards import clear, search
 
 from .mined import DEDUP, Row, check_dropping, flagged, plain, without, write
 from .mining_vectors import Haystack, MiningArguments, plan
+from .pairs import warn_of_hubs, warn_of_languages
 
 logger = logging.getLogger(__name__)
+_SAMPLE = 2_000  # sentences of a side whose language is looked at
 
 
 @dataclass(kw_only=True)
@@ -91,6 +93,7 @@ def main(argv: list[str] | None = None) -> Path | None:
     known = read_known(args) if args.known else None
     sides = [read_texts(side) for side in (args.source, args.target)]
     haystack = hidden(args, sides, known)
+    check_sides(sides, (args.source_lang, args.target_lang))
     if args.plan:
         print(plan(args, haystack))
         return None
@@ -104,6 +107,17 @@ def main(argv: list[str] | None = None) -> Path | None:
     print(summary(rows, wanted, haystack.sides))
     logger.info("pairs: %s", output)
     return output
+
+
+def check_sides(sides: list[Texts], languages: tuple[str, str]) -> None:
+    """Warn where much of a side looks like another language, by what holds for any text."""
+    counts, totals = [], []
+    for side, pair in zip(sides, (languages[::-1], languages)):
+        some = side.texts[:: max(1, len(side.texts) // _SAMPLE)]
+        finder = FaultFinder(*pair)
+        counts.append(sum(map(finder.is_foreign, some)))
+        totals.append(len(some))
+    warn_of_languages(counts, totals, languages)
 
 
 def read_known(args: MineArguments) -> Known:
@@ -142,6 +156,9 @@ def mine_sides(args: MineArguments, haystack: Haystack, folder: Path) -> Mined:
         options = {"memory": args.memory, "device": args.device, "dtype": args.dtype}
         found = search(*vectors, haystack.kept(args.k), folder, about, shard=args.shard, done=bar.update, **options)
     forward, backward = haystack.rescored(found, args.k)
+    best = [select(forward, backward, args.margin, way) for way in ("forward", "backward")]
+    rows = [best[0].target[np.argsort(best[0].source)], best[1].source[np.argsort(best[1].target)]]
+    warn_of_hubs(rows, [side.texts for side in haystack.sides])
     pairs = select(forward, backward, args.margin, args.selection)
     if args.lexical and args.margin != "ratio":
         sides = zip(haystack.sides, (args.source_lang, args.target_lang))

@@ -1,11 +1,12 @@
 """A threshold for a wanted precision, from known pairs that were hidden in the haystack.
 
-Some known sources keep their targets there, the others lose theirs. What is found for the former shows how often a
-sentence with a translation gets it; what is found for both, how many of the haystack's sentences have one.
+Some known sources keep their targets there, the others lose theirs. What is found for them shows what scores right and
+wrong pairs have.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +15,9 @@ import numpy as np
 from .engine import Mined
 
 LEAST = 100  # known pairs
-_SAMPLES = 2000  # of the bootstrap
+_SAMPLES = 300  # of the bootstrap
+_ROUNDS = 1000  # of the estimate of how many pairs are right, at most
+_LEAST_OF_EACH = 5  # right and wrong pairs among the known ones
 
 
 @dataclass(frozen=True)
@@ -98,83 +101,74 @@ def choose_threshold(
 ) -> Precision:
     """The least threshold at which the estimated precision is what is wanted.
 
-    Of known sources whose target is there, let t(x) be the share that were given it with a score of at least x, h(x)
-    the share that were given anything; g(x) the same of those whose target was taken out; u the share of the
-    haystack's sources without a translation there. Then precision(x) = (1 - u) t / ((1 - u) h + u g). Where u is
-    estimated, the share of the haystack's sources that were given anything stands below the line: far more sentences.
+    How much likelier a score is for a right pair than for a wrong one is learnt from the known pairs by logistic
+    regression. How many pairs of the haystack are right is what best explains its own scores then (Saerens et al.
+    2002), or follows from `unpaired`. The precision of a threshold is the mean of the probabilities that the haystack's
+    pairs above it are right.
 
     Args:
         found: what was mined.
         precision: wanted, 0 to 1.
-        unpaired: u; by default `unpaired_share` estimates it.
+        unpaired: share of the haystack's sources without a translation there; by default estimated.
         chooses: (K,) known pairs that choose the threshold, the others saying what it is worth; by default all do both.
         seed: of the interval.
 
     Raises:
-        ValueError: no threshold gives that precision (the best that there is is named), or u cannot be estimated.
+        ValueError: no threshold gives that precision (the best that there is is named), or too little was found to say.
     """
     judge = found if chooses is None else found.of(~chooses)
     chooser = found if chooses is None else found.of(chooses)
-    candidates = np.unique(chooser.others[np.isfinite(chooser.others)])
-    values = _precision(chooser, candidates, unpaired)
-    good = np.flatnonzero(values >= precision)  # NaN is not
+    scores = np.sort(found.others[np.isfinite(found.others)])[::-1]
+    right = _probabilities(chooser, scores, unpaired)
+    shares = np.cumsum(right) / np.arange(1, len(scores) + 1)
+    good = np.flatnonzero(shares >= precision)
     if not len(good):
-        best = f"best estimate: {np.nanmax(values):.3f}" if np.isfinite(values).any() else "nothing was found"
-        raise ValueError(f"precision={precision}: no threshold gives it ({best}); ask for less.")
-    threshold = candidates[good[:1]]
+        raise ValueError(
+            f"precision={precision}: no threshold gives it (best estimate: {shares.max():.3f}); ask for less."
+        )
+    threshold, above = float(scores[good[-1]]), scores[: good[-1] + 1]
     rng, drawn = np.random.default_rng(seed), []
+    rows = [np.flatnonzero(part) for part in (judge.kept, ~judge.kept)]
     for _ in range(_SAMPLES):
-        rows = [rng.choice(part, len(part)) for part in (np.flatnonzero(judge.kept), np.flatnonzero(~judge.kept))]
-        drawn.append(_estimate(judge.of(np.concatenate(rows)), threshold, unpaired))
-    low, high = np.nanquantile(drawn, [0.025, 0.975])
-    recall = float(_right(judge, threshold)[0])
-    share = unpaired_share(judge) if unpaired is None else unpaired
-    value = _estimate(judge, threshold, unpaired)
-    return Precision(float(threshold[0]), value, float(low), float(high), recall, share, len(judge.scores))
+        some = judge.of(np.concatenate([rng.choice(part, len(part)) for part in rows]))
+        with suppress(ValueError):
+            drawn.append(_probabilities(some, scores, unpaired)[: len(above)].mean())
+    right = _probabilities(judge, scores, unpaired)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    recall = float((judge.right & (judge.scores >= threshold))[judge.kept].mean())
+    share = unpaired
+    if unpaired is None:  # (1 - u) of the sources have a translation, of which a known share is found
+        share = float(np.clip(1 - right.sum() / len(found.others) / judge.right[judge.kept].mean(), 0, 1))
+    return Precision(
+        threshold, float(right[: len(above)].mean()), float(low), float(high), recall, share, len(judge.scores)
+    )
 
 
-def unpaired_share(found: Found) -> float:
-    """u, from how much seldomer something is found for a sentence of the haystack than for a known one.
+def _probabilities(known: Found, scores: np.ndarray, unpaired: float | None) -> np.ndarray:
+    """(S,) probabilities that the haystack's pairs of these scores are right."""
+    from sklearn.linear_model import LogisticRegression
 
-    With h(x) the share of known sources with a translation there for which anything of a score of at least x is found
-    and g(x) that of those without, r = (1 - u) h + u g. Taken where h and g differ most.
-
-    Raises:
-        ValueError: known sources are found as often without their target as with it.
-    """
-    candidates = np.unique(found.scores[np.isfinite(found.scores)])
-    parts = (found.scores[found.kept], found.scores[~found.kept], found.others)
-    with_one, without, every = (_reaching(part, candidates) for part in parts)
-    gap = with_one - without
-    if not len(gap) or gap.max() <= 0:
-        raise ValueError("known sources are found as often without their target as with it; give --unpaired.")
-    best = int(gap.argmax())
-    return float(np.clip((with_one[best] - every[best]) / gap[best], 0.01, 0.99))
-
-
-def _estimate(found: Found, threshold: np.ndarray, unpaired: float | None) -> float:
-    """Precision of one threshold; NaN where u cannot be told."""
-    try:
-        return float(_precision(found, threshold, unpaired)[0])
-    except ValueError:
-        return float("nan")
-
-
-def _precision(found: Found, thresholds: np.ndarray, unpaired: float | None) -> np.ndarray:
-    if unpaired is None:
-        unpaired, given = unpaired_share(found), _reaching(found.others, thresholds)
-    else:
-        parts = (_reaching(found.scores[rows], thresholds) for rows in (found.kept, ~found.kept))
-        given = sum(weight * part for weight, part in zip((1 - unpaired, unpaired), parts))
-    with np.errstate(invalid="ignore"):  # nothing is given, and nothing right
-        return np.minimum(1, (1 - unpaired) * _right(found, thresholds) / given)
+    is_found = np.isfinite(known.scores)
+    right = known.right[is_found]
+    if min(right.sum(), (~right).sum()) < _LEAST_OF_EACH:
+        told = f"{right.sum()} right and {(~right).sum()} wrong pairs were found for the known sources"
+        raise ValueError(f"{told}, {_LEAST_OF_EACH} of each are needed; give more known pairs, --top or --threshold.")
+    mean, spread = known.scores[is_found].mean(), known.scores[is_found].std() or 1.0
+    model = LogisticRegression(C=10.0, class_weight="balanced")
+    model.fit(((known.scores[is_found] - mean) / spread)[:, None], right)
+    odds = np.exp(np.clip(model.decision_function(((scores - mean) / spread)[:, None]), -30, 30))  # if half were right
+    if unpaired is not None:
+        of_right = (known.right & is_found)[known.kept].mean()
+        of_all = [is_found[rows].mean() for rows in (known.kept, ~known.kept)]
+        share = (1 - unpaired) * of_right / ((1 - unpaired) * of_all[0] + unpaired * of_all[1])
+        return _posterior(odds, share)
+    share = 0.5
+    for _ in range(_ROUNDS):
+        before, share = share, float(_posterior(odds, share).mean())
+        if abs(share - before) < 1e-6:
+            break
+    return _posterior(odds, share)
 
 
-def _right(found: Found, thresholds: np.ndarray) -> np.ndarray:
-    """Shares of the known sources with a translation that were given it, by least score."""
-    return _reaching(np.where(found.right, found.scores, -np.inf)[found.kept], thresholds)
-
-
-def _reaching(scores: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """Shares of the scores that are at least each of `least`."""
-    return 1 - np.searchsorted(np.sort(scores), least) / len(scores)
+def _posterior(odds: np.ndarray, share: float) -> np.ndarray:
+    return odds * share / (odds * share + 1 - share)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ def search(
         k: neighbours.
         folder: where shards are kept; the caller removes it when it has what it wants.
         key: everything that shards hang on (texts, model, settings), as JSON can hold it.
-        shard: source rows.
+        shard: source rows, about.
         done: told the number of rows of every finished shard, also of those found in the folder.
         **options: of `both_ways`.
 
@@ -47,11 +48,12 @@ def search(
     claim(folder, {**key, "k": k, "shard": shard})
     backward, merged = _load(folder / "backward.npz")
     found = []
-    for number, start in enumerate(range(0, count, shard)):
+    shards = max(1, min(-(-count // shard), count // k))  # even, and none with fewer than k sources
+    for number, (start, end) in enumerate(pairwise(np.linspace(0, count, shards + 1).astype(int))):
         path = folder / f"forward_{number}.npz"
         if number >= merged:
-            part = [x[start : start + shard] for x in source]
-            ahead, back = both_ways(_one(part), _one(target), min(k, part[0].shape[0]), **options)
+            part = [x[start:end] for x in source]
+            ahead, back = both_ways(_one(part), _one(target), k, **options)
             _save(path, ahead, number + 1)
             back = Neighbours(back.rows + start, back.scores)
             backward = back if backward is None else merge(backward, back, k)

@@ -186,6 +186,19 @@ def test_a_killed_search_ends_alike(heap, tmp_path):
     assert (tmp_path / "pairs.tsv").read_bytes() == expected
 
 
+def test_warnings_of_boilerplate_and_other_languages(heap, tmp_path, caplog):
+    (tmp_path / "heap.zh").write_text((heap / "heap.zh").read_text(encoding="utf-8"), encoding="utf-8")
+    asked = words(heap, tmp_path / "pairs.tsv", *links(heap))
+    asked[1] = asked[0]
+    mine.main(asked)
+    assert "target texts (100 %) are not in 'vi'; check --target_lang" in caplog.text
+    caplog.clear()
+    np.save(tmp_path / "a.npy", np.tile(np.eye(2, 8, dtype=np.float32), (90, 1)))
+    own = ["--source_vectors", str(tmp_path / "a.npy"), "--target_vectors", str(tmp_path / "a.npy")]
+    mine.main(words(heap, tmp_path / "own.tsv", *own))
+    assert "have the same target text as best match" in caplog.text
+
+
 MISTAKES = {
     "give --model, --lexical or both": [],
     "are written as .tsv or .parquet": ["--output", "pairs.txt"],

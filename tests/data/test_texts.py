@@ -1,0 +1,46 @@
+"""Text of one language: files, columns, and what is no text."""
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hfxling.data.texts import read_texts
+
+
+def test_a_text_file_keeps_its_line_numbers(tmp_path):
+    content = "\ufeff 今天。 \n\n\u200b\n明天#1。\n"
+    (tmp_path / "a#b.txt").write_text(content, encoding="utf-8")
+    with gzip.open(tmp_path / "a.gz", "wt", encoding="utf-8") as file:
+        file.write(content)
+    for name in ("a#b.txt", "a.gz"):
+        found = read_texts(str(tmp_path / name))
+        assert (found.lines, found.texts) == ([1, 4], ["今天。", "明天#1。"])
+
+
+def test_a_column_of_a_table(tmp_path):
+    (tmp_path / "a.tsv").write_text("x\tone\ny\ttwo\n", encoding="utf-8")
+    assert read_texts(f"{tmp_path}/a.tsv#1").texts == ["one", "two"]
+    (tmp_path / "a.jsonl").write_text('{"text": "one", "n": 1}\n{"text": null, "n": 2}\n', encoding="utf-8")
+    assert read_texts(f"{tmp_path}/a.jsonl").texts == ["one"]
+    pq.write_table(pa.table({"vi": ["một", "", "hai"]}), tmp_path / "a.parquet")
+    found = read_texts(f"{tmp_path}/a.parquet#vi")
+    assert (found.lines, found.texts) == ([1, 3], ["một", "hai"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "\n \n", "no sentence in it"),
+        ("a.jsonl", '{"n": 1}\n', "no column"),
+        ("a.jsonl#n", '{"n": 1}\n', "row 1: column 'n' holds no text"),
+        ("none.txt", None, "is not a file"),
+        ("", None, "is a folder"),
+    ],
+)
+def test_what_is_no_text(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name.partition("#")[0]).write_text(content, encoding="utf-8")
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        read_texts(f"{tmp_path}/{name}")
