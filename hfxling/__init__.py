@@ -29,6 +29,9 @@ _PUBLIC = {
     "FrozenEncoder": "hfxling.encoding",
     "EvalResult": "hfxling.evaluation.results",
     "retrieval_results": "hfxling.evaluation.retrieval",
+    "RetrievalEvaluator": "hfxling.evaluation.evaluators",
+    "MiningEvaluator": "hfxling.evaluation.evaluators",
+    "metric_path": "hfxling.evaluation.metrics",
 }
 __all__ = sorted(_PUBLIC)
 

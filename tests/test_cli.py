@@ -35,7 +35,8 @@ def test_help_ends_with_0_and_imports_nothing_heavy(argv):
     else:
         assert shown[0].startswith(f"usage: hfxling {argv[0]} ")
         required = any("--model MODEL" in line and "(required)" in line for line in shown)
-        assert required == (argv[0] not in ("fit", "nearest", "evaluate", "quality", "clean"))
+        without = ("fit", "nearest", "evaluate", "compare", "quality", "clean", "mine", "bootstrap")
+        assert required == (argv[0] not in without)
         assert f"hfxling {argv[0]} " in "\n".join(shown[1:]), "an example in the description"
 
 
@@ -61,7 +62,8 @@ def test_without_a_command_all_are_listed(capsys):
         (["align", "a", "b", "c", "--model", "x"], "unexpected argument 'c'"),
         (["nearest"], "required: SENTENCES"),
         (["nearest", "a"], "give --model, --lexical or both"),
-        (["evaluate", "--task", "tatoeba", "--lexical", "x"], "lexical='x': for task retrieval; leave it out"),
+        (["evaluate", "--task", "tokens", "--lexical", "x"], "task tokens needs --source_lang and --target_lang"),
+        (["compare", "a.json"], "files=a.json: give two results.json or more"),
         (["lexicon", "a", "--model", "x"], "required: TARGET, --output"),
         (["nearest", "a", "--model", "x", "--top", "0"], "top=0: give 1 or more"),
         (["align", "a", "b", "--model", "x", "--symmetrize", "both"], "symmetrize='both' is not one of intersection,"),

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from .items import mean_items
 from .results import EvalResult
 from .significance import bootstrap_interval, paired_test, percentile_interval
 
@@ -26,7 +27,8 @@ def mean_result(
     about = dict(settings or {})
     if baseline is not None:
         about["paired"] = asdict(paired_test(values, baseline))
-    return EvalResult(metric, float(np.mean(values)), len(values), low=low, high=high, settings=about, **fields)
+    fields |= {"low": low, "high": high, "settings": about, "items": mean_items(values)}
+    return EvalResult(metric, float(np.mean(values)), len(values), **fields)
 
 
 def macro_average(

@@ -7,11 +7,13 @@ import math
 import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hfxling.files import atomic_path
+
+from .items import Items
 
 PACKAGES = ("hfxling", "torch", "transformers", "sentence-transformers", "datasets", "tokenizers", "numpy")
 
@@ -37,6 +39,7 @@ class EvalResult:
     model_revision: str | None = None  # its commit or content hash
     seed: int | None = None  # of the training run
     settings: dict = field(default_factory=dict)
+    items: Items | None = field(default=None, compare=False, repr=False)  # what it was measured on, one by one
 
     def __post_init__(self):
         """Plain numbers: numpy's would stand in a card's YAML as Python objects, which the Hub cannot read."""
@@ -63,11 +66,12 @@ def write_results(
     recipe: str | None = None,
     settings: Mapping | None = None,
     extra: Mapping | None = None,
+    with_items: bool = False,
 ) -> None:
     """Write rows and package versions as JSON, whole or not at all; the file's folder is created.
 
     `recipe` is the name of the program that measured them, `settings` its resolved configuration, `extra` holds further
-    top-level entries.
+    top-level entries. `with_items` keeps the outcome of every item, for `hfxling.evaluation.compare`.
 
     Raises:
         ValueError: a NaN or infinite number, named by its metric; an `extra` key that is taken; what JSON cannot hold.
@@ -85,7 +89,7 @@ def write_results(
         raise ValueError(f"extra may not use the key {', '.join(sorted(taken))} of a results file; rename it.")
     try:
         text = json.dumps(content | dict(extra or {}), ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
-        lines = ",\n".join(json.dumps(_compact(row), ensure_ascii=False, default=_plain) for row in rows)
+        lines = ",\n".join(json.dumps(_compact(row, with_items), ensure_ascii=False, default=_plain) for row in rows)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: settings or extra hold what JSON cannot: {error}.") from None
     with atomic_path(path) as scratch:
@@ -133,10 +137,12 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
     return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
 
 
-def _compact(row: EvalResult) -> dict:
+def _compact(row: EvalResult, with_items: bool) -> dict:
     """A row for one line of the file: without empty fields, numbers to six decimals."""
-    rounded = {key: round(value, 6) for key, value in asdict(row).items() if isinstance(value, float)}
-    return {key: value for key, value in (asdict(row) | rounded).items() if value is not None}
+    content = {f.name: getattr(row, f.name) for f in fields(row)}
+    content |= {key: round(value, 6) for key, value in content.items() if isinstance(value, float)}
+    content["items"] = row.items.pack() if with_items and row.items else None
+    return {key: value for key, value in content.items() if value is not None}
 
 
 def as_json(content):
@@ -169,7 +175,11 @@ def _read_row(row, where: str) -> EvalResult:
         raise ValueError(f"{where}: metric, dataset and split must be texts, got {texts}.")
     if not isinstance(row.get("settings", {}), dict):
         raise ValueError(f"{where}: settings must be an object, got {row['settings']!r}.")
-    return EvalResult(**row)
+    try:
+        items = Items.unpack(row["items"]) if "items" in row else None
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}; measure it anew.") from None
+    return EvalResult(**row | {"items": items})
 
 
 def _is_number(value) -> bool:

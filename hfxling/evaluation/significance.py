@@ -46,6 +46,22 @@ def percentile_interval(resampled: np.ndarray, level: float = 0.95) -> tuple[flo
     return float(low), float(high)
 
 
+def tail_p_value(resampled: np.ndarray) -> float:
+    """Two-sided p-value of a difference from its bootstrap resamples: the share beyond zero, doubled."""
+    tail = min(np.mean(resampled <= 0), np.mean(resampled >= 0))
+    return float(min(1.0, 2 * tail + 1 / len(resampled)))
+
+
+def holm(p_values) -> np.ndarray:
+    """(M,) p-values corrected for their number (Holm 1979): below a level, all of them hold at that level together."""
+    p_values = np.asarray(p_values, np.float64)
+    order = np.argsort(p_values, kind="stable")
+    steps = p_values[order] * np.arange(len(order), 0, -1)
+    corrected = np.empty_like(steps)
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return corrected
+
+
 def paired_test(a, b, *, samples: int = 20_000, seed: int = 0) -> PairedTest:
     """Compare two models on the same items.
 

@@ -15,8 +15,9 @@ from hfxling.data.scored import ScoredPairs
 from hfxling.files import content_hash
 from hfxling.mining.neighbours import paired_units
 
+from .items import Items
 from .results import EvalResult
-from .significance import PairedTest, percentile_interval
+from .significance import PairedTest, percentile_interval, tail_p_value
 
 SAMPLES = 2000  # bootstrap resamples of the rows
 _CHUNK = 2**22  # numbers held at once while resampling
@@ -112,12 +113,13 @@ def correlation_results(
         values = [pearson(pairs.scores, system) for system in systems]
         resamples = pearson_resamples(pairs.scores, *systems, seed=i)
         p_value = None if baseline is None else williams_test(pairs.scores, *systems)
-        place = pairs.result_fields() | fields
+        items = Items("pearson", (np.stack([pairs.scores, found], 1),))
+        place = pairs.result_fields() | fields | {"items": items}
         rows.append(_row("Pearson", values, len(found), resamples, p_value, settings, place))
         rank = spearmanr(pairs.scores, found).statistic
-        rows.append(EvalResult("Spearman", rank, len(found), unit="", settings=settings, **place))
+        rows.append(EvalResult("Spearman", rank, len(found), unit="", settings=settings, **place | {"items": None}))
         if not pairs.apart:
-            of_dataset.setdefault((pairs.dataset, pairs.split), []).append((pairs, values, resamples))
+            of_dataset.setdefault((pairs.dataset, pairs.split), []).append((pairs, values, resamples, items))
     for (dataset, split), members in of_dataset.items():
         if len(members) > 1:
             rows.append(_average(dataset, split, members, settings, fields))
@@ -126,16 +128,15 @@ def correlation_results(
 
 def _average(dataset: str, split: str, members: list[tuple], settings: dict, fields: dict) -> EvalResult:
     """The mean Pearson of a dataset's sets; resamples of different sets are independent of each other."""
-    values = np.mean([values for _, values, _ in members], axis=0)
-    resamples = np.mean([resamples for *_, resamples in members], axis=0)
+    values = np.mean([values for _, values, *_ in members], axis=0)
+    resamples = np.mean([resamples for *_, resamples, _ in members], axis=0)
     about = settings | {"average_of": [pairs.direction for pairs, *_ in members]}
     p_value = None
     if len(values) == 2:
-        difference = resamples[0] - resamples[1]
-        tail = min(np.mean(difference <= 0), np.mean(difference >= 0))
-        p_value = float(min(1.0, 2 * tail + 1 / len(difference)))
+        p_value = tail_p_value(resamples[0] - resamples[1])
     revision = content_hash(pairs.result_fields()["revision"] for pairs, *_ in members)
-    place = {"dataset": dataset, "split": split, "revision": revision}
+    items = Items("pearson", tuple(found.groups[0] for *_, found in members))
+    place = {"dataset": dataset, "split": split, "revision": revision, "items": items}
     n = sum(len(pairs.scores) for pairs, *_ in members)
     return _row("Pearson avg", values, n, resamples, p_value, about, place | fields)
 

@@ -18,6 +18,7 @@ from hfxling.data.sources import Source
 from hfxling.files import content_hash
 
 from .averages import macro_average
+from .items import mean_items
 from .results import EvalResult
 from .retrieval import Ranking, hits_at, rank_translations, ranking_results
 
@@ -32,6 +33,13 @@ XTREME = (
     *("jav", "jpn", "kat", "kaz", "kor", "mal", "mar", "nld", "pes", "por", "rus", "spa", "swh", "tam", "tel", "tgl"),
     *("tha", "tur", "urd", "vie"),
 )
+# ISO 639-1 of languages, as models call them, by the ISO 639-3 of test sets.
+_CODES = (
+    "afr-af ara-ar ben-bn bul-bg cmn-zh deu-de ell-el est-et eus-eu fin-fi fra-fr heb-he hin-hi hun-hu ind-id ita-it "
+    "jav-jv jpn-ja kat-ka kaz-kk kor-ko mal-ml mar-mr nld-nl pes-fa por-pt rus-ru spa-es swh-sw tam-ta tel-te tgl-tl "
+    "tha-th tur-tr urd-ur vie-vi eng-en khm-km lao-lo mya-my nep-ne ron-ro sin-si zho-zh zsm-ms"
+)
+CODES = dict(code.split("-") for code in _CODES.split())
 FEWER_THAN_1000 = ("jav", "kat", "kaz", "mal", "swh", "tam", "tel", "tha")
 # XNLI's languages, which LASER is tested on. The paper (Li et al. 2023) does not list them; with these 14 and these 28
 # the averages of its tables 7 and 8 are those of its table 1.
@@ -42,7 +50,7 @@ Embed = Callable[[list[str]], np.ndarray]
 
 
 def load_tatoeba(
-    data: str | Path = HUB_SET, languages: Sequence[str] = XTREME, *, split: str = "test"
+    data: str | Path = HUB_SET, languages: Sequence[str] | None = XTREME, *, split: str = "test"
 ) -> dict[str, Dataset]:
     """Read the test sets: language -> dataset with the columns source (that language) and target (English).
 
@@ -50,16 +58,21 @@ def load_tatoeba(
         data: a folder of line-aligned `{lang}-eng.{lang}` and `{lang}-eng.eng` files, or a source of text for
             `hfxling.data.sources` with {source} for the language: XTREME's own is
             "google/xtreme:tatoeba.{source}#source_sentence,target_sentence" with the split "validation".
-        languages: ISO 639-3 codes. Those that a folder lacks are left out; `tatoeba_results` names them.
+        languages: ISO 639-3 codes, of a folder any that it has; None is all that it has, or else XTREME's. Those of
+            XTREME that a folder lacks are left out; `tatoeba_results` names them.
         split: of a Hub dataset.
 
     Raises:
         ValueError: an unknown language, a source without {source}, or malformed data, see `load_parallel`.
         FileNotFoundError: a folder without any of the languages, or no such dataset.
     """
+    names = [path.name.partition("-eng.") for path in sorted(Path(data).glob("*-eng.*"))]
+    there = [lang for lang, _, suffix in names if lang == suffix]
+    languages = languages or there or XTREME
     for lang in languages:
-        if lang not in XTREME:
-            raise ValueError(f"language {lang!r} is none of the test's: {' '.join(XTREME)} (ISO 639-3).")
+        if lang not in XTREME and lang not in there:
+            known = " ".join(dict.fromkeys((*XTREME, *there)))
+            raise ValueError(f"language {lang!r} is none of the test's: {known} (ISO 639-3).")
     if not Path(data).is_dir():
         source = Source.parse(str(data))
         if "{source}" not in source.data:
@@ -133,7 +146,7 @@ def tatoeba_results(
             value, low, high = macro_average(hits)
             direction = f"xx->{ENGLISH}" if ranked[0].direction.endswith(ENGLISH) else f"{ENGLISH}->xx"
             about = {"low": low, "high": high, "settings": {**ranked[0].settings, **settings, "languages": size}}
-            about |= {"direction": direction}
+            about |= {"direction": direction, "items": mean_items(*hits)}
             rows.append(EvalResult(f"P@1 avg-{size}", value, sum(map(len, hits)), **about, **fields))
     return rows
 

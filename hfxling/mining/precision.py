@@ -154,7 +154,7 @@ def _probabilities(known: Found, scores: np.ndarray, unpaired: float | None) -> 
         told = f"{right.sum()} right and {(~right).sum()} wrong pairs were found for the known sources"
         raise ValueError(f"{told}, {_LEAST_OF_EACH} of each are needed; give more known pairs, --top or --threshold.")
     mean, spread = known.scores[is_found].mean(), known.scores[is_found].std() or 1.0
-    model = LogisticRegression(C=10.0, class_weight="balanced")
+    model = LogisticRegression(C=1e4, class_weight="balanced", max_iter=1000)
     model.fit(((known.scores[is_found] - mean) / spread)[:, None], right)
     odds = np.exp(np.clip(model.decision_function(((scores - mean) / spread)[:, None]), -30, 30))  # if half were right
     if unpaired is not None:

@@ -4,15 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import command_line
 from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN, save_routed, save_tiny
 
 from hfxling.cli import evaluate
+from hfxling.cli.tasks import Task
 from hfxling.encoding import WordStates
 from hfxling.evaluation.results import EvalResult, read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.tokens import sample_pairs, token_scores
 
+ZH_EN = {"source_lang": "zh", "target_lang": "en"}
 PAIRS = [("我爱吃苹果", "I love apples"), ("你好", "hello"), ("今天下雨", "rain today"), ("你不是我", "you are not me")]
 
 
@@ -29,7 +32,8 @@ def models(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("text")
+    folder = tmp_path_factory.mktemp("with_text") / "text"
+    folder.mkdir()
     folder.joinpath("pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
     for side, suffix in enumerate(("cmn", "eng")):
         lines = "".join(f"{pair[side]}\n" for pair in PAIRS)
@@ -40,11 +44,8 @@ def text(tmp_path_factory) -> Path:
 @pytest.fixture
 def run(models, tmp_path):
     def call(task, model="plain", **options):
-        options = {"model": models / model, "task": task, "output": tmp_path, "device": "cpu"} | options
-        words = []
-        for key, value in options.items():
-            words += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
-        return evaluate.main(words)
+        options = {"model": models / model, "task": task or None, "output": tmp_path, "device": "cpu"} | options
+        return evaluate.main(command_line(options))
 
     return call
 
@@ -113,7 +114,7 @@ def test_tokens_of_the_sample_with_their_picture(run, models, tmp_path):
     measured = scores.measured
     assert rows[-1].value == pytest.approx((scores.linked - scores.unlinked)[measured].mean(), abs=1e-6)
     assert rows[-1].n == measured.sum() > 100
-    assert (tmp_path / "tokens.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "tokens-plain.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_tokens_from_a_file_against_a_baseline(run, models, tmp_path):
@@ -125,12 +126,10 @@ def test_tokens_from_a_file_against_a_baseline(run, models, tmp_path):
 
 
 def test_a_further_task_is_a_function(run, monkeypatch, tmp_path):
-    def width(args, encoder, baseline):
-        value = float(encoder.encode(["hello"]).shape[1])
-        row = EvalResult("width", value, 1, **evaluate.fields(args, encoder, baseline))
-        return [row], ["width"], [[value]]
+    def width(args, text, encoder, baseline, about):
+        return [EvalResult("width", encoder.encode([text]).shape[1], 1, **about)]
 
-    monkeypatch.setitem(evaluate.TASKS, "width", width)
+    monkeypatch.setitem(evaluate.TASKS, "width", Task(lambda args, data: ("hello", "hash"), width, needs=()))
     run("width")
     assert [row.value for row in read_results(tmp_path / "results.json")] == [HIDDEN]
 
@@ -138,16 +137,45 @@ def test_a_further_task_is_a_function(run, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("task", "options", "part"),
     [
-        ("bitext", {}, "task='bitext' is not one of tatoeba, retrieval, tokens"),
+        ("bitext", {}, "task='bitext' is not one of tatoeba, retrieval, documents"),
         ("retrieval", {"source_lang": "zh"}, "needs --target_lang and --data"),
         ("retrieval", {"centering": "train"}, "centering='train'"),
-        ("tatoeba", {"model": "no/where", "data": "."}, "no/where' is neither the folder of a model"),
+        ("tatoeba", {"model": "no/where", "data": "text"}, "no/where' is neither the folder of a model"),
+        ("tatoeba", {"data": "."}, ". holds no test set of afr"),
         ("tatoeba", {"data": ".", "languages": ["de"]}, "language 'de'"),
+        (
+            ["retrieval", "tatoeba"],
+            {"data": "tatoeba=text"},
+            "task retrieval needs --source_lang and --target_lang and",
+        ),
+        ("retrieval", {"data": "qe=text", **ZH_EN}, "data=qe=...: task qe is not asked for"),
+        ("retrieval", {"data": "text", "source_lang": "zh"}, "task retrieval needs --target_lang; see --help"),
+        ("retrieval", {"pooling": "max", "data": "x.tsv", **ZH_EN}, "pooling='max': give one of mean, cls, last"),
+        ("geometry", {"lexical": "x", "data": "x.tsv", **ZH_EN}, "task geometry needs dense vectors"),
+        (
+            "retrieval",
+            {"lexical": "x", "query_prompt": "q", "data": "x.tsv", **ZH_EN},
+            "--query_prompt is for a --model",
+        ),
+        ("tatoeba", {"layer": 1}, "layer=1: for --pooling and for task tokens; leave it out"),
+        (
+            "tatoeba",
+            {"pooling": "cls", "trust_remote_code": True},
+            "pooling='cls': give one of mean, cls, last; it reads",
+        ),
+        ("mining", {"data": "text", **ZH_EN}, "no zh-en.training.gold with the text zh-en.training.zh and .en"),
+        ("mining", {"data": "text", "neighbours": 0, **ZH_EN}, "neighbours=0: give 1 or more"),
+        ("sts17", {"data": "text"}, "text: no files like en-tr.tsv; give the folder of STS17"),
+        ("qe", {"data": "text"}, "text: no files like en-de.test20.tsv"),
+        ("mining-hard", {"data": "text/pairs.tsv", **ZH_EN}, "none of the 4 target texts has a number"),
+        ("documents", {"data": "text/pairs.tsv", **ZH_EN}, "4 pairs give no paragraph"),
+        ([], {}, "give --task, of tatoeba, retrieval"),
         ("tokens", {"data": "none.tsv", "source_lang": "zh", "target_lang": "en"}, "none.tsv: no such file"),
         ("tokens", {"data": "sample", "source_lang": "zh", "target_lang": "fr"}, "'fr'"),
     ],
 )
-def test_mistakes_end_in_one_line(run, refusal, tmp_path, task, options, part):
+def test_mistakes_end_in_one_line(run, refusal, text, tmp_path, monkeypatch, task, options, part):
+    monkeypatch.chdir(text.parent)
     assert part in refusal(lambda: run(task, **options))
     assert not (tmp_path / "results.json").exists()
 

@@ -10,7 +10,7 @@ import numpy as np
 from hfxling.data.sources import Pair, Source, joined, read_sources
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, rank_translations, ranking_results
-from hfxling.evaluation.tatoeba import load_tatoeba, rank_tatoeba, tatoeba_results
+from hfxling.evaluation.tatoeba import CODES, load_tatoeba, rank_tatoeba, tatoeba_results
 from hfxling.files import content_hash
 
 from .arguments import DapArguments
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 Embed = Callable[[list[str]], np.ndarray]
 Rankings = dict[str, dict[str, list[Ranking]]]
-_TATOEBA_CODES = (
-    "af-afr ar-ara bn-ben bg-bul zh-cmn de-deu el-ell et-est eu-eus fi-fin fr-fra he-heb hi-hin hu-hun id-ind it-ita "
-    "jv-jav ja-jpn ka-kat kk-kaz ko-kor ml-mal mr-mar nl-nld fa-pes pt-por ru-rus es-spa sw-swh ta-tam te-tel tl-tgl "
-    "th-tha tr-tur ur-urd vi-vie"
-)
-TATOEBA_CODES = dict(code.split("-") for code in _TATOEBA_CODES.split())  # ISO 639-1 to the test sets' ISO 639-3
 
 
 class HeldOut:
@@ -56,7 +50,7 @@ class HeldOut:
     def tests(self) -> dict[Pair, Dataset]:
         """All test text by language pair: training text is kept free of it."""
         known = dict(self.sets)
-        known["tatoeba"] = {code: self.tatoeba[name] for code, name in TATOEBA_CODES.items() if name in self.tatoeba}
+        known["tatoeba"] = {code: self.tatoeba[name] for name, code in CODES.items() if name in self.tatoeba}
         columns = ["source", "target"]
         found = {
             pair: [texts[pair[0]].select_columns(columns) for texts in known.values() if pair[0] in texts]

@@ -1,0 +1,126 @@
+"""Do two models differ on the same items? Paired tests of results files' rows, corrected for their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .items import Items
+from .mining import f1_test
+from .results import EvalResult
+from .significance import PairedTest, holm, paired_test, percentile_interval, tail_p_value
+from .similarity import pearson, pearson_resamples, williams_test
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of two models."""
+
+    first: EvalResult
+    other: EvalResult
+    name: str  # of the other's file
+    test: PairedTest  # other - first
+    p_value: float  # corrected for the number of comparisons
+
+    def verdict(self, level: float = 0.05) -> str:
+        """Whether the other's figure is higher, lower, or not distinguishable from the first's."""
+        if self.p_value >= level:
+            return "not distinguishable"
+        return "higher" if self.test.difference > 0 else "lower"
+
+
+def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison]:
+    """Compare every figure of the first run with the same figure of each other run.
+
+    Args:
+        runs: name -> rows, which carry their items.
+
+    Returns:
+        Comparisons of the figures that both have, with p-values corrected over all of them (Holm 1979).
+
+    Raises:
+        ValueError: rows without items, figures of other items, or none in common.
+    """
+    for name, rows in runs.items():
+        if not any(row.items for row in rows):
+            raise ValueError(f"{name}: no row has its items; measure it anew with hfxling evaluate, which keeps them.")
+    (first_name, first), *others = runs.items()
+    found = []
+    for name, rows in others:
+        common = [*matched(first, rows)]
+        if not common:
+            raise ValueError(f"{first_name} and {name} have no figure in common; measure both by the same tasks.")
+        for one, other in common:
+            problem = "different text" if one.revision != other.revision else _mismatch(one.items, other.items)
+            if problem:
+                what = f"{one.metric} {one.direction or ''} of {one.dataset}".replace("  ", " ")
+                raise ValueError(f"{what}: {first_name} and {name} are of {problem}; measure both on the same.")
+            found.append((one, other, name, paired(other.items, one.items)))
+    corrected = holm([test.p_value for *_, test in found])
+    return [Comparison(*parts, float(p_value)) for parts, p_value in zip(found, corrected)]
+
+
+def paired(a: Items, b: Items) -> PairedTest:
+    """The test that fits the figure: sign flips for means, Williams' for one correlation, swaps for F1."""
+    if a.kind == "F1":
+        return f1_test(a.groups[0], b.groups[0])
+    if a.kind == "mean":
+        return paired_test(_weighted(a.groups), _weighted(b.groups))
+    sets = [(x[:, 0], x[:, 1], y[:, 1]) for x, y in zip(a.groups, b.groups)]
+    difference = np.mean([pearson(gold, x) - pearson(gold, y) for gold, x, y in sets])
+    resamples = np.mean([np.subtract(*pearson_resamples(*one, seed=i)) for i, one in enumerate(sets)], axis=0)
+    if not resamples.any():  # the same scores
+        return PairedTest(0.0, 0.0, 0.0, 1.0)
+    p_value = williams_test(*sets[0]) if len(sets) == 1 else tail_p_value(resamples)
+    return PairedTest(float(difference), *percentile_interval(resamples), p_value)
+
+
+def comparison_table(comparisons: Sequence[Comparison], level: float = 0.05) -> tuple[list[str], list[list]]:
+    """Headers and rows for `format_table`."""
+    headers = ["task", "direction", "metric", "n", "first", "compared with", "its value", "difference", "95 %"]
+    headers += ["p (Holm)", ""]
+    table = []
+    for one in comparisons:
+        digits = 1 if one.first.unit == "%" else 3
+        value, other, low, high = (
+            f"{x:.{digits}f}" for x in (one.first.value, one.other.value, one.test.low, one.test.high)
+        )
+        place = [one.first.settings.get("task"), one.first.direction, one.first.metric, one.first.n]
+        difference = f"{one.test.difference:+.{digits}f}"
+        table.append([*place, value, one.name, other, difference, f"{low} to {high}", f"{one.p_value:.2g}"])
+        table[-1].append(one.verdict(level))
+    return headers, table
+
+
+def matched(first: Sequence[EvalResult], rows: Sequence[EvalResult]) -> Iterator[tuple[EvalResult, EvalResult]]:
+    """Pairs of rows of the same figure; their similarities may differ where each model has but one."""
+    for one in first:
+        same = [row for row in rows if row.items and one.items and _figure(row) == _figure(one)]
+        alike = [row for row in same if row.settings.get("method") == one.settings.get("method")]
+        is_only = sum(_figure(row) == _figure(one) for row in first) == 1
+        if len(alike) == 1:
+            yield one, alike[0]
+        elif len(same) == 1 and is_only:
+            yield one, same[0]
+
+
+def _figure(row: EvalResult) -> tuple:
+    about = row.settings
+    return about.get("task"), row.metric, row.direction, about.get("centering"), about.get("languages")
+
+
+def _mismatch(a: Items, b: Items) -> str | None:
+    if a.kind != b.kind or [group.shape for group in a.groups] != [group.shape for group in b.groups]:
+        return "different items"
+    gold = {"pearson": 0, "F1": 2}.get(a.kind)
+    if gold is not None and any((x[:, gold] != y[:, gold]).any() for x, y in zip(a.groups, b.groups)):
+        return "different gold"
+    return None
+
+
+def _weighted(groups: Sequence[np.ndarray]) -> np.ndarray:
+    """All items' scores, weighted so that their mean is the mean of the groups' means."""
+    total = sum(map(len, groups))
+    return np.concatenate([group[:, 0] * (total / len(groups) / len(group)) for group in groups])

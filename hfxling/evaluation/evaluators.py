@@ -1,0 +1,122 @@
+"""Evaluators for sentence-transformers' trainers, over our retrieval and mining: scores lie between 0 and 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from scipy.sparse import csr_array
+from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
+
+from .mining import Comparable, Miner, best_threshold, mine_margin, pair_counts, scores_of
+from .retrieval import gold_ranks
+
+
+class _PairEvaluator(BaseEvaluator):
+    """What the evaluators share: vectors of both sides, by the languages' routes where the model has such."""
+
+    def __init__(self, languages: tuple[str, str], name: str, batch_size: int):
+        super().__init__()
+        self.languages, self.name, self.batch_size = tuple(languages), name, batch_size
+
+    def vectors(self, model, source: Sequence[str], target: Sequence[str]) -> tuple:
+        """(N, D) vectors of both sides, and how they are compared: of SparseEncoders by inner product."""
+        routes = {route for module in model for route in getattr(module, "sub_modules", ())}
+        sides = []
+        for texts, lang, role in zip((source, target), self.languages, ("query", "document")):
+            options = {"batch_size": self.batch_size, "show_progress_bar": False}
+            if lang in routes:
+                found = model.encode(list(texts), task=lang, **options)
+            else:
+                found = getattr(model, f"encode_{role}")(list(texts), **options)
+            is_sparse = getattr(found, "is_sparse", False)
+            sides.append(csr_array(found.to_dense().float().cpu().numpy()) if is_sparse else np.asarray(found))
+        return *sides, "dot" if is_sparse else "cosine"
+
+    def report(self, model, metrics: dict[str, float], epoch: int, steps: int) -> dict[str, float]:
+        """The metrics, prefixed by the name, also for the model's card."""
+        metrics = self.prefix_name_to_metrics(metrics, self.name)
+        self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
+        return metrics
+
+
+class RetrievalEvaluator(_PairEvaluator):
+    """P@1 of finding each text's translation among all of the other side; ties count as misses.
+
+    Args:
+        source: N texts.
+        target: N texts, line by line their translations.
+        languages: codes of both sides; a model with routes of these names uses them.
+        name: before the metrics' names.
+        batch_size: texts encoded at once.
+
+    Attributes:
+        primary_metric: "p@1", the mean of both directions.
+    """
+
+    def __init__(
+        self,
+        source: Sequence[str],
+        target: Sequence[str],
+        languages: tuple[str, str] = ("source", "target"),
+        *,
+        name: str = "",
+        batch_size: int = 32,
+    ):
+        super().__init__(languages, name, batch_size)
+        if len(source) != len(target) or not len(source):
+            raise ValueError(
+                f"{len(source)} source and {len(target)} target texts; give as many of each, line by line."
+            )
+        self.source, self.target, self.primary_metric = list(source), list(target), "p@1"
+
+    def __call__(self, model, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
+        """P@1 of both directions and their mean."""
+        source, target, method = self.vectors(model, self.source, self.target)
+        hits = [float((ranks == 1).mean()) for ranks in gold_ranks(source, target, method=method)]
+        a, b = self.languages
+        metrics = {"p@1": float(np.mean(hits)), f"p@1_{a}_{b}": hits[0], f"p@1_{b}_{a}": hits[1]}
+        return self.report(model, metrics, epoch, steps)
+
+
+class MiningEvaluator(_PairEvaluator):
+    """F1 of mined pairs with a threshold that training text chooses.
+
+    Args:
+        training: sentences and gold pairs for the threshold.
+        test: sentences and gold pairs that are scored; see `hfxling.evaluation.mining.read_bucc`.
+        languages: as for `RetrievalEvaluator`.
+        k: neighbours of the margin.
+        miner: what finds pairs; by default `mine_margin` with that k.
+        name: before the metrics' names.
+        batch_size: texts encoded at once.
+
+    Attributes:
+        primary_metric: "f1".
+    """
+
+    def __init__(
+        self,
+        training: Comparable,
+        test: Comparable,
+        languages: tuple[str, str] = ("source", "target"),
+        *,
+        k: int = 4,
+        miner: Miner | None = None,
+        name: str = "",
+        batch_size: int = 32,
+    ):
+        super().__init__(languages, name, batch_size)
+        self.training, self.test, self.k, self.miner, self.primary_metric = training, test, k, miner, "f1"
+
+    def __call__(self, model, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
+        """F1, precision, recall and the threshold."""
+        mined = []
+        for bitext in (self.training, self.test):
+            source, target, method = self.vectors(model, bitext.source, bitext.target)
+            mined.append((self.miner or partial(mine_margin, k=self.k, method=method))(source, target))
+        threshold = best_threshold(mined[0], self.training)
+        scores = scores_of(pair_counts(mined[1], self.test, threshold).sum(0)) / 100
+        metrics = dict(zip(("precision", "recall", "f1"), scores.tolist())) | {"threshold": threshold}
+        return self.report(model, metrics, epoch, steps)

@@ -1,0 +1,64 @@
+"""What a figure was made of, item by item, so that two models can be compared on the same items later on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+COLUMNS = {"mean": 1, "pearson": 2, "F1": 3}  # kind: numbers an item
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Per-item outcomes of one figure, which is the mean over the groups.
+
+    kind "mean": a group is (N, 1) scores in the figure's unit, the figure their mean; "pearson": (N, 2) human scores
+    and the model's; "F1": (N, 3) counts of right, found and wanted pairs.
+    """
+
+    kind: str
+    groups: tuple[np.ndarray, ...]
+
+    def pack(self) -> dict:
+        """As JSON: columns of hits (0 or 100) or counts as a string of digits, others as lists of six digits."""
+        return {"kind": self.kind, "groups": [[*map(_packed, group.T)] for group in self.groups]}
+
+    @classmethod
+    def unpack(cls, content) -> Items:
+        """What `pack` made.
+
+        Raises:
+            ValueError: anything else.
+        """
+        try:
+            kind = content["kind"]
+            groups = tuple(np.stack([*map(_unpacked, group)], 1) for group in content["groups"])
+            if groups and all(group.shape[1] == COLUMNS[kind] and len(group) for group in groups):
+                return cls(kind, groups)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            pass
+        raise ValueError("items that cannot be read")
+
+
+def mean_items(*groups) -> Items:
+    """Items of a mean of per-item scores, or of the mean over several groups' means."""
+    return Items("mean", tuple(np.asarray(group, np.float64)[:, None] for group in groups))
+
+
+def _packed(column: np.ndarray) -> str | list[float]:
+    for mark, scale in (("", 1), ("%", 100)):
+        digits = column / scale
+        if np.isin(digits, range(2 if mark else 10)).all():
+            return mark + "".join(map(str, digits.astype(int).tolist()))
+    return [float(f"{value:.6g}") for value in column.tolist()]
+
+
+def _unpacked(column: str | list[float]) -> np.ndarray:
+    if isinstance(column, str):
+        scale = 100.0 if column.startswith("%") else 1.0
+        return scale * np.array([*map(int, column.removeprefix("%"))], np.float64)
+    values = np.array(column, np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise ValueError("not a list of numbers")
+    return values

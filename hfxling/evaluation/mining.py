@@ -1,0 +1,221 @@
+"""Mining bitext that is hidden in two piles of sentences (BUCC): F1 with a threshold from the training split.
+
+Takes vectors and never a model. Pairs come from a miner, (N, D) and (M, D) vectors to rows and scores; `mine_margin` is
+the one of Artetxe and Schwenk (2019), the best pair of every source sentence by margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.data.readers import read_lines
+from hfxling.files import content_hash
+from hfxling.mining.blocks import both_ways
+from hfxling.mining.neighbours import nearest
+
+from .averages import mean_result
+from .items import Items
+from .results import EvalResult
+from .significance import PairedTest, percentile_interval
+
+Mined = tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) source rows, target rows and scores
+Miner = Callable[[np.ndarray, np.ndarray], Mined]
+SPLITS = ("training", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparable:
+    """Sentences of two languages, some of which translate each other."""
+
+    source: list[str]
+    target: list[str]
+    gold: np.ndarray  # (G, 2) rows of source and target
+
+    @cached_property
+    def revision(self) -> str:
+        """Hash of text and gold."""
+        return content_hash(self.source, self.target, map(str, self.gold.ravel().tolist()))
+
+
+def read_bucc(folder: str | Path, languages: tuple[str, str], split: str) -> Comparable:
+    r"""Read `{pair}.{split}.{lang}`, lines of `id\ttext`, and `{pair}.{split}.gold`, lines of `id\tid`.
+
+    The pair is `zh-en` or `en-zh`, the gold ids in its order; the split is "training", "test" or another of the folder.
+
+    Raises:
+        FileNotFoundError: a file that is not there.
+        ValueError: a line of another format, an id twice, a gold id that the text lacks, no gold pair; with the line.
+    """
+    folder, pairs = Path(folder), ("-".join(languages), "-".join(languages[::-1]))
+    pair = next((pair for pair in pairs if (folder / f"{pair}.{split}.gold").is_file()), None)
+    if pair is None:
+        what = f"{pairs[0]}.{split}.gold with the text {pairs[0]}.{split}.{languages[0]} and .{languages[1]}"
+        raise FileNotFoundError(f"{folder}: no {what}; give a folder of files named as BUCC's.")
+    texts, rows = {}, {}
+    for lang in languages:
+        path = folder / f"{pair}.{split}.{lang}"
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no such file; BUCC has one for each language beside the gold pairs.")
+        entries = _two_columns(path, "id TAB text")
+        if len({key for _, key, _ in entries}) < len(entries):
+            seen: set[str] = set()
+            number, key = next((n, key) for n, key, _ in entries if key in seen or seen.add(key))
+            raise ValueError(f"{path}, line {number}: id {key!r} stands there twice; give every sentence its own.")
+        texts[lang] = [text for *_, text in entries]
+        rows[lang] = {key: row for row, (_, key, _) in enumerate(entries)}
+    path, order = folder / f"{pair}.{split}.gold", languages if pair == pairs[0] else languages[::-1]
+    gold = []
+    for number, *keys in _two_columns(path, "id TAB id"):
+        for lang, key in zip(order, keys):
+            if key not in rows[lang]:
+                raise ValueError(
+                    f"{path}, line {number}: no sentence of {lang} has the id {key!r}; check order and file."
+                )
+        gold.append([rows[lang][dict(zip(order, keys))[lang]] for lang in languages])
+    return Comparable(texts[languages[0]], texts[languages[1]], np.array(gold))
+
+
+def _two_columns(path: Path, form: str) -> list[tuple[int, str, str]]:
+    """Number and columns of every line that is not empty."""
+    found = []
+    for number, line in read_lines(str(path)):
+        cells = line.split("\t", 1)
+        if len(cells) == 2 and all(cell.strip() for cell in cells):
+            found.append((number, cells[0].strip(), cells[1].strip()))
+        elif line.strip():
+            raise ValueError(f"{path}, line {number}: {line[:40]!r} is not {form}, as BUCC has it.")
+    if not found:
+        raise ValueError(f"{path}: no line of {form} in it.")
+    return found
+
+
+def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
+    """The best target of every source sentence by margin over the means of both sides' `k` nearest.
+
+    For cosines the margin is their ratio, cos(x, y) / (r(x) + r(y)) * 2; for inner products ("dot"), which have no
+    scale of their own, the difference.
+    """
+    sides = [side if method == "cosine" else [side] for side in (source, target)]
+    (columns, forward), backward = both_ways(*sides, min(k, source.shape[0], target.shape[0]))
+    level = (forward.mean(1)[:, None] + backward.scores.mean(1)[columns]) / 2
+    margins = forward - level if method == "dot" else forward / np.where(np.abs(level) > 1e-9, level, 1e-9)
+    best = margins.argmax(1)
+    rows = np.arange(len(columns))
+    return rows, columns[rows, best], margins[rows, best]
+
+
+def pair_counts(mined: Mined, bitext: Comparable, threshold: float = -np.inf) -> np.ndarray:
+    """(N, 3) counts of every source sentence: right, found and wanted pairs, those below the threshold left out."""
+    kept = mined[2] >= threshold
+    rows, columns = mined[0][kept], mined[1][kept]
+    counts = np.zeros((len(bitext.source), 3), np.int64)
+    np.add.at(counts[:, 0], rows[_is_gold(rows, columns, bitext)], 1)
+    np.add.at(counts[:, 1], rows, 1)
+    np.add.at(counts[:, 2], bitext.gold[:, 0], 1)
+    return counts
+
+
+def best_threshold(mined: Mined, bitext: Comparable) -> float:
+    """The score from which on pairs have the best F1: half-way between the last kept and the first dropped one."""
+    order = np.argsort(-mined[2], kind="stable")
+    scores, right = mined[2][order], _is_gold(mined[0][order], mined[1][order], bitext)
+    f1 = 2 * right.cumsum() / (np.arange(1, len(right) + 1) + len(bitext.gold))
+    f1[:-1][scores[:-1] == scores[1:]] = -1  # a threshold keeps all that tie
+    last = int(f1.argmax())
+    return float(scores[last] if last + 1 == len(scores) else (scores[last] + scores[last + 1]) / 2)
+
+
+def scores_of(counts: np.ndarray) -> np.ndarray:
+    """(..., 3) precision, recall and F1 in percent of (..., 3) sums of right, found and wanted pairs."""
+    right, found, wanted = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
+    parts = [right / np.maximum(found, 1), right / np.maximum(wanted, 1), 2 * right / np.maximum(found + wanted, 1)]
+    return 100 * np.stack(parts, -1)
+
+
+def gold_only(source, target, method: str = "cosine") -> np.ndarray:
+    """(G,) F1 in percent of every gold target when row i's nearest of the G gold targets is taken for its translation.
+
+    Their mean is what mteb calls F1 of its BUCC: there are no sentences without a translation, and no threshold.
+    """
+    taken = nearest(source, target, 1, method)[0][:, 0]
+    right = taken == np.arange(len(taken))
+    return 200.0 * right / (1 + np.bincount(taken, minlength=len(taken)))
+
+
+def mining_results(
+    bitexts: tuple[Comparable, Comparable],
+    vectors: tuple[tuple, tuple],
+    miner: Miner,
+    *,
+    method: str = "cosine",
+    **fields,
+) -> list[EvalResult]:
+    """F1, precision and recall on the test split with a threshold from the training split; and mteb's variant.
+
+    Args:
+        bitexts: training and test split.
+        vectors: source and target vectors of both.
+        miner: finds pairs, the same way in both.
+        method: how vectors are compared in mteb's variant.
+        **fields: of `EvalResult`: dataset, direction, model, settings.
+    """
+    threshold = best_threshold(miner(*vectors[0]), bitexts[0])
+    counts = pair_counts(miner(*vectors[1]), bitexts[1], threshold)
+    low, high = percentile_interval(_resampled(counts), 0.95) if counts.any() else (0.0, 0.0)
+    train_revision = bitexts[0].revision
+    settings = fields.pop("settings", {}) | {"method": method, "threshold": threshold, "threshold_from": train_revision}
+    fields |= {"revision": bitexts[1].revision, "split": "test"}
+    precision, recall, f1 = scores_of(counts.sum(0))
+    n, about = len(bitexts[1].gold), fields | {"settings": settings}
+    test = bitexts[1].gold
+    of_gold = gold_only(vectors[1][0][test[:, 0]], vectors[1][1][test[:, 1]], method)
+    plain = {key: value for key, value in settings.items() if not key.startswith("threshold")}
+    return [
+        EvalResult("mining F1", f1, n, low=low, high=high, items=Items("F1", (counts,)), **about),
+        EvalResult("mining precision", precision, n, **about),
+        EvalResult("mining recall", recall, n, **about),
+        mean_result("gold-only F1 (mteb)", of_gold, **fields | {"settings": plain}),
+    ]
+
+
+def f1_test(a: np.ndarray, b: np.ndarray, *, samples: int = 10_000, seed: int = 0) -> PairedTest:
+    """Compare two F1 on the same sentences, in points: swaps of sentences' outcomes; the bootstrap for the interval.
+
+    Args:
+        a: (N, 3) counts of `pair_counts`.
+        b: the other model's.
+        samples: of both.
+        seed: of both.
+    """
+    kinds, counts = np.unique(np.hstack([a, b]), axis=0, return_counts=True)
+    rng = np.random.default_rng(seed)
+
+    def differences(of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+        return scores_of(of_a)[..., 2] - scores_of(of_b)[..., 2]
+
+    difference = float(differences(a.sum(0), b.sum(0)))
+    drawn = rng.multinomial(counts.sum(), counts / counts.sum(), size=samples) @ kinds
+    low, high = percentile_interval(differences(drawn[:, :3], drawn[:, 3:]))
+    swapped = np.stack([rng.binomial(count, 0.5, size=samples) for count in counts], 1)
+    moved = swapped @ (kinds[:, 3:] - kinds[:, :3])
+    flipped = np.abs(differences(a.sum(0) + moved, b.sum(0) - moved))
+    p_value = (1 + np.count_nonzero(flipped >= abs(difference) - 1e-9)) / (samples + 1)
+    return PairedTest(difference, low, high, 1.0 if (a == b).all() else float(p_value))
+
+
+def _is_gold(rows: np.ndarray, columns: np.ndarray, bitext: Comparable) -> np.ndarray:
+    """(P,) whether pairs are gold ones."""
+    width = len(bitext.target)
+    return np.isin(rows * width + columns, bitext.gold[:, 0] * width + bitext.gold[:, 1])
+
+
+def _resampled(counts: np.ndarray, samples: int = 10_000) -> np.ndarray:
+    """F1 of bootstrap resamples of the sentences."""
+    kinds, sizes = np.unique(counts, axis=0, return_counts=True)
+    drawn = np.random.default_rng(0).multinomial(sizes.sum(), sizes / sizes.sum(), size=samples)
+    return scores_of(drawn @ kinds)[:, 2]
