@@ -22,7 +22,6 @@ from .pairs import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs
 if TYPE_CHECKING:
     from hfxling.encoding import LexicalEncoder, SentenceEncoder
 
-
 # Chosen on 4,000 pairs of vi-zh training text, everyday sentences with many near-repetitions, a fifth of the targets
 # shuffled, links of 4,000 other pairs: 97 % of these and 1.6 % of the good pairs are dropped (with 0: 98 and 8.2 %).
 CLEARLY = 3.0
@@ -39,6 +38,9 @@ class PairScores(NamedTuple):
 
 class PairScorer:
     """A model, a lexical encoder or both, for pairs of two languages.
+
+    Args:
+        args: those of `hfxling clean`.
 
     Raises:
         ValueError: an unknown margin, dtype or memory, a model that is not for these languages.
