@@ -25,7 +25,7 @@ JOINING = 0.15
 WHOLE = 1_000_000  # pairs of sentences, or blocks, up to which all are compared
 BLOCK = 8  # sentences of the smallest blocks of the coarse alignment
 SLACK = 4  # blocks that the band is wider than the path, on every side
-ENCODED, SCORED = 512, 32  # sentences of which the vectors are asked for at once, and scored at once
+ENCODED, SCORED = 512, 64  # sentences of which the vectors are asked for at once, and scored at once
 
 Vectors = np.ndarray | csr_array  # (N, D)
 Spans = Sequence[tuple[int, int]]  # first sentence and the one after the last
@@ -99,7 +99,7 @@ def match_documents(
         Positions in both lists, in the order of the source documents.
     """
     means = [_means(_ready(encode, method), side) for encode, side in zip((source, target), documents)]
-    return [*zip(*(x.tolist() for x in linear_sum_assignment(_products(*means), maximize=True)))]
+    return [*zip(*(x.tolist() for x in linear_sum_assignment(_dense(means[0] @ means[1].T), maximize=True)))]
 
 
 def _ready(encode: Encode, method: str) -> Encode:
@@ -113,9 +113,8 @@ def _unit(x: np.ndarray) -> np.ndarray:
     return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
 
 
-def _products(source: Vectors, target: Vectors) -> np.ndarray:
-    found = source @ target.T
-    return found.toarray() if issparse(found) else found
+def _dense(x: Vectors) -> np.ndarray:
+    return x.toarray() if issparse(x) else x
 
 
 def _stack(parts: Sequence[Vectors]) -> Vectors:
@@ -123,18 +122,19 @@ def _stack(parts: Sequence[Vectors]) -> Vectors:
 
 
 def _drawn(encode: Encode, documents: Sequence[range], max_joined: int, rng: np.random.Generator) -> list[Vectors]:
-    """Vectors of random texts of each number of sentences, of few sentences where no document has so many."""
+    """(D, S) vectors of random texts of each number of sentences, of few sentences where no document has so many."""
     found = []
     for size in range(1, max_joined + 1):
         spans = [(x, min(x + size, d.stop)) for d in documents for x in d[: max(len(d) - size + 1, 1)]]
         chosen = np.sort(rng.permutation(len(spans))[:SAMPLE])
-        found.append(encode([spans[i] for i in chosen]) if spans else None)
+        drawn = encode([spans[i] for i in chosen]).T if spans else None
+        found.append(drawn.tocsr() if issparse(drawn) else drawn)
     return found
 
 
 def _chance(vectors: Vectors, drawn: Sequence[Vectors]) -> np.ndarray:
     """(N, B) scores that each vector reaches by chance with random texts of each number of sentences."""
-    scores = [_products(vectors, x) for x in drawn]
+    scores = [_dense(vectors @ x) for x in drawn]
     return np.stack([np.quantile(x, QUANTILE, axis=1, method="nearest") for x in scores], axis=1)
 
 
@@ -259,7 +259,7 @@ def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) 
             if target.stop < right:
                 target.move(left, min(max(right, left + ENCODED), int(high[-1]) + 1))
             (x, of_x), (y, of_y) = source.read(row, stop), target.read(left, right)
-            scores = _products(x, y).reshape(stop - row, len(sizes), right - left, len(sizes)).transpose(0, 1, 3, 2)
+            scores = _dense(x @ y.T).reshape(stop - row, len(sizes), right - left, len(sizes)).transpose(0, 1, 3, 2)
             gains = (scores - (of_x[..., None] + of_y.transpose(2, 1, 0)) / 2) * weights
             for i in range(row, stop):
                 yield gains[i - row, :, :, low[i] - left : high[i] + 1 - left]
