@@ -1,11 +1,11 @@
 """Which sentences of two documents translate each other: monotone alignment of one or several with one or several.
 
 A bead joins up to `max_joined` neighbouring sentences a side and adds what its score lies above chance, times the mean
-number of its sentences to the power of JOINING; chance is what three in ten random texts of the same numbers of
-sentences reach, the mean of both sides' (joined texts score higher, whatever they say). A sentence without a
-translation adds nothing. The beads with the largest sum are found by dynamic programming, in a band around the path of
-a coarse alignment of blocks of sentences where documents are long. QUANTILE and JOINING were chosen on the documents of
-NTREX lines 1 to 1543 (docs/documents.md).
+number of its sentences to the power of JOINING; chance is the QUANTILE of what either side scores with random texts of
+the other side's number of sentences, the mean of both (joined texts score otherwise than single ones, whatever they
+say). A sentence without a translation adds nothing. The beads with the largest sum are found by dynamic programming,
+where documents are long in a band around the path of a coarse alignment of blocks of sentences. QUANTILE and JOINING
+were chosen on the documents of NTREX lines 1 to 1543 (docs/documents.md).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, issparse, vstack
 
 MAX_JOINED = 4
-QUANTILE, SAMPLE = 0.7, 100  # of the scores with so many random texts of each number of sentences
-JOINING = 0.15
+# By the kind of score: the share of random texts below what chance is, and the power of a bead's number of sentences.
+QUANTILE, JOINING = {"cosine": 0.6, "dot": 0.8}, {"cosine": 0.1, "dot": 0.2}
+SAMPLE = 100  # random texts of each number of sentences
 WHOLE = 1_000_000  # pairs of sentences, or blocks, up to which all are compared
 BLOCK = 8  # sentences of the smallest blocks of the coarse alignment
 SLACK = 4  # blocks that the band is wider than the path, on every side
@@ -80,7 +81,7 @@ def align_documents(
         band = _whole(*sizes)
         if sizes[0] * sizes[1] > WHOLE:
             band = _widened(_coarse_path(texts, documents, method, rng), sizes, BLOCK)
-        beads = _beads(texts, documents, drawn, band)
+        beads = _beads(texts, documents, drawn, band, method)
         yield [Bead(documents[0][i:k], documents[1][j:m], score) for (i, j), (k, m), score in beads]
 
 
@@ -132,10 +133,10 @@ def _drawn(encode: Encode, documents: Sequence[range], max_joined: int, rng: np.
     return found
 
 
-def _chance(vectors: Vectors, drawn: Sequence[Vectors]) -> np.ndarray:
+def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarray:
     """(N, B) scores that each vector reaches by chance with random texts of each number of sentences."""
     scores = [_dense(vectors @ x) for x in drawn]
-    return np.stack([np.quantile(x, QUANTILE, axis=1, method="nearest") for x in scores], axis=1)
+    return np.stack([np.quantile(x, QUANTILE[method], axis=1, method="nearest") for x in scores], axis=1)
 
 
 # The coarse alignment -----------------------------------------------------------------------------
@@ -172,7 +173,7 @@ def _coarse_path(
         encodes, sizes = [_ready(_rows_of(x), method) for x in level], [x.shape[0] for x in level]
         blocks, band = [*map(range, sizes)], _whole(*sizes) if path is None else _widened(path, sizes, 2)
         drawn = [_drawn(encode, [side], 1, rng) for encode, side in zip(encodes, blocks)]
-        path = np.array([(0, 0), *(end for _, end, _ in _beads(encodes, blocks, drawn, band))])
+        path = np.array([(0, 0), *(end for _, end, _ in _beads(encodes, blocks, drawn, band, method))])
     return path
 
 
@@ -202,10 +203,10 @@ def _widened(path: np.ndarray, sizes: Sequence[int], block: int) -> Band:
 
 
 def _beads(
-    texts: Sequence[Encode], documents: Sequence[range], drawn: Sequence[list[Vectors]], band: Band
+    texts: Sequence[Encode], documents: Sequence[range], drawn: Sequence[list[Vectors]], band: Band, method: str
 ) -> list[tuple[tuple[int, int], tuple[int, int], float]]:
     """The best beads of two documents in a band of columns; see `_best_beads`."""
-    windows = [_Window(*side) for side in zip(texts, documents, drawn[::-1])]
+    windows = [_Window(*side, method) for side in zip(texts, documents, drawn[::-1])]
     return _best_beads(_gains(*windows, *band), *band)
 
 
@@ -216,10 +217,12 @@ class _Window:
         encode: of the text.
         document: its sentences.
         drawn: vectors of random texts of the other side, of each number of sentences.
+        method: "cosine" or "dot".
     """
 
-    def __init__(self, encode: Encode, document: range, drawn: Sequence[Vectors]):
-        self.encode, self.document, self.drawn, self.max_joined = encode, document, drawn, len(drawn)
+    def __init__(self, encode: Encode, document: range, drawn: Sequence[Vectors], method: str):
+        self.encode, self.document, self.drawn, self.method = encode, document, drawn, method
+        self.max_joined = len(drawn)
         self.start = self.stop = 0  # ends of the texts that are held
         self.held: list[tuple[Vectors, np.ndarray]] = []
 
@@ -235,7 +238,7 @@ class _Window:
         place = {span: i for i, span in enumerate(dict.fromkeys(spans))}
         order = [place[span] for span in spans]
         vectors = self.encode([*place])
-        held.append((vectors[order], _chance(vectors, self.drawn)[order]))
+        held.append((vectors[order], _chance(vectors, self.drawn, self.method)[order]))
         vectors, chance = zip(*held)
         self.start, self.stop, self.held = start, stop, [(_stack(vectors), np.concatenate(chance))]
 
@@ -249,7 +252,7 @@ class _Window:
 def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
     """Of every row from 1 on (A, B, W): what beads add that end there and in the columns from `low` to `high`."""
     sizes = np.arange(1, source.max_joined + 1)
-    weights = (((sizes[:, None] + sizes) / 2) ** JOINING)[:, :, None]
+    weights = (((sizes[:, None] + sizes) / 2) ** JOINING[source.method])[:, :, None]
     for first in range(1, len(low), ENCODED):
         end = min(first + ENCODED, len(low))
         source.move(first, end)
