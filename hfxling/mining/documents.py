@@ -134,9 +134,15 @@ def _drawn(encode: Encode, documents: Sequence[range], max_joined: int, rng: np.
 
 
 def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarray:
-    """(N, B) scores that each vector reaches by chance with random texts of each number of sentences."""
+    """(N, B) scores that each vector reaches by chance with random texts of each number of sentences.
+
+    A single text, which may be the translation, is no chance: then it is 0.
+    """
     scores = [_dense(vectors @ x) for x in drawn]
-    return np.stack([np.quantile(x, QUANTILE[method], axis=1, method="nearest") for x in scores], axis=1)
+    least = [
+        np.quantile(x, QUANTILE[method], axis=1, method="lower") if x.shape[1] > 1 else 0 * x[:, 0] for x in scores
+    ]
+    return np.stack(least, axis=1)
 
 
 # The coarse alignment -----------------------------------------------------------------------------
