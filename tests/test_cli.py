@@ -35,7 +35,7 @@ def test_help_ends_with_0_and_imports_nothing_heavy(argv):
     else:
         assert shown[0].startswith(f"usage: hfxling {argv[0]} ")
         required = any("--model MODEL" in line and "(required)" in line for line in shown)
-        assert required == (argv[0] not in ("fit", "nearest", "evaluate", "quality"))
+        assert required == (argv[0] not in ("fit", "nearest", "evaluate", "quality", "align-documents"))
         assert f"hfxling {argv[0]} " in "\n".join(shown[1:]), "an example in the description"
 
 
