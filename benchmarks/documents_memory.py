@@ -3,8 +3,8 @@
 python benchmarks/documents_memory.py --data ../shared/data [--ways static sparse]
 
 Wikinews in Japanese and Vietnamese, then NTREX, as one document, a fifth of the sentences joined, split or missing on
-each side as in documents.py. Static and sparse vectors of links in NTREX lines 1 to 1543; each way in a fresh process on
-one thread, reading, encoding and writing included. Peak memory includes libraries and model.
+each side as in documents.py. Static and sparse vectors of links in NTREX lines 1 to 1543; each way in a fresh process
+on one thread, reading, encoding and writing included. Peak memory includes libraries and model.
 """
 
 import argparse

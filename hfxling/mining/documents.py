@@ -24,9 +24,9 @@ MAX_JOINED = 4
 QUANTILE, JOINING = {"cosine": 0.6, "dot": 0.8}, {"cosine": 0.1, "dot": 0.2}
 SAMPLE = 100  # random texts of each number of sentences
 WHOLE = 1_000_000  # pairs of sentences, or blocks, up to which all are compared
-BLOCK = 8  # sentences of the smallest blocks of the coarse alignment
-SLACK = 4  # blocks that the band is wider than the path, on every side
-ENCODED, SCORED = 512, 64  # sentences of which the vectors are asked for at once, and scored at once
+BLOCK = 16  # sentences of the smallest blocks of the coarse alignment
+SLACK = 2  # blocks that the band is wider than the path, on every side
+ENCODED, SCORED = 128, 64  # sentences of which the vectors are asked for at once, and scored at once
 
 Vectors = np.ndarray | csr_array  # (N, D)
 Spans = Sequence[tuple[int, int]]  # first sentence and the one after the last
@@ -107,11 +107,19 @@ def _ready(encode: Encode, method: str) -> Encode:
     """The same with vectors whose inner product is the score; vectors without a direction score 0 with any."""
     if method not in ("cosine", "dot"):
         raise ValueError(f"method={method!r} is not one of cosine, dot.")
-    return encode if method == "dot" else lambda spans: _unit(encode(spans))
+    ready = _unit if method == "cosine" else _compact
+    return lambda spans: ready(encode(spans))
 
 
 def _unit(x: np.ndarray) -> np.ndarray:
     return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+
+
+def _compact(x: Vectors) -> Vectors:
+    """The same with the places of a sparse one's numbers in 32 bits, by default often 64."""
+    if issparse(x):
+        x.indices, x.indptr = x.indices.astype(np.int32), x.indptr.astype(np.int32)
+    return x
 
 
 def _dense(x: Vectors) -> np.ndarray:
@@ -156,7 +164,7 @@ def _means(encode: Encode, parts: Sequence[range]) -> Vectors:
         if group and (part is None or sum(map(len, group)) + len(part) > ENCODED):
             starts = np.cumsum([0, *map(len, group)])
             weights = np.repeat([1 / len(x) for x in group], [*map(len, group)]).astype(np.float32)
-            pick = csr_array((weights, np.arange(len(weights)), starts))
+            pick = _compact(csr_array((weights, np.arange(len(weights)), starts)))
             found.append(pick @ encode([(i, i + 1) for x in group for i in x]))
             group = []
         group.append(part)
