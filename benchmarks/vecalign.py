@@ -35,21 +35,21 @@ def vecalign(source: engine.Encode, target: engine.Encode, rows: range, columns:
         sizes = range(1, min(most, len(document)) + 1)
         spans = [[(i, i + size) for i in document[: len(document) - size + 1]] for size in sizes]
         sides.append([unit(encode(x)) for x in spans])
-    rng = np.random.default_rng(0)
-    return [(rows[i:k], columns[j:m]) for (i, j), (k, m), _ in best_beads(*sides, rng)]
+    return [(rows[i:k], columns[j:m]) for (i, j), (k, m), _ in best_beads(*sides)]
 
 
 def unit(x: np.ndarray) -> np.ndarray:
     return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
 
 
-def best_beads(source: list[np.ndarray], target: list[np.ndarray], rng: np.random.Generator) -> list[tuple]:
+def best_beads(source: list[np.ndarray], target: list[np.ndarray]) -> list[tuple]:
     """Beads of documents, of which there are the vectors of one sentence, of two, ...; see `engine._best_beads`."""
     sizes = len(source[0]), len(target[0])
     low, high = np.zeros(sizes[0] + 1, int), np.full(sizes[0] + 1, sizes[1])
     if max(sizes) > WHOLE and min(sizes) > 1:
-        coarse = best_beads(*([halved(side[0])] for side in (source, target)), rng)
+        coarse = best_beads(*([halved(side[0])] for side in (source, target)))
         low, high = around([(0, 0), *(end for _, end, _ in coarse)], sizes)
+    rng = np.random.default_rng(0)
     drawn = [random_texts(side, rng) for side in (source, target)]
     spread = [[(1 - x @ other.T).mean(1) for x in side] for side, other in zip((source, target), drawn[::-1])]
     pairs = [rng.integers(size, size=1000) for size in sizes]
