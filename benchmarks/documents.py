@@ -201,7 +201,7 @@ def text_of(documents: Sequence[Sequence[Part]], lang: str) -> command.Text:
     """Documents as the command reads them."""
     ends = np.cumsum([0, *map(len, documents)]).tolist()
     sentences = [sentence for document in documents for sentence, _ in document]
-    return command.Text("", sentences, [*range(len(sentences))], [*map(range, ends, ends[1:])], lang)
+    return command.Text(sentences, [*range(len(sentences))], [*map(range, ends, ends[1:])], lang)
 
 
 def stored(text: command.Text, encoder: SentenceEncoder | LexicalEncoder, role: str) -> engine.Encode:

@@ -56,7 +56,6 @@ class AlignDocumentsArguments(FusedArguments):
 class Text:
     """The sentences of one side."""
 
-    path: str
     sentences: list[str]
     lines: list[int]  # of each sentence in the file, from 1
     documents: list[range]  # positions of their sentences
@@ -78,15 +77,17 @@ def main(argv: list[str] | None = None) -> None:
     encoder = args.scorer()
     languages = [*encoder.languages, None, None]
     chosen = args.source_lang or languages[0], args.target_lang or languages[1]
-    texts = [Text(path, *file, lang) for path, file, lang in zip((args.source, args.target), files, chosen)]
-    sides = [vectors_of(text, encoder.encode, role) for text, role in zip(texts, ("query", "document"))]
+    texts = [Text(*file, lang) for file, lang in zip(files, chosen)]
+    about = args.max_joined * sum(len(text.sentences) for text in texts)  # texts to be encoded
+    bar = tqdm(total=about, unit="text", disable=not sys.stderr.isatty())
+    sides = [vectors_of(text, encoder.encode, role, bar) for text, role in zip(texts, ("query", "document"))]
     numbers = [(i, i) for i in range(counts[0])]
     if args.pair_documents:
         numbers = with_unpaired(match_documents(*sides, [x.documents for x in texts], method=encoder.method), counts)
     pairs = [tuple(range(0) if i is None else text.documents[i] for text, i in zip(texts, pair)) for pair in numbers]
     found = align_documents(*sides, pairs, method=encoder.method, max_joined=args.max_joined)
-    shown = tqdm(found, total=len(pairs), unit="document", disable=not sys.stderr.isatty())
-    rows = [(pair, bead) for pair, beads in zip(numbers, shown) for bead in beads]
+    rows = [(pair, bead) for pair, beads in zip(numbers, found) for bead in beads]
+    bar.close()
     write(Path(args.output), rows, texts)
     print(f"{summary([bead for _, bead in rows])}\n\n{len(rows)} rows: {args.output}")
 
@@ -109,9 +110,16 @@ def read_documents(path: str) -> tuple[list[str], list[int], list[range]]:
     return sentences, lines, [*map(range, starts, [*starts[1:], len(sentences)])]
 
 
-def vectors_of(text: Text, encode: Callable, role: str) -> Callable:
+def vectors_of(text: Text, encode: Callable, role: str, bar: tqdm | None = None) -> Callable:
     """What `hfxling.mining.documents` asks for: vectors of joined sentences by where they begin and end."""
-    return lambda spans: encode([text.joined(range(*span)) for span in spans], text.lang, role, progress=False)
+
+    def vectors(spans):
+        found = encode([text.joined(range(*span)) for span in spans], text.lang, role, progress=False)
+        if bar is not None:
+            bar.update(len(spans))
+        return found
+
+    return vectors
 
 
 def with_unpaired(pairs: Sequence[tuple[int, int]], counts: Sequence[int]) -> list[tuple[int | None, int | None]]:
