@@ -20,6 +20,7 @@ COMMANDS = {
     "quality": "score translations without references, and flag bad ones",
     "clean": "sentence pairs without the bad ones, and why those are bad",
     "align": "word links of two line-aligned files",
+    "align-documents": "sentences of two texts that translate each other, document by document",
     "lexicon": "a bilingual word list out of aligned text",
     "explain": "the links that make the score of a sentence pair",
 }
@@ -33,11 +34,11 @@ def main(argv: list[str] | None = None) -> None:
 
 def _run(name: str = "--help", *argv: str) -> None:
     if name in COMMANDS:
-        import_module(f"hfxling.cli.{name}").main(list(argv))
+        import_module(f"hfxling.cli.{name.replace('-', '_')}").main(list(argv))
     elif name == "--version":
         print(f"hfxling {__version__}")
     elif name in ("-h", "--help"):
-        rows = "\n".join(f"  {command:<10}{summary}" for command, summary in COMMANDS.items())
+        rows = "\n".join(f"  {command:<17}{summary}" for command, summary in COMMANDS.items())
         print(f"usage: hfxling COMMAND [--KEY VALUE ...]\n\n{rows}\n\nhfxling COMMAND --help lists a command's keys.")
     else:
         near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.0)

@@ -1,0 +1,315 @@
+"""Which sentences of two documents translate each other: monotone alignment of one or several with one or several.
+
+A bead joins up to `max_joined` neighbouring sentences a side and adds what its score lies above chance, times the mean
+number of its sentences to the power of JOINING; chance is the QUANTILE of what either side scores with random texts of
+the other side's number of sentences, the mean of both (joined texts score otherwise than single ones, whatever they
+say). A sentence without a translation adds nothing. The beads with the largest sum are found by dynamic programming,
+where documents are long in a band around the path of a coarse alignment of blocks of sentences. QUANTILE and JOINING
+were chosen on the documents of NTREX lines 1 to 1543 (docs/documents.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array, issparse, vstack
+
+MAX_JOINED = 4
+# By the kind of score: the share of random texts below what chance is, and the power of a bead's number of sentences.
+QUANTILE, JOINING = {"cosine": 0.6, "dot": 0.8}, {"cosine": 0.1, "dot": 0.2}
+SAMPLE = 100  # random texts of each number of sentences
+WHOLE = 1_000_000  # pairs of sentences, or blocks, up to which all are compared
+BLOCK = 16  # sentences of the smallest blocks of the coarse alignment
+SLACK = 2  # blocks that the band is wider than the path, on every side
+ENCODED, SCORED = 128, 64  # sentences of which the vectors are asked for at once, and scored at once
+
+Vectors = np.ndarray | csr_array  # (N, D)
+Spans = Sequence[tuple[int, int]]  # first sentence and the one after the last
+Band = tuple[np.ndarray, np.ndarray]  # (N + 1,) first and last column of every row
+Encode = Callable[[Spans], Vectors]  # of a text's sentences, joined
+
+
+class Bead(NamedTuple):
+    """Sentences that translate each other; one side is empty where a sentence has no translation."""
+
+    source: range
+    target: range
+    score: float  # what it adds; 0 where a side is empty
+
+
+def align_documents(
+    source: Encode,
+    target: Encode,
+    pairs: Sequence[tuple[range, range]],
+    *,
+    method: str = "cosine",
+    max_joined: int = MAX_JOINED,
+    seed: int = 0,
+) -> Iterator[list[Bead]]:
+    """Align documents that translate each other.
+
+    Args:
+        source: gives the vectors of joined sentences of the source text. It is asked for each once, but for random ones
+            and for the single sentences of documents so long that they are aligned coarsely first.
+        target: the same of the target text.
+        pairs: sentences of each source document and of its translation.
+        method: "cosine", or "dot": the inner product of the vectors as they are, which may be sparse.
+        max_joined: most sentences of a side of a bead.
+        seed: of the random texts that say what chance is.
+
+    Yields:
+        The beads of each pair, in order; every sentence is in exactly one.
+
+    Raises:
+        ValueError: another method, or max_joined below 1.
+    """
+    if max_joined < 1:
+        raise ValueError(f"max_joined={max_joined}: give 1 or more.")
+    texts = [_ready(encode, method) for encode in (source, target)]
+    rng = np.random.default_rng(seed)
+    drawn = [_drawn(text, documents, max_joined, rng) for text, documents in zip(texts, zip(*pairs))]
+    for documents in pairs:
+        if not all(documents):
+            yield [Bead(*(d[i : i + 1] for d in documents), 0.0) for i in range(max(map(len, documents)))]
+            continue
+        sizes = [*map(len, documents)]
+        band = _whole(*sizes)
+        if sizes[0] * sizes[1] > WHOLE:
+            band = _widened(_coarse_path(texts, documents, method, rng), sizes, BLOCK)
+        beads = _beads(texts, documents, drawn, band, method)
+        yield [Bead(documents[0][i:k], documents[1][j:m], score) for (i, j), (k, m), score in beads]
+
+
+def match_documents(
+    source: Encode, target: Encode, documents: tuple[Sequence[range], Sequence[range]], *, method: str = "cosine"
+) -> list[tuple[int, int]]:
+    """Pair documents one to one, so that their scores add up to most; those of the longer side that are left have none.
+
+    Args:
+        source: as for `align_documents`.
+        target: as for `align_documents`.
+        documents: sentences of each document, of both sides.
+        method: as for `align_documents`.
+
+    Returns:
+        Positions in both lists, in the order of the source documents.
+    """
+    means = [_means(_ready(encode, method), side) for encode, side in zip((source, target), documents)]
+    return [*zip(*(x.tolist() for x in linear_sum_assignment(_dense(means[0] @ means[1].T), maximize=True)))]
+
+
+def _ready(encode: Encode, method: str) -> Encode:
+    """The same with vectors whose inner product is the score; vectors without a direction score 0 with any."""
+    if method not in ("cosine", "dot"):
+        raise ValueError(f"method={method!r} is not one of cosine, dot.")
+    ready = _unit if method == "cosine" else _compact
+    return lambda spans: ready(encode(spans))
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+
+
+def _compact(x: Vectors) -> Vectors:
+    """The same with the places of a sparse one's numbers in 32 bits, by default often 64."""
+    if issparse(x):
+        x.indices, x.indptr = x.indices.astype(np.int32), x.indptr.astype(np.int32)
+    return x
+
+
+def _dense(x: Vectors) -> np.ndarray:
+    return x.toarray() if issparse(x) else x
+
+
+def _stack(parts: Sequence[Vectors]) -> Vectors:
+    return vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts)
+
+
+def _drawn(encode: Encode, documents: Sequence[range], max_joined: int, rng: np.random.Generator) -> list[Vectors]:
+    """(D, S) vectors of random texts of each number of sentences, of few sentences where no document has so many."""
+    found = []
+    for size in range(1, max_joined + 1):
+        spans = [(x, min(x + size, d.stop)) for d in documents for x in d[: max(len(d) - size + 1, 1)]]
+        chosen = np.sort(rng.permutation(len(spans))[:SAMPLE])
+        drawn = encode([spans[i] for i in chosen]).T if spans else None
+        found.append(drawn.tocsr() if issparse(drawn) else drawn)
+    return found
+
+
+def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarray:
+    """(N, B) scores that each vector reaches by chance with random texts of each number of sentences.
+
+    A single text, which may be the translation, is no chance: then it is 0.
+    """
+    scores = [_dense(vectors @ x) for x in drawn]
+    least = [
+        np.quantile(x, QUANTILE[method], axis=1, method="lower") if x.shape[1] > 1 else 0 * x[:, 0] for x in scores
+    ]
+    return np.stack(least, axis=1)
+
+
+# The coarse alignment -----------------------------------------------------------------------------
+
+
+def _means(encode: Encode, parts: Sequence[range]) -> Vectors:
+    """(N, D) mean vectors of the single sentences of each part; the parts lie one after the other."""
+    found: list[Vectors] = []
+    group: list[range] = []
+    for part in (*parts, None):
+        if group and (part is None or sum(map(len, group)) + len(part) > ENCODED):
+            starts = np.cumsum([0, *map(len, group)])
+            weights = np.repeat([1 / len(x) for x in group], [*map(len, group)]).astype(np.float32)
+            pick = _compact(csr_array((weights, np.arange(len(weights)), starts)))
+            found.append(pick @ encode([(i, i + 1) for x in group for i in x]))
+            group = []
+        group.append(part)
+    return _stack(found)
+
+
+def _coarse_path(
+    texts: Sequence[Encode], documents: tuple[range, range], method: str, rng: np.random.Generator
+) -> np.ndarray:
+    """(P, 2) blocks of BLOCK sentences where the path of a coarse alignment turns, from (0, 0) on.
+
+    Blocks are joined by twos until there are few; their alignment says where the next smaller ones are compared.
+    """
+    levels = [[_means(text, [d[i : i + BLOCK] for i in range(0, len(d), BLOCK)]) for text, d in zip(texts, documents)]]
+    while levels[0][0].shape[0] * levels[0][1].shape[0] > WHOLE:
+        parts = [[range(x.shape[0])[i : i + 2] for i in range(0, x.shape[0], 2)] for x in levels[0]]
+        levels.insert(0, [_means(_rows_of(x), halves) for x, halves in zip(levels[0], parts)])
+    path = None
+    for level in levels:
+        encodes, sizes = [_ready(_rows_of(x), method) for x in level], [x.shape[0] for x in level]
+        blocks, band = [*map(range, sizes)], _whole(*sizes) if path is None else _widened(path, sizes, 2)
+        drawn = [_drawn(encode, [side], 1, rng) for encode, side in zip(encodes, blocks)]
+        path = np.array([(0, 0), *(end for _, end, _ in _beads(encodes, blocks, drawn, band, method))])
+    return path
+
+
+def _rows_of(x: Vectors) -> Encode:
+    return lambda spans: x[[i for i, _ in spans]]
+
+
+def _whole(rows: int, columns: int) -> Band:
+    """First and last column of every row, where all are in."""
+    return np.zeros(rows + 1, np.int64), np.full(rows + 1, columns)
+
+
+def _widened(path: np.ndarray, sizes: Sequence[int], block: int) -> Band:
+    """(N + 1,) first and last column of every row in the band around a path of blocks."""
+    points = np.minimum(path * block, sizes)
+    first, last = np.full(sizes[0] + 1, sizes[1]), np.zeros(sizes[0] + 1, np.int64)
+    for (i, j), (k, m) in pairwise(points):
+        first[i : k + 1] = np.minimum(first[i : k + 1], j)
+        last[i : k + 1] = np.maximum(last[i : k + 1], m)
+    slack = SLACK * block
+    rows = np.arange(sizes[0] + 1)
+    low = np.maximum(first[np.maximum(rows - slack, 0)] - slack, 0)
+    return low, np.minimum(last[np.minimum(rows + slack, sizes[0])] + slack, sizes[1])
+
+
+# Scores and beads -----------------------------------------------------------------------------
+
+
+def _beads(
+    texts: Sequence[Encode], documents: Sequence[range], drawn: Sequence[list[Vectors]], band: Band, method: str
+) -> list[tuple[tuple[int, int], tuple[int, int], float]]:
+    """The best beads of two documents in a band of columns; see `_best_beads`."""
+    windows = [_Window(*side, method) for side in zip(texts, documents, drawn[::-1])]
+    return _best_beads(_gains(*windows, *band), *band)
+
+
+class _Window:
+    """Vectors of a document's joined sentences, and what they score by chance, of a part that moves forward.
+
+    Args:
+        encode: of the text.
+        document: its sentences.
+        drawn: vectors of random texts of the other side, of each number of sentences.
+        method: "cosine" or "dot".
+    """
+
+    def __init__(self, encode: Encode, document: range, drawn: Sequence[Vectors], method: str):
+        self.encode, self.document, self.drawn, self.method = encode, document, drawn, method
+        self.max_joined = len(drawn)
+        self.start = self.stop = 0  # ends of the texts that are held
+        self.held: list[tuple[Vectors, np.ndarray]] = []
+
+    def move(self, start: int, stop: int) -> None:
+        """Hold the `max_joined` texts that end after each of so many sentences, from `start` to `stop` exclusive.
+
+        Where fewer sentences come before, shorter texts stand in their places; no bead can end there.
+        """
+        first, most = self.document.start, self.max_joined
+        held = [(x[(start - self.start) * most :], y[(start - self.start) * most :]) for x, y in self.held]
+        ends = range(max(start, self.stop), stop)
+        spans = [(first + max(end - size, 0), first + max(end, 1)) for end in ends for size in range(1, most + 1)]
+        place = {span: i for i, span in enumerate(dict.fromkeys(spans))}
+        order = [place[span] for span in spans]
+        vectors = self.encode([*place])
+        held.append((vectors[order], _chance(vectors, self.drawn, self.method)[order]))
+        vectors, chance = zip(*held)
+        self.start, self.stop, self.held = start, stop, [(_stack(vectors), np.concatenate(chance))]
+
+    def read(self, start: int, stop: int) -> tuple[Vectors, np.ndarray]:
+        """Vectors and (N, max_joined, max_joined) chance of the texts that end from `start` to `stop` exclusive."""
+        ((vectors, chance),) = self.held
+        rows = slice((start - self.start) * self.max_joined, (stop - self.start) * self.max_joined)
+        return vectors[rows], chance[rows].reshape(stop - start, self.max_joined, -1)
+
+
+def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
+    """Of every row from 1 on (A, B, W): what beads add that end there and in the columns from `low` to `high`."""
+    sizes = np.arange(1, source.max_joined + 1)
+    weights = (((sizes[:, None] + sizes) / 2) ** JOINING[source.method])[:, :, None]
+    for first in range(1, len(low), ENCODED):
+        end = min(first + ENCODED, len(low))
+        source.move(first, end)
+        for row in range(first, end, SCORED):
+            stop = min(row + SCORED, end)
+            left, right = int(low[row]), int(high[stop - 1]) + 1
+            if target.stop < right:
+                target.move(left, min(max(right, left + ENCODED), int(high[-1]) + 1))
+            (x, of_x), (y, of_y) = source.read(row, stop), target.read(left, right)
+            scores = _dense(x @ y.T).reshape(stop - row, len(sizes), right - left, len(sizes)).transpose(0, 1, 3, 2)
+            gains = (scores - (of_x[..., None] + of_y.transpose(2, 1, 0)) / 2) * weights
+            for i in range(row, stop):
+                yield gains[i - row, :, :, low[i] - left : high[i] + 1 - left]
+
+
+def _best_beads(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarray) -> list[tuple]:
+    """Beads with the largest sum, as (row, column) where they begin, the same where they end, and what they add.
+
+    Args:
+        gains: as of `_gains`.
+        low: (N + 1,) first column of every row, 0 in the first, never falling.
+        high: (N + 1,) last column, never falling, at least the next row's first.
+    """
+    totals, steps = [np.zeros(high[0] + 1)], [np.zeros(high[0] + 1, np.int64)]
+    for row, gain in enumerate(gains, 1):
+        most, joined, width = gain.shape
+        before = np.full((most, width + joined), -np.inf)  # from `joined` columns before on
+        for a in range(1, min(most, row) + 1):
+            shift = int(low[row - a] - low[row]) + joined
+            part = totals[row - a][max(-shift, 0) : width + joined - shift]
+            before[a - 1, max(shift, 0) : max(shift, 0) + len(part)] = part
+        sums = (sliding_window_view(before, width, axis=1)[:, joined - 1 :: -1] + gain).reshape(-1, width)
+        step = sums.argmax(0)
+        best, above = sums[step, np.arange(width)], before[0, joined:]
+        total = np.maximum(best, above)
+        reached = np.maximum.accumulate(total)
+        steps.append(np.where(reached > total, 0, np.where(best > above, step + 2, 1)))
+        totals.append(reached)
+    i, j, beads = len(low) - 1, int(high[-1]), []
+    while i or j:
+        step = int(steps[i][j - low[i]])
+        a, b = (0, 1) if step == 0 else (1, 0) if step == 1 else (x + 1 for x in divmod(step - 2, joined))
+        score = totals[i][j - low[i]] - totals[i - a][j - b - low[i - a]] if step > 1 else 0.0
+        beads.append(((i - a, j - b), (i, j), float(score)))
+        i, j = i - a, j - b
+    return beads[::-1]
