@@ -132,7 +132,7 @@ def of_bitext(found: Bitext, right: np.ndarray, more: dict, fields: dict) -> lis
         low, high = bootstrap_interval(100 * hits) if len(hits) else (None, None)
         value = 100 * float(hits.mean()) if len(hits) else 0.0
         results.append(EvalResult(metric, value, len(hits), low=low, high=high, settings=more, **fields))
-    estimate = found.rounds[-1].estimate
+    estimate = max(found.rounds[-2:], key=lambda each: each.strict).estimate
     if estimate:
         ends = {"low": 100 * estimate.low, "high": 100 * estimate.high}
         about = {"n": estimate.known, "settings": more, **ends}

@@ -56,7 +56,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Bitext:
-    """What bootstrapping ends with: rows of both heaps and their scores, best first, and the model."""
+    """What bootstrapping ends with: rows of both heaps and their scores, best first, the model, and all rounds."""
 
     pairs: Mined
     model: LexicalModel
@@ -77,6 +77,8 @@ def bootstrap(
     told: Callable[[Round, Mined], None] = lambda found, pairs: None,
 ) -> Bitext:
     """Mine and relearn until hidden seed pairs stop gaining, or no threshold gives the wanted precision any more.
+
+    Of the last two rounds the one with more pairs of the wanted precision counts.
 
     Args:
         args: of the lexical encoder, with the one pair of languages.
@@ -103,11 +105,12 @@ def bootstrap(
         count = len(seed_pairs[0]) + (0 if learnt is None else len(learnt.score))
         this = Round(number, count, len(pairs.score), found, len(loose.score), len(strict.score), estimate)
         told(this, pairs)
-        if history and (found <= history[-1][0].found or estimate is None) and history[-1][0].estimate is not None:
-            break  # the round before was as good
         history.append((this, strict, loose))
+        has_peaked = len(history) > 1 and history[-2][0].estimate and (found <= history[-2][0].found or not estimate)
+        if has_peaked or not len(loose.score):
+            break
         learnt = loose
-    _, strict, loose = history[-1]
+    _, strict, loose = max(history[-2:], key=lambda each: each[0].strict)
     is_new = (loose.source < len(source)) & (loose.target < len(target))
     model = heaps.learn(heaps.with_seed(loose, is_new), static=True)
     return Bitext(strict, model, [each for each, _, _ in history])
