@@ -1,6 +1,7 @@
 """Two files in, beads out; what is told, written and refused."""
 
 import gzip
+from itertools import product
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,6 +11,8 @@ from tiny_models import save_routed, save_tiny
 import hfxling
 from hfxling.cli import align_documents, main
 from hfxling.data.sample import sample_texts
+from hfxling.encoding import LexicalEncoder, SentenceEncoder
+from hfxling.mining.fusion import fit_fusion
 
 SIZES = (8, 5, 11)
 
@@ -97,6 +100,24 @@ def test_a_dense_model(documents, tmp_path):
     align_documents.main([file, file, "--model", str(tmp_path / "plain"), "--output", str(tmp_path / "beads.tsv")])
     rows = rows_of(tmp_path / "beads.tsv")
     assert all(row["source_lines"] == row["target_lines"] for row in rows)
+
+
+def test_both_scores_as_one(lexical, documents, tmp_path):
+    """The dense model is random, so what is found comes from the links."""
+    save_tiny("bert", tmp_path / "plain")
+    save_routed(tmp_path / "plain", tmp_path / "routed")
+    sparse, dense = LexicalEncoder(str(lexical)), SentenceEncoder(str(tmp_path / "routed"))
+    sides = {lang: sample_texts(lang, "test")[:60] for lang in ("zh", "vi")}
+    keys = [*product(sides, ("query", "document"))]
+    vectors = {key: tuple(x.encode(sides[key[0]], *key) for x in (dense, sparse)) for key in keys}
+    fold = vectors["zh", "query"], vectors["vi", "document"]
+    fusion = fit_fusion([(*fold, fold)], vectors, lexical=sparse.revision, languages=("zh", "vi"))
+    fusion.save(tmp_path / "routed")
+    files = [write(tmp_path / name, side) for name, side in zip(("zh", "vi"), documents)]
+    both = ["--lexical", str(lexical), "--model", str(tmp_path / "routed")]
+    align_documents.main([*files, *both, "--output", str(tmp_path / "beads.tsv")])
+    rows = rows_of(tmp_path / "beads.tsv")
+    assert {("4", ""), ("22 23", "21")} <= {(row["source_lines"], row["target_lines"]) for row in rows}
 
 
 @pytest.mark.parametrize(
