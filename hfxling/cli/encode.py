@@ -21,7 +21,7 @@ import numpy as np
 from hfxling.arguments import key, parse_arguments
 from hfxling.data.features import cached_features
 from hfxling.data.readers import read_lines
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, reserved_array
 
 from .model import ModelArguments
 
@@ -99,7 +99,7 @@ def write(output: Path, lines: list[str], embed: Callable[[list[str]], np.ndarra
     row = {line: i for i, line in enumerate(dict.fromkeys(lines))}
     vectors = cached_features([*row], embed, key=key, shape=(width,), cache_dir=partial, description=output.name)
     with atomic_path(output) as scratch:
-        rows = np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=(len(lines), width))
+        rows = reserved_array(scratch, (len(lines), width))
         for start in range(0, len(lines), BLOCK):
             rows[start : start + BLOCK] = vectors[[row[line] for line in lines[start : start + BLOCK]]]
         rows.flush()

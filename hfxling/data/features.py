@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, reserved_array
 
 CHUNK = 1024  # texts between two points at which a killed run continues
 
@@ -110,7 +110,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
 
 def _blank(path: Path, shape: tuple[int, ...]) -> None:
     with atomic_path(path) as scratch:
-        vectors = np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=shape)
+        vectors = reserved_array(scratch, shape)
         for start in range(0, len(vectors), CHUNK):
             vectors[start : start + CHUNK] = np.nan
         vectors.flush()
