@@ -31,7 +31,9 @@ class FrozenArguments(TextArguments):
     pooling: str = field(default="mean", metadata={"help": "mean, cls or last"})
     encode_dtype: str = field(default="float32", metadata={"help": "float32 or bfloat16, for the encoder's pass"})
     max_length: int | None = field(default=None, metadata={"help": "tokens kept of a text"})
-    cache_dir: str = field(default="outputs/features", metadata={"help": "where frozen vectors are kept"})
+    cache_dir: str = field(
+        default="outputs/features", metadata={"help": "where frozen vectors are kept", "writes": "folder"}
+    )
     train_vectors: list[str] | None = field(
         default=None,
         metadata={"help": "vectors in place of the encoder's: FILE+FILE (source, target), zh-vi=FILE+FILE of a pair"},
