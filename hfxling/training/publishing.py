@@ -21,6 +21,8 @@ from hfxling.hub.card import CardInfo, scrubbed
 from hfxling.hub.publish import check_finite, check_push, publish, stored_tensors
 from hfxling.training import method
 
+from .checks import check_trainer
+
 
 @dataclass
 class Run:
@@ -64,7 +66,7 @@ def check_run(training_args: TrainingArguments, *, has_card: bool = True) -> boo
         Whether the finished folder is to be pushed.
 
     Raises:
-        ValueError: a push without card, repository or token, an output folder that is a file, no checkpoint to resume
+        ValueError: a push without card, repository or token, what `check_trainer` refuses, no checkpoint to resume
             from.
     """
     push, training_args.push_to_hub = training_args.push_to_hub, False
@@ -72,8 +74,7 @@ def check_run(training_args: TrainingArguments, *, has_card: bool = True) -> boo
         raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
     if push:
         check_push(training_args.hub_model_id, training_args.hub_token)
-    if Path(training_args.output_dir).is_file():
-        raise ValueError(f"output_dir={training_args.output_dir} is a file; name a folder.")
+    check_trainer(training_args)
     training_args.resume_from_checkpoint = checkpoint_of(training_args)
     return push
 

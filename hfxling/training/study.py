@@ -27,6 +27,8 @@ from hfxling.evaluation.results import (
 from hfxling.evaluation.tables import UNTRAINED, learning_curve, study_table
 from hfxling.training import METHODS, method
 
+from .checks import check_trainer
+
 ROW_KEYS = ("label", "set", "seeds", "paper")
 RECIPE = "recipes/study.py"
 log = logging.getLogger("hfxling")
@@ -54,7 +56,9 @@ class StudyArguments:
             "help": "JSON {metric, direction or a setting: values}: what the table shows; forward: a row's first one"
         },
     )
-    results_dir: str = field(default="outputs/studies", metadata={"help": "where NAME.json is written"})
+    results_dir: str = field(
+        default="outputs/studies", metadata={"help": "where NAME.json is written", "writes": "folder"}
+    )
 
     def all_rows(self) -> list[dict]:
         """The rows, those of the grid last."""
@@ -165,6 +169,8 @@ def run_study(study: Study) -> list[EvalResult]:
     """
     args, module = study.args, method(study.args.method)
     settings = study.settings()
+    for _, training_args in settings:
+        check_trainer(training_args)
     kept = [(row, *of_row) for row, of_row in zip(study.rows, settings) if of_row[0].is_possible()]
     if not kept:
         raise ValueError(f"study {args.name}: the encoder has none of the layers that the rows name.")
