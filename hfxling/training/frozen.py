@@ -14,8 +14,9 @@ from hfxling.data.corpus import TEXT_KEYS, PairText, TextArguments
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
 from hfxling.data.sources import name_of_pair
-from hfxling.encoding import DTYPES, FrozenEncoder, View, one_line_where_missing, token_limit
+from hfxling.encoding import DTYPES, FrozenEncoder, View, token_limit
 from hfxling.hub.export import export
+from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
 
 Sides = tuple[np.ndarray, np.ndarray]  # (N, H) vectors of the source and of the target
