@@ -82,7 +82,7 @@ class PretrainArguments:
     tlm_languages: int = field(default=2, metadata={"help": "languages joined in one example (XLM: 2)"})
     mask_probability: float = field(default=0.15, metadata={"help": "share of the tokens to predict (BERT: 0.15)"})
     tokenizer: str = field(default="unigram", metadata={"help": " or ".join(TOKENIZERS)})
-    vocab_size: int = field(default=16_000, metadata={"help": "pieces, special tokens included"})
+    vocab_size: int = field(default=16_000, metadata={"help": "pieces, special tokens included", "least": 1})
     lowercase: bool = field(default=False, metadata={"help": "lower-case all text"})
     hidden_size: int = field(default=256, metadata={"help": "width of the encoder"})
     layers: int = field(default=6, metadata={"help": "depth of the encoder"})

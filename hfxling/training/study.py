@@ -61,9 +61,26 @@ class StudyArguments:
     )
 
     def all_rows(self) -> list[dict]:
-        """The rows, those of the grid last."""
-        rows = json.loads(self.rows)
-        for choice in product(*(axis.items() for axis in json.loads(self.grid))):
+        """The rows, those of the grid last.
+
+        Raises:
+            ValueError: for what is none.
+        """
+        rows, grid = json.loads(self.rows), json.loads(self.grid)
+        for name, entries in (("rows", rows), ("grid", grid)):
+            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+                raise ValueError(f"{name}={entries}: give a list of entries with keys.")
+        for axis in grid:
+            if not all(isinstance(keys, dict) for keys in axis.values()):
+                raise ValueError(
+                    f"grid: {axis}: give each label the keys that it sets, as in 'worst: {{negatives: worst}}'."
+                )
+        for row in rows:
+            if not isinstance(row.get("set") or {}, dict):
+                raise ValueError(f"row {row.get('label')}: set={row['set']}: give the keys that it sets.")
+            if not isinstance(row.get("seeds", []), list):
+                raise ValueError(f"row {row.get('label')}: seeds={row['seeds']}: give a list of numbers.")
+        for choice in product(*(axis.items() for axis in grid)):
             if choice:
                 rows.append(
                     {"label": " ".join(label for label, _ in choice), "set": _merged(keys for _, keys in choice)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -105,7 +106,7 @@ class XlingTrainer(Trainer):
         """Loss on the evaluation set where there is one, then every evaluator.
 
         Raises:
-            ValueError: for weights that are not finite.
+            ValueError: for weights or figures that are not finite.
         """
         self.check_weights()
         has_data = eval_dataset or self.eval_dataset
@@ -116,6 +117,9 @@ class XlingTrainer(Trainer):
             "_".join(filter(None, (metric_key_prefix, row.dataset, row.direction, row.metric))): row.value
             for row in self.last_results
         }
+        for name, value in (metrics | rows).items():
+            if not math.isfinite(value):
+                raise self.diverged(self.state.global_step, f"{name} is {value}")
         if rows:
             self.log(rows)
         if not has_data:  # as the Trainer does; else it would evaluate again at the end

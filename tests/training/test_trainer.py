@@ -54,6 +54,13 @@ def test_weights_that_the_last_step_spoilt_are_never_handed_on(settings, tmp_pat
         run.train()
 
 
+def test_a_figure_that_is_not_finite_ends_the_run(tmp_path):
+    rows = [EvalResult(metric="m", value=float("nan"), n=1, dataset="d", split="test")]
+    run = trainer([1, 2, 3], tmp_path, [lambda model: rows], eval_strategy="steps", eval_steps=2)
+    with pytest.raises(ValueError, match=r"^step 2: eval_d_m is nan\. Lower learning_rate"):
+        run.train()
+
+
 def test_every_part_of_an_accumulated_step_is_looked_at(tmp_path):
     with pytest.raises(ValueError, match="step 2: the loss is nan"):
         trainer([1, 2, 3, "nan"], tmp_path, gradient_accumulation_steps=2, max_steps=2).train()
