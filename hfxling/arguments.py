@@ -9,6 +9,7 @@ import errno
 import inspect
 import json
 import logging
+import math
 import os
 import re
 import shutil
@@ -228,8 +229,10 @@ def _check_kinds(content: dict, types: Iterable[type], where: str) -> None:
 def _check_value(name: str, value: Any, told: Mapping[str, Any]) -> None:
     """Refuse a number below the field's least one, and a place where nothing can be written."""
     values = value if isinstance(value, list) else [] if value is None else [value]
-    for each in values if "least" in told else ():
-        if not each >= told["least"]:  # a NaN neither
+    for each in values:
+        if isinstance(each, float) and math.isnan(each):
+            raise ValueError(f"{name}={value}: give a number.")
+        if "least" in told and each < told["least"]:
             raise ValueError(f"{name}={value}: give {told['least']} or more.")
     for place in values if "writes" in told else ():
         check_place(name, place, is_folder=told["writes"] == "folder")

@@ -237,7 +237,7 @@ class Counted:
     [
         (["--top", "0"], "^top=0: give 1 or more.$"),
         (["--sizes", "3", "-1"], r"^sizes=\[3, -1\]: give 1 or more.$"),
-        (["--share", "nan"], "^share=nan: give 0 or more.$"),
+        (["--share", "nan"], "^share=nan: give a number.$"),
         (["--output", "{here}"], "^output=.* is a folder; name a file.$"),
         (["--folder", "{here}/file"], "^folder=.*file is a file; name a folder.$"),
         (["--folder", "{here}/file/deep/er"], "deep/er: .*file is a file, not a folder; name another place.$"),

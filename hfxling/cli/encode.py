@@ -35,7 +35,7 @@ class EncodeArguments(ModelArguments):
     """Text and vectors."""
 
     texts: list[str] = key("text files, one sentence a line, .gz or not; - is standard input", positional=True)
-    output: list[str] | None = key(".npy file for each; by default TEXT.npy", None)
+    output: list[str] | None = key(".npy file for each; by default TEXT.npy", None, writes="file")
     lang: list[str] | None = key("of all texts or of each, for models with a part for every language", None)
     layer: str | None = key("of a plain encoder: hidden_states index, last, or all for their mean", None)
     pooling: str | None = key("with --layer: mean, cls or last; by default mean", None)

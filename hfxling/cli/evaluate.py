@@ -42,7 +42,7 @@ class EvaluateArguments(FusedArguments):
 
     task: str = key("tatoeba, retrieval or tokens")
     baseline: str | None = key("folder or Hub id of a model to compare with", None)
-    output: str = key("folder of results.json and pictures", "outputs/evaluate")
+    output: str = key("folder of results.json and pictures", "outputs/evaluate", writes="folder")
     data: list[str] = key(
         "retrieval: sources of text as in the recipes (FILE, FILE+FILE, Hub id or sample; @1-1543 picks lines, #1,0 "
         "columns); tatoeba: a folder, or a Hub id with {source}; tokens: a file of links, or sample",

@@ -81,7 +81,7 @@ def test_parts_for_queries_and_documents_are_no_languages(folder, capsys):
         ("plain", ["--target_lang", "fr"], "target_lang='fr': give --candidates"),
         ("routed", ["--target_lang", "th"], "routed has parts for zh, vi and none for th"),
         ("routed", ["--candidates", "{}/empty"], "no sentence in it"),
-        ("plain", ["--candidates", "{}/none"], "No such file"),
+        ("plain", ["--candidates", "{}/none"], "does not exist"),
         ("none", [], "is neither the folder of a model"),
     ],
 )
