@@ -21,6 +21,7 @@ import os
 os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"}
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads do not outlive a fork
 
+import json
 import re
 import shutil
 import tempfile
@@ -126,9 +127,8 @@ def judged(case: Case, folder: Path) -> Counter:
     fault = fault_of(outcome, case.told)
     left = outcome.status != 0 and half_written(folder)
     if fault or left:
-        print(
-            f"{fault or 'half_written'}: {case.name}: {' / '.join(outcome.lines) or outcome.err[-300:]!r}", flush=True
-        )
+        told = " / ".join(outcome.lines) or repr(outcome.err[-300:])
+        print(f"{fault or 'half_written'}: {case.name}: {told}", flush=True)
     return Counter({"cases": 1, "half_written": int(bool(left))} | ({fault: 1} if fault else {}))
 
 
@@ -181,7 +181,16 @@ def different(whole: Path, other: Path) -> list[str]:
     """Weights and vectors that are not the same bytes, checkpoints apart."""
     found = [path for kind in ("*.safetensors", "*.npy") for path in whole.rglob(kind)]
     names = [path.relative_to(whole) for path in found if "model" in path.parts or path.parent == whole]
+    study = whole / "out" / "s.json"
+    if study.exists():  # it says how long it took, too
+        return [] if values_of(study) == values_of(other / "out" / "s.json") else ["s.json"]
+    assert names, f"nothing to compare in {whole}"
     return [str(name) for name in names if not same(whole / name, other / name)]
+
+
+def values_of(results: Path) -> list[float]:
+    """Of a results file; none where there is no such file."""
+    return [row["value"] for row in json.loads(results.read_text())["results"]] if results.exists() else []
 
 
 def same(one: Path, other: Path) -> bool:

@@ -1,7 +1,7 @@
 """The cases of `chaos.py` out of its tables: what is run, and words that its line must contain.
 
-A line more in `chaos_values.py`, `chaos_files.py` or `chaos_folders.py` is a case more, of every recipe and command that
-the table is for.
+A line more in `chaos_values.py`, `chaos_files.py` or `chaos_folders.py` is a case more, of every recipe and command
+that the table is for.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def folder(path: Path, rng: Random) -> None:
 
 WEIGHTS, JSON = (remove, empty, cut, garble, folder), (remove, empty, cut, garble, other_json, no_key, folder)
 _DENSE = "3_Router/zh_0_Dense"
-# (programs with the option that names the folder, folder, file, what may happen to it). What no reader needs is missing.
+# (programs with the option that names the folder; folder; file that they need; what may happen to it)
 TAMPERED: list[tuple[tuple[tuple[str, str], ...], str, str, tuple[Callable, ...]]] = [
     (
         (("siamese", "base_model"), ("dap", "base_model"), ("xnli", "base_model"), ("encode", "model")),
