@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -55,6 +56,7 @@ def start(words: Sequence[str], folder: Path) -> int:
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    logging.getLogger("hfxling").handlers.clear()  # those of the benchmark itself
     status = 70
     try:
         name, *argv = words

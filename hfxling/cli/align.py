@@ -91,6 +91,8 @@ def main(argv: list[str] | None = None) -> None:
         return
     confidence = LinkConfidence.load(args.confidence) if args.confidence else None
     lines = [[text for _, text in read_lines(path)] for path in (args.source, args.target)]
+    if not any(lines):
+        raise ValueError(f"{args.source} and {args.target}: no line in them; give aligned text.")
     write(args, aligner, confidence, lines)
 
 

@@ -244,7 +244,10 @@ def _test_text(args: TextArguments) -> dict[Pair, Dataset]:
     for pair in found:
         parts, pair.missing = read_sources(sources, pair.languages, args.test_split)
         if parts:
-            tests[pair.languages] = joined(parts)
+            tests[pair.languages] = test = joined(parts)
+            if len(test) == 1:  # among one there is nothing to find, and its mean is itself
+                name = name_of_pair(pair.languages)
+                raise ValueError(f"test_data={' '.join(texts)}: 1 test pair of {name}; give 2 or more.")
     _check_used("test_data", texts, sources, found)
     return tests
 

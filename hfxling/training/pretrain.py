@@ -110,6 +110,8 @@ class PretrainArguments:
                 raise ValueError(f"{name}={getattr(self, name)}: give 1 or more.")
         if self.hidden_size % self.heads:
             raise ValueError(f"hidden_size={self.hidden_size}: give a multiple of heads={self.heads}.")
+        if self.max_length < 8:
+            raise ValueError(f"max_length={self.max_length}: give 8 or more, room for two languages.")
         if not 2 <= self.tlm_languages <= self.max_length // 4:
             raise ValueError(f"tlm_languages={self.tlm_languages}: give 2 to {self.max_length // 4}, max_length / 4.")
 
