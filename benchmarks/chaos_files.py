@@ -66,7 +66,7 @@ TABLE_READERS = [*((name, "train_data") for name in METHODS), ("siamese", "test_
 TABLE_READERS += [("evaluate", "data"), ("fit", ""), ("pretrain", "parallel")]
 # (name, content, words): one sentence a line.
 LINES = [
-    ("empty.txt", b"", ("empty.txt|no line|no sentence|0 lines|no word|no text|no pair",)),
+    ("empty.txt", b"", ("empty.txt|no line|no sentence|0 lines|no word|no text|no pair|none of 0 pairs",)),
     ("nul.txt", b"a\nb\0\n", ("nul.txt", "line 2", "U+0000")),
     ("latin.txt", "a\ncâu\n".encode("latin-1"), ("latin.txt", "line 2", "UTF-8")),
     ("utf16.txt", "câu\n".encode("utf-16"), ("utf16.txt", "UTF-16")),

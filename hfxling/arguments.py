@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -129,8 +130,11 @@ def run_recipe(main: Callable[[], Any], argv: Sequence[str] | None = None) -> No
     handler.setFormatter(_Message())
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    logging.getLogger("transformers.trainer_utils").addFilter(_is_of_use)
     try:
-        main()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            main()
         sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(130)
@@ -147,6 +151,17 @@ def run_recipe(main: Callable[[], Any], argv: Sequence[str] | None = None) -> No
         sys.exit(2 if line else 1)
     finally:
         logger.removeHandler(handler)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_place: Any) -> None:
+    """A warning as a line, without the place in the code; what libraries tell their developers is left out."""
+    if not issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning):
+        logging.getLogger("hfxling").warning(" ".join(str(message).split()))
+
+
+def _is_of_use(record: logging.LogRecord) -> bool:
+    """Whether a user can do something about a library's message."""
+    return not record.getMessage().startswith("mtime may not be reliable")
 
 
 def _line_of(error: Exception) -> str | None:

@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -315,3 +316,17 @@ def test_a_full_disk_is_one_line_without_a_name_too(capsys):
         run_recipe(full, [])
     assert stop.value.code == 2
     assert "the disk is full; make room" in capsys.readouterr().err
+
+
+def test_warnings_are_lines_without_code_and_advice_for_developers_is_left_out(capsys):
+    def main():
+        warnings.warn("two\n lines", UserWarning, stacklevel=1)
+        warnings.warn("old name", FutureWarning, stacklevel=1)
+        warnings.warn("old name", DeprecationWarning, stacklevel=1)
+        log = logging.getLogger("transformers.trainer_utils")
+        log.warning("mtime may not be reliable on this filesystem, falling back to numerical ordering")
+
+    before = warnings.showwarning
+    run_recipe(main, [])
+    assert warnings.showwarning is before
+    assert capsys.readouterr().err == "warning: two lines\n"

@@ -89,7 +89,7 @@ class PretrainArguments:
     heads: int = field(default=4, metadata={"help": "attention heads; they divide hidden_size"})
     intermediate_size: int = field(default=1024, metadata={"help": "width of the feed-forward blocks"})
     dropout: float = field(default=0.1, metadata={"help": "of hidden states and attention (BERT: 0.1)"})
-    max_length: int = field(default=128, metadata={"help": "tokens of an example, special tokens included"})
+    max_length: int = field(default=128, metadata={"help": "tokens of an example, special tokens included", "least": 8})
 
     def __post_init__(self):
         if not self.texts and not self.parallel:
@@ -110,8 +110,6 @@ class PretrainArguments:
                 raise ValueError(f"{name}={getattr(self, name)}: give 1 or more.")
         if self.hidden_size % self.heads:
             raise ValueError(f"hidden_size={self.hidden_size}: give a multiple of heads={self.heads}.")
-        if self.max_length < 8:
-            raise ValueError(f"max_length={self.max_length}: give 8 or more, room for two languages.")
         if not 2 <= self.tlm_languages <= self.max_length // 4:
             raise ValueError(f"tlm_languages={self.tlm_languages}: give 2 to {self.max_length // 4}, max_length / 4.")
 
@@ -384,6 +382,7 @@ def run(args: PretrainArguments, training_args: TrainingArguments, prepared: Pre
     about = {"n": len(texts), "dataset": "pretraining text", "split": "held out", "unit": "nats", "seed": seed}
     about["revision"] = content_hash(texts)
     results = [EvalResult("masked-token loss", loss, settings={"stage": at}, **about) for at, loss in losses.items()]
+    set_seed(seed)  # the untrained pooler is the same after a resume, too
     encoder, masked_lm = (partial(_write, network, tokenizer) for network in whole_models(model.config, state))
     return Run(results, reached, encoder, others={"masked_lm": masked_lm})
 

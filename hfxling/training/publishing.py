@@ -189,8 +189,15 @@ def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, 
 
 
 def _tell(table: str, run: Run, folder: Path) -> None:
-    reached = ", ".join(f"{key} {value}" for key, value in run.reached.items())
-    sys.stdout.write(f"{table}\n{reached}\nmodel folder: {folder}\n")
+    reached = ", ".join(f"{key} {_shown(value)}" for key, value in run.reached.items())
+    sys.stdout.write("\n".join([*([table] if table else []), reached, f"model folder: {folder}"]) + "\n")
+
+
+def _shown(value: object) -> str:
+    """A value for people: six digits of a number, the entries of a list."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return " ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def before_and_after(results: Sequence[EvalResult]) -> str:
@@ -211,6 +218,8 @@ def before_and_after(results: Sequence[EvalResult]) -> str:
         interval = f"{after.low:.{digits}f}-{after.high:.{digits}f}" if known else None
         paired = after.settings.get("paired") if after else None
         table.append([*key, *values, interval, f"{paired['p_value']:.2g}" if paired else None])
+    if not table:
+        return ""
     header.append("p")
     kept = [i for i in range(len(header)) if any(line[i] is not None for line in table)]
     return format_table([header[i] for i in kept], [[line[i] for i in kept] for line in table])
