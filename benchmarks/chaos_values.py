@@ -51,7 +51,7 @@ VALUES = [
     (("siamese",), {"fit": "contrastive", "temperature": 0}, ("temperature",)),
     (("siamese",), {"fit": "contrastive", "learning_rate": 1e30}, ("loss|weights", "learning_rate")),
     (("siamese",), {"fit": "contrastive", "eval_strategy": "epoch"}, ("eval_strategy", "before and after")),
-    (METHODS, {"test_data": "TEXT/test.tsv@1-1"}, ("test_data", "1 test pair", "2 or more")),
+    ((*HEADS, "aligner", "lexical"), {"test_data": "TEXT/test.tsv@1-1"}, ("test_data", "1 test pair", "2 or more")),
     (("lexical",), {"eval_strategy": "epoch"}, ("eval_strategy", "before and after")),
     (("siamese",), {"train_data": "TEXT/train.tsv@1-1"}, ("pair",)),
     (("disentangler",), {"train_data": "TEXT/train.tsv@1-1"}, ("training pair",)),
