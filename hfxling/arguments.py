@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import errno
 import inspect
 import json
 import logging
+import math
 import os
 import re
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
@@ -30,6 +33,21 @@ _OF_THE_TRAINER = (
     *("resume_from_checkpoint", "push_to_hub", "hub_model_id", "report_to", "use_cpu", "eval_strategy"),
     *("save_steps", "logging_steps"),
 )
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_REMEDIES = {
+    errno.ENOENT: "there is no such file or folder; check the path.",
+    errno.EISDIR: "is a folder; name a file.",
+    errno.ENOTDIR: "a file stands where a folder is needed; name another place.",
+    errno.EEXIST: "a file stands where a folder is needed; name another place.",
+    errno.ENOTEMPTY: "is a folder that is not empty; name another place.",
+    errno.EACCES: "may not be read or written by this user; change its permissions or name another place.",
+    errno.EPERM: "may not be read or written by this user; change its permissions or name another place.",
+    errno.EROFS: "lies on a read-only disk; name another place.",
+    errno.ENAMETOOLONG: "is too long for a file's name; name another.",
+    errno.ENOSPC: "the disk is full; make room, or name another place.",
+    errno.EDQUOT: "the disk is full; make room, or name another place.",
+}
 
 
 def key(help_: str, default: Any = dataclasses.MISSING, **metadata: Any) -> Any:
@@ -51,8 +69,9 @@ def parse_arguments(
     """Read `--config FILE.yaml` and `--key value ...` into one instance of each dataclass; the command line wins.
 
     A field with the metadata `positional` also takes words without a key, in the fields' order; one that is a list
-    takes all that are left. Words after `--` are never keys. `--help` shows a group for each dataclass, titled by the
-    first line of its docstring, and ends the process with status 0.
+    takes all that are left. One with `least` is a number of at least so much, one with `writes` ("file" or "folder") a
+    place to write to: both are looked at here, before anything else is. Words after `--` are never keys. `--help` shows
+    a group for each dataclass, titled by the first line of its docstring, and ends the process with status 0.
 
     Args:
         types: dataclasses whose fields are the keys; later ones may be `transformers.TrainingArguments`.
@@ -62,16 +81,17 @@ def parse_arguments(
         prog: name of the program in --help; by default its file.
 
     Raises:
-        ValueError: for an unknown key (the nearest known one is named), a missing or mistyped value, a broken YAML.
+        ValueError: for an unknown key (the nearest known one is named), a missing, mistyped or impossible value, a
+            broken YAML.
         FileNotFoundError: when the YAML file does not exist.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     end = argv.index("--") if "--" in argv else len(argv)
     asked, words = _with_general(_Parser(add_help=False, allow_abbrev=False)).parse_known_args(argv[:end])
     fields = {field.name: field for type_ in types for field in _fields(type_)}
-    given = _known(defaults or {}, fields, "the defaults")
+    given = _known(defaults or {}, fields, types, "the defaults")
     if asked.config:
-        given |= _known(read_yaml(Path(asked.config)), fields, asked.config)
+        given |= _known(read_yaml(Path(asked.config)), fields, types, asked.config)
     parser = _parser(types, given, asked.help_all, description=description, prog=prog)
     if asked.help or asked.help_all:
         parser.print_help()
@@ -94,22 +114,27 @@ def parse_arguments(
     ]
     if missing:
         raise ValueError(f"the following arguments are required: {', '.join(missing)}; see --help.")
+    for name in fields.keys() & values.keys():
+        _check_value(name, values[name], fields[name].metadata)
     return tuple(type_(**{f.name: values[f.name] for f in _fields(type_) if f.name in values}) for type_ in types)
 
 
 def run_recipe(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
     """Run a recipe's or a command's main; the one place that decides what a user sees of messages and errors.
 
-    Messages of the logger "hfxling" go to standard error. What a user can cause (ValueError, FileNotFoundError) ends
-    in one line and exit status 2, any other error in one line and status 1; `--traceback` in `argv` (by default the
-    process') shows all of it. Ctrl-C and a closed pipe end quietly, with 130 and 141 as in a shell.
+    Messages of the logger "hfxling" go to standard error. What a user can cause (ValueError, and what the system says
+    of files) ends in one line and exit status 2, any other error in one line and status 1; `--traceback` in `argv` (by
+    default the process') shows all of it. Ctrl-C and a closed pipe end quietly, with 130 and 141 as in a shell.
     """
     logger, handler = logging.getLogger("hfxling"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Message())
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    logging.getLogger("transformers.trainer_utils").addFilter(_is_of_use)
     try:
-        main()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            main()
         sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(130)
@@ -117,15 +142,35 @@ def run_recipe(main: Callable[[], Any], argv: Sequence[str] | None = None) -> No
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or else the interpreter's last flush complains
         sys.exit(141)
     except Exception as error:
-        is_users = isinstance(error, ValueError | FileNotFoundError)
+        line = _line_of(error)
         if "--traceback" in (sys.argv if argv is None else argv):
             traceback.print_exc()
         else:
-            told = [str(error)] if is_users else [*traceback.format_exception_only(error), "(--traceback shows all)"]
-            logger.error(" ".join(" ".join(told).split()))
-        sys.exit(2 if is_users else 1)
+            unknown = [*traceback.format_exception_only(error), "(--traceback shows all)"]
+            logger.error(" ".join((line or " ".join(unknown)).split()))
+        sys.exit(2 if line else 1)
     finally:
         logger.removeHandler(handler)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_place: Any) -> None:
+    """A warning as a line, without the place in the code; what libraries tell their developers is left out."""
+    if not issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning):
+        logging.getLogger("hfxling").warning(" ".join(str(message).split()))
+
+
+def _is_of_use(record: logging.LogRecord) -> bool:
+    """Whether a user can do something about a library's message."""
+    return not record.getMessage().startswith("mtime may not be reliable")
+
+
+def _line_of(error: Exception) -> str | None:
+    """What an error says that a user can cause; None for any other. The system names a file and no remedy."""
+    if isinstance(error, OSError) and error.errno in _REMEDIES and error.filename is not None:
+        return f"{os.fsdecode(error.filename2 or error.filename)}: {_REMEDIES[error.errno]}"
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"{_REMEDIES[errno.ENOSPC]} ({error})"
+    return str(error) or None if isinstance(error, ValueError | FileNotFoundError) else None
 
 
 def resolved(*arguments: Any) -> dict[str, Any]:
@@ -172,11 +217,57 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def _known(content: dict, fields: Iterable[str], where: str) -> dict[str, Any]:
+def _known(content: dict, fields: Iterable[str], types: Iterable[type], where: str) -> dict[str, Any]:
     for key in content:
         if key not in fields:
             raise ValueError(_unknown_key(str(key), fields, where))
+    _check_kinds(content, types, where)
     return {key: value for key, value in content.items() if value is not None}
+
+
+def _check_kinds(content: dict, types: Iterable[type], where: str) -> None:
+    """Refuse what YAML reads otherwise than it was meant: unquoted no, and lists where one value is wanted."""
+    for name, hint in (item for type_ in types for item in get_type_hints(type_).items() if item[0] in content):
+        value, kinds = content[name], {get_origin(kind) or kind for kind in get_args(hint) or (hint,)}
+        values = value if isinstance(value, list) else [value]
+        if isinstance(value, list) and list not in kinds | {get_origin(hint)}:
+            joined = ",".join(map(str, value))
+            raise ValueError(f"{where}: {name}: {value} is a list; give one value, such as {joined!r}.")
+        word = next((each for each in values if isinstance(each, bool)), None)
+        if word is not None and not kinds & {bool, dict} and name != "resume_from_checkpoint":
+            told = f"is {word} to YAML, as no, yes, on and off are without quotes"
+            raise ValueError(f'{where}: {name}: a value {told}; write "no" where the word is meant.')
+        if any(isinstance(each, dict | list) for each in values) and dict not in kinds | {get_origin(hint)}:
+            raise ValueError(f"{where}: {name}: {value} is not plain; give values without keys or further lists.")
+
+
+def _check_value(name: str, value: Any, told: Mapping[str, Any]) -> None:
+    """Refuse a number below the field's least one, and a place where nothing can be written."""
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    for each in values:
+        if isinstance(each, float) and math.isnan(each):
+            raise ValueError(f"{name}={value}: give a number.")
+        if "least" in told and each < told["least"]:
+            raise ValueError(f"{name}={value}: give {told['least']} or more.")
+    for place in values if "writes" in told else ():
+        check_place(name, place, is_folder=told["writes"] == "folder")
+
+
+def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
+    """Refuse a file or folder that cannot be written, before anything is computed.
+
+    Raises:
+        ValueError: a folder where a file is to be, a file where a folder is to be, a place without permission.
+    """
+    path = Path(place)
+    if path.exists() and path.is_dir() != is_folder:
+        kinds = ("file", "folder") if is_folder else ("folder", "file")
+        raise ValueError(f"{name}={place} is a {kinds[0]}; name a {kinds[1]}.")
+    above = next(parent for parent in (path, *path.parents) if os.path.lexists(parent))
+    if above != path and not above.is_dir():
+        raise ValueError(f"{name}={place}: {above} is a file, not a folder; name another place.")
+    if not os.access(above if above.is_dir() else above.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"{name}={place}: {above} may not be written by this user; name another place.")
 
 
 def _unknown_key(key: str, known: Iterable[str], where: str) -> str:

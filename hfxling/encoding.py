@@ -7,7 +7,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from scipy.sparse import csr_array
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hfxling.data.features import cached_features
+from hfxling.missing import check_device, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.modeling_lexical import ROLES, LexicalModel
 from hfxling.models.pooling import pool
@@ -27,22 +27,6 @@ DTYPES = ("float32", "bfloat16")
 TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
 UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
 View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
-
-
-@contextmanager
-def one_line_where_missing(
-    name: str, what: str = "base_model", kind: str = "an encoder with its tokenizer"
-) -> Iterator[None]:
-    """Turn any OSError of a block that loads the Hub id or folder `name` into a FileNotFoundError of one line.
-
-    `what` is the argument that named it, `kind` what the folder should hold.
-    """
-    try:
-        yield
-    except OSError as error:
-        cause = str(error).partition("\n")[0]
-        problem = f"is neither the folder of {kind} nor to be had from the Hub ({cause})"
-        raise FileNotFoundError(f"{what}={str(name)!r} {problem}; check the name and the connection.") from None
 
 
 def model_name(base_model: str | None) -> str:
@@ -86,6 +70,7 @@ class FrozenEncoder:
     ):
         if dtype not in DTYPES:
             raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
+        check_device(device)
         self.views = [tuple(view) for view in views]
         layers = [layer for layer, _ in self.views]
         # "all" is a cut of its own, which not every family has
@@ -295,6 +280,7 @@ class SentenceEncoder:
 
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
+        check_device(device)
         self.name, self.label, self.prompt, self.batch_size = name, model_name(name), prompt, batch_size
         with one_line_where_missing(name, "model", "a model"):
             settings = {"revision": revision, "device": device, "trust_remote_code": trust_remote_code}

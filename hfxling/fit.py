@@ -27,9 +27,10 @@ from transformers import AutoConfig, TrainingArguments
 from hfxling.alignment.aligner import Aligner, default_method
 from hfxling.data.corpus import Corpus, PairText
 from hfxling.data.sources import Pair, name_of_pair
-from hfxling.encoding import SentenceEncoder, one_line_where_missing, token_limit
+from hfxling.encoding import SentenceEncoder, token_limit
 from hfxling.files import atomic_path
 from hfxling.hub.publish import check_finite
+from hfxling.missing import one_line_where_missing
 from hfxling.models.loading import quiet_loading
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.models.pooling import POOLING_MODES

@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -219,3 +220,113 @@ def test_a_closed_pipe_is_no_error():
     assert program.stderr.read() == b""
     program.stderr.close()
     assert program.wait() == 141
+
+
+@dataclass
+class Counted:
+    """Numbers and places."""
+
+    top: int = field(default=3, metadata={"help": "how many", "least": 1})
+    sizes: list[int] | None = field(default=None, metadata={"help": "of each", "least": 1})
+    share: float = field(default=0.5, metadata={"help": "of it", "least": 0})
+    output: str = field(default="out", metadata={"help": "a file", "writes": "file"})
+    folder: str | None = field(default=None, metadata={"help": "a folder", "writes": "folder"})
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--top", "0"], "^top=0: give 1 or more.$"),
+        (["--sizes", "3", "-1"], r"^sizes=\[3, -1\]: give 1 or more.$"),
+        (["--share", "nan"], "^share=nan: give a number.$"),
+        (["--output", "{here}"], "^output=.* is a folder; name a file.$"),
+        (["--folder", "{here}/file"], "^folder=.*file is a file; name a folder.$"),
+        (["--folder", "{here}/file/deep/er"], "deep/er: .*file is a file, not a folder; name another place.$"),
+        (["--output", "{here}/file/x"], "file/x: .*file is a file, not a folder; name another place.$"),
+    ],
+)
+def test_counts_and_places_are_checked_when_they_are_read(argv, message, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=message):
+        parse_arguments((Counted,), [word.format(here=tmp_path) for word in argv])
+    sound = ["--output", str(tmp_path / "file"), "--folder", str(tmp_path / "a" / "b"), "--sizes", "1", "--share", "0"]
+    assert parse_arguments((Counted,), sound)[0].sizes == [1]
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_place_that_may_not_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(ValueError, match="may not be written by this user; name another place"):
+        parse_arguments((Counted,), ["--output", str(tmp_path / "x" / "y")])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: no\n", 'run.yaml: name: a value is False to YAML, .*; write "no" where the word is meant.'),
+        ("data: [sv, no]\n", "run.yaml: data: a value is False to YAML"),
+        ("name: [1, 2]\n", r"run.yaml: name: \[1, 2\] is a list; give one value, such as '1,2'."),
+        ("data: [[a]]\n", r"run.yaml: data: \[\['a'\]\] is not plain"),
+        ("margin: {a: 1}\n", "run.yaml: margin: .* is not plain"),
+        ("save_strategy: no\n", "run.yaml: save_strategy: a value is False to YAML"),
+    ],
+)
+def test_what_yaml_reads_otherwise_than_it_was_meant(text, message, tmp_path):
+    config = tmp_path / "run.yaml"
+    config.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        parse_arguments((Arguments, TrainingArguments), ["--config", str(config), "--data", "x"])
+
+
+def test_yaml_gives_dictionaries_and_truth_values_where_they_belong(tmp_path):
+    config = tmp_path / "run.yaml"
+    kept = "centre: yes\nresume_from_checkpoint: true\nlr_scheduler_kwargs: {a: 1}\noutput_dir: x\nuse_cpu: true\n"
+    config.write_text(kept + "data: [x]\n")
+    args, training_args = parse_arguments((Arguments, TrainingArguments), ["--config", str(config)])
+    assert args.centre
+    assert training_args.resume_from_checkpoint == "True"
+    assert training_args.lr_scheduler_kwargs == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: folder.read_text(), "is a folder; name a file."),
+        (lambda folder: (folder / "no" / "file").read_text(), "there is no such file or folder; check the path."),
+        (lambda folder: (folder / "file" / "x").mkdir(), "a file stands where a folder is needed; name another place."),
+        (lambda folder: (folder / "file").mkdir(), "a file stands where a folder is needed; name another place."),
+        (lambda folder: (folder / ("x" * 300)).mkdir(), "is too long for a file's name; name another."),
+    ],
+)
+def test_what_the_system_says_of_files_is_one_line_with_a_remedy(make, message, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit) as stop:
+        run_recipe(lambda: make(tmp_path), [])
+    assert stop.value.code == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"error: {tmp_path}")
+    assert line.endswith(f": {message}\n")
+
+
+def test_a_full_disk_is_one_line_without_a_name_too(capsys):
+    def full():
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(SystemExit) as stop:
+        run_recipe(full, [])
+    assert stop.value.code == 2
+    assert "the disk is full; make room" in capsys.readouterr().err
+
+
+def test_warnings_are_lines_without_code_and_advice_for_developers_is_left_out(capsys):
+    def main():
+        warnings.warn("two\n lines", UserWarning, stacklevel=1)
+        warnings.warn("old name", FutureWarning, stacklevel=1)
+        warnings.warn("old name", DeprecationWarning, stacklevel=1)
+        log = logging.getLogger("transformers.trainer_utils")
+        log.warning("mtime may not be reliable on this filesystem, falling back to numerical ordering")
+
+    before = warnings.showwarning
+    run_recipe(main, [])
+    assert warnings.showwarning is before
+    assert capsys.readouterr().err == "warning: two lines\n"

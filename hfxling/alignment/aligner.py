@@ -12,7 +12,7 @@ import torch
 
 from hfxling.data.pharaoh import Link
 from hfxling.data.segment import Encoding, Span, Vocabulary, load_vocabularies
-from hfxling.encoding import one_line_where_missing
+from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignerModel
 
 from .links import MEAN, METHODS, UNITS, SoftAlignment, decode
@@ -146,7 +146,7 @@ def load_aligner(name: str) -> tuple[AlignerModel, dict[str, Vocabulary]]:
     """
     with one_line_where_missing(name, "model", "an aligner"):
         model = AlignerModel.from_pretrained(name).eval()
-    return model, load_vocabularies(name, model.config.languages)
+        return model, load_vocabularies(name, model.config.languages)
 
 
 def words(line: str) -> list[Span]:

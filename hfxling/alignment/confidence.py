@@ -114,7 +114,7 @@ class LinkConfidence:
             if tuple(content.pop("features")) != FEATURES:
                 raise ValueError("it has other features")
             return cls(**content)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{path} is no confidence of this version ({error}); fit it again.") from None
 
 

@@ -20,6 +20,7 @@ from transformers.utils import cached_file
 
 from hfxling.data.segment import EOS, Vocabulary
 from hfxling.files import atomic_path
+from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignStates
 
 from .pairs import EncodedPairs, stack
@@ -176,7 +177,8 @@ def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> L
     """The prior that a model was trained with for these languages, in whichever order; None where there was none."""
     for order in (tuple(languages), tuple(languages)[::-1]):
         if "-".join(order) in config.priors:
-            prior = LinkPrior.load(folder, order, **hub_kwargs)
+            with one_line_where_missing(folder, "model", "an aligner with a statistical prior"):
+                prior = LinkPrior.load(folder, order, **hub_kwargs)
             return prior if order == tuple(languages) else prior.reversed()
     return None
 

@@ -49,15 +49,17 @@ class AlignArguments:
         f"how links are decided: {', '.join(METHODS)}; by default mean with a prior, else grow-diag-final-and", None
     )
     units: str = key("words (between white space), or the model's segments", "words")
-    null: float = key("weight up to which a word's best partner is no link", 0.0)
-    batch_size: int | None = key("pairs at a time; by default as many as fit, the same links", None)
-    output: str | None = key("links file; by default standard output", None)
-    spans: str | None = key("JSON lines file with the places of the linked words in the original lines", None)
-    heatmap: str | None = key("PNG of one pair's soft alignment", None)
-    pair: int = key("line number of the pair for --heatmap, from 1", 1)
+    null: float = key("weight up to which a word's best partner is no link", 0.0, least=0)
+    batch_size: int | None = key("pairs at a time; by default as many as fit, the same links", None, least=1)
+    output: str | None = key("links file; by default standard output", None, writes="file")
+    spans: str | None = key(
+        "JSON lines file with the places of the linked words in the original lines", None, writes="file"
+    )
+    heatmap: str | None = key("PNG of one pair's soft alignment", None, writes="file")
+    pair: int = key("line number of the pair for --heatmap, from 1", 1, least=1)
     fit_confidence: str | None = key("gold file: source TAB target TAB links; needs --confidence", None)
     confidence: str | None = key("JSON file of a fitted confidence", None)
-    min_confidence: float = key("drop links with a lower probability", 0.0)
+    min_confidence: float = key("drop links with a lower probability", 0.0, least=0)
 
     def __post_init__(self):
         if self.symmetrize not in (None, *METHODS):
@@ -89,6 +91,8 @@ def main(argv: list[str] | None = None) -> None:
         return
     confidence = LinkConfidence.load(args.confidence) if args.confidence else None
     lines = [[text for _, text in read_lines(path)] for path in (args.source, args.target)]
+    if not any(lines):
+        raise ValueError(f"{args.source} and {args.target}: no line in them; give aligned text.")
     write(args, aligner, confidence, lines)
 
 

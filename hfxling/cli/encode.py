@@ -21,7 +21,7 @@ import numpy as np
 from hfxling.arguments import key, parse_arguments
 from hfxling.data.features import cached_features
 from hfxling.data.readers import read_lines
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, reserved_array
 
 from .model import ModelArguments
 
@@ -35,7 +35,7 @@ class EncodeArguments(ModelArguments):
     """Text and vectors."""
 
     texts: list[str] = key("text files, one sentence a line, .gz or not; - is standard input", positional=True)
-    output: list[str] | None = key(".npy file for each; by default TEXT.npy", None)
+    output: list[str] | None = key(".npy file for each; by default TEXT.npy", None, writes="file")
     lang: list[str] | None = key("of all texts or of each, for models with a part for every language", None)
     layer: str | None = key("of a plain encoder: hidden_states index, last, or all for their mean", None)
     pooling: str | None = key("with --layer: mean, cls or last; by default mean", None)
@@ -99,7 +99,7 @@ def write(output: Path, lines: list[str], embed: Callable[[list[str]], np.ndarra
     row = {line: i for i, line in enumerate(dict.fromkeys(lines))}
     vectors = cached_features([*row], embed, key=key, shape=(width,), cache_dir=partial, description=output.name)
     with atomic_path(output) as scratch:
-        rows = np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=(len(lines), width))
+        rows = reserved_array(scratch, (len(lines), width))
         for start in range(0, len(lines), BLOCK):
             rows[start : start + BLOCK] = vectors[[row[line] for line in lines[start : start + BLOCK]]]
         rows.flush()

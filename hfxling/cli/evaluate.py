@@ -58,7 +58,7 @@ class EvaluateArguments(FusedArguments):
     query_prompt: str | None = key("put before the texts that are looked for, and all where both sides are alike", None)
     document_prompt: str | None = key("put before the texts that are searched", None)
     baseline: str | None = key("folder or Hub id of a model to compare with", None)
-    output: str = key("folder of results.json and pictures", "outputs/evaluate")
+    output: str = key("folder of results.json and pictures", "outputs/evaluate", writes="folder")
     data: list[str] = key(
         "sources of text as in the recipes (FILE, FILE+FILE, Hub id or sample; @1-1543 picks lines, #1,0 columns); "
         "tatoeba: a folder, or a Hub id with {source}; mining (BUCC's files), sts17, qe: a folder; tokens: a file of "

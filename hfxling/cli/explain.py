@@ -21,14 +21,12 @@ class ExplainArguments:
     model_revision: str | None = key("branch, tag or commit of the model", None)
     source_lang: str | None = key("by default the model's first language", None)
     target_lang: str | None = key("by default the model's second language", None)
-    top: int = key("links shown", 20)
+    top: int = key("links shown", 20, least=1)
 
 
 def main(argv: list[str] | None = None) -> None:
     (args,) = parse_arguments((ExplainArguments,), argv, prog="hfxling explain", description=__doc__)
-    if args.top < 1:
-        raise ValueError(f"top={args.top}: give 1 or more.")
-    from hfxling.encoding import one_line_where_missing
+    from hfxling.missing import one_line_where_missing
     from hfxling.models.modeling_lexical import LexicalModel
 
     with one_line_where_missing(args.model, "model", "a lexical model"):

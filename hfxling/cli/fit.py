@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 
 from hfxling.arguments import key, parse_arguments
+from hfxling.data.licences import check_licence
 
 NAMES = ("head", "layers", "static", "sparse", "fused")
 
@@ -33,7 +34,7 @@ class FitArguments:
     one_map: bool = key("only what needs not know which language a text is in", False)
     only: list[str] = key(f"what competes, with all that it is made of, of {', '.join(NAMES)}; by default all", [])
     choose: str | None = key(f"write this one and not the winner: {', '.join(NAMES)}", None)
-    output: str = key("folder that is written", "outputs/fit")
+    output: str = key("folder that is written", "outputs/fit", writes="folder")
     repo: str | None = key("name of the repository in the card, org/name", None)
     licence: str | None = key("of the pairs, for the card", None)
     seed: int = key("of folds and fits", 42)
@@ -43,6 +44,7 @@ class FitArguments:
             raise ValueError(f"languages={self.languages}: give the codes of two languages, such as zh vi.")
         if len(self.pairs) > 2:
             raise ValueError(f"{len(self.pairs)} files: give two line-aligned ones, or one with both sides.")
+        check_licence("licence", self.licence)
         if self.choose and self.choose not in NAMES:
             raise ValueError(f"choose={self.choose!r} is not one of {', '.join(NAMES)}.")
         if stray := {*self.only} - {*NAMES}:

@@ -23,7 +23,7 @@ class ModelArguments:
     model: str = key("folder or Hub id")
     model_revision: str | None = key("branch, tag or commit of the model", None)
     prompt: str | None = key("put before every text; by default the model's own", None)
-    batch_size: int = key("texts encoded at once", 32)
+    batch_size: int = key("texts encoded at once", 32, least=1)
     device: str | None = key("by default a GPU when there is one", None)
     trust_remote_code: bool = key("run the code of the model's repository, as models on several layers need", False)
 

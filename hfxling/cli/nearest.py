@@ -27,13 +27,13 @@ class NearestArguments(FusedArguments):
     candidates: str | None = key("text file, one sentence a line; by default the sample corpus' test text", None)
     source_lang: str | None = key("of the sentences; by default the model's first", None)
     target_lang: str | None = key("of the candidates; by default the model's second", None)
-    top: int = key("translations shown for each sentence", 3)
+    top: int = key("translations shown for each sentence", 3, least=1)
 
 
 def main(argv: list[str] | None = None) -> None:
     (args,) = parse_arguments((NearestArguments,), argv, prog="hfxling nearest", description=__doc__)
-    if args.top < 1:
-        raise ValueError(f"top={args.top}: give 1 or more.")
+    if not all(map(str.strip, args.sentences)):
+        raise ValueError(f"sentence {1 + [*map(str.strip, args.sentences)].index('')} is empty; give text.")
     encoder = args.scorer()
     languages = [*encoder.languages, None, None]
     target_lang = args.target_lang or languages[1]

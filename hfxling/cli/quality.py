@@ -53,7 +53,7 @@ class QualityArguments(ModelArguments):
     data: str = key("FILE (TSV, CSV, JSONL, Parquet; #1,0 picks its columns) or FILE+FILE (line-aligned text)")
     source_lang: str = key("language code of the source side, e.g. en")
     target_lang: str = key("language code of the translations, e.g. de")
-    output: str | None = key("file to write; by default DATA.scores.tsv", None)
+    output: str | None = key("file to write; by default DATA.scores.tsv", None, writes="file")
     human: str | None = key("column of human scores to calibrate with; may have gaps", None)
     calibrate: str | None = key("FILE with that column, if it is not in data", None)
     calibration: str | None = key("calibration of an earlier run, in place of scores", None)

@@ -12,6 +12,7 @@ from hfxling.files import content_hash
 
 from .filters import filter_parallel
 from .leakage import drop_leaks
+from .licences import check_licence
 from .sources import COLUMNS, SAMPLE, Pair, Source, joined, name_of_pair, no_text, parse_pair, read_sources
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class TextArguments:
         for name, least in (("max_train_pairs", 1), ("min_words", 0)):
             if (value := getattr(self, name)) is not None and value < least:
                 raise ValueError(f"{name}={value}: give {least} or more.")
+        check_licence("data_licence", self.data_licence)
 
     @property
     def language_pairs(self) -> list[Pair]:
@@ -242,7 +244,10 @@ def _test_text(args: TextArguments) -> dict[Pair, Dataset]:
     for pair in found:
         parts, pair.missing = read_sources(sources, pair.languages, args.test_split)
         if parts:
-            tests[pair.languages] = joined(parts)
+            tests[pair.languages] = test = joined(parts)
+            if len(test) == 1:  # among one there is nothing to find, and its mean is itself
+                name = name_of_pair(pair.languages)
+                raise ValueError(f"test_data={' '.join(texts)}: 1 test pair of {name}; give 2 or more.")
     _check_used("test_data", texts, sources, found)
     return tests
 

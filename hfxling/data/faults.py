@@ -28,6 +28,7 @@ from .langid import (
     script_of,
     split_words,
 )
+from .loops import largest_loop
 from .sample import LANGUAGES, sample_texts
 
 FLAGS = ("empty", "copy", "wrong_language", "truncated", "too_long", "repeated")
@@ -64,8 +65,9 @@ class _Side:
         self.length = sum(map(_size, self.tokens))
 
     @cached_property
-    def numbers(self) -> set[int]:
-        return {int(re.sub(r"\D", "", number)) for number in _NUMBER.findall(self.text)}
+    def numbers(self) -> set[int | str]:
+        digits = (re.sub(r"\D", "", number) for number in _NUMBER.findall(self.text))
+        return {int(number) if len(number) < 1000 else number for number in digits}  # Python reads no longer ones
 
 
 class FaultFinder:
@@ -182,50 +184,11 @@ def _units(tokens: Sequence[str]) -> list[str]:
 
 def _is_looped(source: Sequence[str], target: Sequence[str]) -> bool:
     """Whether a translation goes round in circles, and much more so than its source."""
-    copies, size = _largest_loop(target)
+    copies, size = largest_loop(target, _size)
     if not ((copies >= 4 and size >= 3) or (copies >= 3 and size >= 4) or size >= 15):
         return False
-    source_size = _largest_loop(source)[1]
+    source_size = largest_loop(source, _size)[1]
     return source_size < 2 or size > 3 * source_size
-
-
-def _largest_loop(tokens: Sequence[str]) -> tuple[int, int]:
-    """The longest stretch that says itself again: number of copies, characters after the first; (1, 0) for none.
-
-    Numbers alone (10 000 000) are no loop, nor are fewer than five times the same character inside a word.
-    """
-    best = (1, 0)
-    sizes = [_size(token) for token in tokens]
-    run = 0
-    text = "".join(tokens)
-    for one, other in zip(text, text[1:] + "\0"):
-        if one == other and not one.isdigit():
-            run += 1
-        else:
-            best = max(best, (run + 1, run), key=lambda loop: loop[1]) if run >= 4 else best
-            run = 0
-    for period in _periods(tokens):
-        run = 0
-        for i in range(period, len(tokens) + 1):
-            if i < len(tokens) and tokens[i] == tokens[i - period]:
-                run += 1
-                continue
-            unit = tokens[i - period : i]
-            if run >= period and not all(token.isdigit() for token in unit):
-                best = max(best, (run // period + 1, sum(sizes[i - run : i])), key=lambda loop: loop[1])
-            run = 0
-    return best
-
-
-def _periods(tokens: Sequence[str]) -> set[int]:
-    """Distances at which something is said again: one or two tokens, or any number where three in a row recur."""
-    periods = {1, 2} & set(range(1, len(tokens)))
-    last: dict[tuple[str, ...], int] = {}
-    for i, gram in enumerate(zip(tokens, tokens[1:], tokens[2:])):
-        if gram in last:
-            periods.add(i - last[gram])
-        last[gram] = i
-    return periods
 
 
 class _LanguageModel:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, reserved_array
 
+SHORTEST = 1e-9  # length of a vector that float32 can still bring to length 1
 CHUNK = 1024  # texts between two points at which a killed run continues
 
 
@@ -110,7 +111,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
 
 def _blank(path: Path, shape: tuple[int, ...]) -> None:
     with atomic_path(path) as scratch:
-        vectors = np.lib.format.open_memmap(scratch, mode="w+", dtype=np.float32, shape=shape)
+        vectors = reserved_array(scratch, shape)
         for start in range(0, len(vectors), CHUNK):
             vectors[start : start + CHUNK] = np.nan
         vectors.flush()
@@ -172,10 +173,11 @@ def load_vectors(path: str | Path, *, rows: int | None = None, column: str | Non
     for start in range(0, len(vectors), 65536):
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is reported
             block = np.asarray(vectors[start : start + 65536], dtype=np.float32)
-        bad = start + np.flatnonzero(~np.isfinite(block).all(1) | ~block.any(1))
+        lengths = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+        bad = start + np.flatnonzero(~np.isfinite(lengths) | (lengths < SHORTEST))
         if len(bad):
             listed = ", ".join(map(str, bad[:5] + 1))
-            raise ValueError(f"{path}: NaN, infinite or all-zero vectors in rows {listed}; compute them again.")
+            raise ValueError(f"{path}: NaN, infinite, all-zero or tiny vectors in rows {listed}; compute them again.")
     return vectors if vectors.dtype == np.float32 else vectors.astype(np.float32)
 
 
@@ -230,14 +232,16 @@ def _read_jsonl(path: Path, column: str | None) -> np.ndarray:
 def _json_vector(line: bytes, where: str, column: str | None) -> np.ndarray:
     try:
         entry = json.loads(line)
-    except ValueError:  # UnicodeDecodeError among them
+    except (ValueError, RecursionError):  # UnicodeDecodeError among them
         raise ValueError(f"{where}: not JSON in UTF-8; give a list of numbers, or an object that has one.") from None
     if isinstance(entry, dict):
         entry = entry[_pick(list(entry), column, where)]
     try:
-        vector = np.array(entry, dtype=np.float32)
-    except (TypeError, ValueError):
+        sound = isinstance(entry, list) and {*map(type, entry)} <= {int, float}  # neither words nor truth values
+        with np.errstate(over="ignore"):
+            vector = np.array(entry, dtype=np.float32) if sound else None
+    except OverflowError:  # a whole number beyond all floats
         vector = None
-    if vector is None or vector.ndim != 1:
+    if vector is None:
         raise ValueError(f"{where}: {str(entry)[:40]!r} is no vector; give a list of numbers.")
     return vector

@@ -13,7 +13,7 @@ from .readers import read_lines
 
 Link = tuple[int, int]
 
-_LINK = re.compile(r"(\d+)([-p])(\d+)")
+_LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})")  # no sentence has more words
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def parse_links(text: str, where: str = "links") -> tuple[frozenset[Link], froze
     for word in text.split():
         match = _LINK.fullmatch(word)
         if match is None:
-            raise ValueError(f"{where}: {word!r} is no link; write i-j (sure) or ipj (possible), counted from 0.")
+            raise ValueError(f"{where}: {word[:40]!r} is no link; write i-j (sure) or ipj (possible), counted from 0.")
         link = int(match[1]), int(match[3])
         possible.add(link)
         if match[2] == "-":
@@ -70,9 +70,12 @@ def read_aligned(path: str | Path) -> list[AlignedPair]:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: not three columns, a word that is no link, a link to a word that is not there, with file and line.
+        ValueError: not three columns, a word that is no link, a link to a word that is not there, with file and line;
+            an empty file.
     """
-    return [_aligned(text, where) for where, text in _lines(path)]
+    if pairs := [_aligned(text, where) for where, text in _lines(path)]:
+        return pairs
+    raise ValueError(f"{path}: no sentence pair in it; give lines of source, target and links with tabs between them.")
 
 
 def _aligned(text: str, where: str) -> AlignedPair:

@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import math
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,7 @@ TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
 COLUMN_PAIRS = (("source", "target"), ("sentence1", "sentence2"), ("english", "non_english"), ("anchor", "positive"))
 # Control characters that Unicode does not count as white space: not text, but a binary or broken file.
 _CONTROL = bytes(code for code in (*range(32), 127) if not chr(code).isspace())
+_CONTROL_CHARACTER = "[" + "".join(f"\\x{code:02x}" for code in _CONTROL) + "]"
 _ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00(0[0-8ef]|1[0-9ab]|7f)", re.IGNORECASE)
 _SIGNATURES = {
     b"\xff\xfe": "UTF-16 (little-endian byte order mark)",
@@ -152,7 +154,16 @@ def _column_error(place: str, names: Iterable[str], request: Request) -> ValueEr
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
-    r"""Yield (line number, text without its end) of a UTF-8 file, split on \n only."""
+    r"""Yield (line number, text without its end) of a UTF-8 file, split on \n only.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a folder, a damaged .gz, what is not UTF-8 or no text, with its line.
+    """
+    if os.path.isdir(path):
+        raise ValueError(f"{path} is a folder; name a text file")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path} does not exist; check the path")
     number = offset = 0
     try:
         with io.BufferedReader(gzip.open(path)) if path.lower().endswith(".gz") else open(path, "rb") as file:
@@ -167,6 +178,9 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
                     what = f"line {number}: control character U+{code:04X} is not text{_looks_like(raw)}"
                     raise ValueError(f"{path}, {what}; remove it or give a text file")
                 offset += len(raw)
+                if number == 1 and b"\r" in raw.rstrip(b"\r") and not raw.endswith(b"\n"):
+                    what = "no line ends with \\n but some with \\r, as on old Macs"
+                    raise ValueError(f"{path}, line 1: {what}; convert it, as with tr '\\r' '\\n'")
                 yield number, (text.removeprefix("\ufeff") if number == 1 else text).rstrip("\r\n")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{path}, after line {number}: damaged gzip ({error}); fetch or compress it again") from None
@@ -261,11 +275,28 @@ def _parquet_records(path: str, request: Request) -> Iterator[tuple[int, dict[st
         types = {field.name: field.type for field in file.schema_arrow}
         blank = {name: dict.fromkeys(kind.names) if pa.types.is_struct(kind) else None for name, kind in types.items()}
         columns = {"translation", *find_keys(flat(blank), request, path)} & types.keys()
-        rows = (row for batch in file.iter_batches(columns=sorted(columns)) for row in _batch_rows(batch))
-        yield from enumerate(rows, 1)
+        number = 0
+        for batch in file.iter_batches(columns=sorted(columns)):
+            _check_text(batch, path, number)
+            yield from enumerate(_batch_rows(batch), number + 1)
+            number += len(batch)
     except (pa.ArrowException, OSError) as error:
         cause = str(error).partition("\n")[0]
         raise ValueError(f"{path} is not a sound Parquet file ({cause}); fetch or write it again") from None
+
+
+def _check_text(batch: Any, path: str, before: int) -> None:
+    """Refuse control characters in a batch's columns of text, of which `before` rows were read."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for column in (part for of in batch.columns for part in (of.flatten() if pa.types.is_struct(of.type) else [of])):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            rows = pc.index(pc.match_substring_regex(column, _CONTROL_CHARACTER), True).as_py()
+            if rows >= 0:
+                code = next(code for code in column[rows].as_py().encode() if code in _CONTROL)
+                what = f"row {before + rows + 1}: control character U+{code:04X} is not text"
+                raise ValueError(f"{path}, {what}; remove it or the row")
 
 
 def _batch_rows(batch: Any) -> Iterator[dict[str, Any]]:

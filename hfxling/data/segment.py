@@ -184,6 +184,9 @@ class Vocabulary:
         settings = {"vocab_size": size or 2**31, "min_frequency": min_count or 1, "show_progress": False}
         trainer = trainers.WordLevelTrainer(special_tokens=[*SPECIAL_TOKENS.values()], **settings)
         tokenizer.train_from_iterator(lines, trainer)
+        if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
+            limits = f"a size of {size}" if size else f"min_count={min_count}"
+            raise ValueError(f"{lang}: with {limits} no word of {len(lines)} lines is left; allow more.")
         return cls(lang, tokenizer, segmenter)
 
     def encode(self, line: str) -> Encoding:

@@ -72,7 +72,7 @@ class Calibration:
             sound = sound and np.isfinite([knots, scores]).all() and (np.diff(knots) > 0).all()
             sound = sound and ((steps >= 0).all() or (steps <= 0).all())
             sound = sound and len(weights) > 0 and np.isfinite(weights).all()
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, TypeError, ValueError, RecursionError):
             sound = False
         if not sound:
             raise ValueError(f"{path}: not a calibration of hfxling, or damaged; fit it again from human scores.")

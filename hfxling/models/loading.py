@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from safetensors import SafetensorError
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
 HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
@@ -18,6 +18,27 @@ class quiet_loading:
 
     def __exit__(self, *exc):
         logging.set_verbosity(self.verbosity)
+
+
+def stored_kind(name: str, hub_kwargs: dict) -> str | None:
+    """The model_type that the config.json of a folder or Hub repository says.
+
+    Raises:
+        OSError: there is none.
+        ValueError: it holds something else than a configuration.
+    """
+    return stored_config(name, hub_kwargs).get("model_type")
+
+
+def stored_config(name: str, hub_kwargs: dict) -> dict:
+    """What the config.json of a folder or Hub repository says; raises as `stored_kind`."""
+    try:
+        content, _ = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)
+    except (TypeError, AttributeError, RecursionError):  # a list, say, where keys are looked for
+        content = None
+    if not isinstance(content, dict):
+        raise ValueError(f"{str(name)!r}: its config.json holds no configuration; fetch or publish it again.")
+    return content
 
 
 def load_whole(load: Callable, name: str, *args, spare: bool = False, **kwargs) -> PreTrainedModel | tuple:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import ModelOutput, can_return_tuple
 
 from .aligner_layers import PAD, Decoder, Encoder, WordEmbedding, attention, fast_dropout, framed, permute, reversal
 from .configuration_aligner import AlignerConfig
-from .loading import HUB_KWARGS, load_whole
+from .loading import HUB_KWARGS, load_whole, stored_kind
 from .losses import multi_view_contrastive_loss
 from .pooling import pool
 
@@ -141,7 +141,7 @@ class AlignerModel(PreTrainedModel):
                 the configuration says.
         """
         hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
-        kind = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)[0].get("model_type")
+        kind = stored_kind(name, hub_kwargs)
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no aligner: its config.json says model_type={kind!r}.")
         return load_whole(super().from_pretrained, name, *args, **kwargs)

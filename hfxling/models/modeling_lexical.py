@@ -10,12 +10,12 @@ import torch
 from scipy.sparse import csr_array
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils import ModelOutput, cached_file, can_return_tuple, logging
 
 from .configuration_lexical import LENGTH_DIMS, LexicalConfig
 from .lexical_vectors import Bags, SparseMatrix, Term, pruned, side_by_side
-from .loading import HUB_KWARGS, load_whole
+from .loading import HUB_KWARGS, load_whole, stored_kind
 
 ROLES = ("query", "document")
 LENGTH, HUB = "(length)", "(any sentence)"  # what stands for parts that no words make in `LexicalModel.explain`
@@ -101,7 +101,7 @@ class LexicalModel(PreTrainedModel):
             ValueError: it holds another kind of model, or weights or tokenizers that its configuration contradicts.
         """
         hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
-        kind = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)[0].get("model_type")
+        kind = stored_kind(name, hub_kwargs)
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no lexical encoder: its config.json says model_type={kind!r}.")
         found = load_whole(super().from_pretrained, name, *args, **kwargs)

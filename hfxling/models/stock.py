@@ -23,7 +23,7 @@ from transformers.dynamic_module_utils import custom_object_save
 from transformers.utils import ModelOutput, cached_file
 
 from .encoder import layer_states, load_encoder
-from .loading import HUB_KWARGS, load_whole
+from .loading import HUB_KWARGS, load_whole, stored_config
 from .pooling import POOLING_MODES, pool
 
 SENTENCE_TRANSFORMER = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
@@ -156,7 +156,7 @@ class StockModel(PreTrainedModel):
                 or its modules are not those that its config.json describes.
         """
         hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
-        stored, _ = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)
+        stored = stored_config(name, hub_kwargs)
         if stored.get("model_type") == cls.config_class.model_type:
             return load_whole(super().from_pretrained, name, *args, config=config, **kwargs)
         is_own = cls.stock_key in stored
@@ -315,7 +315,7 @@ def _read(name: str, path: str, hub_kwargs: dict) -> Any:
     try:
         file = Path(cached_file(name, path, **hub_kwargs))
         return load_file(file) if file.suffix == ".safetensors" else json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise ValueError(f"{name!r}: {path} cannot be read ({str(error).splitlines()[0]}).") from None
 
 

@@ -14,8 +14,9 @@ from hfxling.data.corpus import TEXT_KEYS, PairText, TextArguments
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
 from hfxling.data.sources import name_of_pair
-from hfxling.encoding import DTYPES, FrozenEncoder, View, one_line_where_missing, token_limit
+from hfxling.encoding import DTYPES, FrozenEncoder, View, token_limit
 from hfxling.hub.export import export
+from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
 
 Sides = tuple[np.ndarray, np.ndarray]  # (N, H) vectors of the source and of the target
@@ -31,7 +32,9 @@ class FrozenArguments(TextArguments):
     pooling: str = field(default="mean", metadata={"help": "mean, cls or last"})
     encode_dtype: str = field(default="float32", metadata={"help": "float32 or bfloat16, for the encoder's pass"})
     max_length: int | None = field(default=None, metadata={"help": "tokens kept of a text"})
-    cache_dir: str = field(default="outputs/features", metadata={"help": "where frozen vectors are kept"})
+    cache_dir: str = field(
+        default="outputs/features", metadata={"help": "where frozen vectors are kept", "writes": "folder"}
+    )
     train_vectors: list[str] | None = field(
         default=None,
         metadata={"help": "vectors in place of the encoder's: FILE+FILE (source, target), zh-vi=FILE+FILE of a pair"},

@@ -27,7 +27,6 @@ from transformers import (
     BertConfig,
     BertForMaskedLM,
     BertModel,
-    DataCollatorForLanguageModeling,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
@@ -41,6 +40,7 @@ from hfxling.data.sources import SAMPLE, Source
 from hfxling.evaluation.results import EvalResult
 from hfxling.files import content_hash
 
+from .masking import MaskedTrainer, MaskingCollator
 from .publishing import Run, training_cost
 from .trainer import XlingTrainer
 
@@ -82,14 +82,14 @@ class PretrainArguments:
     tlm_languages: int = field(default=2, metadata={"help": "languages joined in one example (XLM: 2)"})
     mask_probability: float = field(default=0.15, metadata={"help": "share of the tokens to predict (BERT: 0.15)"})
     tokenizer: str = field(default="unigram", metadata={"help": " or ".join(TOKENIZERS)})
-    vocab_size: int = field(default=16_000, metadata={"help": "pieces, special tokens included"})
+    vocab_size: int = field(default=16_000, metadata={"help": "pieces, special tokens included", "least": 1})
     lowercase: bool = field(default=False, metadata={"help": "lower-case all text"})
     hidden_size: int = field(default=256, metadata={"help": "width of the encoder"})
     layers: int = field(default=6, metadata={"help": "depth of the encoder"})
     heads: int = field(default=4, metadata={"help": "attention heads; they divide hidden_size"})
     intermediate_size: int = field(default=1024, metadata={"help": "width of the feed-forward blocks"})
     dropout: float = field(default=0.1, metadata={"help": "of hidden states and attention (BERT: 0.1)"})
-    max_length: int = field(default=128, metadata={"help": "tokens of an example, special tokens included"})
+    max_length: int = field(default=128, metadata={"help": "tokens of an example, special tokens included", "least": 8})
 
     def __post_init__(self):
         if not self.texts and not self.parallel:
@@ -214,19 +214,6 @@ class Examples(torch.utils.data.Dataset):
         return {"input_ids": ids, "special_tokens_mask": special}
 
 
-class MaskingCollator(DataCollatorForLanguageModeling):
-    """Pads and masks; counts the positions of every sentence from its own start, as when it is encoded alone."""
-
-    def torch_call(self, examples):
-        """(B, S) tensors input_ids, attention_mask, position_ids and labels (-100 where nothing is predicted)."""
-        batch = dict(super().torch_call(examples))
-        unmasked = torch.where(batch["labels"] == -100, batch["input_ids"], batch["labels"])
-        index = torch.arange(unmasked.shape[1])
-        ends = torch.where(unmasked == self.tokenizer.sep_token_id, index, 0).cummax(dim=1).values
-        batch["position_ids"] = index - torch.nn.functional.pad(ends, (1, -1))
-        return batch
-
-
 def train_tokenizer(texts: list[str], args: PretrainArguments) -> Tokenizer:
     """NFKC, no zero-width characters, single spaces; words, punctuation marks and digits apart."""
     texts = random.Random(0).sample(texts, min(len(texts), TOKENIZER_TEXTS))
@@ -347,7 +334,7 @@ def check_same_encoder(config: BertConfig, checkpoint: str | None) -> None:
 
 def heldout_loss(trainer: XlingTrainer) -> float:
     """Mean loss of a masked token of the held-out sentences, in nats, under masks that are the same every time."""
-    set_seed(0)
+    trainer.data_collator.epoch = -1
     return trainer.evaluate()["eval_loss"]
 
 
@@ -360,7 +347,7 @@ def run(args: PretrainArguments, training_args: TrainingArguments, prepared: Pre
     set_seed(seed)
     model = SparseMaskedLM(args.bert_config(len(tokenizer)))
     check_same_encoder(model.config, checkpoint)
-    trainer = XlingTrainer(
+    trainer = MaskedTrainer(
         model,
         training_args,
         train_dataset=Examples(prepared.rows, tokenizer, args, prepared.share, seed),
@@ -382,6 +369,7 @@ def run(args: PretrainArguments, training_args: TrainingArguments, prepared: Pre
     about = {"n": len(texts), "dataset": "pretraining text", "split": "held out", "unit": "nats", "seed": seed}
     about["revision"] = content_hash(texts)
     results = [EvalResult("masked-token loss", loss, settings={"stage": at}, **about) for at, loss in losses.items()]
+    set_seed(seed)  # the untrained pooler is the same after a resume, too
     encoder, masked_lm = (partial(_write, network, tokenizer) for network in whole_models(model.config, state))
     return Run(results, reached, encoder, others={"masked_lm": masked_lm})
 

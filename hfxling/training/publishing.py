@@ -21,6 +21,8 @@ from hfxling.hub.card import CardInfo, scrubbed
 from hfxling.hub.publish import check_finite, check_push, publish, stored_tensors
 from hfxling.training import method
 
+from .checks import check_trainer
+
 
 @dataclass
 class Run:
@@ -64,7 +66,7 @@ def check_run(training_args: TrainingArguments, *, has_card: bool = True) -> boo
         Whether the finished folder is to be pushed.
 
     Raises:
-        ValueError: a push without card, repository or token, an output folder that is a file, no checkpoint to resume
+        ValueError: a push without card, repository or token, what `check_trainer` refuses, no checkpoint to resume
             from.
     """
     push, training_args.push_to_hub = training_args.push_to_hub, False
@@ -72,8 +74,7 @@ def check_run(training_args: TrainingArguments, *, has_card: bool = True) -> boo
         raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
     if push:
         check_push(training_args.hub_model_id, training_args.hub_token)
-    if Path(training_args.output_dir).is_file():
-        raise ValueError(f"output_dir={training_args.output_dir} is a file; name a folder.")
+    check_trainer(training_args)
     training_args.resume_from_checkpoint = checkpoint_of(training_args)
     return push
 
@@ -188,8 +189,15 @@ def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, 
 
 
 def _tell(table: str, run: Run, folder: Path) -> None:
-    reached = ", ".join(f"{key} {value}" for key, value in run.reached.items())
-    sys.stdout.write(f"{table}\n{reached}\nmodel folder: {folder}\n")
+    reached = ", ".join(f"{key} {_shown(value)}" for key, value in run.reached.items())
+    sys.stdout.write("\n".join([*([table] if table else []), reached, f"model folder: {folder}"]) + "\n")
+
+
+def _shown(value: object) -> str:
+    """A value for people: six digits of a number, the entries of a list."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return " ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def before_and_after(results: Sequence[EvalResult]) -> str:
@@ -210,6 +218,8 @@ def before_and_after(results: Sequence[EvalResult]) -> str:
         interval = f"{after.low:.{digits}f}-{after.high:.{digits}f}" if known else None
         paired = after.settings.get("paired") if after else None
         table.append([*key, *values, interval, f"{paired['p_value']:.2g}" if paired else None])
+    if not table:
+        return ""
     header.append("p")
     kept = [i for i in range(len(header)) if any(line[i] is not None for line in table)]
     return format_table([header[i] for i in kept], [[line[i] for i in kept] for line in table])

@@ -27,6 +27,8 @@ from hfxling.evaluation.results import (
 from hfxling.evaluation.tables import UNTRAINED, learning_curve, study_table
 from hfxling.training import METHODS, method
 
+from .checks import check_trainer
+
 ROW_KEYS = ("label", "set", "seeds", "paper")
 RECIPE = "recipes/study.py"
 log = logging.getLogger("hfxling")
@@ -54,12 +56,31 @@ class StudyArguments:
             "help": "JSON {metric, direction or a setting: values}: what the table shows; forward: a row's first one"
         },
     )
-    results_dir: str = field(default="outputs/studies", metadata={"help": "where NAME.json is written"})
+    results_dir: str = field(
+        default="outputs/studies", metadata={"help": "where NAME.json is written", "writes": "folder"}
+    )
 
     def all_rows(self) -> list[dict]:
-        """The rows, those of the grid last."""
-        rows = json.loads(self.rows)
-        for choice in product(*(axis.items() for axis in json.loads(self.grid))):
+        """The rows, those of the grid last.
+
+        Raises:
+            ValueError: for what is none.
+        """
+        rows, grid = json.loads(self.rows), json.loads(self.grid)
+        for name, entries in (("rows", rows), ("grid", grid)):
+            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+                raise ValueError(f"{name}={entries}: give a list of entries with keys.")
+        for axis in grid:
+            if not all(isinstance(keys, dict) for keys in axis.values()):
+                raise ValueError(
+                    f"grid: {axis}: give each label the keys that it sets, as in 'worst: {{negatives: worst}}'."
+                )
+        for row in rows:
+            if not isinstance(row.get("set") or {}, dict):
+                raise ValueError(f"row {row.get('label')}: set={row['set']}: give the keys that it sets.")
+            if not isinstance(row.get("seeds", []), list):
+                raise ValueError(f"row {row.get('label')}: seeds={row['seeds']}: give a list of numbers.")
+        for choice in product(*(axis.items() for axis in grid)):
             if choice:
                 rows.append(
                     {"label": " ".join(label for label, _ in choice), "set": _merged(keys for _, keys in choice)}
@@ -165,6 +186,8 @@ def run_study(study: Study) -> list[EvalResult]:
     """
     args, module = study.args, method(study.args.method)
     settings = study.settings()
+    for _, training_args in settings:
+        check_trainer(training_args)
     kept = [(row, *of_row) for row, of_row in zip(study.rows, settings) if of_row[0].is_possible()]
     if not kept:
         raise ValueError(f"study {args.name}: the encoder has none of the layers that the rows name.")

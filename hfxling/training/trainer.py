@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -52,15 +53,34 @@ class XlingTrainer(Trainer):
         """The loss of a step, checked: there is no way on from one that is not finite.
 
         The Trainer looks at every loss too (`logging_nan_inf_filter`, to keep such losses out of the log), so nothing
-        waits for the device that did not wait before. The weights after the last step are no loss yet: who writes them
-        looks at them.
+        waits for the device that did not wait before.
         """
         if not torch.isfinite(loss):
-            raise ValueError(
-                f"step {self.state.global_step + 1}: the loss is {loss.item()}. Lower learning_rate "
-                f"({self.args.learning_rate:g}), or raise warmup_steps, or go on from an earlier checkpoint."
-            )
+            raise self.diverged(self.state.global_step + 1, f"the loss is {loss.item()}")
         return loss
+
+    def diverged(self, step: int, what: str) -> ValueError:
+        """The error of a training that went astray."""
+        return ValueError(
+            f"step {step}: {what}. Lower learning_rate ({self.args.learning_rate:g}), or raise warmup_steps, or go on "
+            "from an earlier checkpoint."
+        )
+
+    def check_weights(self) -> None:
+        """Raise the ValueError of weights that are not finite: after the last step there is no loss yet to tell."""
+        for parameter in self.model.parameters():
+            if not torch.isfinite(parameter).all():
+                raise self.diverged(self.state.global_step, "weights are not finite")
+
+    def train(self, *args, **kwargs):
+        """As in the Trainer, with weights that are finite.
+
+        Raises:
+            ValueError: for a loss or weights that are not.
+        """
+        reached = super().train(*args, **kwargs)
+        self.check_weights()
+        return reached
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """The module's own loss; its parts are remembered until the next log line."""
@@ -83,7 +103,12 @@ class XlingTrainer(Trainer):
         super().log(logs, *args, **kwargs)
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
-        """Loss on the evaluation set where there is one, then every evaluator."""
+        """Loss on the evaluation set where there is one, then every evaluator.
+
+        Raises:
+            ValueError: for weights or figures that are not finite.
+        """
+        self.check_weights()
         has_data = eval_dataset or self.eval_dataset
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix) if has_data else {}
         model = self.evaluated()
@@ -92,6 +117,9 @@ class XlingTrainer(Trainer):
             "_".join(filter(None, (metric_key_prefix, row.dataset, row.direction, row.metric))): row.value
             for row in self.last_results
         }
+        for name, value in (metrics | rows).items():
+            if not math.isfinite(value):
+                raise self.diverged(self.state.global_step, f"{name} is {value}")
         if rows:
             self.log(rows)
         if not has_data:  # as the Trainer does; else it would evaluate again at the end

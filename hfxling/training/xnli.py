@@ -21,9 +21,10 @@ from transformers import (
 from transformers.utils import logging
 
 from hfxling.data.readers import suffix_of
-from hfxling.encoding import model_name, one_line_where_missing, token_limit
+from hfxling.encoding import model_name, token_limit
 from hfxling.evaluation.nli import LABELS, load_nli, nli_results
 from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.missing import one_line_where_missing
 
 from .publishing import Run, training_cost
 from .trainer import XlingTrainer

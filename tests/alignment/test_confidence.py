@@ -143,7 +143,7 @@ def test_mistakes(corpus, tmp_path):
         LinkConfidence.fit(features[groups < 3], right[groups < 3], groups[groups < 3])
     with pytest.raises(FileNotFoundError, match="no confidence was fitted"):
         LinkConfidence.load(tmp_path / "nothing.json")
-    for content in ("{", "[]", json.dumps({"features": ["x"]}), json.dumps({"features": FEATURES})):
+    for content in ("{", "[]", "[" * 100_000, json.dumps({"features": ["x"]}), json.dumps({"features": FEATURES})):
         (tmp_path / "bad.json").write_text(content)
         with pytest.raises(ValueError, match=r"bad.json is no confidence of this version .*fit it again"):
             LinkConfidence.load(tmp_path / "bad.json")

@@ -112,6 +112,10 @@ def test_confidence_is_fitted_stored_and_used(folder, tmp_path, capsys):
         (["source"], "give a source and a target file"),
         (["source", "gold.tsv", "--source_lang", "lo"], "'lo' is none of the model's: en, zh"),
         (["source", "target", "--heatmap", "p.png", "--pair", "41"], "--pair 41 is outside the lines 1-40"),
+        (["/dev/null", "/dev/null"], "/dev/null and /dev/null: no line in them; give aligned text"),
+        (["source", "target", "--batch_size", "0"], "batch_size=0: give 1 or more"),
+        (["source", "target", "--null", "nan"], "null=nan: give a number"),
+        (["source", "target", "--output", "."], "output=. is a folder; name a file"),
     ],
 )
 def test_mistakes_are_told_in_a_line(folder, monkeypatch, argv, message):

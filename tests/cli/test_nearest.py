@@ -81,7 +81,10 @@ def test_parts_for_queries_and_documents_are_no_languages(folder, capsys):
         ("plain", ["--target_lang", "fr"], "target_lang='fr': give --candidates"),
         ("routed", ["--target_lang", "th"], "routed has parts for zh, vi and none for th"),
         ("routed", ["--candidates", "{}/empty"], "no sentence in it"),
-        ("plain", ["--candidates", "{}/none"], "No such file"),
+        ("plain", ["--candidates", "{}/none"], "does not exist"),
+        ("plain", ["--candidates", "{}"], "is a folder; name a text file"),
+        ("plain", ["--top", "0"], "top=0: give 1 or more"),
+        ("plain", [" "], "sentence 2 is empty; give text"),
         ("none", [], "is neither the folder of a model"),
     ],
 )

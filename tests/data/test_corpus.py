@@ -58,6 +58,13 @@ def test_a_source_can_be_for_one_pair(data):
     assert [pair.read for pair in corpus.pairs] == [12, 9]
 
 
+def test_one_test_pair_is_too_few(data):
+    (data / "vi.tsv").write_text("một\tone\nhai\ttwo\n", encoding="utf-8")
+    (data / "one.tsv").write_text("ba\tthree\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"^test_data=one\.tsv: 1 test pair of vi-en; give 2 or more"):
+        load_corpus(arguments("vi.tsv", pairs=["vi-en"], test_data=["one.tsv"]))
+
+
 def test_filters_cap_and_account(data):
     rows = [("một hai", "one two"), ("một hai", "One  two"), ("same", "same"), ("ba", "three"), ("tư", "four")]
     (data / "vi.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in rows), encoding="utf-8")
@@ -89,10 +96,10 @@ def test_a_cap_is_a_sample_over_the_whole_set_that_hangs_on_no_seed(data):
 
 
 def test_test_text_guards_the_training_text_of_its_pair(data):
-    (data / "test.tsv").write_text("winter en-de\ten-de retniw\n")
+    (data / "test.tsv").write_text("winter en-de\ten-de retniw\nnothing like it\tetwas anderes\n")
     args = arguments("{source}-{target}.tsv", test_data=["en-de=test.tsv"])
     corpus = load_corpus(args)
-    assert [(pair.leaks, pair.used, len(pair.test)) for pair in corpus.pairs] == [(1, 8, 1), (0, 9, 0)]
+    assert [(pair.leaks, pair.used, len(pair.test)) for pair in corpus.pairs] == [(1, 8, 2), (0, 9, 0)]
     kept = load_corpus(arguments("{source}-{target}.tsv", test_data=["en-de=test.tsv"], keep_leaks=True))
     assert [(pair.leaks, pair.used) for pair in kept.pairs] == [(0, 9), (0, 9)]
     given = datasets.Dataset.from_dict({"source": ["x"], "target": ["ne-en daerb is not the whole of it"]})

@@ -7,8 +7,9 @@ import pytest
 import quality_faults
 
 from hfxling.data import faults
-from hfxling.data.faults import FaultFinder, _ends_marked, _largest_loop, _Side
+from hfxling.data.faults import FaultFinder, _ends_marked, _Side, _size
 from hfxling.data.langid import TrigramProfile, common_words, count_grams, count_scripts, split_words
+from hfxling.data.loops import largest_loop
 from hfxling.data.sample import sample_texts
 
 PAIRS = [("en", "vi"), ("vi", "en"), ("en", "zh"), ("zh", "th"), ("id", "lo")]
@@ -128,7 +129,7 @@ def test_sample_is_drawn_from_the_whole_file(monkeypatch):
     ],
 )
 def test_loops(text, loop):
-    assert _largest_loop(_Side(text).tokens) == loop
+    assert largest_loop(_Side(text).tokens, _size) == loop
 
 
 @pytest.mark.parametrize(

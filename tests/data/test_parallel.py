@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hfxling.data.parallel import load_parallel
+from hfxling.data.readers import read_lines
 
 PAIRS = [("你好。", "Xin chào."), ('他说"好"。', 'Anh ấy nói "được".'), ("再见。", "Tạm biệt.")]
 
@@ -181,6 +182,9 @@ MALFORMED = {
     "JSON escaped NUL": ("a.jsonl", '{"zh": "\\u0000", "vi": "một"}\n', ["line 1", "control character \\u0000"]),
     "unknown JSON keys": ("a.jsonl", '{"cn": "一", "vn": "một"}\n', ["line 1", "['cn', 'vn']", "source_column"]),
     "corrupt Parquet": ("a.parquet", b"PAR1 and so on", ["not a sound Parquet file", "write it again"]),
+    "CR alone": ("a.tsv", "一\tmột\r二\thai\r", ["line 1", "no line ends with \\n", "convert it"]),
+    "long cell": ("a.csv", f'一,"{"m" * 140_000}"\n', ["line 1", "malformed", "131072"]),
+    "JSON long number": ("a.jsonl", f'{{"zh": {"9" * 5000}, "vi": "b"}}\n', ["line 1", "not valid JSON"]),
     "unknown suffix": ("a.xlsx", "x", [".tsv", "two line-aligned files"]),
     "text file alone": ("a.txt", "x", [".tsv", "two line-aligned files"]),
     "gzipped Parquet": ("a.parquet.gz", "x", ["one file alone must be"]),
@@ -240,12 +244,30 @@ def test_empty_line_of_a_pair_names_its_own_file(tmp_path):
         ({"zh": ["一", None], "vi": ["một", "hai"]}, "row 2: the source side (zh) is null, not text"),
         ({"zh": ["一"], "vi": [b"m"]}, "row 1: the target side (vi) is bytes, not text"),
         ({"zh": ["一"], "english": ["one"]}, "['zh', 'english']"),
+        (
+            {"zh": ["一"] * 4, "vi": ["a", "b\t", "c\0", "\x1b"]},
+            "row 3: control character U+0000 is not text; remove it",
+        ),
+        ({"translation": [{"zh": "一", "vi": "m"}, {"zh": "\x01二", "vi": "h"}]}, "row 2: control character U+0001"),
     ],
 )
 def test_parquet_columns_of_the_wrong_kind(tmp_path, columns, part):
     with pytest.raises(ValueError) as caught:
         load_parallel(parquet(tmp_path / "a.parquet", **columns), "zh", "vi")
     one_line(caught, str(tmp_path / "a.parquet"), part)
+
+
+def test_control_characters_are_counted_over_batches(tmp_path):
+    path = parquet(tmp_path / "a.parquet", zh=["一"] * 70_000, vi=["m"] * 69_999 + ["\x07"])
+    with pytest.raises(ValueError, match=r"row 70000: control character U\+0007"):
+        load_parallel(path, "zh", "vi")
+
+
+def test_lines_of_what_is_no_file(tmp_path):
+    with pytest.raises(ValueError, match="is a folder; name a text file"):
+        next(read_lines(str(tmp_path)))
+    with pytest.raises(FileNotFoundError, match=r"no\.txt does not exist; check the path"):
+        next(read_lines(str(tmp_path / "no.txt")))
 
 
 def test_parquet_with_a_damaged_page(tmp_path):

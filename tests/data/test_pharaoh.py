@@ -19,11 +19,11 @@ def test_a_file_that_is_written_reads_the_same(tmp_path):
     assert [set(sure) for sure, _ in read_links(tmp_path / "links")] == rows
 
 
-@pytest.mark.parametrize("bad", ["0:1", "1-", "-1-2", "1-2-3", "1--2", "a-b", "1P2", "٣x1"])
+@pytest.mark.parametrize("bad", ["0:1", "1-", "-1-2", "1-2-3", "1--2", "a-b", "1P2", "٣x1", "9" * 5000 + "-0"])
 def test_a_word_that_is_no_link_is_named_with_file_and_line(tmp_path, bad):
     path = tmp_path / "links"
     path.write_text(f"0-0\n0-1 {bad}\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=f"links, line 2: '{bad}' is no link; write i-j"):
+    with pytest.raises(ValueError, match=f"links, line 2: '{bad[:40]}' is no link; write i-j"):
         read_links(path)
 
 
@@ -45,6 +45,12 @@ def test_gold_table(tmp_path):
 def test_a_gold_table_that_is_wrong(tmp_path, line, message):
     (tmp_path / "gold.tsv").write_text(f"a\tx\t0-0\n{line}\n", encoding="utf-8")
     with pytest.raises(ValueError, match=message):
+        read_aligned(tmp_path / "gold.tsv")
+
+
+def test_an_empty_gold_table(tmp_path):
+    (tmp_path / "gold.tsv").touch()
+    with pytest.raises(ValueError, match=r"gold\.tsv: no sentence pair in it; give lines of source, target and links"):
         read_aligned(tmp_path / "gold.tsv")
 
 

@@ -158,6 +158,7 @@ def test_damaged_files_are_refused(tmp_path, changed):
 def test_files_that_are_none(tmp_path):
     with pytest.raises(FileNotFoundError, match="fit one from human scores first"):
         Calibration.load(tmp_path / "none.json")
-    (tmp_path / "text.json").write_text("score\tflags\n")
-    with pytest.raises(ValueError, match="not a calibration"):
-        Calibration.load(tmp_path / "text.json")
+    for content in ("score\tflags\n", "[" * 100_000):
+        (tmp_path / "text.json").write_text(content)
+        with pytest.raises(ValueError, match="not a calibration"):
+            Calibration.load(tmp_path / "text.json")

@@ -208,6 +208,11 @@ def test_mistakes_in_a_study_are_one_line(rows, options, message, configuration,
         ("layer: 2", "has no 'study' entry with rows or grid; to train one model use the method's recipe"),
         ("- 1", "need lines of the form"),
         (None, "no such configuration"),
+        ("study: {name: s, title: t, rows: [3]}", r"rows=\[3\]: give a list of entries with keys"),
+        ("study: {name: s, title: t, grid: [3]}", r"grid=\[3\]: give a list of entries"),
+        ("study: {name: s, title: t, grid: [{a: 3}]}", "grid: .*give each label the keys that it sets"),
+        ("study: {name: s, title: t, rows: [{label: a, set: 3}]}", "row a: set=3: give the keys that it sets"),
+        ("study: {name: s, title: t, rows: [{label: a, seeds: 3}]}", "row a: seeds=3: give a list of numbers"),
     ],
 )
 def test_files_that_are_no_study(text, message, tmp_path):

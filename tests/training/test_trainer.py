@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch import nn
-from transformers import TrainingArguments
+from transformers import TrainerCallback, TrainingArguments
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.training.aligner.train import AlignerTrainer
@@ -38,6 +38,27 @@ def test_training_stops_at_the_first_loss_that_is_not_finite(bad, tmp_path):
     assert "\n" not in str(error.value)
     assert run.state.global_step == 2
     assert torch.isfinite(run.model.weight)
+
+
+@pytest.mark.parametrize("settings", [{}, {"eval_strategy": "steps", "eval_steps": 3}])
+def test_weights_that_the_last_step_spoilt_are_never_handed_on(settings, tmp_path):
+    run = trainer([1, 2, 3], tmp_path, [lambda model: pytest.fail("measured")], **settings)
+
+    class Spoil(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 3:
+                run.model.weight.data.fill_(float("nan"))
+
+    run.add_callback(Spoil())
+    with pytest.raises(ValueError, match=r"^step 3: weights are not finite\. Lower learning_rate \(0\.001\), or raise"):
+        run.train()
+
+
+def test_a_figure_that_is_not_finite_ends_the_run(tmp_path):
+    rows = [EvalResult(metric="m", value=float("nan"), n=1, dataset="d", split="test")]
+    run = trainer([1, 2, 3], tmp_path, [lambda model: rows], eval_strategy="steps", eval_steps=2)
+    with pytest.raises(ValueError, match=r"^step 2: eval_d_m is nan\. Lower learning_rate"):
+        run.train()
 
 
 def test_every_part_of_an_accumulated_step_is_looked_at(tmp_path):

@@ -16,9 +16,10 @@ from pathlib import Path
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments
 
 from hfxling.data.corpus import Corpus, load_corpus
-from hfxling.encoding import SentenceEmbedder, model_name, one_line_where_missing, token_limit
+from hfxling.encoding import SentenceEmbedder, model_name, token_limit
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.export import export
+from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_dap import DapModel
 from hfxling.training.publishing import Run
 

@@ -69,7 +69,10 @@ class DapArguments(TextArguments):
         default=False,
         metadata={"help": "update only the word embeddings that a batch has (RowAdamW); not for FSDP"},
     )
-    cache_dir: str = field(default="outputs/lengths", metadata={"help": "where the texts' lengths in tokens are kept"})
+    cache_dir: str = field(
+        default="outputs/lengths",
+        metadata={"help": "where the texts' lengths in tokens are kept", "writes": "folder"},
+    )
     lora: int = field(default=0, metadata={"help": "rank of LoRA adapters (0: train the whole encoder)"})
     lora_alpha: int = field(default=32, metadata={"help": "scale of the adapters"})
 

@@ -63,10 +63,10 @@ class DisentanglerArguments(FrozenArguments):
             raise ValueError("nothing to test on: give --qe FOLDER, --sts FOLDER or --test_data.")
         if self.init == "published" and self.base_model is None:
             raise ValueError("init='published' goes on with a model's split: give it as --base_model.")
-        if self.patience < 1 or self.geometry_pairs < 2 or not 0 < self.validation_share < 1:
+        if self.patience < 1 or self.geometry_pairs < 2 or self.probe_pairs < 0 or not 0 < self.validation_share < 1:
             raise ValueError(
-                f"patience={self.patience} must be >= 1, geometry_pairs={self.geometry_pairs} >= 2, "
-                f"validation_share={self.validation_share} between 0 and 1."
+                f"patience={self.patience} must be >= 1, geometry_pairs={self.geometry_pairs} >= 2, probe_pairs="
+                f"{self.probe_pairs} >= 0, validation_share={self.validation_share} between 0 and 1."
             )
         DisentanglerConfig(**self.head_settings())  # refuses bad values, here and not after an hour of encoding
 

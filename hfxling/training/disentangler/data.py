@@ -51,13 +51,18 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
 
     Args:
         rows: arguments of runs that share text and vectors.
-        training_args: not needed here.
+        training_args: of the Trainer, with evaluation and checkpoints for early stopping.
 
     Raises:
-        ValueError: for malformed text or vectors (see `load_corpus`, `load_vectors`), or fewer than two pairs.
+        ValueError: for settings that early stopping cannot work with, malformed text or vectors (see `load_corpus`,
+            `load_vectors`), or fewer than two pairs.
         FileNotFoundError: for a file, folder or encoder that is not there.
     """
     args = rows[0]
+    if training_args is not None and not training_args.load_best_model_at_end:
+        raise ValueError("early stopping needs load_best_model_at_end with evaluation and checkpoints every epoch.")
+    if training_args is not None and not (training_args.num_train_epochs or training_args.max_steps > 0):
+        raise ValueError("num_train_epochs=0: a split that is not trained splits nothing; give more than 0.")
     scored = [*(read_qe(args.qe) if args.qe else ()), *(read_sts17(args.sts) if args.sts else ())]
     corpus = load_corpus(args, scored=scored)
     for pair in corpus.pairs:

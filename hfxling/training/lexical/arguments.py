@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
@@ -72,6 +73,8 @@ class LexicalArguments(TextArguments):
         self.view_weights = self.view_weights or [1.0] + [0.5] * (len(self.views) - 1)
         if len(self.view_weights) != len(self.views):
             raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
+        if not all(0 < weight < math.inf for weight in self.view_weights):
+            raise ValueError(f"view_weights={self.view_weights}: give weights above 0.")
         for name, least in {
             "vocab_size": 1,
             "max_words": 1,

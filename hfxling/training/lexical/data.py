@@ -17,6 +17,7 @@ from hfxling.data.segment import EOS, UNIGRAM_SIZE, Vocabulary, default_segmente
 from hfxling.data.sources import Pair, name_of_pair
 from hfxling.data.unigram import settle
 from hfxling.evaluation.lexicon import read_dictionary
+from hfxling.training.checks import refuse_evaluation
 
 from .arguments import COARSE, FINE, LexicalArguments
 
@@ -64,13 +65,14 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
 
     Args:
         rows: arguments of runs that share text and segments.
-        training_args: not needed here.
+        training_args: of the Trainer.
 
     Raises:
         ValueError: malformed text (see `load_corpus`), fewer than ten pairs, a lexicon of other languages.
         FileNotFoundError: a file that is not there.
     """
     args = rows[0]
+    refuse_evaluation(training_args, "a lexical model")
     others = {lang: read_distractors(path) for lang, path in args.distractor_files().items()}
     corpus = load_corpus(args)
     folds = [Prepared(fold, link_views(args, fold)) for fold in split_folds(corpus, args.folds)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import torch
+
 from hfxling.data.sources import SAMPLE, Source
 from hfxling.mining.neighbours import TIE
 from hfxling.models.configuration_siamese import SiameseConfig
@@ -35,6 +37,7 @@ TRAINING_DEFAULTS = {
     "logging_steps": 500,
     "save_steps": 2000,
     "save_total_limit": 1,
+    "dataloader_pin_memory": torch.cuda.is_available(),
     "report_to": "none",
 }
 

@@ -11,7 +11,9 @@ from hfxling.data.corpus import Corpus, PairText, load_corpus
 from hfxling.data.documents import join_paragraphs
 from hfxling.data.sources import name_of_pair
 from hfxling.encoding import View
+from hfxling.files import free_memory
 from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
+from hfxling.training.checks import refuse_evaluation
 from hfxling.training.frozen import Sides, check_vectors, coverage_line, given_vectors, training_vectors
 
 from .arguments import SiameseArguments
@@ -70,13 +72,14 @@ def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
 
     Args:
         rows: arguments of runs that share text and encoder.
-        training_args: not needed here.
+        training_args: of the Trainer.
 
     Raises:
         ValueError: no test text, malformed text or vectors (see `load_corpus`, `load_vectors`).
         FileNotFoundError: a file, folder or encoder that is not there.
     """
     args = rows[0]
+    refuse_evaluation(training_args, "a head")
     several = [row.layer for row in rows if isinstance(row.layer_index, tuple)]
     if several and args.encoder_config().model_type in ENCODER_OF_SEQ2SEQ:
         raise ValueError(f"layer={several[0]}: the layers of {args.base_model} share a final norm; give a single one.")
@@ -125,34 +128,57 @@ def _given(args: SiameseArguments, text: PairText) -> PairVectors:
     return PairVectors(train, test)
 
 
+def _check_memory(pool_size: int, pairs: int, batch: int) -> None:
+    """Refuse a pool whose row numbers and batches are more than there is memory for."""
+    per_candidate = 5 * 8 * pairs + 4 * 4 * batch  # parallel, drawn, joined; vectors, outputs, gradients
+    free = free_memory()
+    if pool_size > 1 and per_candidate * pool_size > 0.8 * free:
+        need, most = per_candidate * pool_size / 2**30, max(1, int(0.8 * free / per_candidate))
+        raise ValueError(
+            f"pool_size={pool_size}: {pairs} pairs take {need:.1f} GiB of memory, {free / 2**30:.1f} are free; "
+            f"give {most} or fewer, or a smaller per_device_train_batch_size."
+        )
+
+
 def labelled_pairs(
-    targets: Sequence, *, pool_size: int = 1, parallel_only: bool = False, seed: int = 0
+    targets: Sequence,
+    *,
+    pool_size: int = 1,
+    parallel_only: bool = False,
+    seed: int = 0,
+    batch: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every parallel pair once, and every source once more with a pool of wrong targets.
 
     Args:
         targets: N target texts (or anything comparable); row i is the translation of source i.
-        pool_size: K candidates for every source; 1 is a plain random non-parallel pair.
+        pool_size: K candidates for every source, fewer where there are fewer distinct targets; 1 is a plain random
+            non-parallel pair.
         parallel_only: leave the non-parallel half out.
         seed: of the drawing.
+        batch: numbers that one candidate adds to a batch of vectors, for the memory that the pool takes.
 
     Returns:
         `source` (R,) and `target` (R, K) row numbers and `label` (R,), 0 for parallel and 1 for non-parallel, with
         R = 2N or N. Parallel rows repeat their own target K times, so that one reduction over K fits both halves.
 
     Raises:
-        ValueError: when there is no wrong target to draw: fewer than two distinct targets.
+        ValueError: when there is no wrong target to draw: fewer than two distinct targets; candidates that memory does
+            not hold.
     """
     if pool_size < 1:
         raise ValueError(f"pool_size={pool_size}: a pool needs at least one candidate.")
     count = len(targets)
     rows = np.arange(count)
+    identity = np.unique(np.asarray(targets, dtype=object).astype(str), return_inverse=True)[1]
+    distinct = int(identity.max(initial=0)) + 1
+    if distinct == 1 and not parallel_only:
+        raise ValueError(f"{count} pairs with a single distinct target: non-parallel pairs need at least two.")
+    pool_size = min(pool_size, max(1, distinct - 1))
+    _check_memory(pool_size, count, batch)
     own = np.repeat(rows[:, None], pool_size, axis=1)
     if parallel_only:
         return rows, own, np.zeros(count, np.int64)
-    identity = np.unique(np.asarray(targets, dtype=object).astype(str), return_inverse=True)[1]
-    if identity.max(initial=0) == 0:
-        raise ValueError(f"{count} pairs with a single distinct target: non-parallel pairs need at least two.")
     rng = np.random.default_rng(seed)
     wrong = rng.integers(count, size=(count, pool_size))
     while (clash := identity[wrong] == identity[:, None]).any():  # also a repeated translation is no negative

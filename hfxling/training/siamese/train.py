@@ -103,16 +103,18 @@ class PairRows(torch.utils.data.Dataset):
         texts: the N target texts: a repeated translation is never drawn as a negative.
         args: which loss and negatives.
         seed: of the drawn negatives.
+        batch: numbers of a batch of source vectors, see `labelled_pairs`.
     """
 
-    def __init__(self, source, target, texts: Sequence[str], args: SiameseArguments, seed: int = 0):
+    def __init__(self, source, target, texts: Sequence[str], args: SiameseArguments, seed: int = 0, batch: int = 0):
         self.vectors = source, target
         if args.fit == "infonce":
             rows = np.arange(len(texts))
             self.rows = rows, rows[:, None], np.zeros(len(rows), np.int64)
         else:
             pool = 1 if args.negatives == "random" else args.pool_size
-            self.rows = labelled_pairs(texts, pool_size=pool, parallel_only=args.parallel_only, seed=seed)
+            drawn = {"pool_size": pool, "parallel_only": args.parallel_only, "seed": seed, "batch": batch}
+            self.rows = labelled_pairs(texts, **drawn)
 
     def __len__(self) -> int:
         return len(self.rows[0])
@@ -212,7 +214,8 @@ def train_rows(
 ) -> dict:
     """Train a head with the Trainer on (N, H) vectors; returns how many steps, and the loss."""
     source, target = (torch.from_numpy(np.array(array)) for array in sides)
-    rows = PairRows(source, target, texts, args, seed=training_args.seed)
+    batch = training_args.train_batch_size * source.shape[1]
+    rows = PairRows(source, target, texts, args, training_args.seed, batch)
     trainer = XlingTrainer(
         HeadObjective(head, args),
         head_trainer_arguments(training_args),

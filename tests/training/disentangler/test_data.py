@@ -51,7 +51,7 @@ def test_bad_vectors_are_refused_with_their_rows(text):
     broken[2], broken[7] = np.nan, 0
     np.save(text / "broken.source.npy", broken)
     np.save(text / "broken.target.npy", broken)
-    with pytest.raises(ValueError, match="NaN, infinite or all-zero vectors in rows 3, 8"):
+    with pytest.raises(ValueError, match="NaN, infinite, all-zero or tiny vectors in rows 3, 8"):
         with_vectors(text, train="broken")
     for side in ("source", "target"):
         np.save(text / f"wide.{side}.npy", np.ones((15, 6), np.float32))

@@ -13,7 +13,7 @@ from hfxling.data.corpus import Corpus, PairText
 from hfxling.data.scored import ScoredPairs
 from hfxling.training.disentangler import run
 from hfxling.training.disentangler.arguments import TRAINING_DEFAULTS, DisentanglerArguments
-from hfxling.training.disentangler.data import Prepared
+from hfxling.training.disentangler.data import Prepared, prepare
 from hfxling.training.disentangler.evaluate import evaluate
 from hfxling.training.disentangler.train import default_objective, fit, split_vectors
 
@@ -153,6 +153,7 @@ def test_default_objectives():
         ({"pooling": "max"}, "pooling='max' is not one of"),
         ({"layer": "top"}, "layer='top': give a number"),
         ({"patience": 0}, "patience=0 must be >= 1"),
+        ({"probe_pairs": -1}, "probe_pairs=-1 >= 0"),
         ({"base_model": None}, "give --base_model"),
         ({"train_vectors": ["en-de=a.npy+b.npy"]}, "belong together"),
         ({"base_model": None, "train_vectors": ["a"], "test_vectors": ["b"], "init": "published"}, "goes on with"),
@@ -163,7 +164,13 @@ def test_settings_that_are_refused(options, message, tmp_path):
         arguments(tmp_path, **options)
 
 
-def test_early_stopping_needs_the_best_model(data, tmp_path):
+def test_early_stopping_needs_the_best_model(tmp_path):
     args, training_args = arguments(tmp_path, load_best_model_at_end=False)
     with pytest.raises(ValueError, match="early stopping needs load_best_model_at_end"):
-        fit(args, training_args, data)
+        prepare([args], training_args)
+
+
+def test_no_epochs_split_nothing(tmp_path):
+    args, training_args = arguments(tmp_path, num_train_epochs=0)
+    with pytest.raises(ValueError, match=r"^num_train_epochs=0: a split that is not trained"):
+        prepare([args], training_args)

@@ -1,0 +1,202 @@
+"""Bad input, tampered folders and kill -9: one line for each, nothing half-written, and the same bytes after a resume.
+
+python benchmarks/chaos.py [--seed N] [--share 0.1] [--kills 1] [--only REGEX] [--keep FOLDER]
+
+A table (`chaos_values.py`, `chaos_files.py`, `chaos_folders.py`) is multiplied with the recipes and commands that read
+such a thing; --share is how much of the product is run, one of each line at least. The seed draws which, where files
+are cut and when runs are killed. Every case is a forked process that has imported everything.
+
+- tracebacks: a traceback, exit status 1, or a signal. endless: more than two minutes.
+- silent: exit status 0 though something is wrong.
+- unclear: no line or several, a line of more than 600 characters, or one without the words of the table.
+- half_written: something under a final name, or a scratch folder, that is not complete.
+- kills: runs that `kill -9` ended at a random moment; bit_equal: whose weights are, after a resume, those of a run that
+  was left alone.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"}
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads do not outlive a fork
+
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+from chaos_cases import Case, Table
+from chaos_runs import Outcome, as_words, kill, load_everything, run, start, valid
+from harness import parser, report
+
+from hfxling.arguments import run_recipe
+from hfxling.data.sample import sample_texts
+
+LONGEST = 600  # characters of a line
+STUDY = "study: {name: s, title: t, method: siamese, seeds: [0], rows: [{label: cca, set: {fit: cca}}]}\n"
+STEPS = {"save_strategy": "steps", "save_steps": 3, "save_total_limit": 2}
+# Runs to kill: long enough that a kill meets most of their parts.
+KILLED = {
+    "siamese": {"fit": "contrastive", "num_train_epochs": 8} | STEPS,
+    "disentangler": {"num_train_epochs": 8, "patience": 20},
+    "dap": {"max_steps": 12} | STEPS,
+    "aligner": {"num_train_epochs": 4} | STEPS,
+    "lexical": {},
+    "pretrain": {"max_steps": 12} | STEPS,
+    "xnli": {"num_train_epochs": 4},
+    "study": {},
+    "fit": {},
+    "encode": {"": ["train.zh"]},
+}
+
+
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__, "chaos")
+    options.add_argument("--seed", type=int, default=0, help="of all that is random")
+    options.add_argument("--share", type=float, default=0.1, help="of the recipes and commands of each line (0.1)")
+    options.add_argument("--kills", type=int, default=2, help="of each recipe and command that writes (2)")
+    options.add_argument("--only", default="", help="regular expression: cases of that name")
+    options.add_argument("--keep", type=Path, help="folder to work in, whose models are used again")
+    args = options.parse_args(argv)
+    torch.set_num_threads(1)
+    begun = time.perf_counter()
+    load_everything()
+    with tempfile.TemporaryDirectory() as temporary:
+        work = (args.keep or Path(temporary)).resolve()
+        make(work)
+        counts = Counter()
+        for case in Table(work, args.seed, args.share):
+            if re.search(args.only, case.name):
+                counts += judged(case, work / "case")
+        for program in KILLED:
+            for number in range(args.kills if re.search(args.only, f"kill {program}") else 0):
+                counts += killed(program, work, Random(f"{args.seed} {program} {number}"))
+    names = ("cases", "tracebacks", "endless", "silent", "unclear", "kills", "bit_equal", "half_written")
+    figures = {name: counts[name] for name in names}
+    settings = {name: getattr(args, name) for name in ("seed", "share", "kills", "only")}
+    settings["seconds"] = round(time.perf_counter() - begun)
+    goals = dict.fromkeys(("tracebacks", "endless", "silent", "unclear", "half_written"), "0")
+    goals |= {"bit_equal": str(counts["kills"])}
+    title = "Bad input, tampered folders, kill -9 and resume"
+    path = None if args.only else Path(args.results_dir) / "chaos.json"
+    return report("chaos", figures, settings, title=title, path=path, goals=goals)
+
+
+def make(work: Path) -> None:
+    """Text, vectors and a model of each method, where they are not there yet."""
+    text = work / "text"
+    text.mkdir(parents=True, exist_ok=True)
+    for name, first, last in (("train", 0, 160), ("test", 160, 190)):
+        sides = {lang: sample_texts(lang, "train")[first:last] for lang in ("zh", "vi")}
+        for lang, lines in sides.items():
+            (text / f"{name}.{lang}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        rows = "".join(f"{zh}\t{vi}\n" for zh, vi in zip(*sides.values()))
+        (text / f"{name}.tsv").write_text(rows, encoding="utf-8")
+        (work / "vectors").mkdir(exist_ok=True)
+        vectors = np.random.default_rng(1).standard_normal((last - first, 16)).astype(np.float32)
+        np.save(work / "vectors" / f"{name}.npy", vectors)
+    labels = ("entailment", "neutral", "contradiction")
+    rows = "".join(f"{labels[i % 3]}\ta b {i}\tc d {i}\n" for i in range(24))
+    (text / "nli.tsv").write_text(f"label\tpremise\thypothesis\n{rows}", encoding="utf-8")
+    (text / "study.yaml").write_text(STUDY, encoding="utf-8")
+    (work / "file").write_text("a file")
+    for program in ("pretrain", "siamese", "disentangler", "dap", "aligner", "lexical", "xnli"):
+        model = work / "models" / ("encoder" if program == "pretrain" else program)
+        if not model.exists():
+            more = {"prior": True} if program == "aligner" else {}
+            outcome = run(as_words(program, valid(work)[program] | more), work / "make" / program)
+            if outcome.status:
+                raise ValueError(f"{program} fails on sound text: {outcome.err[-2000:]}")
+            shutil.copytree(work / "make" / program / "out" / "model", model)
+
+
+def judged(case: Case, folder: Path) -> Counter:
+    """Run a case; print it where it is not as it should be."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if case.prepare:
+        case.prepare(folder)
+    outcome = run(case.words, folder)
+    fault = fault_of(outcome, case.told)
+    left = outcome.status != 0 and half_written(folder)
+    if fault or left:
+        told = " / ".join(outcome.lines) or repr(outcome.err[-300:])
+        print(f"{fault or 'half_written'}: {case.name}: {told}", flush=True)
+    return Counter({"cases": 1, "half_written": int(bool(left))} | ({fault: 1} if fault else {}))
+
+
+def fault_of(outcome: Outcome, told: tuple[str, ...]) -> str | None:
+    """What is wrong with the way in which a run ended that should have been refused; None for nothing."""
+    if outcome.status is None:
+        return "endless"
+    if "Traceback" in outcome.err or outcome.status not in (0, 2):
+        return "tracebacks"
+    if outcome.status == 0:
+        return "silent"
+    line = " ".join(outcome.lines).casefold()
+    is_told = all(any(word.casefold() in line for word in words.split("|")) for words in told)
+    return None if len(outcome.lines) == 1 and len(line) <= LONGEST and is_told else "unclear"
+
+
+def half_written(folder: Path) -> bool:
+    """Whether a run that failed left something that looks complete, or a scratch folder."""
+    finals = [folder / name for name in ("out.npy", "out.tsv", "out.json", "out/model", "out/results.json")]
+    return any(path.exists() for path in finals) or any(folder.rglob("*.scratch"))
+
+
+def killed(program: str, work: Path, rng: Random) -> Counter:
+    """Kill a run at a random moment, start it again, and compare what it wrote with that of a run left alone."""
+    options = valid(work)[program] | KILLED[program]
+    if program == "encode":
+        options[""] = work / "text" / "train.zh"
+    words, folders = as_words(program, options), [work / "whole" / program, work / "case"]
+    whole = run(words, folders[0]) if not folders[0].exists() else None
+    if whole:
+        if whole.status:
+            raise ValueError(f"{program} fails on sound text: {whole.err[-2000:]}")
+        (folders[0] / "seconds").write_text(str(whole.seconds))
+    seconds = float((folders[0] / "seconds").read_text())
+    shutil.rmtree(folders[1], ignore_errors=True)
+    folders[1].mkdir(parents=True)
+    pid = start(words, folders[1])
+    time.sleep(seconds * rng.uniform(0.05, 0.95))
+    kill(pid)
+    half = bool(different(*folders)) and any((folders[1] / name).exists() for name in ("out/model", "out.npy"))
+    resumes = any((folders[1] / "out").glob("checkpoint-*/trainer_state.json"))
+    outcome = run([*words, *(["--resume_from_checkpoint"] if resumes else [])], folders[1])
+    wrong = different(*folders) or [path.name for path in folders[1].rglob("*.scratch")]
+    if wrong or outcome.status or half:
+        print(f"kill {program}: {outcome.status} {wrong} {' / '.join(outcome.lines)}", flush=True)
+    return Counter(kills=1, bit_equal=int(not wrong and outcome.status == 0), half_written=int(half))
+
+
+def different(whole: Path, other: Path) -> list[str]:
+    """Weights and vectors that are not the same bytes, checkpoints apart."""
+    found = [path for kind in ("*.safetensors", "*.npy") for path in whole.rglob(kind)]
+    names = [path.relative_to(whole) for path in found if "model" in path.parts or path.parent == whole]
+    study = whole / "out" / "s.json"
+    if study.exists():  # it says how long it took, too
+        return [] if values_of(study) == values_of(other / "out" / "s.json") else ["s.json"]
+    assert names, f"nothing to compare in {whole}"
+    return [str(name) for name in names if not same(whole / name, other / name)]
+
+
+def values_of(results: Path) -> list[float]:
+    """Of a results file; none where there is no such file."""
+    return [row["value"] for row in json.loads(results.read_text())["results"]] if results.exists() else []
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether both are there, with the same bytes."""
+    return other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+if __name__ == "__main__":
+    run_recipe(main)

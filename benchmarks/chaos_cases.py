@@ -1,0 +1,137 @@
+"""The cases of `chaos.py` out of its tables: what is run, and words that its line must contain.
+
+A line more in `chaos_values.py`, `chaos_files.py` or `chaos_folders.py` is a case more, of every recipe and command
+that the table is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from chaos_files import FILES, LINE_READERS, LINES, STUDIES, TABLE_READERS, TABLES, VECTORS, YAMLS
+from chaos_folders import TAMPERED, spoilt_copy
+from chaos_runs import as_words, valid
+from chaos_values import ALIGNING, HEADS, VALUES
+
+
+@dataclass
+class Case:
+    """Words to run, what to put into the case's own folder first, and what the line that must come contains."""
+
+    name: str
+    words: list[str]
+    told: tuple[str, ...]  # of each any of the alternatives between |, in any case
+    prepare: Callable[[Path], object] | None = None
+
+
+class Table:
+    """Every case; of lines that are for many recipes and commands a share of these, one at least.
+
+    Args:
+        work: with the text and the models, see `chaos_runs`.
+        seed: of what is random: the share, places where files are cut, bytes.
+        share: of the recipes and commands of each line.
+    """
+
+    def __init__(self, work: Path, seed: int, share: float = 1.0):
+        self.work, self.rng, self.share, self.good = work, Random(seed), share, valid(work)
+
+    def __iter__(self) -> Iterator[Case]:
+        for cases in (self.values, self.tables, self.lines, self.vectors, self.files, self.yamls, self.folders):
+            yield from cases()
+
+    def some(self, readers) -> list:
+        """A share of them."""
+        return self.rng.sample(list(readers), max(1, round(self.share * len(readers))))
+
+    def case(self, name: str, program: str, changed: dict, told: tuple, prepare: Callable | None = None) -> Case:
+        """Of a program with some options changed."""
+        return Case(f"{program} {name}", as_words(program, self.good[program] | changed), told, prepare)
+
+    def filled(self, value: object) -> object:
+        """With the file and the folder that FILE and TEXT stand for."""
+        if isinstance(value, list):
+            return [self.filled(each) for each in value]
+        places = {"FILE": self.work / "file", "TEXT": self.work / "text"}
+        for mark, place in places.items() if isinstance(value, str) else ():
+            value = value.replace(mark, str(place))
+        return value
+
+    def values(self) -> Iterator[Case]:
+        """Values that are refused before anything is read, and some that are found out later."""
+        for programs, options, told in VALUES:
+            name = " ".join(f"{key}={value}" for key, value in options.items())
+            for program in self.some(programs):
+                yield self.case(name, program, {key: self.filled(value) for key, value in options.items()}, told)
+
+    def tables(self) -> Iterator[Case]:
+        """Tables of sentence pairs."""
+        for name, content, told in TABLES:
+            for program, key in self.some(TABLE_READERS):
+                value = f"zh-vi={name}" if key == "parallel" else name
+                yield self.case(f"{key} {name}", program, {key: value}, told, writer(name, content))
+
+    def lines(self) -> Iterator[Case]:
+        """Files of one sentence a line."""
+        for name, content, told in LINES:
+            for program, key in self.some(LINE_READERS):
+                value = [name] * 2 if key == "" and program in ALIGNING else name
+                value = [name, self.work / "text" / "train.vi"] if program == "fit" else value
+                more = {"distractors": f"zh={name}", "folds": 2} if key == "distractors" else {key: value}
+                yield self.case(f"{key} {name}", program, more, told, writer(name, content))
+
+    def vectors(self) -> Iterator[Case]:
+        """Files of vectors."""
+        train, test = (self.work / "vectors" / f"{split}.npy" for split in ("train", "test"))
+        for name, content, told in VECTORS:
+            for program in self.some(HEADS):
+                more = {"train_vectors": f"{name}+{train}", "test_vectors": f"{test}+{test}", "base_model": None}
+                yield self.case(f"train_vectors {name}", program, more, told, writer(name, content))
+
+    def files(self) -> Iterator[Case]:
+        """Further files that some read."""
+        for number, (program, key, content, told) in enumerate(FILES):
+            name = f"given{number}.tsv" if program == "xnli" else f"given{number}"
+            value = f"zh-vi={name}" if key in ("gold", "dictionaries", "lexicon") else name
+            more = {"confidence": "out.json"} if key == "fit_confidence" else {}
+            yield self.case(f"{key} {number}", program, {key: value} | more, told, writer(name, content))
+
+    def yamls(self) -> Iterator[Case]:
+        """Configurations."""
+        of_study = [("study", *row) for row in STUDIES]
+        for program, content, told in [*(("siamese", *row) for row in YAMLS), *of_study]:
+            prepare = writer("given.yaml", content.encode())
+            yield self.case(f"yaml {content!r}", program, {"config": "given.yaml"}, told, prepare)
+
+    def folders(self) -> Iterator[Case]:
+        """Folders that were tampered with."""
+        for readers, kind, name, ways in TAMPERED:
+            for how in ways:
+                for program, key in self.some(readers):
+                    yield self.tampered(program, key, (self.work / "models" / kind, name, how))
+
+    def tampered(self, program: str, key: str, spoilt: tuple[Path, str, Callable]) -> Case:
+        """A program that is given a model with a file tampered with."""
+        (model, name, how), seed = spoilt, self.rng.randrange(2**32)
+        changed = {key: "model"} | ({"model": None} if key == "lexical" else {})
+        changed |= {"lang": None, "layer": "1"} if program == "encode" else {}
+
+        def prepare(folder: Path) -> None:
+            spoilt_copy(model, folder / "model", name, how, seed)
+
+        return self.case(f"{key} {model.name}: {how.__name__} {name}", program, changed, ("model",), prepare)
+
+
+def writer(name: str, content: bytes | str | None) -> Callable[[Path], object]:
+    """Writes a file, a folder or nothing of that name."""
+
+    def prepare(folder: Path) -> None:
+        if content == "folder":
+            (folder / name).mkdir()
+        elif content is not None:
+            (folder / name).write_bytes(content)
+
+    return prepare

@@ -1,0 +1,62 @@
+"""What is said of a model that is missing or damaged, and of a device that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def one_line_where_missing(
+    name: str, what: str = "base_model", kind: str = "an encoder with its tokenizer"
+) -> Iterator[None]:
+    """Turn whatever goes wrong in a block that loads the Hub id or folder `name` into an error of one line.
+
+    `what` is the argument that named it, `kind` what the folder should hold.
+
+    Raises:
+        FileNotFoundError: nothing of that name, or a file that it needs is missing.
+        ValueError: it is damaged, or of another kind; errors of ours pass as they are.
+    """
+    try:
+        yield
+    except OSError as error:
+        problem = f"is neither the folder of {kind} nor to be had from the Hub ({_cause(error)})"
+        raise FileNotFoundError(f"{what}={str(name)!r} {problem}; check the name and the connection.") from error
+    except Exception as error:  # libraries say in many ways that a file is cut off, empty or another one
+        if _is_ours(error):
+            raise
+        problem = f"cannot be read as {kind} ({_cause(error)})"
+        raise ValueError(f"{what}={str(name)!r} {problem}; fetch or publish it again, or name another.") from error
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the package itself said so, in a line that is meant for users."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    module = place.tb_frame.f_globals.get("__name__", "") if place else ""
+    return isinstance(error, ValueError) and module.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _cause(error: Exception) -> str:
+    """The first line of what a library said, not more than can be read; its kind where it is but a word."""
+    text = next(iter(str(error).strip().splitlines()), "")
+    text = text if len(text) <= 200 else f"{text[:200]}..."
+    return text if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {text}"
+
+
+def check_device(device: str | None) -> None:
+    """Refuse a device that is not there; None is the best there is.
+
+    Raises:
+        ValueError: naming those that are.
+    """
+    try:
+        torch.empty(0, device=device or "cpu")
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError):
+        known = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        known += ["mps"] * torch.backends.mps.is_available()
+        raise ValueError(f"device={device!r} is none of this machine's: {', '.join(known)}.") from None
