@@ -266,7 +266,7 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
         ({"mutual": "true"}, "--mutual needs scores"),
         ({"model": "{model}", "top": 0.5, "threshold": 1.0}, "--threshold and --top: give one of them"),
         ({"model": "{model}", "top": 1.5}, "top=1.5: give a share between 0 and 1"),
-        ({"model": "{model}", "threshold": "nan"}, "threshold=nan: give a finite number"),
+        ({"model": "{model}", "threshold": "nan"}, "threshold=nan: give a number"),
         ({"model": "{model}", "min_links": 0.1}, "--min_links needs --lexical"),
         ({"model": "{model}", "k": 0}, "k=0"),
         ({"model": "{model}", "k": 41}, "k=41 neighbours, but 40 distinct texts are left of a side"),
