@@ -114,10 +114,10 @@ def measure(pair: str, size: int, args) -> list[EvalResult]:
     ]
 
 
-def of_model(model, test: list[list[str]], languages: list[str], **fields) -> list[EvalResult]:
+def of_model(encoder, test: list[list[str]], languages: list[str], **fields) -> list[EvalResult]:
     """P@1 of the test lines."""
     sides = zip(test, languages, ROLES)
-    queries, documents = (model.encode(side, lang, role) for side, lang, role in sides)
+    queries, documents = (encoder.encode(side, lang, role) for side, lang, role in sides)
     ranking = Ranking("->".join(languages), gold_ranks(queries, documents, method="dot")[0], {})
     rows = ranking_results([ranking], revision=content_hash(*test), split="test", **fields)
     return [row for row in rows if row.metric == "P@1"]

@@ -8,6 +8,7 @@ import mining_f1
 import numpy as np
 import pytest
 from distractors import SOURCES, distractors
+from scipy.sparse import csr_array
 
 from hfxling.mining import Mined
 from hfxling.mining.precision import Precision
@@ -67,3 +68,14 @@ def test_distractors_are_no_translations_of_each_other(shared_data, pair):
     for side, sources in zip(found, SOURCES[pair]):
         assert len({*side}) == len(side) == (2000 if sources else 0)
     assert not {*SOURCES[pair][0]} & {*SOURCES[pair][1]}
+
+
+def test_rows_of_a_model():
+    class Echo:
+        def encode(self, texts, language, role):
+            return csr_array(np.eye(3)[[int(text) for text in texts]])
+
+    fields = {"settings": {"seed_pairs": 100}, "seed": 0, "model": "100 pairs", "dataset": "zh-vi"}
+    (row,) = bootstrap.of_model(Echo(), [["0", "1", "2"], ["0", "2", "1"]], ["zh", "vi"], **fields)
+    assert (row.metric, row.n, row.direction) == ("P@1", 3, "zh->vi")
+    assert row.value == pytest.approx(100 / 3)
