@@ -66,6 +66,7 @@ class Haystack:
 
     def __init__(self, args: MiningArguments, sides: Sequence[Texts], scorer=None):
         self.args, self.sides = args, list(sides)
+        self._memory: dict = {}  # of `_dense`
         self.languages = (args.source_lang, args.target_lang)
         self.scorer = scorer or (None if args.source_vectors else args.scorer())
         for language in self.languages if self.scorer else ():
@@ -85,7 +86,8 @@ class Haystack:
         """What vectors and scores hang on, beside the texts."""
         args = self.args
         if self.scorer is None:
-            return {"vectors": [Path(path).stat().st_mtime_ns for path in (args.source_vectors, args.target_vectors)]}
+            stats = [Path(path).stat() for path in (args.source_vectors, args.target_vectors)]
+            return {"vectors": [[stat.st_size, stat.st_mtime_ns] for stat in stats]}
         names = {"languages": list(self.languages), "prompt": args.prompt, "candidates": self.candidates}
         return names | {"model": self.scorer.label, "revision": self.scorer.revision}
 
@@ -112,8 +114,7 @@ class Haystack:
             dense = [self._dense(self.scorer.dense, number) for number in (0, 1)]
             settings = {"memory": self.args.memory, "device": self.args.device, "dtype": self.args.dtype}
             every.append(both_ways(*dense, self.kept(k), **settings))
-        readers = [lambda rows, number=number: self._parts(number, rows) for number in (0, 1)]
-        return rescored(every, *readers, k)
+        return rescored(every, *self.readers([]), k)
 
     def readers(self, vectors: list[list]) -> list[Callable[[np.ndarray], list]]:
         """Of each side what reads the vectors of some texts that score pairs; `vectors` as `self.vectors` gave them."""
@@ -135,6 +136,8 @@ class Haystack:
 
     def _dense(self, encoder, number: int) -> np.ndarray:
         """(N, D) vectors of a side, memory-mapped; a text of which a static encoder knows nothing gets a blank one."""
+        if (found := self._memory.get((encoder, number))) is not None:
+            return found
         texts, language, role = self.sides[number].texts, self.languages[number], ROLES[number]
 
         def encode(batch: list[str]) -> np.ndarray:
@@ -148,7 +151,8 @@ class Haystack:
         width = encoder.model.get_embedding_dimension()
         description = f"encode {language}"
         options = {"shape": (width,), "cache_dir": self.args.cache_dir, "description": description}
-        return cached_features(texts, encode, key=about, **options)
+        self._memory[encoder, number] = cached_features(texts, encode, key=about, **options)
+        return self._memory[encoder, number]
 
     def _parts(self, number: int, rows: np.ndarray) -> list:
         """Sparse vectors of some of a side's texts, or dense and sparse ones whose inner products add up."""
@@ -172,12 +176,12 @@ class Haystack:
         side = self.sides[number]
         if self.scorer is None:
             return [load_vectors((self.args.source_vectors, self.args.target_vectors)[number])[: len(side.texts)]]
-        if self.args.lexical and not self.candidates:
-            language, role = self.languages[number], ROLES[number]
-            encoder = getattr(self.scorer, "lexical", self.scorer)
-            return [encoder.encode(side.texts, language, role)]
+        language, role = self.languages[number], ROLES[number]
+        if isinstance(self.scorer, FusedEncoder) and not self.candidates:
+            dense = self.scorer.dense.encode(side.texts, language, role, progress=False)
+            return list(self.scorer.parts(dense, side.texts, language, role))
         encoder = self._static if self.candidates else self.scorer
-        return [encoder.encode(side.texts, self.languages[number], ROLES[number], progress=False)]
+        return [encoder.encode(side.texts, language, role, progress=False)]
 
     def check_disk(self) -> int:
         """Bytes that vectors and shards take.
@@ -204,13 +208,14 @@ def plan(args: MiningArguments, haystack: Haystack) -> str:
     sides, size, seconds = haystack.sides, 256, (0.0, 0.0)
     while True:
         few = [Texts(side.name, side.lines[:size], side.texts[:size]) for side in sides]
-        sample = Haystack.__new__(Haystack)
-        sample.__dict__ |= haystack.__dict__ | {"sides": few}
+        sample = Haystack(args, few, haystack.scorer)
+        sample.candidates = haystack.candidates
         start = time.perf_counter()
         vectors = [sample._fresh(number) for number in (0, 1)]
         encoded = time.perf_counter()
         k = min(haystack.kept(args.k), *(len(side.texts) for side in few))
-        both_ways(*(parts[0] for parts in vectors), k, memory=args.memory, device=args.device, dtype=args.dtype)
+        ready = [parts[0] if len(parts) == 1 else parts for parts in vectors]
+        both_ways(*ready, k, memory=args.memory, device=args.device, dtype=args.dtype)
         seconds = encoded - start, time.perf_counter() - encoded
         if sum(seconds) > _PLAN or size >= max(len(side.texts) for side in sides):
             break
