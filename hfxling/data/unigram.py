@@ -8,7 +8,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from huggingface_hub.utils import are_progress_bars_disabled
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -23,6 +23,8 @@ _LETTER_WITH_MARKS = re.compile(
     r"[^\W\d_][\u0300-\u036f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd]+"
 )
 
+_LONGEST = 1_000  # letters of a word, or of a phrase where a script has no spaces
+_PARTS = 20  # of a longer one that are learnt from
 _SHOWN = 300_000  # letters from which learning takes seconds
 
 
@@ -49,7 +51,7 @@ def learn_unigram(
     Raises:
         ValueError: fewer pieces than letters, or no words.
     """
-    counts = Counter(word for line in words for word in line)
+    counts = Counter(part for line in words for word in line for part in _stretches(word))
     if not counts:
         raise ValueError("no word to learn pieces from; give text.")
     letters = {letter for word in counts for letter in word}
@@ -84,6 +86,11 @@ def learn_unigram(
     # In alphabetical order: the trainer's own changes from run to run, and the seeded start of a word's vector with it.
     _set_pieces(tokenizer, special, {p: s for p, s in sorted(pieces.items()) if p in always or used[p] >= min_count})
     return tokenizer
+
+
+def _stretches(word: str) -> Iterator[str]:
+    """A word, or the first parts of one that is too long for any language: on long ones the trainer may die."""
+    return (word[start : start + _LONGEST] for start in range(0, min(len(word), _PARTS * _LONGEST), _LONGEST))
 
 
 def settle(tokenizer: Tokenizer, lines: Sequence[str], special: int, rounds: int = 2) -> None:

@@ -234,3 +234,13 @@ def test_other_mistakes_say_what_to_do(tmp_path, vocabularies):
         load_vocabularies(str(tmp_path), ["lo"])
     with pytest.raises(ValueError, match="has no shared pieces"):
         Vocabulary.learn(["a"], "en", segmenter="words").piece_ids()
+
+
+def test_a_word_of_a_megabyte_is_learnt_from_in_parts():
+    letters = random.Random(0).choices("abcdefghijklmnopqrstuvwxyz", k=1_000_000)
+    lines = ["hello world how are you today"] * 50
+    vocabulary = Vocabulary.learn([*lines, "".join(letters)], "en", segmenter="unigram", size=200)
+    assert {"hello", "world"} <= {*Vocabulary.learn(lines, "en", segmenter="unigram", size=200).words}
+    (row,) = vocabulary.encode_batch(["".join(letters[:5000])])
+    assert len(row.ids) > 1000
+    assert vocabulary.words[1] not in [vocabulary.words[i] for i in row.ids]
