@@ -10,8 +10,8 @@ import numpy as np
 from .items import Items
 from .mining import f1_test
 from .results import EvalResult
-from .significance import PairedTest, holm, paired_test, percentile_interval, tail_p_value
-from .similarity import pearson, pearson_resamples, williams_test
+from .significance import PairedTest, holm, paired_test
+from .similarity import compare_correlations
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,12 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
 
 
 def paired(a: Items, b: Items) -> PairedTest:
-    """The test that fits the figure: sign flips for means, Williams' for one correlation, swaps for F1."""
+    """The test that fits the figure: sign flips for means, swaps for F1, and `compare_correlations`."""
     if a.kind == "F1":
         return f1_test(a.groups[0], b.groups[0])
     if a.kind == "mean":
         return paired_test(_weighted(a.groups), _weighted(b.groups))
-    sets = [(x[:, 0], x[:, 1], y[:, 1]) for x, y in zip(a.groups, b.groups)]
-    difference = np.mean([pearson(gold, x) - pearson(gold, y) for gold, x, y in sets])
-    resamples = np.mean([np.subtract(*pearson_resamples(*one, seed=i)) for i, one in enumerate(sets)], axis=0)
-    if not resamples.any():  # the same scores
-        return PairedTest(0.0, 0.0, 0.0, 1.0)
-    p_value = williams_test(*sets[0]) if len(sets) == 1 else tail_p_value(resamples)
-    return PairedTest(float(difference), *percentile_interval(resamples), p_value)
+    return compare_correlations([(x[:, 0], x[:, 1], y[:, 1]) for x, y in zip(a.groups, b.groups)])
 
 
 def comparison_table(comparisons: Sequence[Comparison], level: float = 0.05) -> tuple[list[str], list[list]]:
