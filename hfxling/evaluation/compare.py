@@ -78,12 +78,11 @@ def comparison_table(comparisons: Sequence[Comparison], level: float = 0.05) -> 
     table = []
     for one in comparisons:
         digits = 1 if one.first.unit == "%" else 3
-        value, other, low, high = (
-            f"{x:.{digits}f}" for x in (one.first.value, one.other.value, one.test.low, one.test.high)
-        )
+        value, other = (f"{x:.{digits}f}" for x in (one.first.value, one.other.value))
+        ends = [f"{x:.{digits}f}" for x in (one.test.low, one.test.high) if x is not None]
         place = [one.first.settings.get("task"), one.first.direction, one.first.metric, one.first.n]
         difference = f"{one.test.difference:+.{digits}f}"
-        table.append([*place, value, one.name, other, difference, f"{low} to {high}", f"{one.p_value:.2g}"])
+        table.append([*place, value, one.name, other, difference, " to ".join(ends), f"{one.p_value:.2g}"])
         table[-1].append(one.verdict(level))
     return headers, table
 
