@@ -207,7 +207,7 @@ def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
     """("better" | "worse" | "unclear", what that rests on) for a line with both stages."""
     before, after = line["before"], line["after"]
     paired = after.settings.get("paired")
-    if paired:
+    if paired and paired["low"] is not None:
         low, high = paired["low"], paired["high"]
         p_value = "p < 0.001" if paired["p_value"] < 0.001 else f"p = {paired['p_value']:.3f}"
         basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}, {p_value}"
