@@ -59,7 +59,8 @@ def study_table(
 
 
 def _wanted(results: Sequence[EvalResult], show: Mapping) -> list[EvalResult]:
-    """The rows that a table shows."""
+    """The rows that a table shows; those of a curve do not stand in it."""
+    results = [row for row in results if row.settings["stage"] != "during"]
     averaged = {row.dataset for row in results if "avg" in row.metric}
     found = [row for row in results if row.dataset not in averaged or "avg" in row.metric]
     first: dict[str, str | None] = {}

@@ -35,6 +35,7 @@ class Run:
         extra: further entries of results.json.
         others: write further folders, by name.
         branches: subfolders that a push puts on branches of the Hub, see `publish`.
+        curve: what was measured while training, of stage "during", with the setting step; studies keep it.
     """
 
     results: list[EvalResult]
@@ -43,6 +44,7 @@ class Run:
     extra: dict[str, Any] = field(default_factory=dict)
     others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
     branches: Sequence[str] = ()
+    curve: list[EvalResult] = field(default_factory=list)
 
 
 @contextmanager
