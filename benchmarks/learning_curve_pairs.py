@@ -6,7 +6,7 @@ python benchmarks/learning_curve_pairs.py --data ../shared/data --encoder ../sha
 Each size is drawn three times from the training lines of NTREX (all of them once); P@1 of the 454 test lines, by inner
 product or cosine, both directions, ties being misses. "auto" is the head that `--fit auto` chooses on one layer; layer,
 head and the weight of fused scores are chosen on the drawn pairs alone. Shown are mean and standard deviation over the
-draws and the 95 % bootstrap interval over the test lines. The encoder as it came needs no pairs: its row stands for all
+draws and the 95 % interval over the test lines. The encoder as it came needs no pairs: its row stands for all
 sizes. `paired` of a row is the test against it.
 """
 

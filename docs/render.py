@@ -63,7 +63,7 @@ def results_page(files: list[Path]) -> str:
     """One section a results file: every row, both directions, every centring."""
     parts = [
         "# Results\n\nRendered from `results/*.json` by `make cards`, never typed by hand. P@k in %, mean over "
-        "the seeds; in brackets the 95 % bootstrap interval over test sentences of the first seed. Centring: `none`, "
+        "the seeds; in brackets the 95 % interval (Wilson's) over test sentences of the first seed. Centring: `none`, "
         "`train` (means of the training text), `corpus` (means of the test text, as in the paper). p: paired "
         "sign-flip test of the first seed against the same encoder's vectors at the same centring. "
         f"{STALE}: measured when equal sentences of a batch counted as negatives, to be measured anew."

@@ -156,7 +156,7 @@ def ranking_results(
     settings: Mapping | None = None,
     **fields,
 ) -> list[EvalResult]:
-    """Rankings as result rows: P@k in percent with its bootstrap 95% interval.
+    """Rankings as result rows: P@k in percent with its 95% interval.
 
     Args:
         rankings: from `rank_translations`.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from .learning_curve import Forecast, forecast
-from .results import EvalResult
+from .results import EvalResult, p_told
 
 UNTRAINED = "no training"
 STALE = " †"  # behind figures that a mended fault may have changed, until they are measured again
@@ -120,7 +120,7 @@ def starting_point(rows: list[EvalResult]) -> str:
     digits = 1 if paired[0].unit == "%" else 3
     p_value = np.median([row.settings["paired"]["p_value"] for row in paired])
     value = np.mean([row.value - row.settings["paired"]["difference"] for row in paired])
-    return f"{value:.{digits}f} (p = {p_value:.2g})"
+    return f"{value:.{digits}f} (p {p_told(p_value)})"
 
 
 def learning_curve(results: Sequence[EvalResult], rows: Sequence[dict]) -> tuple[str, Forecast] | None:

@@ -144,7 +144,7 @@ def tatoeba_results(
         fields["revision"] = content_hash([hashes[lang] for lang in languages])
         for ranked in zip(*(rankings[lang] for lang in languages)):
             hits = [hits_at(one.ranks, 1) for one in ranked]
-            value, low, high = macro_average(hits)
+            value, (low, high) = macro_average(hits)
             direction = f"xx->{ENGLISH}" if ranked[0].direction.endswith(ENGLISH) else f"{ENGLISH}->xx"
             about = {"low": low, "high": high, "settings": {**ranked[0].settings, **settings, "languages": size}}
             about |= {"direction": direction, "items": mean_items(*hits)}
