@@ -35,7 +35,7 @@ class Run:
         extra: further entries of results.json.
         others: write further folders, by name.
         branches: subfolders that a push puts on branches of the Hub, see `publish`.
-        curve: what was measured while training, of stage "during", with the setting step; studies keep it.
+        curve: what was measured while training, of stage "during", with the setting step; studies keep its averages.
     """
 
     results: list[EvalResult]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,12 +131,6 @@ class HeldOut:
         for name, code in codes.items():
             groups["trained" if code in sources else "untrained"].append(name)
         return {group: names for group, names in groups.items() if names}
-
-
-def averages(rows: Sequence[EvalResult]) -> list[EvalResult]:
-    """The rows without the single languages of data sets that have averages."""
-    averaged = {row.dataset for row in rows if "avg" in row.metric}
-    return [row for row in rows if row.dataset not in averaged or "avg" in row.metric]
 
 
 def _spread(size: int, count: int) -> range:
