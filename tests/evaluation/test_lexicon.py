@@ -10,8 +10,8 @@ from hfxling.data.segment import Vocabulary
 from hfxling.evaluation.lexicon import (
     WordTable,
     lexicon_results,
-    protocol_results,
     link_vectors,
+    protocol_results,
     read_dictionary,
     score_lexicon,
     translate,
