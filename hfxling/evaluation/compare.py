@@ -9,7 +9,7 @@ import numpy as np
 
 from .items import Items
 from .mining import f1_test
-from .results import EvalResult
+from .results import EvalResult, p_told
 from .significance import PairedTest, holm, paired_test
 from .similarity import compare_correlations
 
@@ -81,9 +81,8 @@ def comparison_table(comparisons: Sequence[Comparison], level: float = 0.05) -> 
         value, other = (f"{x:.{digits}f}" for x in (one.first.value, one.other.value))
         ends = [f"{x:.{digits}f}" for x in (one.test.low, one.test.high) if x is not None]
         place = [one.first.settings.get("task"), one.first.direction, one.first.metric, one.first.n]
-        difference = f"{one.test.difference:+.{digits}f}"
-        table.append([*place, value, one.name, other, difference, " to ".join(ends), f"{one.p_value:.2g}"])
-        table[-1].append(one.verdict(level))
+        difference, p_value = f"{one.test.difference:+.{digits}f}", p_told(one.p_value).removeprefix("= ")
+        table.append([*place, value, one.name, other, difference, " to ".join(ends), p_value, one.verdict(level)])
     return headers, table
 
 

@@ -14,7 +14,7 @@ from huggingface_hub import EvalResult as IndexEntry
 from huggingface_hub import ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.evaluation.results import EvalResult, format_table, p_told
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
@@ -209,8 +209,8 @@ def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
     paired = after.settings.get("paired")
     if paired and paired["low"] is not None:
         low, high = paired["low"], paired["high"]
-        p_value = "p < 0.001" if paired["p_value"] < 0.001 else f"p = {paired['p_value']:.3f}"
-        basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}, {p_value}"
+        basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}"
+        basis += f", p {p_told(paired['p_value'])}"
     elif None in (before.low, before.high, after.low, after.high):
         return "unclear", "no interval"
     else:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -41,7 +43,7 @@ def search(
         **options: of `both_ways`.
 
     Raises:
-        ValueError: the folder holds shards of another key, and as `both_ways`.
+        ValueError: the folder holds shards of another key or damaged ones, and as `both_ways`.
     """
     from .blocks import both_ways  # torch with it
 
@@ -73,11 +75,12 @@ def claim(folder: Path, key: Mapping) -> None:
     """Make the folder the place of a key's shards.
 
     Raises:
-        ValueError: it is another key's.
+        ValueError: it is another key's, or nobody can say whose.
     """
     text, about = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False), folder / "key.json"
-    if about.is_file() and about.read_text(encoding="utf-8") != text:
-        before = json.loads(about.read_text(encoding="utf-8"))
+    if about.exists() and about.read_bytes() != text.encode():
+        with _whole(about):
+            before = dict(json.loads(about.read_text(encoding="utf-8")))
         changed = ", ".join(sorted(name for name in {*key, *before} if key.get(name) != before.get(name)))
         raise ValueError(
             f"{folder} holds shards of a search with another {changed}; remove that folder or give another output."
@@ -92,6 +95,16 @@ def clear(folder: str | Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be read what to do about it."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError, EOFError, RecursionError, BadZipFile) as error:
+        told = f"{path} is damaged ({error})"
+        raise ValueError(f"{told}; remove the folder {path.parent}, and the search begins anew.") from None
+
+
 def _one(parts: list[Vectors]) -> Vectors | list[Vectors]:
     return parts[0] if len(parts) == 1 else parts
 
@@ -102,7 +115,7 @@ def _save(path: Path, found: Neighbours, merged: int) -> None:
 
 
 def _load(path: Path) -> tuple[Neighbours | None, int]:
-    if not path.is_file():
+    if not path.exists():
         return None, 0
-    with np.load(path) as stored:
+    with _whole(path), np.load(path) as stored:
         return Neighbours(stored["rows"], stored["scores"]), int(stored["merged"])

@@ -15,7 +15,7 @@ from transformers import TrainingArguments
 
 from hfxling.arguments import resolved
 from hfxling.data.corpus import TextArguments
-from hfxling.evaluation.results import EvalResult, format_table, write_results
+from hfxling.evaluation.results import EvalResult, format_table, p_told, write_results
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, scrubbed
 from hfxling.hub.publish import check_finite, check_push, publish, stored_tensors
@@ -35,6 +35,7 @@ class Run:
         extra: further entries of results.json.
         others: write further folders, by name.
         branches: subfolders that a push puts on branches of the Hub, see `publish`.
+        curve: what was measured while training, of stage "during", with the setting step; studies keep it.
     """
 
     results: list[EvalResult]
@@ -43,6 +44,7 @@ class Run:
     extra: dict[str, Any] = field(default_factory=dict)
     others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
     branches: Sequence[str] = ()
+    curve: list[EvalResult] = field(default_factory=list)
 
 
 @contextmanager
@@ -217,7 +219,7 @@ def before_and_after(results: Sequence[EvalResult]) -> str:
         known = after is not None and after.low is not None
         interval = f"{after.low:.{digits}f}-{after.high:.{digits}f}" if known else None
         paired = after.settings.get("paired") if after else None
-        table.append([*key, *values, interval, f"{paired['p_value']:.2g}" if paired else None])
+        table.append([*key, *values, interval, p_told(paired["p_value"]).removeprefix("= ") if paired else None])
     if not table:
         return ""
     header.append("p")

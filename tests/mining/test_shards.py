@@ -51,3 +51,14 @@ def test_another_search_is_refused(tmp_path, change, named):
     with pytest.raises(ValueError, match=f"another {named};"):
         search([SOURCE], [TARGET], options["k"], tmp_path, {"text": options["text"]}, shard=options["shard"])
     assert json.loads((tmp_path / "key.json").read_text(encoding="utf-8")) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 50, "cut", "other"])
+@pytest.mark.parametrize("name", ["key.json", "forward_0.npz", "backward.npz"])
+def test_damaged_files_are_named(tmp_path, name, content):
+    search([SOURCE], [TARGET], 4, tmp_path, {"text": "a"}, shard=30)
+    path = tmp_path / name
+    path.write_bytes({"cut": path.read_bytes()[:-9], "other": b"[1, 2]"}.get(content, content))
+    with pytest.raises(ValueError, match=f"{name} is damaged .*remove the folder") as told:
+        search([SOURCE], [TARGET], 4, tmp_path, {"text": "a"}, shard=30)
+    assert "\n" not in str(told.value)

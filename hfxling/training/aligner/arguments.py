@@ -44,7 +44,8 @@ class AlignerArguments(TextArguments):
     min_count: int | None = field(default=None, metadata={"help": "occurrences a word needs; default by segmenter"})
     pieces: int = field(default=8000, metadata={"help": "subword pieces that the languages share, at most (eq. 10)"})
     segmenters: list[str] = field(
-        default_factory=list, metadata={"help": "e.g. lo=whitespace, where it is not the language's default"}
+        default_factory=list,
+        metadata={"help": "e.g. zh=characters vi=unigram, where it is not words (learnt ones without spaces)"},
     )
     max_words: int = field(default=150, metadata={"help": "segments kept of a training sentence"})
     size: int = field(default=500, metadata={"help": "width of embeddings and states (paper: 500)"})
