@@ -65,6 +65,17 @@ def test_sparse_vectors_by_inner_product(size, monkeypatch):
     assert_same(both_ways(source, target, 4), source, target, 4, "dot")
 
 
+def test_long_vectors_that_float32_cannot_tell_apart():
+    """Scores of 10 million that differ by 1: what float32 leaves open hangs on the vectors' lengths."""
+    rng = np.random.default_rng(0)
+    source, target = (np.hstack([np.full((60, 1), 3e3), rng.integers(0, 2, (60, 12))]) for _ in range(2))
+    source, target = (x.astype(np.float32) for x in (source, target))
+    exact = source.astype(np.float64) @ target.astype(np.float64).T
+    found = both_ways([source], [target], 3)
+    for side, scores in zip(found, (exact, exact.T)):
+        np.testing.assert_array_equal(side.rows, np.argsort(-scores, axis=1, kind="stable")[:, :3])
+
+
 def test_several_matrices_add_up(monkeypatch):
     monkeypatch.setattr(module, "_LARGEST", 64)
     source, target = (vectors(150, 0), sparse(150, 0)), (vectors(170, 1), sparse(170, 1))

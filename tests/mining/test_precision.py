@@ -59,13 +59,13 @@ def test_too_little_to_say():
 
 
 def test_known_pairs_are_taken_out_again():
-    kept = np.array([True, False, True])
-    # heap of 3 and 3; known sources 3, 4, 5; targets 3 (of the first known pair) and 4 (of the third)
+    kept = np.array([True, False, True, False])
+    # heap of 3 and 3; known sources 3 to 6, none found for 6; targets 3 (of the first known pair) and 4 (of the third)
     pairs = Mined(np.array([0, 3, 4, 5, 1]), np.array([1, 3, 2, 0, 4]), np.array([9.0, 8, 7, 6, 5]))
     new, found = found_pairs(pairs, kept, (3, 3))
     assert [x.tolist() for x in new] == [[0], [1], [9.0]]
-    assert found.scores.tolist() == [8, 7, 6]
-    assert found.right.tolist() == [True, False, False]
+    assert found.scores.tolist() == [8, 7, 6, -np.inf]
+    assert found.right.tolist() == [True, False, False, False]
     assert found.others.tolist() == [9, 5, -np.inf]
 
 
