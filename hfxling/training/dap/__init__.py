@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments
@@ -29,7 +30,7 @@ from .evaluate import HeldOut, Rankings
 from .train import published_model, train
 
 Arguments = DapArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
 
 
 @dataclass
@@ -67,17 +68,9 @@ def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> P
 
 def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train the encoder and test it on what the untrained one was tested on."""
-    held_out, before = prepared.held_out, prepared.before
-    fields = {"model": model_name(args.base_model)}
-
-    def evaluate(model: DapModel) -> list[EvalResult]:
-        after = held_out.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
-        settings = {"pooling": args.pooling, "stage": "after"}
-        return held_out.results(after, before, seed=training_args.seed, settings=settings, **fields)
-
+    evaluate = partial(_after, args, training_args, prepared)
     trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [evaluate])
-    start = {"pooling": args.pooling, "stage": "before"}
-    results = held_out.results(before, settings=start, **fields) + evaluate(trainer.evaluated())
+    results = _before(args, prepared) + evaluate(trainer.evaluated())
     model = published_model(trained)
     reached = {"objective": args.objective, "steps": trainer.state.global_step} | trainer.cost
 
@@ -85,3 +78,24 @@ def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared
         export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length)
 
     return Run(results, reached, None if model is None else write)  # no model where others hold its pieces (FSDP)
+
+
+def measure(args: DapArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+    """What `run` measures, by the model in a published folder, and the text that was read for it."""
+    prepared = prepare([args], training_args)
+    model = DapModel.from_pretrained(folder).to(training_args.device)
+    return _before(args, prepared) + _after(args, training_args, prepared, model), prepared.corpus
+
+
+def _before(args: DapArguments, prepared: Prepared) -> list[EvalResult]:
+    settings = {"pooling": args.pooling, "stage": "before"}
+    return prepared.held_out.results(prepared.before, settings=settings, model=model_name(args.base_model))
+
+
+def _after(
+    args: DapArguments, training_args: TrainingArguments, prepared: Prepared, model: DapModel
+) -> list[EvalResult]:
+    found = prepared.held_out.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
+    fields = {"seed": training_args.seed, "model": model_name(args.base_model)}
+    settings = {"pooling": args.pooling, "stage": "after"}
+    return prepared.held_out.results(found, prepared.before, settings=settings, **fields)

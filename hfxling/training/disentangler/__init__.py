@@ -6,11 +6,15 @@ batches.py: vectors of many language pairs, read from disk in blocks.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from transformers import TrainingArguments
 
+from hfxling.data.corpus import Corpus
 from hfxling.evaluation.plots import plot_trajectory
+from hfxling.evaluation.results import EvalResult
+from hfxling.models.modeling_disentangler import DisentanglerModel
 from hfxling.training.frozen import write_frozen
 from hfxling.training.publishing import Run, training_cost
 
@@ -18,10 +22,10 @@ from .arguments import TRAINING_DEFAULTS, DisentanglerArguments
 from .card import card
 from .data import Prepared, prepare
 from .evaluate import evaluate
-from .train import assemble, fit
+from .train import FittedSplit, assemble, fit
 
 Arguments = DisentanglerArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
 
 
 def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
@@ -38,3 +42,15 @@ def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared:
 
     results = evaluate(args, prepared, fitted, training_args.seed)
     return Run(results, reached, write, {"trajectory": fitted.trajectory})
+
+
+def measure(
+    args: DisentanglerArguments, training_args: TrainingArguments, folder: Path
+) -> tuple[list[EvalResult], Corpus]:
+    """What `run` measures, with the encoder and split of a published folder, and the text that was read for it."""
+    model = DisentanglerModel.from_pretrained(folder).eval()
+    if args.base_model is not None:  # the folder's own, which stops at the layer
+        args = replace(args, base_model=str(folder), base_revision=None)
+    prepared = prepare([args])
+    fitted = FittedSplit(model.head, "", {}, [])
+    return evaluate(args, prepared, fitted, training_args.seed), prepared.corpus
