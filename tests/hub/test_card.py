@@ -66,9 +66,12 @@ def test_the_card_parses_and_names_everything_the_hub_wants():
     assert {"sentence-transformers", "hfxling-siamese"} <= set(data.tags)
 
 
-def test_the_model_index_holds_the_trained_models_rows_and_no_others():
-    after = [AFTER, row(55.5, "after", direction="vi->zh"), row(0.5253, "after", metric="Pearson", unit="")]
-    data = ModelCard(render_card([BEFORE, *after], INFO)).data
+def test_the_model_index_holds_the_trained_models_first_row_a_direction_of_data_that_the_hub_has():
+    after = [AFTER, row(55.5, "after", direction="vi->zh")]
+    others = [row(0.5253, "after", metric="Pearson", unit=""), replace(AFTER, dataset="my/file")]
+    data = ModelCard(render_card([BEFORE, *after, *others], INFO)).data
+    assert {entry.dataset_type for entry in data.eval_results} == {"mteb/NTREX"}
+    assert (data.base_model, data.base_model_relation) == (INFO.base_model, "finetune")
     assert data.model_name == "zh-vi-sf"
     entries = [
         (e.metric_type, e.metric_value, e.dataset_name, e.dataset_config, e.dataset_split, e.dataset_revision)

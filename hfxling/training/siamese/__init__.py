@@ -8,12 +8,16 @@ layers.py: the choice of layers, which comes before the fit and needs vectors of
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from transformers import TrainingArguments
 
+from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.encoding import model_name
 from hfxling.evaluation.plots import scatter_before_after
+from hfxling.evaluation.results import EvalResult
+from hfxling.models.modeling_siamese import SiameseModel
 from hfxling.training.frozen import write_frozen
 from hfxling.training.publishing import Run, training_cost
 
@@ -26,7 +30,7 @@ from .train import assemble, plain_output, train_head
 
 Arguments = SiameseArguments
 SHOWN = 500  # training pairs in the picture where there is no test text
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
 
 
 def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
@@ -51,3 +55,20 @@ def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prep
         scatter_before_after(folder / "embeddings.png", shown, after, args.languages)
 
     return Run(results, reached, write)
+
+
+def measure(args: SiameseArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+    """Retrieval with the encoder and head of a published folder, and the text that was read for it."""
+    model = SiameseModel.from_pretrained(folder).eval()
+    if args.layer == AUTO:
+        layers = model.config.layer
+        args = replace(args, layer=",".join(map(str, layers if isinstance(layers, list) else [layers])))
+    if args.base_model is not None:  # the folder's own encoder, which stops at the layer
+        args = replace(args, base_model=str(folder), base_revision=None)
+    corpus = load_corpus(args)
+    if not len(corpus.pairs[0].test):
+        return [], corpus
+    prepared = prepare([args])
+    _, vectors = prepared.of(args.layer_index, args.pooling).draw(args.fraction, training_args.seed)
+    fields = corpus.test_fields(prepared.text) | {"seed": training_args.seed}
+    return evaluate(args, vectors, model.head, **fields), prepared.corpus
