@@ -16,6 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from hfxling.evaluation.results import EvalResult, format_table
 
+from .short_table import is_short, short_table
+
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
@@ -99,6 +101,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         ValueError: two rows for one place in the table; a score in `intended_use` or `limits` that stands in no row, no
             published figure, no training data count and not in the configuration.
     """
+    short, results = ([row for row in results if is_short(row) == wanted] for wanted in (True, False))
     lines = _pair_stages(results)
     outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
     snippets = info.loading or standard_snippets(info.languages)
@@ -111,6 +114,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "snippets": {title: snippet.replace("{repo}", info.repo_id) for title, snippet in snippets.items()},
         "data_table": _data_table(info.train_data),
         "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
+        "short_table": short_table(short) if short else "",
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     _check_prose([info.intended_use, *info.limits], known)

@@ -18,6 +18,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArgumen
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.encoding import SentenceEmbedder, model_name, token_limit
 from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.hub.export import export
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_dap import DapModel
@@ -84,4 +85,9 @@ def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared
     def write(folder: Path) -> None:
         export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length)
 
-    return Run(results, reached, None if model is None else write)  # no model where others hold its pieces (FSDP)
+    def final() -> list[FinalVectors]:
+        embed = SentenceEmbedder(model, prepared.tokenizer, prepared.max_length)
+        return held_out.final_vectors(embed, prepared.corpus, fields | {"seed": training_args.seed})
+
+    # no model where others hold its pieces (FSDP)
+    return Run(results, reached, None if model is None else write, vectors=final)

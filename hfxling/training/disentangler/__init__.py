@@ -17,7 +17,7 @@ from hfxling.training.publishing import Run, training_cost
 from .arguments import TRAINING_DEFAULTS, DisentanglerArguments
 from .card import card
 from .data import Prepared, prepare
-from .evaluate import evaluate
+from .evaluate import evaluate, final_vectors
 from .train import assemble, fit
 
 Arguments = DisentanglerArguments
@@ -37,4 +37,5 @@ def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared:
         plot_trajectory(folder / "trajectory.png", {fitted.objective: [point[1:] for point in fitted.trajectory]})
 
     results = evaluate(args, prepared, fitted, training_args.seed)
-    return Run(results, reached, write, {"trajectory": fitted.trajectory})
+    extra = {"trajectory": fitted.trajectory}
+    return Run(results, reached, write, extra, vectors=lambda: final_vectors(prepared, fitted, training_args.seed))
