@@ -22,6 +22,7 @@ from hfxling.data.pharaoh import Link
 from hfxling.data.sources import Pair
 from hfxling.encoding import SentenceEmbedder, WordStates, model_name, token_limit
 from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.hub.export import export
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_dap import DapModel
@@ -87,8 +88,13 @@ def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared
     def write(folder: Path) -> None:
         export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length)
 
+    def final() -> list[FinalVectors]:
+        embed = SentenceEmbedder(model, prepared.tokenizer, prepared.max_length)
+        fields = {"model": model_name(args.base_model), "seed": training_args.seed}
+        return held_out.final_vectors(embed, prepared.corpus, fields)
+
     # no model where others hold its pieces (FSDP)
-    return Run(results, reached, None if model is None else write, curve=trainer.curve)
+    return Run(results, reached, None if model is None else write, curve=trainer.curve, vectors=final)
 
 
 def measure(args: DapArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from transformers import TrainingArguments
@@ -23,7 +24,7 @@ from hfxling.training.publishing import Run, newest_checkpoint, training_cost
 from .arguments import TRAINING_DEFAULTS, DisentanglerArguments
 from .card import card
 from .data import Prepared, prepare
-from .evaluate import evaluate
+from .evaluate import evaluate, final_vectors
 from .train import FittedSplit, assemble, fit_heads
 
 Arguments = DisentanglerArguments
@@ -80,7 +81,9 @@ def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared:
         plot_trajectory(folder / "trajectory.png", {first.objective: [point[1:] for point in first.trajectory]})
 
     results = evaluate(args, prepared, heads, training_args.seed)
-    return Run(results, reached, None if more else write, {} if more else {"trajectory": first.trajectory})
+    extra = {} if more else {"trajectory": first.trajectory}
+    final = partial(final_vectors, prepared, heads, training_args.seed)
+    return Run(results, reached, None if more else write, extra, vectors=final)
 
 
 def measure(
