@@ -24,6 +24,7 @@ COMMANDS = {
     "lexicon": "a bilingual word list out of aligned text",
     "verify": "whether a folder or repository is what its card says",
     "explain": "the links that make the score of a sentence pair",
+    "demo": "a page in the browser: translations, links, mining; or a Space of the Hub",
 }
 
 
