@@ -293,17 +293,23 @@ def shown(rows: list[EvalResult]) -> str:
 
 
 def readme_table() -> str:
-    """P@1 of every model that `hfxling fit` can write, both directions, its size and speed."""
+    """P@1 of every model that `hfxling fit` can write, both directions, its size and speed; how far intervals reach."""
     path = ROOT / "results" / "retrieval_table.json"
-    rows = [row for row in read_results(path) if row.metric == "P@1" and "candidates" not in row.settings]
-    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    rows = [row for row in read_results(path) if row.metric == "P@1"]
+    datasets = dict.fromkeys(row.dataset for row in sorted(rows, key=lambda row: "candidates" in row.settings))
     table = []
     for label in (row["label"] for row in json.loads(path.read_text(encoding="utf-8"))["rows"]):
         own = [row for row in rows if row.settings["row"] == label]
         cells = [" / ".join(f"{row.value:.1f}" for row in own if row.dataset == name) for name in datasets]
         speed = int(np.median([row.settings["sentences_per_cpu_s"] for row in own]))
         table.append([label, *cells, f"{np.median([row.settings['megabytes'] for row in own]):.0f}", speed])
-    return format_table(["P@1", *datasets, "MB", "sentences / CPU s"], table)
+    sizes = " or ".join(str(n) for n in sorted({row.n for row in rows}))
+    widest = max((row.high - row.low) / 2 for row in rows)
+    seeds = len({row.seed for row in rows})
+    told = (
+        f"Test sets of {sizes} sentences, {seeds} seed: 95 % intervals reach up to {widest:.1f} points to either side."
+    )
+    return f"{format_table(['P@1', *datasets, 'MB', 'sentences / CPU s'], table)}\n\n{told}"
 
 
 if __name__ == "__main__":
