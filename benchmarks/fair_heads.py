@@ -205,10 +205,15 @@ class Search:
             if head != other:
                 place = {"encoder": self.name, "head": head, "n": len(hits[head]), **told[head]}
                 place |= {"P@1": round(float(hits[head].mean()), 2), "against": other}
-                tests.append(place | {k: round(v, 4) for k, v in vars(paired_test(hits[head], hits[other])).items()})
+                tests.append(place | {k: short(v) for k, v in vars(paired_test(hits[head], hits[other])).items()})
         for test, p_value in zip(tests, holm([test["p_value"] for test in tests])):
-            test["p_holm"] = round(float(p_value), 4)
+            test["p_holm"] = short(p_value)
         return tests
+
+
+def short(value: float) -> float:
+    """To four digits."""
+    return float(f"{value:.4g}")
 
 
 def main(argv: list[str] | None = None) -> dict:
