@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sentence_transformers import SparseEncoder
 
 from hfxling import fit_lexical, load_parallel
 from hfxling.models.lexical_sparse import LexicalSparse
@@ -51,6 +52,14 @@ def test_vectors_are_the_models(module):
     extra = module.model.config.extra_dims
     few = module(module.preprocess(TEXTS, task="query"), max_active_dims=extra)["sentence_embedding"]
     np.testing.assert_allclose(few.numpy(), module.model.encode(TEXTS, "zh", "query", max_active_dims=extra).toarray())
+
+
+def test_a_sparse_encoder_keeps_it_in_its_own_folder(module, tmp_path):
+    """Where the model's code and configuration are looked for, and no folder `0_LexicalSparse` below it."""
+    SparseEncoder(modules=[module]).save(str(tmp_path))
+    assert (tmp_path / "model.safetensors").is_file()
+    assert (tmp_path / "config.json").is_file()
+    assert not [*tmp_path.glob("0_*")]
 
 
 @pytest.mark.parametrize("place", ["", "sparse"])
