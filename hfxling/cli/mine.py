@@ -66,6 +66,11 @@ class MineArguments(MiningArguments):
     )
     dedup: str | None = key(f"{', '.join(DEDUP)}: keep the best pair of each normalised text", None)
     filters: list[str] = key(f"drop pairs with these flags ({', '.join(FLAGS)}; all)", [])
+    terms: int | None = key(
+        "with --lexical: look for 32 candidates by so many of a sentence's weights, those that add most, score them by "
+        "all; 320 are much quicker and lose next to nothing",
+        None,
+    )
     engine: str = key(
         "local, or ray: a cluster (RAY_ADDRESS, or this machine's processors), with the same result (docs/mining.md)",
         ENGINES[0],
@@ -91,6 +96,8 @@ class MineArguments(MiningArguments):
         if self.k < 1 or (self.top is not None and self.top < 1):
             raise ValueError(f"k={self.k}, top={self.top}: give 1 or more.")
         check_dropping(self.dedup, self.filters)
+        if self.terms is not None and (self.terms < 1 or not self.lexical or self.candidates):
+            raise ValueError(f"terms={self.terms}: give 1 or more, with --lexical and without --candidates.")
         if self.rounds is not None:
             raise ValueError(f"rounds={self.rounds} in a file: give --rounds in the command, or run hfxling bootstrap.")
         if self.engine not in ENGINES:
@@ -156,7 +163,7 @@ def hidden(args: MineArguments, sides: list[Texts], known: Known | None) -> Hays
     if args.engine == "ray" and not args.plan:
         from hfxling.mining.ray import Encoder as remote
     if known is None:
-        return Haystack(args, sides, remote=remote)
+        return Haystack(args, sides, remote=remote, terms=args.terms)
     if args.source_vectors:
         raise ValueError("--precision hides known pairs in the text, whose vectors a model makes: give --model.")
     added = (known.source, [text for text, is_kept in zip(known.target, known.kept) if is_kept])
@@ -166,7 +173,7 @@ def hidden(args: MineArguments, sides: list[Texts], known: Known | None) -> Hays
         if len(rest.texts) < len(side.texts):
             logger.info("%s: %d lines are of known pairs and left out", side.name, len(side.texts) - len(rest.texts))
         found.append(Texts(side.name, rest.lines + [0] * len(new), rest.texts + new))
-    return Haystack(args, found, remote=remote)
+    return Haystack(args, found, remote=remote, terms=args.terms)
 
 
 def mine_sides(args: MineArguments, haystack: Haystack, folder: Path) -> Mined:

@@ -18,6 +18,7 @@ from hfxling.data.texts import Texts
 from hfxling.evaluation.results import format_table
 from hfxling.mining.engine import rescored
 from hfxling.mining.neighbours import DTYPES, Neighbours, bytes_of, unit
+from hfxling.mining.terms import CANDIDATES, strongest
 
 from .model import FusedArguments, FusedEncoder
 
@@ -74,10 +75,20 @@ class Haystack:
         scorer: of `args`, where it is loaded.
         remote: gives for what makes an encoding function one that has it called elsewhere, as
             `hfxling.mining.ray.Encoder` does.
+        terms: weights of a sparse vector by which candidates are looked for; None: all, and these decide.
     """
 
-    def __init__(self, args: MiningArguments, sides: Sequence[Texts], scorer=None, remote: Callable | None = None):
-        self.args, self.sides, self.remote = args, list(sides), remote
+    def __init__(
+        self,
+        args: MiningArguments,
+        sides: Sequence[Texts],
+        scorer=None,
+        *,
+        remote: Callable | None = None,
+        terms: int | None = None,
+    ):
+        self.args, self.sides, self.remote, self.terms = args, list(sides), remote, terms
+        self._all: list[list] = []  # parts with all their weights
         self._memory: dict = {}  # of `_dense`
         self.languages = (args.source_lang, args.target_lang)
         self.scorer = scorer or (None if args.source_vectors else args.scorer())
@@ -85,8 +96,8 @@ class Haystack:
             self.scorer.route(language) if not isinstance(self.scorer, FusedEncoder) else self.scorer.role(language)
         count = len(self.sides[0].texts) * len(self.sides[1].texts)
         self.candidates = 0
-        if args.lexical:
-            self.candidates = (32 if count > _MANY else 0) if args.candidates is None else args.candidates
+        if args.lexical and not terms:
+            self.candidates = (CANDIDATES if count > _MANY else 0) if args.candidates is None else args.candidates
 
     @property
     def margin(self) -> str:
@@ -101,6 +112,7 @@ class Haystack:
             stats = [Path(path).stat() for path in (args.source_vectors, args.target_vectors)]
             return {"vectors": [[stat.st_size, stat.st_mtime_ns] for stat in stats]}
         names = {"languages": list(self.languages), "prompt": args.prompt, "candidates": self.candidates}
+        names |= {"terms": self.terms}
         return names | {"model": self.scorer.label, "revision": self.scorer.revision}
 
     def vectors(self) -> list[list]:
@@ -113,7 +125,11 @@ class Haystack:
             return [[self._dense("static", number)] for number in (0, 1)]
         if not self.args.lexical:
             return [[self._dense("model", number)] for number in (0, 1)]
-        return [self._all_parts(number) for number in (0, 1)]
+        parts = [self._all_parts(number) for number in (0, 1)]
+        if not self.terms:
+            return parts
+        self._all = parts
+        return [*strongest(*parts, self.terms)]
 
     def rescored(
         self, found: tuple[Neighbours, Neighbours], k: int, search: Callable | None = None
@@ -125,6 +141,8 @@ class Haystack:
             k: neighbours.
             search: finds the dense model's, as `both_ways` of lists of parts; by default that.
         """
+        if self.terms:
+            return rescored([found], *self.readers(self._all), k)
         if not self.candidates:
             return found
         every = [found]
@@ -146,7 +164,7 @@ class Haystack:
 
     def kept(self, k: int) -> int:
         """Neighbours to look for."""
-        return min(max(k, self.candidates), *(len(side.texts) for side in self.sides))
+        return min(max(k, CANDIDATES if self.terms else self.candidates), *(len(side.texts) for side in self.sides))
 
     @cached_property
     def _static(self):
@@ -260,6 +278,7 @@ def plan(args: MiningArguments, haystack: Haystack) -> str:
         sample.candidates = haystack.candidates
         start = time.perf_counter()
         vectors = [sample._fresh(number) for number in (0, 1)]
+        vectors = strongest(*vectors, haystack.terms) if haystack.terms else vectors
         encoded = time.perf_counter()
         k = min(haystack.kept(args.k), *(len(side.texts) for side in few))
         ready = [parts[0] if len(parts) == 1 else parts for parts in vectors]

@@ -84,6 +84,15 @@ def test_candidates_of_static_vectors_find_the_same_best_pairs(heap, tmp_path):
     assert len(every & few) > 50
 
 
+def test_few_weights_find_the_same_best_pairs_with_the_same_scores(heap, tmp_path):
+    mine.main(words(heap, tmp_path / "all.tsv", *links(heap), "--top", "60"))
+    mine.main(words(heap, tmp_path / "few.tsv", *links(heap), "--top", "60", "--terms", "100"))
+    every, few = (
+        {(*lines, score) for score, _, _, *lines, _ in read(tmp_path / name)} for name in ("all.tsv", "few.tsv")
+    )
+    assert len(every & few) > 50
+
+
 def test_a_dense_model_and_parquet(heap, tiny_sentence_transformer, tmp_path):
     model = ["--model", str(tiny_sentence_transformer), "--threshold", "1.0"]
     mine.main(words(heap, tmp_path / "pairs.parquet", *model))
@@ -259,6 +268,8 @@ MISTAKES = {
     "dedup='all' is not one of source, target, both": ["--dedup", "all"],
     "filters: short is not one of": ["--filters", "short"],
     "margin='cosine' is not one of": ["--margin", "cosine"],
+    "terms=0: give 1 or more": ["--terms", "0"],
+    "terms=9: give 1 or more, with --lexical and without --candidates": ["--terms", "9", "--candidates", "9"],
     "engine='spark' is not one of local, ray": ["--engine", "spark"],
     "languages": ["--target_lang", "zh"],
     "not one of this model's": ["--target_lang", "th"],
