@@ -60,9 +60,7 @@ def study_table(
 
 def _wanted(results: Sequence[EvalResult], show: Mapping) -> list[EvalResult]:
     """The rows that a table shows; those of a curve do not stand in it."""
-    results = [row for row in results if row.settings["stage"] != "during"]
-    averaged = {row.dataset for row in results if "avg" in row.metric}
-    found = [row for row in results if row.dataset not in averaged or "avg" in row.metric]
+    found = averages([row for row in results if row.settings.get("stage") != "during"])
     first: dict[str, str | None] = {}
     for row in found:
         first.setdefault(row.settings.get("row", UNTRAINED), row.direction)
@@ -78,6 +76,12 @@ def _wanted(results: Sequence[EvalResult], show: Mapping) -> list[EvalResult]:
         return True
 
     return [row for row in found if passes(row)]
+
+
+def averages(results: Sequence[EvalResult]) -> list[EvalResult]:
+    """The rows without the single languages of data sets that have averages."""
+    averaged = {row.dataset for row in results if "avg" in row.metric}
+    return [row for row in results if row.dataset not in averaged or "avg" in row.metric]
 
 
 def _column_names(shown: Sequence[EvalResult], forward: bool) -> Callable[[EvalResult], str]:

@@ -24,7 +24,7 @@ from hfxling.evaluation.results import (
     read_results,
     write_results,
 )
-from hfxling.evaluation.tables import UNTRAINED, learning_curve, study_table
+from hfxling.evaluation.tables import UNTRAINED, averages, learning_curve, study_table
 from hfxling.files import atomic_path
 from hfxling.training import METHODS, method
 
@@ -216,7 +216,7 @@ def run_study(study: Study) -> list[EvalResult]:
             run = module.run(own, training_args, prepared[key])
             if args.keep:
                 _keep(Path(training_args.output_dir) / f"{row['label']}-{seed}".replace("/", "-"), run)
-            for result in [*run.results, *run.curve]:
+            for result in [*run.results, *averages(run.curve)]:
                 if result.settings["stage"] == "before":  # the same for every run: listed once
                     before.setdefault(_place(result), result)
                 else:
@@ -233,7 +233,9 @@ def run_study(study: Study) -> list[EvalResult]:
 
 def _keep(folder: Path, run: Run) -> None:
     with atomic_path(folder) as scratch:
-        run.write(scratch / "model")
+        scratch.mkdir()
+        if run.write is not None:
+            run.write(scratch / "model")
         write_results(
             scratch / "results.json", [*run.results, *run.curve], extra={"reached": run.reached}, with_items=True
         )

@@ -25,7 +25,6 @@ from .arguments import DapArguments
 from .collators import PairCollator
 from .data import mixed_batches, target_ids
 from .distributed import gather_rows
-from .evaluate import averages
 from .mixing import batch_loader
 from .row_adamw import row_adamw
 
@@ -44,7 +43,7 @@ class DapTrainer(XlingTrainer):
         **kwargs: as for `XlingTrainer`.
 
     Attributes:
-        curve: the averages of every evaluation while training, with the settings step, train_seconds and train_cpu_s.
+        curve: the rows of every evaluation while training, with the settings step, train_seconds and train_cpu_s.
     """
 
     def __init__(self, *args, chunk_size: int | None = None, **kwargs):
@@ -67,12 +66,11 @@ class DapTrainer(XlingTrainer):
         return reached
 
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
-        """As in the Trainer; the averages are kept, and its time does not count as training."""
+        """As in the Trainer; the rows are kept, and its time does not count as training."""
         self._ended = before = _clocks()
         reached = {"stage": "during", "step": self.state.global_step} | self.spent()
         metrics = super().evaluate(*args, **kwargs)
-        kept = averages(self.last_results)
-        self.curve += [replace(row, settings=row.settings | reached, items=None) for row in kept]
+        self.curve += [replace(row, settings=row.settings | reached) for row in self.last_results]
         self._evaluating += _clocks() - before
         return metrics
 
