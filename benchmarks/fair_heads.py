@@ -144,7 +144,9 @@ class Search:
 
     def reached(self, settings: dict) -> tuple[float, str]:
         """The best score that a model can carry, and its centring."""
-        return max((self.score(settings)[name], name) for name in ("none", "train"))
+        scores = self.score(settings)
+        centering = max(("none", "train"), key=scores.get)
+        return scores[centering], centering
 
     def chosen(self) -> dict[str, dict]:
         """Settings of every head that is measured, by its name."""

@@ -25,8 +25,8 @@ LEGEND = (
     "mean over the seeds ± their standard deviation; in brackets the 95 % interval over test items "
     "([evaluation](../evaluation.md)), which knows nothing of other training runs. Centring: `none`, `train` (means of "
     "the training text), `corpus` (means of the test text, as in the paper of the siamese method). p: paired test "
-    f"against what the run started from.{STALE}: measured when equal sentences of a batch counted as negatives, to be "
-    "measured anew."
+    "against what the run started from; in tables by encoder and layer interval and p are the first seed's."
+    f"{STALE}: measured when equal sentences of a batch counted as negatives, to be measured anew."
 )
 
 TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")

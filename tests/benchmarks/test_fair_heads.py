@@ -84,3 +84,31 @@ def test_fits_are_kept(tmp_path, monkeypatch):
     assert len(calls) == 2
     assert (again[0].ranks.tolist(), again[0].settings) == (first[0].ranks.tolist(), first[0].settings)
     assert pytest.approx(1 / again[0].ranks) == [1, 1 / 3]
+
+
+def test_every_head_gets_rows_and_tests():
+    """With heads that rank at random: what is measured, by which centring and with how many seeds."""
+    rng, saved = np.random.default_rng(0), []
+    sides = tuple(rng.standard_normal((20, 4)).astype(np.float32) for _ in "xy")
+    made = search()
+    made.args = fair_heads.SiameseArguments(
+        pairs=["zh-vi"], train_data=["x"], base_model="x", layer="0", similarities=["cosine"]
+    )
+    about = {"dataset": "d", "split": "test", "revision": "r"}
+    made.prepared = Mock(corpus=Mock(test_fields=lambda _: about), text=Mock(train={"target": ["a"] * 20}))
+    made.prepared.of = lambda *_: fair_heads.PairVectors(sides, sides)
+    made.fitted = lambda *_: [
+        Ranking(direction, rng.integers(1, 9, size=20), {"method": "cosine", "centering": centering})
+        for direction in ("zh->vi", "vi->zh")
+        for centering in ("none", "train", "corpus")
+    ]
+    made.save = lambda one: saved.append(len(one.rows))
+    made.measure()
+    rows = {name: [r for r in made.rows if r.settings["row"] == f"x 0 {name}"] for name in ("encoder", "cca", "auto")}
+    assert {len(found) for found in rows.values()} == {12}  # both directions, three centrings, P@1 and P@5
+    assert len([r for r in made.rows if r.settings["row"] == "x 0 infonce, chosen"]) == 36
+    assert saved == sorted(saved)
+    told = {test["head"]: test for test in made.tests}
+    assert (told["cca"]["centring"], told["cca"]["seeds"]) == ("none", 1)
+    assert (told["contrastive as printed, worst"]["centring"], told["infonce, chosen"]["seeds"]) == ("train", 3)
+    assert {test["against"] for test in made.tests} >= {fair_heads.CENTRED}
