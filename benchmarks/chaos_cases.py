@@ -162,15 +162,15 @@ class Table:
     def full(self) -> Iterator[Case]:
         """A disk that fills up at some time."""
         disk = self.work / "disk"
-        for programs, key, place, most in FULL if disk.is_mount() else ():
+        for programs, options, most in FULL if disk.is_mount() else ():
             for program in self.some(programs):
                 free = self.rng.randint(0, most)
 
                 def prepare(_: Path, free=free) -> None:
                     fill_disk(disk, free)
 
-                changed = {key: self.filled(place)}
-                yield self.case(f"{key} on a full disk", program, changed, ("disk", "room"), prepare)
+                changed = {key: self.filled(value) for key, value in options.items()}
+                yield self.case(f"{' '.join(options)} on a full disk", program, changed, ("disk", "room"), prepare)
 
 
 def writer(name: str, content: bytes | str | None) -> Callable[[Path], object]:

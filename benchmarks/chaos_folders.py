@@ -122,21 +122,37 @@ STOPPED = [
     ("mine", _AWAY, _ON | {"shard": 50}, "", (nothing,), ("out.tsv.parts", "another shard", "remove")),
     ("mine", _AWAY, _ON | {"": ["TEXT/train.vi", "TEXT/train.zh"]}, "", (nothing,), ("another texts", "remove")),
     ("mine", _AWAY, _ON, "out.tsv.parts/key.json", (garble, cut, empty, folder), ("key.json", "remove")),
-    ("mine", _AWAY, _ON, "out.tsv.parts/forward_0.npz", (garble, cut, empty, folder), ("forward_0.npz", "remove")),
-    ("mine", _AWAY, _ON, "out.tsv.parts/backward.npz", (garble, cut, empty, folder), ("backward.npz", "remove")),
+    (
+        "mine",
+        _AWAY,
+        _ON,
+        "out.tsv.parts/forward_0.parquet",
+        (garble, cut, empty, folder),
+        ("forward_0.parquet", "remove"),
+    ),
+    (
+        "mine",
+        _AWAY,
+        _ON,
+        "out.tsv.parts/backward_0.parquet",
+        (garble, cut, empty, folder),
+        ("backward_0.parquet", "remove"),
+    ),
     ("mine", {}, {"k": 3}, "cache/*/features.npy", (garble, cut, empty), ("features.npy", "remove")),
     ("siamese", {}, {}, "cache/*/features.npy", (garble, cut, empty), ("features.npy", "remove")),
     ("evaluate", {}, {}, "out/tasks/*.json", (garble, cut, empty, other_json, other_key), ("out/tasks",)),
 ]
-# (programs, option, place on a small disk, bytes that are free there at most)
+# (programs, options with a place on a small disk, bytes that are free there at most)
 FULL = [
-    (("encode",), "output", "DISK/out.npy", 0),
-    (("align", "lexicon", "quality", "clean", "mine", "align-documents"), "output", "DISK/out.tsv", 0),
-    (("evaluate",), "output", "DISK/out", 0),
-    (("fit", "bootstrap"), "output", "DISK/out", 30_000),
-    (("mine", "clean", "siamese", "disentangler"), "cache_dir", "DISK/cache", 8_000),
-    (("siamese", "disentangler", "dap", "aligner", "lexical", "pretrain", "xnli"), "output_dir", "DISK/out", 30_000),
-    (("study",), "results_dir", "DISK/out", 0),
+    (("encode",), {"output": "DISK/out.npy"}, 0),
+    (("align", "lexicon", "quality", "clean", "mine", "align-documents"), {"output": "DISK/out.tsv"}, 0),
+    (("mine", "clean", "align-documents"), {"output": "DISK/out.parquet"}, 0),
+    (("evaluate",), {"output": "DISK/out"}, 0),
+    (("fit", "bootstrap"), {"output": "DISK/out"}, 30_000),
+    (("mine", "clean", "siamese", "disentangler"), {"cache_dir": "DISK/cache"}, 8_000),
+    (("mine",), {"cache_dir": "DISK/cache", "plan": True}, 8_000),
+    (("siamese", "disentangler", "dap", "aligner", "lexical", "pretrain", "xnli"), {"output_dir": "DISK/out"}, 30_000),
+    (("study",), {"results_dir": "DISK/out"}, 0),
 ]
 
 

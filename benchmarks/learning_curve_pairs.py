@@ -33,9 +33,8 @@ from hfxling.data.sources import Pair, parse_pair
 from hfxling.encoding import LexicalEncoder, SentenceEncoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.evaluation.retrieval import gold_ranks, hits_at, unlike_blanks
 from hfxling.mining.fusion import ROLES
-from hfxling.training.lexical.evaluate import unlike_blanks
 
 TITLE = "P@1 by number of sentence pairs, NTREX; three draws"
 Sides = Sequence[Sequence[str]]  # source and target texts

@@ -232,7 +232,7 @@ def test_nothing_imports_a_recipe(top):
 
 
 FLAT = {"__init__", "arguments", "data", "train", "evaluate", "card"}
-CONTRACT = {"Arguments", "TRAINING_DEFAULTS", "prepare", "run", "card"}
+CONTRACT = {"Arguments", "TRAINING_DEFAULTS", "prepare", "run", "measure", "card"}
 METHODS = sorted(path.parent.name for path in TRAINING.glob("*/__init__.py"))
 
 
@@ -262,12 +262,12 @@ def test_every_method_has_the_same_flat(method):
 @pytest.mark.parametrize(
     ("files", "reason", "names", "count"),
     [
-        (FLAT, "", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 0),
-        (FLAT - {"card"}, "", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 1),
-        (FLAT, "", "Arguments, TRAINING_DEFAULTS, prepare", 2),
-        (FLAT | {"mixing"}, "mixing.py and so on", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 1),
-        (FLAT | {"mixing"}, "mixing.py: epochs", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 0),
-        (FLAT, "mixing.py: epochs", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 1),
+        (FLAT, "", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 0),
+        (FLAT - {"card"}, "", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 1),
+        (FLAT, "", "Arguments, TRAINING_DEFAULTS, prepare", 3),
+        (FLAT | {"mixing"}, "mixing.py and so on", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 1),
+        (FLAT | {"mixing"}, "mixing.py: epochs", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 0),
+        (FLAT, "mixing.py: epochs", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 1),
     ],
 )
 def test_the_test_of_flats_can_fail(files, reason, names, count):

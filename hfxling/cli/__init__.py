@@ -22,7 +22,9 @@ COMMANDS = {
     "align": "word links of two line-aligned files",
     "align-documents": "sentences of two texts that translate each other, document by document",
     "lexicon": "a bilingual word list out of aligned text",
+    "verify": "whether a folder or repository is what its card says",
     "explain": "the links that make the score of a sentence pair",
+    "demo": "a page in the browser: translations, links, mining; or a Space of the Hub",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,13 @@ from huggingface_hub.errors import HTTPError
 from huggingface_hub.utils import validate_repo_id
 from safetensors import safe_open
 
-from hfxling.evaluation.results import EvalResult, write_results
+from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.files import atomic_path
 
 from .card import CardInfo, public_yaml, render_card
+from .index import told_apart
+from .record import CARD, RECORD, file_hashes, sealed
+from .snippets import clients_of, width_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,13 +62,32 @@ def publish(
         scratch.mkdir()
         write_model(scratch)
         check_finite(stored_tensors(scratch))
-        about = {"card": asdict(card), **(extra or {})}  # so that the card can be rendered again from this file alone
-        write_results(scratch / "results.json", results, recipe=recipe, settings=card.configuration, extra=about)
-        (scratch / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
-        (scratch / "README.md").write_text(render_card(results, card), encoding="utf-8")
+        write_record(scratch, results, card, recipe=recipe, extra={"branches": [*branches], **(extra or {})})
     if push:
         _upload(folder, card.repo_id, f"Model trained with {recipe}", branches, private=private, token=token)
     return folder
+
+
+def write_record(
+    folder: Path, results: Sequence[EvalResult], card: CardInfo, *, recipe: str, extra: Mapping | None = None
+) -> None:
+    """Write the card, the configuration and results.json, from which the card can be rendered again.
+
+    Args:
+        folder: with all other files; their hashes are recorded.
+        results: all that was measured.
+        card: everything else that the card says.
+        recipe: name of the program.
+        extra: further entries of results.json.
+    """
+    found = {"base_model": told_apart(card.base_model), "clients": clients_of(folder), "width": width_of(folder)}
+    card = replace(card, **found)
+    (folder / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
+    about = {"card": asdict(card), **(extra or {}), "files": file_hashes(folder)}
+    record = folder / RECORD
+    write_results(record, results, recipe=recipe, settings=card.configuration, extra=about)
+    record.write_text(sealed(record.read_text(encoding="utf-8")), encoding="utf-8")
+    (folder / CARD).write_text(render_card(read_results(record), card), encoding="utf-8")
 
 
 def check_push(repo_id: str | None, token: str | None = None) -> None:

@@ -172,6 +172,14 @@ def test_drawn_flips_approach_the_exact_p(monkeypatch):
     assert 0.05 < exact < 0.95
 
 
+def test_drawn_flips_of_equal_sizes_approach_the_exact_p(monkeypatch):
+    a, b = np.random.default_rng(12).integers(0, 3, size=(2, 40)) / 2
+    exact = paired_test(a, b).p_value
+    monkeypatch.setattr(significance, "_MAX_OUTCOMES", 1)
+    assert paired_test(a, b).p_value == pytest.approx(exact, abs=0.015)
+    assert 0.05 < exact < 0.95
+
+
 def test_averages_over_seeds_stay_exact_for_many_items():
     a, b = np.random.default_rng(10).random((2, 3, 300)) < [[[0.6]], [[0.5]]]
     test = paired_test(a.mean(axis=0), b.mean(axis=0), samples=9)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from safetensors.numpy import load_file
 from tiny_models import HIDDEN, save_tiny, tiny_aligner
 from transformers import AutoTokenizer, PreTrainedModel
 
@@ -22,7 +21,7 @@ from hfxling.fit import fit_lexical, save_lexical
 from hfxling.hub.export import export
 from hfxling.models import AlignerModel, DapModel, DisentanglerModel, LexicalModel, SiameseModel
 from hfxling.training.aligner.export import export_aligner
-from hfxling.training.lexical.export import export_lexical
+from hfxling.training.lexical.export import export_lexical, load_lexical
 
 TEXTS = ["我爱吃苹果", "tôi ăn", "hello, is it raining?"]
 PROMPT = "is it, in "
@@ -114,9 +113,7 @@ def new_lexical(scratch: Path, pairs: list[tuple[str, str]], **settings) -> Lexi
 
 def write_lexical(model: LexicalModel, source: Path, folder: Path) -> None:
     """Publish with the static vectors of `source`."""
-    paths = {lang: source / f"{lang}_0_StaticEmbedding" for lang in model.config.languages}
-    paths = {lang: path if path.is_dir() else source / "0_StaticEmbedding" for lang, path in paths.items()}
-    model.static = {lang: load_file(path / "model.safetensors")["embedding.weight"] for lang, path in paths.items()}
+    model.static = load_lexical(source).static
     export_lexical(model, folder)
 
 
@@ -167,6 +164,14 @@ METHODS = {
                 "languages": LANGUAGES,
             },
             "centred input": {"layer": 1, "center_input": True, "bias": True, "languages": LANGUAGES},
+            "one language": {"layer": 1, "per_language": True, "centering": "train", "languages": ["vi"]},
+            "one language, raw input": {
+                "layer": 1,
+                "per_language": True,
+                "normalize_input": False,
+                "bias": True,
+                "languages": ["vi"],
+            },
             "narrower": {"layer": 1, "output_size": 6},
             "two layers, shared": {"layer": [0, 2], "bias": True},
             "two layers, cls": {"layer": [1, 2], "pooling": "cls", "head": "tanh"},

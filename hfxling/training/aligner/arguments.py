@@ -67,6 +67,10 @@ class AlignerArguments(TextArguments):
     )
     cpu_seconds: float | None = field(default=None, metadata={"help": "stop training after this much CPU time"})
     evaluate_every: int = field(default=5, metadata={"help": "epochs between two scores; the best state is kept"})
+    curve: bool = field(
+        default=False,
+        metadata={"help": "keep P@1 on the dictionaries and AER at every score; the state is not chosen by them"},
+    )
 
     def __post_init__(self):
         super().__post_init__()

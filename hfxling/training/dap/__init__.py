@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments
@@ -21,6 +22,7 @@ from hfxling.data.pharaoh import Link
 from hfxling.data.sources import Pair
 from hfxling.encoding import SentenceEmbedder, WordStates, model_name, token_limit
 from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.hub.export import export
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_dap import DapModel
@@ -33,7 +35,7 @@ from .evaluate import DEVELOPMENT, HeldOut, Rankings
 from .train import published_model, train
 
 Arguments = DapArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
 
 
 @dataclass
@@ -75,24 +77,50 @@ def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> P
 
 def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train the encoder and test it on what the untrained one was tested on."""
-    held_out, fields = prepared.held_out, {"model": model_name(args.base_model)}
-    thinned = held_out.thinned(args.curve_pairs)
-
-    def evaluate(model: DapModel, tests: HeldOut = thinned, before: Rankings | None = None) -> list[EvalResult]:
-        found = tests.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
-        links = tests.link(WordStates(model.encoder, prepared.tokenizer)) if tests.gold else {}
-        about = {"settings": {"pooling": args.pooling, "stage": "after"}, "seed": training_args.seed} | fields
-        return tests.results(found, before, **about) + tests.link_results(links, **about)
-
-    trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [evaluate])
-    start = {"settings": {"pooling": args.pooling, "stage": "before"}} | fields
-    results = held_out.results(prepared.before, **start) + held_out.link_results(prepared.links_before, **start)
-    results += evaluate(trainer.evaluated(), held_out, prepared.before)
+    held_out = prepared.held_out
+    curve = partial(_after, args, training_args, prepared, held_out.thinned(args.curve_pairs), None)
+    trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [curve])
+    results = _before(args, prepared)
+    results += _after(args, training_args, prepared, held_out, prepared.before, trainer.evaluated())
     model = published_model(trained)
     reached = {"objective": args.objective, "steps": trainer.state.global_step} | trainer.spent()
 
     def write(folder: Path) -> None:
         export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length)
 
+    def final() -> list[FinalVectors]:
+        embed = SentenceEmbedder(model, prepared.tokenizer, prepared.max_length)
+        fields = {"model": model_name(args.base_model), "seed": training_args.seed}
+        return held_out.final_vectors(embed, prepared.corpus, fields)
+
     # no model where others hold its pieces (FSDP)
-    return Run(results, reached, None if model is None else write, curve=trainer.curve)
+    return Run(results, reached, None if model is None else write, curve=trainer.curve, vectors=final)
+
+
+def measure(args: DapArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+    """What `run` measures, by the model in a published folder, and the text that was read for it."""
+    prepared = prepare([args], training_args)
+    model = DapModel.from_pretrained(folder).to(training_args.device)
+    results = _before(args, prepared)
+    return results + _after(args, training_args, prepared, prepared.held_out, prepared.before, model), prepared.corpus
+
+
+def _before(args: DapArguments, prepared: Prepared) -> list[EvalResult]:
+    fields = {"settings": {"pooling": args.pooling, "stage": "before"}, "model": model_name(args.base_model)}
+    results = prepared.held_out.results(prepared.before, **fields)
+    return results + prepared.held_out.link_results(prepared.links_before, **fields)
+
+
+def _after(
+    args: DapArguments,
+    training_args: TrainingArguments,
+    prepared: Prepared,
+    tests: HeldOut,
+    before: Rankings | None,
+    model: DapModel,
+) -> list[EvalResult]:
+    found = tests.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
+    links = tests.link(WordStates(model.encoder, prepared.tokenizer)) if tests.gold else {}
+    fields = {"seed": training_args.seed, "model": model_name(args.base_model)}
+    fields["settings"] = {"pooling": args.pooling, "stage": "after"}
+    return tests.results(found, before, **fields) + tests.link_results(links, **fields)

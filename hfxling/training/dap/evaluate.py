@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hfxling.data.corpus import Corpus
 from hfxling.data.pharaoh import AlignedPair, Link
 from hfxling.data.sources import Pair, Source, joined, read_sources
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, hits_at, rank_translations, ranking_results
+from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.evaluation.tatoeba import CODES, load_tatoeba, rank_tatoeba, tatoeba_results
 from hfxling.files import content_hash
 
@@ -22,6 +25,7 @@ from .links import TokenStates, link_results, read_gold, word_links
 if TYPE_CHECKING:
     from datasets import Dataset
 
+SAMPLED = 500  # training pairs of a language pair that say how wide its components spread
 Embed = Callable[[list[str]], np.ndarray]
 Rankings = dict[str, dict[str, list[Ranking]]]
 DEVELOPMENT = "development"  # the set of training pairs that were kept out
@@ -91,6 +95,21 @@ class HeldOut:
     def link(self, token_states: TokenStates) -> dict[Pair, list[set[Link]]]:
         """Word links of every gold set."""
         return {pair: word_links(gold, token_states) for pair, gold in self.gold.items()}
+
+    def final_vectors(self, embed: Embed, corpus: Corpus, fields: dict) -> list[FinalVectors]:
+        """Vectors of the test text, Tatoeba left out, and of some of the training text; `fields` of `EvalResult`."""
+        train = {
+            pair.languages: [embed([row[side] for row in islice(pair.train, SAMPLED)]) for side in ("source", "target")]
+            for pair in corpus.pairs
+        }
+        found = []
+        for name, pairs in self.sets.items():
+            for lang, data in pairs.items() if name != DEVELOPMENT else ():
+                sides = [data["source"][:], data["target"][:]]
+                about = {"dataset": name, "split": "test", "revision": content_hash(*sides)} | fields
+                languages = (lang, self.pivot)
+                found.append(FinalVectors(languages, [embed(side) for side in sides], train[languages], about))
+        return found
 
     def results(self, rankings: Rankings, baseline: Rankings | None = None, **fields) -> list[EvalResult]:
         """The rankings as result rows, tested against `baseline` where one is given; `fields` as for `EvalResult`."""

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from transformers import TrainingArguments
 
+from hfxling.data.corpus import Corpus
 from hfxling.data.sources import Pair, Source, name_of_pair
 from hfxling.evaluation.plots import plot_trajectory
+from hfxling.evaluation.results import EvalResult
+from hfxling.models.modeling_disentangler import DisentanglerModel
 from hfxling.training.frozen import write_frozen
 from hfxling.training.publishing import Run, newest_checkpoint, training_cost
 
 from .arguments import TRAINING_DEFAULTS, DisentanglerArguments
 from .card import card
 from .data import Prepared, prepare
-from .evaluate import evaluate
-from .train import assemble, fit_heads
+from .evaluate import evaluate, final_vectors
+from .train import FittedSplit, assemble, fit_heads
 
 Arguments = DisentanglerArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "one_by_one", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "one_by_one", "prepare", "run"]
 
 
 def one_by_one(
@@ -77,4 +81,18 @@ def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared:
         plot_trajectory(folder / "trajectory.png", {first.objective: [point[1:] for point in first.trajectory]})
 
     results = evaluate(args, prepared, heads, training_args.seed)
-    return Run(results, reached, None if more else write, {} if more else {"trajectory": first.trajectory})
+    extra = {} if more else {"trajectory": first.trajectory}
+    final = partial(final_vectors, prepared, heads, training_args.seed)
+    return Run(results, reached, None if more else write, extra, vectors=final)
+
+
+def measure(
+    args: DisentanglerArguments, training_args: TrainingArguments, folder: Path
+) -> tuple[list[EvalResult], Corpus]:
+    """What `run` measures, with the encoder and split of a published folder, and the text that was read for it."""
+    model = DisentanglerModel.from_pretrained(folder).eval()
+    if args.base_model is not None:  # the folder's own, which stops at the layer
+        args = replace(args, base_model=str(folder), base_revision=None)
+    prepared = prepare([args])
+    heads = [FittedSplit(model.head, "", {}, [], list(range(len(prepared.train))))]
+    return evaluate(args, prepared, heads, training_args.seed), prepared.corpus

@@ -11,6 +11,7 @@ from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.probes import probe_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import rank_translations, ranking_results
+from hfxling.evaluation.short_vectors import MOST, FinalVectors
 from hfxling.evaluation.similarity import correlation_results, cosines
 from hfxling.models.modeling_disentangler import DisentanglerHead
 
@@ -55,6 +56,17 @@ def evaluate(
         ranked = _ranked(pair, [split_vectors(head, side)[1] for side in sides])
         results += ranking_results(ranked, baseline=found, settings=start | {"stage": "after"}, **fields, **about)
     return results + _on_validation(args, data, heads, about)
+
+
+def final_vectors(data: Prepared, heads: Sequence[FittedSplit], seed: int) -> list[FinalVectors]:
+    """Meaning parts of every language pair's test text, and of some of its training text."""
+    found, languages = [], [pair.languages for pair in data.corpus.pairs]
+    for pair, fields, test in zip(data.tested, _retrieval_fields(data), data.parallel):
+        number = languages.index(pair.languages)
+        head, parts = _head_of(heads, number), (test, [side[:MOST] for side in data.train[number]])
+        sides = [[split_vectors(head, side)[1] for side in part] for part in parts]
+        found.append(FinalVectors(pair.languages, *sides, fields | {"model": data.model, "seed": seed}))
+    return found
 
 
 def _head_of(heads: Sequence[FittedSplit], pair: int | None) -> DisentanglerHead:
