@@ -9,6 +9,7 @@ point the same way (cosine of their changes from the start, mean over pairs of h
 one (cosine of the language pairs' gradients). Runs that are done are kept: a stopped one goes on with the others.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from itertools import combinations
@@ -55,8 +56,7 @@ def main(argv: list[str] | None = None) -> dict:
     )
     prepared = disentangler.prepare([told])
     path = Path(args.results_dir) / "disentangler_joint.json"
-    results = read_results(path) if path.is_file() else []
-    results = results or untrained(prepared)
+    results = earlier(path, vars(args)) or untrained(prepared)
     done = {(row.settings["row"], row.seed) for row in results if "row" in row.settings}
     for seed in range(args.seeds):
         for term, weights in WEIGHTS.items():
@@ -76,6 +76,15 @@ def main(argv: list[str] | None = None) -> dict:
     return report_rows(
         "disentangler_joint", results, settings, title=TITLE, labels=labels, metrics=["Pearson avg"], figures=figures
     )
+
+
+def earlier(path: Path, settings: dict) -> list[EvalResult]:
+    """Rows of a run with the same settings that was stopped."""
+    if not path.is_file():
+        return []
+    then = json.loads(path.read_text(encoding="utf-8")).get("settings", {})
+    own = {key: value for key, value in settings.items() if key not in ("results_dir", "seeds")}
+    return read_results(path) if all(then.get(key) == value for key, value in own.items()) else []
 
 
 def untrained(prepared) -> list[EvalResult]:
