@@ -38,16 +38,17 @@ def run(args: AlignerArguments, training_args: TrainingArguments, prepared: Prep
     priors, counts = (prepared.priors, prepared.counts) if uses_priors else ([], {})
     torch.manual_seed(training_args.seed)
     model = new_model(args, vocabularies, priors)
-    results = evaluate(args, model, vocabularies, priors, counts, stage="before")
+    text = " ".join(f"{lang}={vocabulary.segmenter}" for lang, vocabulary in vocabularies.items())
+    results = evaluate(args, model, vocabularies, priors, counts, stage="before", text=text)
     record = fit(args, training_args, model, vocabularies, pairs, priors)
     passing = {name: record.pop(name) for name in ("scores", "curve")}
     passing = {name: points for name, points in passing.items() if name == "scores" or args.curve}
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], record)
-    results += evaluate(args, model, vocabularies, priors, counts, stage="after")
+    results += evaluate(args, model, vocabularies, priors, counts, stage="after", text=text)
     if prepared.held_out:
         dictionaries = dice_dictionaries(prepared.held_out, vocabularies)
         found = dictionary_evaluator(vocabularies, dictionaries, "Dice, held-out text")(model)
-        results += [replace(row, split="test", settings={"stage": "after"}) for row in found]
+        results += [replace(row, split="test", settings={"stage": "after", "text": text}) for row in found]
     results = [replace(row, seed=training_args.seed) for row in results]
     return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), passing)
