@@ -31,10 +31,15 @@ LEGEND = (
 
 TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")
 TRANSLATION = (
-    "Dictionary words by CSLS (K = 3) over the whole target vocabulary, NTREX lines 1 to 1543; the paper's own text "
-    "and dictionaries were not released. Budget, seeds and P@5 are in each pair's own table below; `with links` adds "
-    "the statistical links' cosines to those of the static vectors."
+    "Dictionary words by CSLS (K = 3), NTREX lines 1 to 1543; the paper's own text and dictionaries were not released. "
+    "Budget, seeds and P@5 are in each pair's own table below; `with links` adds the statistical links' cosines to "
+    "those of the static vectors; `pieces as text`: measured when characters and learnt pieces were the text, to be "
+    "measured anew on words."
 )
+PROTOCOL_HEADINGS = {
+    "vocabulary": "Words of the training vocabularies, among these only (as Wada et al.'s scripts and the paper ask):",
+    "composed": "Dictionary words of several segments too, and such translations among the candidates:",
+}
 
 
 CLAIMS = (
@@ -102,7 +107,9 @@ def results_page(page: dict, name: str) -> str:
     """One section a results file: the question, every row, both directions, every centring; what it does not show."""
     parts = [f"# {page['title']}: results\n\n{LEGEND}"]
     if name == "aligner":
-        parts.append(f"## Word translation, all pairs\n\n{TRANSLATION}\n\n{translation_table()}")
+        tables = [(heading, translation_table(protocol)) for protocol, heading in PROTOCOL_HEADINGS.items()]
+        shown_tables = [f"{heading}\n\n{table}" for heading, table in tables if table.count("\n") > 1]
+        parts.append("\n\n".join(["## Word translation, all pairs", TRANSLATION, *shown_tables]))
     for stem, about in page["files"].items():
         path = ROOT / "results" / f"{stem}.json"
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -178,8 +185,11 @@ def matches(row: EvalResult, where: dict) -> bool:
     return all(known.get(key) == value for key, value in where.items())
 
 
-def translation_table() -> str:
-    """P@1 of every way of translating words on every language pair, in the layout of Zhang et al. (2024), Table V."""
+def translation_table(protocol: str) -> str:
+    """P@1 of every way of translating words on every language pair, in the layout of Zhang et al. (2024), Table V.
+
+    The paper's figures stand beside the first protocol only.
+    """
     cells: dict[str, dict[str, list[EvalResult]]] = defaultdict(lambda: defaultdict(list))
     published: dict[str, dict[str, float]] = defaultdict(dict)
     for name in ("lexicon_baselines", *(f"aligner_study_{pair.replace('-', '_')}" for pair in TRANSLATION_PAIRS)):
@@ -187,16 +197,26 @@ def translation_table() -> str:
         content = json.loads(path.read_text(encoding="utf-8"))
         for row in read_results(path):
             how = row.settings.get("decoding", "")
-            if row.metric == "P@1" and how != "links alone":  # the same as the prior's in lexicon_baselines
-                cells[", ".join(filter(None, (row.settings["row"], how)))][row.dataset.split()[-1]].append(row)
+            if row.metric == "P@1" and how != "links alone" and row.settings.get("protocol", "composed") == protocol:
+                pieces = "" if "text" in row.settings else "pieces as text"
+                label = ", ".join(filter(None, (row.settings["row"], how, pieces)))
+                cells[label][row.dataset.split()[-1]].append(row)
         for row in content["rows"]:
-            if row.get("paper"):
+            if row.get("paper") and protocol == "vocabulary":
                 published[row["label"]][name[-5:].replace("_", "-")] = row["paper"][0]
+    paper = ["paper"] * (protocol == "vocabulary")
     table = [
-        [label, *(x for pair in TRANSLATION_PAIRS for x in (cell(found[pair]), published[label].get(pair, "")))]
+        [
+            label,
+            *(
+                x
+                for pair in TRANSLATION_PAIRS
+                for x in (cell(found[pair]), *(published[label].get(pair, "") for _ in paper))
+            ),
+        ]
         for label, found in cells.items()
     ]
-    return format_table(["", *(x for pair in TRANSLATION_PAIRS for x in (f"{pair} P@1", "paper"))], table)
+    return format_table(["", *(x for pair in TRANSLATION_PAIRS for x in (f"{pair} P@1", *paper))], table)
 
 
 def file_table(rows: list[EvalResult], content: dict) -> str:
