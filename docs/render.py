@@ -1,4 +1,4 @@
-"""Render every tracked page that shows numbers: model_cards/, docs/results.md and the table in README.md.
+"""Render every tracked page that shows numbers: model_cards/, docs/results.md and the tables in README.md.
 
 python docs/render.py [--check]     # --check writes nothing and fails when a page is not up to date
 """
@@ -15,7 +15,8 @@ from hfxling.arguments import run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.tables import STALE, UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
-from hfxling.hub.card import CardInfo, render_card
+from hfxling.hub.zoo import ZOO
+from hfxling.training.zoo_cards import CARDS, zoo_card, zoo_table
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,19 +44,15 @@ def main(argv: list[str] | None = None) -> None:
 
 def pages():
     """(path, text) of every rendered page."""
-    for path in sorted((ROOT / "model_cards").glob("*.json")):
-        info = CardInfo(**json.loads(path.read_text(encoding="utf-8"))["card"])
-        yield path.with_suffix(".md"), render_card(read_results(path), info)
+    for entry in ZOO.values():
+        yield ROOT / CARDS / f"{entry.name}.md", zoo_card(entry, ROOT)
     files = sorted((ROOT / "results").glob("*.json"))
     yield ROOT / "docs" / "results.md", results_page(files)
     readme = ROOT / "README.md"
-    table = readme_table()
-    marked = re.sub(
-        r"(<!-- results -->\n).*?(<!-- end -->)",
-        lambda match: f"{match[1]}{table}\n{match[2]}",
-        readme.read_text(encoding="utf-8"),
-        flags=re.DOTALL,
-    )
+    tables, marked = {"results": readme_table(), "zoo": zoo_table(ROOT)}, readme.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        place = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+        marked = re.sub(place, lambda match, table=table: f"{match[1]}{table}\n{match[2]}", marked, flags=re.DOTALL)
     yield readme, marked
 
 
