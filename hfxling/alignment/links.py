@@ -75,8 +75,8 @@ def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2,
     does; so do pairs in which all units of a side are aligned. Arguments as in `SoftAlignment`.
     """
     real = _real(similarity.shape, sizes)
-    similarity = (similarity + 1) / 2
     links = argmax_links(similarity, sizes)
+    similarity = (similarity + 1) / 2
     more = sizes.min(1) > 2
     for _ in range(rounds - 1):
         free_source, free_target = ~links.any(2, keepdims=True), ~links.any(1, keepdims=True)

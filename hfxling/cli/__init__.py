@@ -25,6 +25,7 @@ COMMANDS = {
     "publish": "a model's folder, or data, onto the Hub, after checking it",
     "verify": "whether a folder or repository is what its card says",
     "explain": "the links that make the score of a sentence pair",
+    "demo": "a page in the browser: translations, links, mining; or a Space of the Hub",
 }
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.evaluation.results import EvalResult, format_table, p_told
 
 from .index import is_hub_id, metadata, metric_of, plain, setting_of, stage_of
+from .short_table import is_short, short_table
 from .snippets import client_snippets, fenced, standard_snippets
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
@@ -97,6 +98,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         ValueError: two rows for one place in the table; a score in `intended_use` or `limits` that stands in no row, no
             published figure, no training data count and not in the configuration.
     """
+    short, results = ([row for row in results if is_short(row) == wanted] for wanted in (True, False))
     lines = _pair_stages(results)
     outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
     snippets = dict(info.loading or standard_snippets(info.languages))
@@ -113,6 +115,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
         "data_table": _data_table(info.train_data),
         "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
+        "short_table": short_table(short) if short else "",
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     _check_prose([info.intended_use, *info.limits], known)
@@ -158,10 +161,10 @@ def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
     """("better" | "worse" | "unclear", what that rests on) for a line with both stages."""
     before, after = line["before"], line["after"]
     paired = after.settings.get("paired")
-    if paired:
+    if paired and paired["low"] is not None:
         low, high = paired["low"], paired["high"]
-        p_value = "p < 0.001" if paired["p_value"] < 0.001 else f"p = {paired['p_value']:.3f}"
-        basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}, {p_value}"
+        basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}"
+        basis += f", p {p_told(paired['p_value'])}"
     elif None in (before.low, before.high, after.low, after.high):
         return "unclear", "no interval"
     else:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+import sentence_transformers
 import torch
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
@@ -19,10 +20,14 @@ from transformers import AutoModel, AutoTokenizer
 def stock(name: str, job: dict, path: str = "", flag: bool = False) -> dict:
     """sentence-transformers: `task` takes a language; encode_query and encode_document are the first two.
 
-    A folder with a module of ours wants the flag, and says so without it; older clients trust every local folder.
+    A folder with a module of ours wants the flag, and says so without it; before sentence-transformers 6 a local folder
+    ran such a module all the same, but not the encoder's code, which it needs.
     """
+    texts, types = job["texts"], Path(name + path, "modules.json").read_text(encoding="utf-8")
+    if not flag and "pooling." in types and int(sentence_transformers.__version__.partition(".")[0]) < 6:
+        return {}
     try:
-        model, texts = SentenceTransformer(name + path, device="cpu", trust_remote_code=flag), job["texts"]
+        model = SentenceTransformer(name + path, device="cpu", trust_remote_code=flag)
     except ValueError as error:
         if "trust_remote_code=True" in str(error):
             return {}

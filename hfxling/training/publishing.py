@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,8 @@ from transformers import TrainingArguments
 
 from hfxling.arguments import resolved
 from hfxling.data.corpus import TextArguments
-from hfxling.evaluation.results import EvalResult, format_table, write_results
+from hfxling.evaluation.results import EvalResult, format_table, p_told, write_results
+from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, scrubbed
 from hfxling.hub.checks import base_licence, release_faults
@@ -38,6 +39,9 @@ class Run:
         extra: further entries of results.json.
         others: write further folders, by name.
         branches: subfolders that a push puts on branches of the Hub, see `publish`.
+        curve: what was measured while training, of stage "during", with the setting step; studies keep its averages.
+        vectors: gives those of the finished model for its test sets; the folder's results say how short and coarse they
+            may be.
     """
 
     results: list[EvalResult]
@@ -46,6 +50,8 @@ class Run:
     extra: dict[str, Any] = field(default_factory=dict)
     others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
     branches: Sequence[str] = ()
+    curve: list[EvalResult] = field(default_factory=list)
+    vectors: Callable[[], Iterable[FinalVectors]] = tuple
 
 
 @contextmanager
@@ -169,7 +175,7 @@ def publish_run(
     folder = publish(
         Path(training_args.output_dir) / "model",
         run.write,
-        run.results,
+        [*run.results, *(row for vectors in run.vectors() for row in short_vector_results(vectors))],
         CardInfo(**told | shared),
         recipe=recipe,
         extra={"reached": run.reached} | run.extra,
@@ -235,7 +241,7 @@ def before_and_after(results: Sequence[EvalResult]) -> str:
         known = after is not None and after.low is not None
         interval = f"{after.low:.{digits}f}-{after.high:.{digits}f}" if known else None
         paired = after.settings.get("paired") if after else None
-        table.append([*key, *values, interval, f"{paired['p_value']:.2g}" if paired else None])
+        table.append([*key, *values, interval, p_told(paired["p_value"]).removeprefix("= ") if paired else None])
     if not table:
         return ""
     header.append("p")

@@ -296,3 +296,21 @@ def test_the_hub_library_loads_the_card_from_a_file(tmp_path):
     path = tmp_path / "README.md"
     path.write_text(render_card([BEFORE, AFTER], INFO), encoding="utf-8")
     assert ModelCard.load(path).data.eval_results[0].metric_value == 33.3
+
+
+def test_short_vectors_have_a_table_of_their_own_and_no_line_among_the_results():
+    rows = [
+        row(
+            value, "after", direction=way, dimensions=size, precision=kind, **({"range": 0.4} if kind == "int8" else {})
+        )
+        for size in (64, 768)
+        for kind, value in (("float32", 31.0), ("int8", 30.5), ("binary", 12.25))
+        for way in ("zh->vi", "vi->zh")
+    ]
+    card = render_card([BEFORE, AFTER, *rows], INFO)
+    header, _, *lines = table_after(card, "Short vectors")
+    assert header == ["Dataset", "Split", "Direction", "Components", "float32", "int8", "binary", "int8 range"]
+    assert lines[0] == ["ntrex", "test", "zh->vi", "64", "31.0", "30.5", "12.2", "0.4"]
+    assert [line[2:4] for line in lines] == [[way, size] for size in ("64", "768") for way in ("zh->vi", "vi->zh")]
+    assert len(table_after(card, "Results")) == len(table_after(render_card([BEFORE, AFTER], INFO), "Results"))
+    assert "Short vectors" not in render_card([BEFORE, AFTER], INFO)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from hfxling import fit_lexical, load_parallel, save_lexical
 from hfxling.models.configuration_lexical import LexicalConfig
@@ -85,6 +87,14 @@ def test_the_inner_product_is_the_equation_in_both_directions(model, held_out):
     assert 1 < model.config.balance < 20
 
 
+def test_places_take_no_more_memory_than_they_need(model, held_out):
+    vectors = model.encode(held_out[0], PAIR[0])
+    assert {vectors.data.dtype, vectors.indices.dtype, vectors.indptr.dtype} == {
+        np.dtype(np.float32),
+        np.dtype(np.int32),
+    }
+
+
 def test_the_plain_sum_of_both_directions(held_out):
     plain = {"views": ["fine"], "min_ratio": 0.0, "hub_weight": 0.0, "length_prior": 0.0}
     model = fit_lexical(*texts(), PAIR, rank=4, **plain)
@@ -143,6 +153,15 @@ def test_tokenized_text_gives_the_same_vectors(model, held_out):
         expected = model.encode(held_out[1], "vi", role).toarray()
         found = torch.cat([model(row, language="vi", role=role).sentence_embedding for row in ids])
         np.testing.assert_allclose(found.numpy(), expected, atol=1e-7)
+
+
+def test_marks_that_a_tokenizer_puts_around_texts_do_not_count(model, held_out, monkeypatch):
+    expected = model.encode(held_out[0], "zh").toarray()
+    marked = {lang: [Tokenizer.from_str(each.to_str()) for each in views] for lang, views in model.tokenizers.items()}
+    for each in (each for views in marked.values() for each in views):
+        each.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)])
+    monkeypatch.setattr(model, "tokenizers", marked)
+    np.testing.assert_array_equal(model.encode(held_out[0], "zh").toarray(), expected)
 
 
 def test_saved_and_loaded_it_is_the_same(model, held_out, tmp_path):

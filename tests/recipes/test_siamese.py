@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from itertools import product
@@ -17,9 +18,10 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN
 
-from hfxling.encoding import FrozenEncoder
+from hfxling.encoding import FrozenEncoder, SentenceEncoder
 from hfxling.evaluation.results import read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.hub.served import server_fault
 from hfxling.models import SiameseModel
 from recipes import siamese
 
@@ -83,7 +85,7 @@ def test_the_folder_is_complete_and_nothing_else_is_left(published):
     names = {path.name for path in published.iterdir()}
     assert names == {
         *("modules.json", "config.json", "model.safetensors", "config_sentence_transformers.json", "loading.py"),
-        *("1_Pooling", "2_Normalize", "3_Router", "4_Normalize"),
+        *("1_Pooling", "2_Normalize", "3_Router", "4_Normalize", "zh", "vi"),
         *(
             "tokenizer.json",
             "tokenizer_config.json",
@@ -125,6 +127,7 @@ def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_
     rows = {
         (row.settings["stage"], row.direction, row.settings["centering"], row.settings["method"], row.metric): row
         for row in read_results(folder / "results.json")
+        if "dimensions" not in row.settings
     }
     settings = (("zh->vi", "vi->zh"), ("none", "train", "corpus"), ("cosine", "csls"), ("P@1", "P@5"))
     assert set(rows) == set(product(("before", "after"), *settings))
@@ -151,8 +154,52 @@ def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_
         assert measured.value == pytest.approx(hits_at(ranks, 1).mean(), abs=1e-4)
 
 
+@pytest.mark.parametrize("options", [{"fit": "cca"}, {"fit": "cca", "normalize_input": False}])
+def test_a_branch_is_a_model_for_one_language_that_needs_not_be_named(options, run, data, tmp_path):
+    folder = run(tmp_path, **options)
+    whole = SentenceTransformer(str(folder), device="cpu")
+    with pytest.raises(ValueError, match="Available routes: 'zh', 'vi'"):
+        whole.encode(["你好"])
+    with pytest.raises(
+        ValueError, match=r"parts for zh, vi; say which\. Branches for one language each: revision zh, vi"
+    ):
+        SentenceEncoder(str(folder)).encode(["你好"])
+    assert "`--revision vi`" in server_fault(folder)
+    for lang, side in zip(("zh", "vi"), texts(data, "test")):
+        branch = tmp_path / lang  # as a push makes it
+        shutil.copytree(folder, branch)
+        shutil.copytree(folder / lang, branch, dirs_exist_ok=True)
+        expected = whole.encode(side, task=lang)
+        np.testing.assert_allclose(SentenceTransformer(str(branch), device="cpu").encode(side), expected, atol=1e-6)
+        batch = whole.tokenizer(side, padding=True, truncation=True, return_tensors="pt")
+        inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+        own = SiameseModel.from_pretrained(branch)
+        with torch.inference_mode():
+            np.testing.assert_allclose(own(**inputs).sentence_embedding, expected, atol=1e-5)
+            with pytest.raises(ValueError, match=f"language='th': this model is for {lang} alone"):
+                own(**inputs, language="th")
+        assert (server_fault(branch) == "") == ("normalize_input" in options)
+
+
+def test_the_first_components_of_a_vector_are_the_strongest(published, data):
+    rows = {
+        (row.settings["dimensions"], row.settings["precision"]): row
+        for row in read_results(published / "results.json")
+        if "dimensions" in row.settings and row.direction == "zh->vi"
+    }
+    assert {*rows} == {(HIDDEN, "float32"), (HIDDEN, "int8"), (HIDDEN, "binary")}
+    assert "## Short vectors" in (published / "README.md").read_text(encoding="utf-8")
+    model = SentenceTransformer(str(published), device="cpu")
+    zh, vi = model.encode_query(texts(data, "train")[0]), model.encode_document(texts(data, "train")[1])
+    shared = (zh * vi).mean(0)
+    assert shared[: HIDDEN // 2].sum() > shared[HIDDEN // 2 :].sum()
+    short = SentenceTransformer(str(published), device="cpu", truncate_dim=4)
+    np.testing.assert_allclose(short.encode_query(texts(data, "train")[0]), zh[:, :4], atol=1e-6)
+
+
 def test_training_helps_and_the_card_says_so(published):
-    rows = [row for row in read_results(published / "results.json") if row.settings["stage"] == "after"]
+    rows = [row for row in read_results(published / "results.json") if "paired" in row.settings]
+    assert rows
     assert all(row.settings["paired"]["low"] > 0 for row in rows if row.metric == "P@5")
     card = (published / "README.md").read_text(encoding="utf-8")
     assert re.search(r"zh->vi .* cosine, centering none .* P@5 .*\d+\.\d \[.*\].* \d+\.\d \[.*\] .*: better", card)

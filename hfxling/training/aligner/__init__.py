@@ -45,12 +45,13 @@ def run(args: AlignerArguments, training_args: TrainingArguments, prepared: Prep
     model = new_model(args, vocabularies, priors)
     results = evaluate(args, model, vocabularies, priors, counts, stage="before")
     record = fit(args, training_args, model, vocabularies, pairs, priors)
-    scores = record.pop("scores")
+    passing = {name: record.pop(name) for name in ("scores", "curve")}
+    passing = {name: points for name, points in passing.items() if name == "scores" or args.curve}
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], record)
     results += _after(args, prepared, model, priors, counts)
     results = [replace(row, seed=training_args.seed) for row in results]
-    return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), {"scores": scores})
+    return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), passing)
 
 
 def measure(args: AlignerArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:

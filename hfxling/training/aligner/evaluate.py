@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,10 @@ from hfxling.data.segment import EOS, Vocabulary, normalize
 from hfxling.data.sources import SAMPLE
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.lexicon import (
+    PROTOCOLS,
     Dictionary,
-    lexicon_results,
     link_vectors,
+    protocol_results,
     read_dictionary,
     score_lexicon,
     word_table,
@@ -66,6 +68,27 @@ def dictionary_evaluator(
     return evaluate
 
 
+def watcher(
+    args: AlignerArguments, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()
+) -> Evaluator:
+    """P@1 on every dictionary by every protocol, and AER on every file of gold links: what a curve is drawn of."""
+    dictionaries = test_dictionaries(args)
+
+    def watch(model: AlignerModel) -> list[EvalResult]:
+        rows = []
+        for languages, entries in dictionaries.items():
+            words, static = zip(*((vocabularies[lang], model.static_table(lang).cpu()) for lang in languages))
+            fields = {"split": "test", "direction": "->".join(languages)}
+            for protocol in PROTOCOLS:
+                name = f"dictionary {'-'.join(languages)} {protocol}"
+                found = protocol_results(entries, words, static, protocols=[protocol], dataset=name, **fields)
+                rows += [row for row in found if row.metric == "P@1"]
+        found = (row for row in gold_rows(args, model, vocabularies, priors) if row.metric == "AER")
+        return rows + [replace(row, dataset=f"{row.dataset} {row.settings['decoding']}") for row in found]
+
+    return watch
+
+
 def test_dictionaries(args: AlignerArguments) -> Dictionaries:
     """The dictionaries to test on; the embedded corpus brings its own."""
     found: Dictionaries = {pair: read_dictionary(path) for pair, path in args.pair_files("dictionaries").items()}
@@ -105,7 +128,6 @@ def evaluate(
     rows = []
     for (source, target), entries in test_dictionaries(args).items():
         _check_languages("dictionaries", (source, target), vocabularies)
-        sides = (source, entries), (target, sorted(set().union(*entries.values())))
         static = [model.static_table(lang).cpu() for lang in (source, target)]
         vectors = {"": static}
         if counts and (source, target) in counts:
@@ -113,10 +135,22 @@ def evaluate(
             vectors |= {"links alone": link_vectors(links), "with links": link_vectors(links, static)}
         fields = {"dataset": f"dictionary {source}-{target}", "split": "test", "direction": f"{source}->{target}"}
         for decoding, both in vectors.items():
-            tables = [word_table(vocabularies[lang], x, words) for (lang, words), x in zip(sides, both)]
-            settings = {"method": "csls"} | ({"decoding": decoding} if decoding else {}) | about
-            found = lexicon_results(score_lexicon(entries, *tables), entries, settings=settings, **fields)
+            settings = ({"decoding": decoding} if decoding else {}) | about
+            words = [vocabularies[lang] for lang in (source, target)]
+            found = protocol_results(entries, words, both, settings=settings, **fields)
             rows += [row for row in found if not decoding or row.metric.startswith("P@")]  # the coverage is the same
+    return rows + gold_rows(args, model, vocabularies, priors, **about)
+
+
+def gold_rows(
+    args: AlignerArguments,
+    model: AlignerModel,
+    vocabularies: Mapping[str, Vocabulary],
+    priors: Sequence[LinkPrior] = (),
+    **about,
+) -> list[EvalResult]:
+    """`gold_results` of every file and way of decoding; arguments as for `evaluate`."""
+    rows = []
     by_pair = {prior.languages: prior for prior in priors}
     for pair, path in args.pair_files("gold").items():
         _check_languages("gold", pair, vocabularies)

@@ -19,7 +19,7 @@ from hfxling.training.publishing import Run, training_cost
 from .arguments import TRAINING_DEFAULTS, LexicalArguments
 from .card import card
 from .data import Prepared, prepare
-from .evaluate import cross_validated, evaluate
+from .evaluate import cross_validated, evaluate, final_vectors
 from .export import SPARSE, export_lexical, load_lexical
 from .train import fit
 
@@ -40,7 +40,13 @@ def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prep
         models = (fit(args, fold.views, seed=training_args.seed) for fold in prepared.folds)
         folds = [fold.corpus for fold in prepared.folds]
         results += cross_validated(models, folds, prepared.distractors, seed=training_args.seed)
-    return Run(results, reached, lambda folder: export_lexical(model, folder), branches=(SPARSE,))
+    return Run(
+        results,
+        reached,
+        lambda folder: export_lexical(model, folder),
+        branches=(SPARSE,),
+        vectors=lambda: final_vectors(model, prepared.corpus, seed=training_args.seed),
+    )
 
 
 def measure(args: LexicalArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:

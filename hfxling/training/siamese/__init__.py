@@ -9,6 +9,7 @@ layers.py: the choice of layers, which comes before the fit and needs vectors of
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from transformers import TrainingArguments
@@ -17,6 +18,8 @@ from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.encoding import model_name
 from hfxling.evaluation.plots import scatter_before_after
 from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.short_vectors import FinalVectors
+from hfxling.hub.export import write_branch
 from hfxling.models.modeling_siamese import SiameseModel
 from hfxling.training.frozen import write_frozen
 from hfxling.training.publishing import Run, training_cost
@@ -26,7 +29,7 @@ from .card import card
 from .data import Prepared, prepare
 from .evaluate import evaluate
 from .layers import choose_layers
-from .train import assemble, plain_output, train_head
+from .train import apply_rows, assemble, plain_output, train_head
 
 Arguments = SiameseArguments
 SHOWN = 500  # training pairs in the picture where there is no test text
@@ -47,14 +50,28 @@ def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prep
         return Run([], reached)
     results = evaluate(args, vectors, head, **fields) if len(text.test) else []
 
+    has_branches = args.base_model is not None and head.config.needs_language
+    branches = tuple(head.config.languages) if has_branches else ()
+
     def write(folder: Path) -> None:
         model = assemble(args, head)
         write_frozen(args, model, folder)
+        for lang in branches:
+            write_branch(model.for_language(lang), folder, lang)
         shown = vectors.test if len(text.test) else tuple(side[:SHOWN] for side in vectors.train)
         after = [plain_output(model.head, array, lang) for array, lang in zip(shown, args.languages)]
         scatter_before_after(folder / "embeddings.png", shown, after, args.languages)
 
-    return Run(results, reached, write)
+    def final() -> list[FinalVectors]:
+        if not len(text.test):
+            return []
+        sides = [
+            [apply_rows(partial(head, language=lang), side) for side, lang in zip(split, args.languages)]
+            for split in (vectors.test, vectors.train)
+        ]
+        return [FinalVectors(tuple(args.languages), *sides, fields)]
+
+    return Run(results, reached, write, branches=branches, vectors=final)
 
 
 def measure(args: SiameseArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
