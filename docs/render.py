@@ -16,7 +16,8 @@ from hfxling.arguments import run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.tables import STALE, UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
-from hfxling.hub.card import CardInfo, render_card
+from hfxling.hub.zoo import ZOO
+from hfxling.training.zoo_cards import CARDS, zoo_card, zoo_table
 
 ROOT = Path(__file__).resolve().parents[1]
 OTHERS = "software"  # the page of files whose name begins with no page's
@@ -70,22 +71,18 @@ def main(argv: list[str] | None = None) -> None:
 
 def pages():
     """(path, text) of every rendered page."""
-    for path in sorted((ROOT / "model_cards").glob("*.json")):
-        info = CardInfo(**json.loads(path.read_text(encoding="utf-8"))["card"])
-        yield path.with_suffix(".md"), render_card(read_results(path), info)
+    for entry in ZOO.values():
+        yield ROOT / CARDS / f"{entry.name}.md", zoo_card(entry, ROOT)
     sections = results_sections(sorted((ROOT / "results").glob("*.json")))
     for name, page in sections.items():
         yield ROOT / "docs" / "results" / f"{name}.md", results_page(page, name)
     yield ROOT / "docs" / "results.md", results_index(sections)
     yield ROOT / "docs" / "claims.md", claims_page()
     readme = ROOT / "README.md"
-    table = readme_table()
-    marked = re.sub(
-        r"(<!-- results -->\n).*?(<!-- end -->)",
-        lambda match: f"{match[1]}{table}\n{match[2]}",
-        readme.read_text(encoding="utf-8"),
-        flags=re.DOTALL,
-    )
+    tables, marked = {"results": readme_table(), "zoo": zoo_table(ROOT)}, readme.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        place = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+        marked = re.sub(place, lambda match, table=table: f"{match[1]}{table}\n{match[2]}", marked, flags=re.DOTALL)
     yield readme, marked
 
 

@@ -19,6 +19,7 @@ def test_tracked_pages_are_up_to_date():
 
 
 def test_a_changed_result_makes_its_pages_stale(tmp_path, monkeypatch):
+    (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     for name in ("results", "model_cards", "docs"):
         shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "README.md").write_bytes((ROOT / "README.md").read_bytes())
