@@ -23,6 +23,7 @@ COMMANDS = {
     "align-documents": "sentences of two texts that translate each other, document by document",
     "lexicon": "a bilingual word list out of aligned text",
     "verify": "whether a folder or repository is what its card says",
+    "export": "a model's folder for other runtimes: ONNX, weights of 8 bits",
     "explain": "the links that make the score of a sentence pair",
     "demo": "a page in the browser: translations, links, mining; or a Space of the Hub",
 }

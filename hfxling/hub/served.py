@@ -20,7 +20,6 @@ from transformers import AutoModel
 
 from hfxling.models.pooling import pool
 
-SERVER = "text-embeddings-inference"
 # Encoders that it has code for, on a CPU or a GPU.
 ENCODERS = ("bert", "camembert", "distilbert", "gemma3_text", "gte", "llama", "mistral", "modernbert", "mpnet")
 ENCODERS += ("nomic_bert", "qwen2", "qwen3", "roberta", "xlm-roberta")
