@@ -201,7 +201,8 @@ def tells(line: str, told: tuple[str, ...]) -> bool:
 
 def half_written(folder: Path) -> bool:
     """Whether a run that failed left something that looks complete, or a scratch folder."""
-    finals = [folder / name for name in ("out.npy", "out.tsv", "out.json", "out/model", "out/results.json")]
+    names = ("out.npy", "out.tsv", "out.parquet", "out.dropped.tsv", "out.json", "out/model", "out/results.json")
+    finals = [folder / name for name in (*names, "out/pairs.tsv")]
     return any(path.exists() for path in finals) or any(folder.rglob("*.scratch"))
 
 

@@ -10,11 +10,13 @@ training, both on the items that are tested on the way.
 
 Mining (with --talpco, a folder of TALPCo's line-aligned {lang}.txt): of every three lines one stands on both sides, one
 on the source side and one on the English side only; threshold from lines 1 to 1072, F1 on 1073 to 1372.
-With --figure a PNG of the words' vectors of 100 sentence pairs of --gold, before and after.
+With --xnli every kept model of --xnli_seeds is fine-tuned (docs/evaluation.md). What mining and fine-tuning gave is
+kept beside the run. With --figure a PNG of the words' vectors of 100 sentence pairs of --gold, before and after.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
@@ -24,9 +26,10 @@ import numpy as np
 import torch
 from harness import parser, report_rows
 from scipy.stats import t
+from transformers import TrainingArguments
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
+from hfxling.arguments import parse_arguments, run_recipe
 from hfxling.data.pharaoh import read_aligned
 from hfxling.data.readers import read_lines
 from hfxling.encoding import SentenceEncoder
@@ -34,8 +37,9 @@ from hfxling.evaluation.compare import paired
 from hfxling.evaluation.items import Items
 from hfxling.evaluation.mining import Comparable, f1_of, mine_margin, mining_results
 from hfxling.evaluation.plots import scatter_tokens
-from hfxling.evaluation.results import EvalResult, read_results
+from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.evaluation.significance import PairedTest, error_interval, jackknife_error
+from hfxling.training import xnli
 
 TITLE = "What DAP's objectives have more than translation ranking alone, in points on the same items"
 TR = "TR"
@@ -49,6 +53,8 @@ def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "dap_objectives")
     options.add_argument("--runs", default="outputs/dap_objectives", help="folder of LABEL-SEED folders")
     options.add_argument("--talpco", help="folder of TALPCo, to mine in; by default nothing is mined")
+    options.add_argument("--xnli", help="configuration to fine-tune with, such as recipes/configs/xnli/local.yaml")
+    options.add_argument("--xnli_seeds", nargs="+", type=int, default=[0], help="runs that are fine-tuned (default 0)")
     options.add_argument("--figure", help="PNG of token vectors to write, of seed 0")
     options.add_argument("--gold", default="../shared/data/align/zh-en.tsv", help="sentence pairs that it shows")
     options.add_argument("--start", default="../shared/models/mini-mlm", help="the encoder before training")
@@ -57,10 +63,13 @@ def main(argv: list[str] | None = None) -> dict:
     logging.set_verbosity_error()
     folder = Path(args.runs)
     runs = read_runs(folder)
-    if args.talpco:
-        for label, by_seed in runs.items():
-            for seed, rows in by_seed.items():
-                rows += mined(folder / f"{label}-{seed}", Path(args.talpco))
+    for label, by_seed in runs.items():
+        for seed, rows in by_seed.items():
+            kept = folder / f"{label}-{seed}"
+            if args.talpco:
+                rows += once(kept / "mining.json", lambda kept=kept: mined(kept, Path(args.talpco)))
+            if args.xnli and seed in args.xnli_seeds:
+                rows += once(kept / "xnli.json", lambda kept=kept, seed=seed: fine_tuned(kept, seed, args.xnli))
     if args.figure:
         draw(folder, [*runs], args)
     results = [row for label in runs if label != TR for row in differences(label, runs[label], runs[TR])]
@@ -121,8 +130,9 @@ def compared(label: str, pairs: Sequence[tuple]) -> Iterator[EvalResult]:
     steps = [step for *_, step in pairs if step is not None]
     about = {"stage": "after", "row": label} | ({"steps_by_seed": steps} if steps else {})
     ours, theirs = ([figures(pair[side]) for pair in pairs] for side in (0, 1))
-    for (metric, direction, dataset), first in ours[0].items():
-        items = [[of_seed[metric, direction, dataset] for of_seed in side] for side in (ours, theirs)]
+    for key, first in ours[0].items():
+        metric, direction, dataset = key
+        items = [[of_seed[key] for of_seed in side if key in of_seed] for side in (ours, theirs)]
         sign = -1 if metric.startswith("AER") else 1  # 100 - F1
         test = difference(*items)
         single = [round(sign * difference([a], [b]).difference, 3) for a, b in zip(*items)]
@@ -144,7 +154,8 @@ def compared(label: str, pairs: Sequence[tuple]) -> Iterator[EvalResult]:
 
 def figures(rows: Sequence[EvalResult]) -> dict[tuple, Items]:
     """What is compared, by metric, direction and data set: averages of hits; sets of links, and of mined sentences."""
-    found = {(x.metric, x.direction, x.dataset): x.items for x in rows if "avg" in x.metric and x.items}
+    wanted = (x for x in rows if x.items and ("avg" in x.metric or x.metric == "accuracy"))
+    found = {(x.metric, x.direction, x.dataset): x.items for x in wanted}
     links = {x.direction.replace("->", "-"): x.items.groups[0] for x in rows if x.metric == "AER"}
     for row in rows:
         if row.metric.startswith("AER avg"):
@@ -175,6 +186,22 @@ def difference(ours: Sequence[Items], theirs: Sequence[Items]) -> PairedTest:
     count = sum(map(len, sets))
     p_value = 2 * t.sf(abs(value) / error, count - 1) if error else 1.0
     return PairedTest(value, *error_interval(value, error, count), float(p_value))
+
+
+def once(path: Path, measure: Callable[[], list[EvalResult]]) -> list[EvalResult]:
+    """Rows with their items, from the file if an earlier start has measured them."""
+    if not path.is_file():
+        write_results(path, measure(), with_items=True)
+    return read_results(path)
+
+
+def fine_tuned(folder: Path, seed: int, config: str) -> list[EvalResult]:
+    """Accuracy on XNLI's test languages of a kept model, fine-tuned as the recipe does it."""
+    words = {"config": config, "base_model": folder / "model", "seed": seed, "output_dir": folder / "xnli"}
+    types, words = (xnli.NliArguments, TrainingArguments), [f"--{name}={value}" for name, value in words.items()]
+    args, training_args = parse_arguments(types, words, defaults=xnli.TRAINING_DEFAULTS)
+    found = xnli.run(args, training_args, xnli.load_nli_data(args, seed)).results
+    return [replace(row, settings=row.settings | {"stage": "after"}) for row in found if row.split == "test"]
 
 
 def mined(folder: Path, talpco: Path) -> list[EvalResult]:

@@ -42,7 +42,7 @@ CARRIED = ("hfxling", "tests", "benchmarks", "recipes", "docs", "pyproject.toml"
 LIBRARIES = ("torch", "scipy.sparse", "scipy.stats", "sklearn.linear_model", "transformers", "datasets", "pytest")
 LIBRARIES += ("sentence_transformers", "tokenizers", "transformers.modeling_utils", "sklearn.utils.extmath")
 _LEXICAL = "tests/training/lexical/test_train.py"
-# The module, and the tests that look at it, the quickest first.
+# The module, and the tests that look at it; those with slow tests last.
 MODULES = {
     "hfxling/models/losses.py": "tests/models/test_losses.py tests/models/test_losses_split.py",
     "hfxling/training/siamese/closed_form.py": "tests/training/siamese/test_closed_form.py",
@@ -55,19 +55,19 @@ MODULES = {
     "hfxling/mining/engine.py": "tests/mining/test_engine.py",
     "hfxling/mining/fusion.py": "tests/mining/test_fusion.py",
     "hfxling/mining/neighbours.py": "tests/mining/test_neighbours.py tests/mining/test_blocks.py",
-    "hfxling/mining/precision.py": "tests/mining/test_precision.py",
     "hfxling/mining/shards.py": "tests/mining/test_shards.py",
     "hfxling/models/configuration_lexical.py": "tests/models/test_modeling_lexical.py",
     "hfxling/models/modeling_lexical.py": "tests/models/test_modeling_lexical.py",
-    "hfxling/models/lexical_sparse.py": "tests/models/test_modeling_lexical.py",
-    "hfxling/models/lexical_vectors.py": "tests/models/test_modeling_lexical.py",
+    "hfxling/models/lexical_sparse.py": "tests/models/test_lexical_sparse.py",
+    "hfxling/models/lexical_vectors.py": "tests/models/test_lexical_vectors.py",
     "hfxling/training/lexical/arguments.py": _LEXICAL,
-    "hfxling/training/lexical/bootstrap.py": "tests/training/lexical/test_bootstrap.py",
     "hfxling/training/lexical/data.py": _LEXICAL,
-    "hfxling/training/lexical/evaluate.py": _LEXICAL,
-    "hfxling/training/lexical/export.py": _LEXICAL,
+    "hfxling/training/lexical/evaluate.py": f"{_LEXICAL} tests/recipes/test_lexical.py",
+    "hfxling/training/lexical/export.py": f"{_LEXICAL} tests/recipes/test_lexical.py",
     "hfxling/training/lexical/static.py": "tests/training/lexical/test_static.py",
     "hfxling/training/lexical/train.py": _LEXICAL,
+    "hfxling/mining/precision.py": "tests/mining/test_precision.py",
+    "hfxling/training/lexical/bootstrap.py": "tests/training/lexical/test_bootstrap.py",
 }
 
 

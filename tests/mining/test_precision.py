@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hfxling.mining import precision as module
 from hfxling.mining.engine import Mined
 from hfxling.mining.precision import (
     Found,
@@ -47,6 +48,17 @@ def test_an_assumed_share_is_used_as_it_is():
     assert strict.threshold > loose.threshold
     assert (strict.unpaired, loose.unpaired) == (0.9, 0.1)
     assert strict.recall < loose.recall
+
+
+def test_those_that_did_not_choose_say_what_it_is_worth(monkeypatch):
+    monkeypatch.setattr(module, "_SAMPLES", 20)
+    found, _, chooses = drawn(2_000, 0.5, 0)
+    spoilt = found._replace(right=found.right & (chooses | (np.arange(400) % 3 > 0)))  # of the others a third is wrong
+    options = {"precision": 0.9, "unpaired": 0.5, "chooses": chooses}
+    one, other = (choose_threshold(each, **options) for each in (found, spoilt))
+    assert other.threshold == one.threshold
+    assert other.recall < one.recall - 0.1
+    assert other.precision < one.precision - 0.1
 
 
 def test_too_little_to_say():

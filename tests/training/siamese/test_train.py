@@ -59,6 +59,17 @@ def test_contrastive_objective_equals_a_slow_loop(negatives):
     assert (out["loss_parallel"] + out["loss_non_parallel"]).item() == pytest.approx(out["loss"].item(), rel=1e-5)
 
 
+def test_a_bias_cancels_without_dropout_only():
+    """Dropout takes different components from the two sides, and with them different parts of the bias."""
+    norms = {}
+    for dropout in (0.0, 0.2):
+        module = HeadObjective(head(dropout=dropout, bias=True), settings(dropout=dropout, bias=True)).train()
+        torch.nn.init.constant_(module.head.maps["shared"][0].bias, 0.3)
+        module(features(64), features(64, seed=1)[:, None], torch.arange(64) % 2)["loss"].backward()
+        norms[dropout] = module.head.maps["shared"][0].bias.grad.norm().item()
+    assert norms[0.0] < 1e-5 < 0.05 < norms[0.2]
+
+
 def test_infonce_objective_is_symmetric():
     module = HeadObjective(head(), settings("infonce"))
     x, y, label = features(5), features(5, seed=1), torch.zeros(5)
