@@ -31,7 +31,7 @@ test: install
 .venv-clients/installed: tests/clients/constraints.txt
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< torch==2.13.0
-	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< sentence-transformers transformers
+	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< sentence-transformers transformers fastembed
 	touch $@
 
 test-clients: install .venv-clients/installed
