@@ -46,7 +46,7 @@ CSS = f"""
 .hx-less {{ background: linear-gradient(to right, #d1495b26 var(--at), transparent var(--at)); }}
 .hx-pairs {{ width: 100%; border: 0 !important; }}
 .hx-pairs td {{ padding: .35em .6em; vertical-align: top; border: 0 !important; }}
-.hx-pairs tr {{ border-bottom: 1px solid var(--border-color-primary) !important; }}
+.hx-pairs tr {{ border: 0 !important; border-bottom: 1px solid var(--border-color-primary) !important; }}
 .hx-pairs td:first-child {{ font-variant-numeric: tabular-nums; opacity: .65; }}
 .hx-dim {{ opacity: .65; }}
 """
