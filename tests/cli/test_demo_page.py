@@ -101,7 +101,7 @@ def shoot(page, name: str, tmp_path: Path) -> None:
     page.screenshot(path=path, full_page=name != "demo_mining")
     with Image.open(path) as picture:
         assert picture.width == 1100
-        small = picture.convert("RGB").quantize(96, dither=Image.Dither.NONE)
+        small = picture.convert("RGB").quantize(160, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
     assert path.stat().st_size < 150_000
     if folder := os.environ.get("HFXLING_SCREENSHOTS"):
