@@ -370,3 +370,20 @@ def test_the_results_file_names_what_ran(published):
     assert content["settings"] == yaml.safe_load((published / "config.yaml").read_text(encoding="utf-8"))
     assert set(content["reached"]) == {"shrinkage", "power", *COST}
     assert {"torch", "transformers", "sentence-transformers"} <= content["versions"].keys()
+
+
+def test_losses_go_to_trackio(data, tiny_bert, tmp_path):
+    pytest.importorskip("trackio", reason="needs trackio: pip install 'hfxling[trackio]'")
+    options = {"base_model": tiny_bert, "pairs": "zh-vi", "layer": 2, "use_cpu": True, "fit": "infonce"}
+    options |= {"train_data": data / "train.tsv", "test_data": data / "test.tsv", "cache_dir": tmp_path / "cache"}
+    options |= {"num_train_epochs": 2, "logging_steps": 1, "output_dir": tmp_path / "out"}
+    words = command_line(options | {"report_to": "trackio", "project": "heads", "run_name": "first"})
+    env = os.environ | {"TRACKIO_DIR": str(tmp_path / "trackio"), "PYTHONPATH": str(ROOT)}
+    recipe = [sys.executable, str(ROOT / "recipes" / "siamese.py"), *words]
+    done = subprocess.run(recipe, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    read = "from trackio.sqlite_storage import SQLiteStorage as S; print(*S.get_all_metrics_for_run('heads', 'first'))"
+    read = [sys.executable, "-c", read]
+    told = subprocess.run(read, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr[-2000:]
+    assert {"train/loss", "train/learning_rate"} <= {*told.stdout.split()}
