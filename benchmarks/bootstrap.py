@@ -25,7 +25,7 @@ from transformers.utils import logging
 from hfxling.arguments import run_recipe
 from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results
-from hfxling.evaluation.significance import bootstrap_interval
+from hfxling.evaluation.significance import mean_interval
 from hfxling.files import content_hash
 from hfxling.mining.engine import Mined
 from hfxling.mining.fusion import ROLES
@@ -129,7 +129,7 @@ def of_bitext(found: Bitext, right: np.ndarray, more: dict, fields: dict) -> lis
     of_all = np.zeros(more["findable"])
     of_all[: int(right.sum())] = 1
     for metric, hits in (("precision", right.astype(float)), ("recall", of_all)):
-        low, high = bootstrap_interval(100 * hits) if len(hits) else (None, None)
+        low, high = mean_interval(100 * hits) if len(hits) else (None, None)
         value = 100 * float(hits.mean()) if len(hits) else 0.0
         results.append(EvalResult(metric, value, len(hits), low=low, high=high, settings=more, **fields))
     estimate = max(found.rounds[-2:], key=lambda each: each.strict).estimate

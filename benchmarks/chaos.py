@@ -3,12 +3,14 @@
 python benchmarks/chaos.py [--seed N] [--share 0.1] [--kills 1] [--only REGEX] [--keep FOLDER]
 
 A table (`chaos_values.py`, `chaos_files.py`, `chaos_folders.py`) is multiplied with the recipes and commands that read
-such a thing; --share is how much of the product is run, one of each line at least. The seed draws which, where files
-are cut and when runs are killed. Every case is a forked process that has imported everything.
+such a thing, or write on a disk that is full (a small one is mounted, where the system allows that); --share is how
+much of the product is run, one of each line at least. The seed draws which, where files are cut and when runs are
+killed. Every case is a forked process that has imported everything.
 
 - tracebacks: a traceback, exit status 1, or a signal. endless: more than two minutes.
 - silent: exit status 0 though something is wrong.
-- unclear: no line or several, a line of more than 600 characters, or one without the words of the table.
+- unclear: no line or several, a line of more than 600 characters, or one without the words of the table; where a
+  warning will do, no such warning.
 - half_written: something under a final name, or a scratch folder, that is not complete.
 - kills: runs that `kill -9` ended at a random moment; bit_equal: whose weights are, after a resume, those of a run that
   was left alone.
@@ -24,6 +26,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads do not outlive a fork
 import json
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -40,6 +44,7 @@ from hfxling.arguments import run_recipe
 from hfxling.data.sample import sample_texts
 
 LONGEST = 600  # characters of a line
+_MOUNTS = "HFXLING_CHAOS_MOUNTS"  # set where this process may mount disks of its own
 STUDY = "study: {name: s, title: t, method: siamese, seeds: [0], rows: [{label: cca, set: {fit: cca}}]}\n"
 STEPS = {"save_strategy": "steps", "save_steps": 3, "save_total_limit": 2}
 # Runs to kill: long enough that a kill meets most of their parts.
@@ -71,7 +76,7 @@ def main(argv: list[str] | None = None) -> dict:
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.keep or Path(temporary)).resolve()
         make(work)
-        counts = Counter()
+        has_disk, counts = mounted(work / "disk"), Counter()
         for case in Table(work, args.seed, args.share):
             if re.search(args.only, case.name):
                 counts += judged(case, work / "case")
@@ -81,7 +86,7 @@ def main(argv: list[str] | None = None) -> dict:
     names = ("cases", "tracebacks", "endless", "silent", "unclear", "kills", "bit_equal", "half_written")
     figures = {name: counts[name] for name in names}
     settings = {name: getattr(args, name) for name in ("seed", "share", "kills", "only")}
-    settings["seconds"] = round(time.perf_counter() - begun)
+    settings |= {"full_disks": has_disk, "seconds": round(time.perf_counter() - begun)}
     goals = dict.fromkeys(("tracebacks", "endless", "silent", "unclear", "half_written"), "0")
     goals |= {"bit_equal": str(counts["kills"])}
     title = "Bad input, tampered folders, kill -9 and resume"
@@ -90,31 +95,75 @@ def main(argv: list[str] | None = None) -> dict:
 
 
 def make(work: Path) -> None:
-    """Text, vectors and a model of each method, where they are not there yet."""
+    """Text, vectors, a model of each method and results, where they are not there yet."""
+    make_text(work)
+    for program in ("pretrain", "siamese", "disentangler", "dap", "aligner", "lexical", "xnli"):
+        model = work / "models" / ("encoder" if program == "pretrain" else program)
+        if not model.exists():
+            more = {"prior": True} if program == "aligner" else {}
+            sound(program, work, more, work / "make" / program)
+            shutil.copytree(work / "make" / program / "out" / "model", model)
+    text = work / "text"
+    measured = {"one": {}, "other": {"model": None, "lexical": work / "models" / "lexical"}}
+    for name, more in (measured | {"elsewhere": {"data": text / "train.tsv"}}).items():
+        if not (text / f"{name}.json").exists():
+            sound("evaluate", work, more, work / "make" / name)
+            shutil.copy(work / "make" / name / "out" / "results.json", text / f"{name}.json")
+    bare = json.loads((text / "one.json").read_text())
+    bare["results"] = [{key: value for key, value in row.items() if key != "items"} for row in bare["results"]]
+    (text / "bare.json").write_text(json.dumps(bare))
+
+
+def sound(program: str, work: Path, more: dict, folder: Path) -> Outcome:
+    """A run that must end well."""
+    outcome = run(as_words(program, valid(work)[program] | more), folder)
+    if outcome.status:
+        raise ValueError(f"{program} fails on sound text: {outcome.err[-2000:]}")
+    return outcome
+
+
+def make_text(work: Path) -> None:
+    """Text and vectors."""
     text = work / "text"
     text.mkdir(parents=True, exist_ok=True)
     for name, first, last in (("train", 0, 160), ("test", 160, 190)):
         sides = {lang: sample_texts(lang, "train")[first:last] for lang in ("zh", "vi")}
         for lang, lines in sides.items():
             (text / f"{name}.{lang}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            parts = ("\n".join(lines[i : i + 8]) for i in range(0, len(lines), 8))
+            (text / f"docs.{lang}").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
         rows = "".join(f"{zh}\t{vi}\n" for zh, vi in zip(*sides.values()))
         (text / f"{name}.tsv").write_text(rows, encoding="utf-8")
         (work / "vectors").mkdir(exist_ok=True)
         vectors = np.random.default_rng(1).standard_normal((last - first, 16)).astype(np.float32)
         np.save(work / "vectors" / f"{name}.npy", vectors)
+    (text / "english.vi").write_text("".join(f"{line}\n" for line in sample_texts("en", "train")[:160]))
+    some = np.load(work / "vectors" / "train.npy")
+    for name, direction in (("ray", 1), ("away", -1)):  # all of them near one, or near its opposite
+        np.save(work / "vectors" / f"{name}.npy", (some / 9 + direction).astype(np.float32))
+    np.save(work / "vectors" / "hub.npy", np.vstack([np.ones_like(some[:1]), some[1:]]))
     labels = ("entailment", "neutral", "contradiction")
     rows = "".join(f"{labels[i % 3]}\ta b {i}\tc d {i}\n" for i in range(24))
     (text / "nli.tsv").write_text(f"label\tpremise\thypothesis\n{rows}", encoding="utf-8")
     (text / "study.yaml").write_text(STUDY, encoding="utf-8")
     (work / "file").write_text("a file")
-    for program in ("pretrain", "siamese", "disentangler", "dap", "aligner", "lexical", "xnli"):
-        model = work / "models" / ("encoder" if program == "pretrain" else program)
-        if not model.exists():
-            more = {"prior": True} if program == "aligner" else {}
-            outcome = run(as_words(program, valid(work)[program] | more), work / "make" / program)
-            if outcome.status:
-                raise ValueError(f"{program} fails on sound text: {outcome.err[-2000:]}")
-            shutil.copytree(work / "make" / program / "out" / "model", model)
+
+
+def mounted(place: Path) -> bool:
+    """Whether a small disk could be mounted there, for nobody but this process and those that it starts."""
+    if os.environ.get(_MOUNTS) is None:
+        return False
+    place.mkdir(parents=True, exist_ok=True)
+    return not subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]).returncode
+
+
+def with_mounts() -> None:
+    """Begin anew in a mount namespace of its own, where the system lets anybody have one."""
+    if (
+        _MOUNTS not in os.environ
+        and not subprocess.run(["unshare", "-rm", "true"], stderr=subprocess.DEVNULL).returncode
+    ):
+        os.execvpe("unshare", ["unshare", "-rm", sys.executable, *sys.argv], os.environ | {_MOUNTS: "own"})
 
 
 def judged(case: Case, folder: Path) -> Counter:
@@ -124,30 +173,36 @@ def judged(case: Case, folder: Path) -> Counter:
     if case.prepare:
         case.prepare(folder)
     outcome = run(case.words, folder)
-    fault = fault_of(outcome, case.told)
-    left = outcome.status != 0 and half_written(folder)
+    fault = fault_of(outcome, case)
+    left = outcome.status != 0 and (half_written(folder) or half_written(folder.parent / "disk"))
     if fault or left:
-        told = " / ".join(outcome.lines) or repr(outcome.err[-300:])
+        told = " / ".join(outcome.lines(case.kind)) or repr(outcome.err[-300:])
         print(f"{fault or 'half_written'}: {case.name}: {told}", flush=True)
     return Counter({"cases": 1, "half_written": int(bool(left))} | ({fault: 1} if fault else {}))
 
 
-def fault_of(outcome: Outcome, told: tuple[str, ...]) -> str | None:
-    """What is wrong with the way in which a run ended that should have been refused; None for nothing."""
+def fault_of(outcome: Outcome, case: Case) -> str | None:
+    """What is wrong with the way in which a run ended that should have been refused, or warned; None for nothing."""
+    wanted, lines = (0 if case.kind == "warning" else 2), outcome.lines(case.kind)
     if outcome.status is None:
         return "endless"
-    if "Traceback" in outcome.err or outcome.status not in (0, 2):
+    if "Traceback" in outcome.err or outcome.status not in (0, wanted):
         return "tracebacks"
-    if outcome.status == 0:
+    if outcome.status != wanted:
         return "silent"
-    line = " ".join(outcome.lines).casefold()
-    is_told = all(any(word.casefold() in line for word in words.split("|")) for words in told)
-    return None if len(outcome.lines) == 1 and len(line) <= LONGEST and is_told else "unclear"
+    found = [line for line in lines if len(line) <= LONGEST and tells(line, case.told)]
+    return None if found and (len(lines) == 1 or case.kind == "warning") else "unclear"
+
+
+def tells(line: str, told: tuple[str, ...]) -> bool:
+    """Whether a line has one of the words of each of the alternatives."""
+    return all(any(word.casefold() in line.casefold() for word in words.split("|")) for words in told)
 
 
 def half_written(folder: Path) -> bool:
     """Whether a run that failed left something that looks complete, or a scratch folder."""
-    finals = [folder / name for name in ("out.npy", "out.tsv", "out.json", "out/model", "out/results.json")]
+    names = ("out.npy", "out.tsv", "out.parquet", "out.dropped.tsv", "out.json", "out/model", "out/results.json")
+    finals = [folder / name for name in (*names, "out/pairs.tsv")]
     return any(path.exists() for path in finals) or any(folder.rglob("*.scratch"))
 
 
@@ -157,10 +212,8 @@ def killed(program: str, work: Path, rng: Random) -> Counter:
     if program == "encode":
         options[""] = work / "text" / "train.zh"
     words, folders = as_words(program, options), [work / "whole" / program, work / "case"]
-    whole = run(words, folders[0]) if not folders[0].exists() else None
-    if whole:
-        if whole.status:
-            raise ValueError(f"{program} fails on sound text: {whole.err[-2000:]}")
+    if not folders[0].exists():
+        whole = sound(program, work, options, folders[0])
         (folders[0] / "seconds").write_text(str(whole.seconds))
     seconds = float((folders[0] / "seconds").read_text())
     shutil.rmtree(folders[1], ignore_errors=True)
@@ -173,7 +226,7 @@ def killed(program: str, work: Path, rng: Random) -> Counter:
     outcome = run([*words, *(["--resume_from_checkpoint"] if resumes else [])], folders[1])
     wrong = different(*folders) or [path.name for path in folders[1].rglob("*.scratch")]
     if wrong or outcome.status or half:
-        print(f"kill {program}: {outcome.status} {wrong} {' / '.join(outcome.lines)}", flush=True)
+        print(f"kill {program}: {outcome.status} {wrong} {' / '.join(outcome.lines())}", flush=True)
     return Counter(kills=1, bit_equal=int(not wrong and outcome.status == 0), half_written=int(half))
 
 
@@ -199,4 +252,5 @@ def same(one: Path, other: Path) -> bool:
 
 
 if __name__ == "__main__":
+    with_mounts()
     run_recipe(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 from chaos_values import METHODS
@@ -64,6 +65,7 @@ TABLES = [
 ]
 TABLE_READERS = [*((name, "train_data") for name in METHODS), ("siamese", "test_data"), ("quality", "data")]
 TABLE_READERS += [("evaluate", "data"), ("fit", ""), ("pretrain", "parallel")]
+TABLE_READERS += [("mine", "known"), ("bootstrap", "seed_pairs")]
 # (name, content, words): one sentence a line.
 LINES = [
     ("empty.txt", b"", ("empty.txt|no line|no sentence|0 lines|no word|no text|no pair|none of 0 pairs",)),
@@ -71,7 +73,7 @@ LINES = [
     ("latin.txt", "a\ncâu\n".encode("latin-1"), ("latin.txt", "line 2", "UTF-8")),
     ("utf16.txt", "câu\n".encode("utf-16"), ("utf16.txt", "UTF-16")),
     ("broken.txt.gz", b"\x1f\x8b\x08\x00abc", ("broken.txt.gz", "gzip")),
-    ("nobody.txt", None, ("nobody.txt", "exist|no such")),
+    ("nobody.txt", None, ("nobody.txt", "exist|no such|is not a file")),
     ("folder.txt", "folder", ("folder.txt", "folder|no such")),
 ]
 LINE_READERS = [
@@ -82,7 +84,7 @@ LINE_READERS = [
     ("fit", ""),
     ("pretrain", "texts"),
 ]
-LINE_READERS += [("lexical", "distractors")]
+LINE_READERS += [("lexical", "distractors"), ("mine", ""), ("bootstrap", ""), ("align-documents", "")]
 
 
 def _npy(array: np.ndarray) -> bytes:
@@ -110,7 +112,7 @@ VECTORS = [
     ("words.npy", _npy(np.full((160, 16), "a")), ("words.npy", "float")),
     ("things.npy", _npy(np.full((160, 16), None)), ("things.npy", "float|array")),
     ("truth.npy", _npy(np.ones((160, 16), bool)), ("truth.npy", "float")),
-    ("narrow.npy", _npy(np.random.default_rng(0).standard_normal((160, 8)).astype(np.float32)), ("width",)),
+    ("narrow.npy", _npy(np.random.default_rng(0).standard_normal((160, 8)).astype(np.float32)), ("width|dimensions",)),
     ("cut.npy", _vectors("")[:-40], ("cut.npy", ".npy array")),
     ("text.npy", PAIRS, ("text.npy", ".npy array")),
     ("words.jsonl", _jsonl(*['["1", "2"]'] * 160), ("words.jsonl", "line 1", "numbers")),
@@ -146,6 +148,29 @@ FILES = [
     ("xnli", "train_data", b"label\tpremise\thypothesis\n", ("no |empty|give",)),
     ("disentangler", "qe", "folder", ("test20",)),
     ("disentangler", "sts", "folder", ("STS17",)),
+]
+_RESULTS = json.dumps({"results": [{"metric": "P@1", "value": 3}]}).encode()
+FILES += [
+    ("clean", "", b"", ("no sentence pair",)),
+    ("clean", "", PAIRS + "c\u00e2u\tc\u00e2u\n".encode("latin-1"), ("line 41", "UTF-8")),
+    ("clean", "", PAIRS.decode().encode("utf-16"), ("UTF-16",)),
+    ("clean", "", b"a\nb\n", ("1 column",)),
+    ("clean", "", _NUL, ("U+0000", "line 1")),
+    ("clean", "", None, ("given", "exist")),
+    ("clean", "", "folder", ("given", "folder")),
+    ("clean", "", b"a\tb\n" * 30, ("k=4", "distinct texts")),
+    ("mine", "", b"a\nb\nc\n", ("k=4", "3 sentences")),
+    ("align-documents", "", b"\n\n\n", ("no sentence",)),
+    ("align-documents", "", b"a\n\nb\n", ("2", "documents", "pair_documents")),
+    ("compare", "", b"{}", ("given", "results")),
+    ("compare", "", b"[]", ("given", "results")),
+    ("compare", "", b"", ("given", "results file")),
+    ("compare", "", b"\xff\xfe", ("given", "results file")),
+    ("compare", "", b"[" * 100_000, ("given", "results file")),
+    ("compare", "", b'{"results": [' + b"9" * 5000 + b"]}", ("given",)),
+    ("compare", "", b'{"results": [3]}', ("given", "results[0]")),
+    ("compare", "", b'{"results": []}', ("given", "no row")),
+    ("compare", "", _RESULTS, ("given", "results[0]")),
 ]
 # (content of a YAML file, words).
 YAMLS = [

@@ -1,4 +1,4 @@
-"""Copies of published folders that were tampered with."""
+"""Copies of published folders that were tampered with, what stopped runs left, and disks that are full."""
 
 from __future__ import annotations
 
@@ -98,3 +98,67 @@ def spoilt_copy(model: Path, place: Path, name: str, how: Callable, seed: int) -
     """A copy of a model's folder with one file tampered with."""
     shutil.copytree(model, place)
     how(place / name, Random(seed))
+
+
+def other_key(path: Path, rng: Random) -> None:
+    """JSON that says to be of something else."""
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"key": "another"}))
+
+
+def nothing(path: Path, rng: Random) -> None:
+    """Everything stays as it was."""
+
+
+# A search whose pairs are then refused for their margins, which leaves its shards.
+_AWAY = {"source_vectors": "VECTORS/ray.npy", "target_vectors": "VECTORS/away.npy", "model": None, "margin": "ratio"}
+_ON = {"margin": "distance"}
+_OTHER = {"source_vectors": "VECTORS/away.npy"}
+# (program, options of a first run, those that the second one has besides, file that the first one left, what may happen
+# to it, words)
+STOPPED = [
+    ("mine", _AWAY, _ON | {"k": 3}, "", (nothing,), ("out.tsv.parts", "another k", "remove")),
+    ("mine", _AWAY, _ON | _OTHER, "", (nothing,), ("out.tsv.parts", "another vectors", "remove")),
+    ("mine", _AWAY, _ON | {"shard": 50}, "", (nothing,), ("out.tsv.parts", "another shard", "remove")),
+    ("mine", _AWAY, _ON | {"": ["TEXT/train.vi", "TEXT/train.zh"]}, "", (nothing,), ("another texts", "remove")),
+    ("mine", _AWAY, _ON, "out.tsv.parts/key.json", (garble, cut, empty, folder), ("key.json", "remove")),
+    (
+        "mine",
+        _AWAY,
+        _ON,
+        "out.tsv.parts/forward_0.parquet",
+        (garble, cut, empty, folder),
+        ("forward_0.parquet", "remove"),
+    ),
+    (
+        "mine",
+        _AWAY,
+        _ON,
+        "out.tsv.parts/backward_0.parquet",
+        (garble, cut, empty, folder),
+        ("backward_0.parquet", "remove"),
+    ),
+    ("mine", {}, {"k": 3}, "cache/*/features.npy", (garble, cut, empty), ("features.npy", "remove")),
+    ("siamese", {}, {}, "cache/*/features.npy", (garble, cut, empty), ("features.npy", "remove")),
+    ("evaluate", {}, {}, "out/tasks/*.json", (garble, cut, empty, other_json, other_key), ("out/tasks",)),
+]
+# (programs, options with a place on a small disk, bytes that are free there at most)
+FULL = [
+    (("encode",), {"output": "DISK/out.npy"}, 0),
+    (("align", "lexicon", "quality", "clean", "mine", "align-documents"), {"output": "DISK/out.tsv"}, 0),
+    (("mine", "clean", "align-documents"), {"output": "DISK/out.parquet"}, 0),
+    (("evaluate",), {"output": "DISK/out"}, 0),
+    (("fit", "bootstrap"), {"output": "DISK/out"}, 30_000),
+    (("mine", "clean", "siamese", "disentangler"), {"cache_dir": "DISK/cache"}, 8_000),
+    (("mine",), {"cache_dir": "DISK/cache", "plan": True}, 8_000),
+    (("siamese", "disentangler", "dap", "aligner", "lexical", "pretrain", "xnli"), {"output_dir": "DISK/out"}, 30_000),
+    (("study",), {"results_dir": "DISK/out"}, 0),
+]
+
+
+def fill_disk(disk: Path, free: int) -> None:
+    """Empty a small disk but for a file that leaves so many bytes."""
+    for path in disk.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    size = shutil.disk_usage(disk).free - free
+    (disk / "filler").write_bytes(bytes(size))

@@ -29,10 +29,9 @@ class Outcome:
     err: str
     seconds: float
 
-    @property
-    def lines(self) -> list[str]:
-        """The errors that it told of."""
-        return [line for line in self.err.splitlines() if line.startswith("error: ")]
+    def lines(self, kind: str = "error") -> list[str]:
+        """The errors, or warnings, that it told of."""
+        return [line for line in self.err.splitlines() if line.startswith(f"{kind}: ")]
 
 
 def load_everything() -> None:
@@ -128,7 +127,7 @@ HEAD = {"layer": "1", "pairs": "zh-vi", "num_train_epochs": 1, "cache_dir": "cac
 
 
 def valid(work: Path) -> dict[str, dict]:
-    """Options with which every recipe and command ends well, by its name."""
+    """Options with which every recipe and command ends well, by its name. Long because every one has its entry."""
     text, model = work / "text", work / "models"
     tables = {"train_data": text / "train.tsv", "test_data": text / "test.tsv"}
     encoder = {"base_model": model / "encoder"}
@@ -176,4 +175,21 @@ def valid(work: Path) -> dict[str, dict]:
             "min_count": 1,
         },
         "explain": {"": ["今天下雨。", "Hôm nay trời mưa."], "model": model / "lexical"},
+        "mine": {"": [text / "train.zh", text / "train.vi"], "model": model / "siamese", "output": "out.tsv"}
+        | pair
+        | {"cache_dir": "cache"},
+        "clean": {"": text / "train.tsv", "model": model / "siamese", "output": "out.tsv", "cache_dir": "cache"} | pair,
+        "bootstrap": {
+            "": [text / "train.zh", text / "train.vi"],
+            "seed_pairs": text / "train.tsv@1-120",
+            "rounds": 1,
+            "output": "out",
+        }
+        | pair,
+        "align-documents": {
+            "": [text / "docs.zh", text / "docs.vi"],
+            "model": model / "siamese",
+            "output": "out.tsv",
+        },
+        "compare": {"": [text / "one.json", text / "other.json"]},
     }

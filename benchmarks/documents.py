@@ -40,7 +40,7 @@ from hfxling.data.documents import UNSPACED
 from hfxling.data.readers import read_lines
 from hfxling.data.sources import Pair
 from hfxling.encoding import LexicalEncoder, SentenceEncoder
-from hfxling.evaluation.significance import percentile_interval
+from hfxling.evaluation.significance import error_interval, jackknife_error
 from hfxling.mining import documents as engine
 
 TITLE = "Sentences of documents aligned, a fifth of them joined, split or missing on each side: strict F1 in %"
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> dict:
         for name, rows in counts.items():
             found.setdefault(name, []).append(rows)
         print(pair, shown, flush=True)
-    figures["mean"] = {name: round(100 * float(np.mean([f1(rows) for rows in x])), 2) for name, x in found.items()}
+    figures["mean"] = {name: round(100 * float(f1(np.sum(x, axis=1)).mean()), 2) for name, x in found.items()}
     for kind, suffix in (("static", ""), *([("encoder", "_encoder")] if "encoder" in found else [])):
         ratio, interval = over(found[kind], found[f"{kind}, vecalign"])
         figures |= {f"f1_over_vecalign{suffix}": ratio, f"f1_over_vecalign{suffix}_interval": interval}
@@ -140,20 +140,23 @@ def strict(gold: Sequence[Sequence], beads: Sequence[Sequence]) -> list[int]:
     return [len(true & given), len(true), len(given)]
 
 
-def f1(counts: Counts) -> float:
-    right, true, given = counts.sum(0)
-    return 2 * right / max(true + given, 1)
+def f1(sums: np.ndarray) -> np.ndarray:
+    """(...) of (..., 3) sums of right, true and given beads."""
+    right, true, given = np.moveaxis(sums, -1, 0)
+    return 2 * right / np.maximum(true + given, 1)
 
 
 def over(ours: Sequence[Counts], theirs: Sequence[Counts]) -> tuple[float, list[float]]:
     """Ratio of the mean F1 of all pairs, and its interval over documents."""
 
-    def ratio(rows: np.ndarray) -> float:
-        return np.mean([f1(x[rows]) for x in ours]) / np.mean([f1(x[rows]) for x in theirs])
+    def ratio(sums: np.ndarray) -> np.ndarray:
+        of_ours, of_theirs = np.split(f1(sums.reshape(*sums.shape[:-1], -1, 3)), 2, axis=-1)
+        return of_ours.mean(-1) / of_theirs.mean(-1)
 
-    rng, count = np.random.default_rng(0), len(ours[0])
-    drawn = [ratio(rng.integers(count, size=count)) for _ in range(2000)]
-    return round(float(ratio(np.arange(count))), 3), [round(end, 3) for end in percentile_interval(np.array(drawn))]
+    table = np.hstack([*ours, *theirs])
+    value = float(ratio(table.sum(0)))
+    ends = error_interval(value, jackknife_error(ratio, table), len(table))
+    return round(value, 3), [round(end, 3) for end in ends]
 
 
 # A language pair -----------------------------------------------------------------------------
@@ -190,7 +193,7 @@ def align_pair(args: argparse.Namespace, pair: Pair) -> tuple[dict, dict[str, Co
                 [[[i - d[0] for i in part] for part, d in zip(b, at)] for b in x] for x, at in zip(beads, documents)
             ]
             counts[label] = np.array([strict(*both) for both in zip(gold, beads)])
-            figures[label] = round(100 * float(f1(counts[label])), 2)
+            figures[label] = round(100 * float(f1(counts[label].sum(0))), 2)
         if len(spent) == 2:
             seconds += spent
         figures[f"{name}, sum over the plain programme's"] = banded_over_plain(sides, texts, encoder.method)

@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> dict:
             done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
             rows = [row.split("\t") for _, row in read_lines(f"{folder}/beads.tsv")][1:]
             beads = [[[int(i) - 1 for i in part.split()] for part in row[2:4]] for row in rows]
-            f1_shown = round(100 * float(f1(np.array([strict(gold, beads)]))), 2)
+            f1_shown = round(100 * float(f1(np.array(strict(gold, beads)))), 2)
             figures[way] = json.loads(done.stdout.splitlines()[-1]) | {"f1": f1_shown}
     figures[f"peak_mib_{args.sentences}"] = max(figures[way]["peak_mib"] for way in args.ways)
     settings = {"sentences": args.sentences, "languages": LANGUAGES, "spoilt": SPOILT, "seed": 0} | machine()

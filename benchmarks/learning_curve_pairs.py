@@ -6,7 +6,7 @@ python benchmarks/learning_curve_pairs.py --data ../shared/data --encoder ../sha
 Each size is drawn three times from the training lines of NTREX (all of them once); P@1 of the 454 test lines, by inner
 product or cosine, both directions, ties being misses. "auto" is the head that `--fit auto` chooses on one layer; layer,
 head and the weight of fused scores are chosen on the drawn pairs alone. Shown are mean and standard deviation over the
-draws and the 95 % bootstrap interval over the test lines. The encoder as it came needs no pairs: its row stands for all
+draws and the 95 % interval over the test lines. The encoder as it came needs no pairs: its row stands for all
 sizes. `paired` of a row is the test against it.
 """
 
@@ -33,9 +33,8 @@ from hfxling.data.sources import Pair, parse_pair
 from hfxling.encoding import LexicalEncoder, SentenceEncoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.evaluation.retrieval import gold_ranks, hits_at, unlike_blanks
 from hfxling.mining.fusion import ROLES
-from hfxling.training.lexical.evaluate import unlike_blanks
 
 TITLE = "P@1 by number of sentence pairs, NTREX; three draws"
 Sides = Sequence[Sequence[str]]  # source and target texts

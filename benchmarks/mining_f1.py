@@ -5,13 +5,14 @@ python benchmarks/mining_f1.py --data ../shared/data --encoder ../shared/models/
 The 454 test pairs of NTREX stand among up to --times as many distractors on either side (distractors.py; sizes are in
 the settings of every row). Models are what `hfxling fit` makes of NTREX's training lines. Margin, k and threshold of
 each are chosen for F1 on a haystack of its own: models fitted on lines 1 to 1235, the pairs of lines 1236 to 1543,
-and other distractors. "length" is a margin of links times the sentences' length. Intervals are the 95 % bootstrap's
-over the haystack's source sentences; `paired` of a row is the difference from the bare encoder, the same sentences
-drawn for both. Every language pair is kept when it is done: a run that was stopped goes on with the others.
+and other distractors. "length" is a margin of links times the sentences' length. Intervals are the 95 % jackknife's
+over the haystack's source sentences; `paired` of a row is the difference from the bare encoder on the same sentences.
+Every language pair is kept when it is done: a run that was stopped goes on with the others.
 """
 
 import os
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
@@ -29,8 +30,9 @@ from hfxling.arguments import run_recipe
 from hfxling.cli.contest import Contest
 from hfxling.cli.fit import FitArguments
 from hfxling.data.filters import count_words
+from hfxling.evaluation.mining import f1_test, scores_of
 from hfxling.evaluation.results import EvalResult, read_results, write_results
-from hfxling.evaluation.significance import percentile_interval
+from hfxling.evaluation.significance import jackknife_error, ratio_interval
 from hfxling.files import content_hash
 from hfxling.mining import both_ways, select
 from hfxling.mining.engine import Mined, by_length
@@ -41,7 +43,7 @@ LABELS = ("encoder", "encoder, centred", "one layer + head", "static", "sparse",
 DEV = 1235  # training lines that development models learn from; the rest of them are development pairs
 KS = (4, 16)
 LINKS = ("sparse", "fused")
-SAMPLES = 2000
+METRICS = ("precision", "recall", "F1")  # in the order of `scores_of`
 
 
 def main(argv: list[str] | None = None) -> dict:
@@ -63,8 +65,8 @@ def main(argv: list[str] | None = None) -> dict:
     best = {row.dataset: row.value for row in results if row.settings["row"] == "fused" and row.metric == "F1"}
     figures = {f"fused_f1_{pair.replace('-', '_')}": round(value / 100, 4) for pair, value in best.items()}
     settings = vars(args) | {"name": "mining_f1"}
-    metrics = ["F1", "precision", "recall"]
-    report_rows("mining_f1", results, settings, title=TITLE, labels=LABELS, metrics=metrics, figures=figures)
+    about = {"title": TITLE, "labels": LABELS, "metrics": [*METRICS[::-1]], "figures": figures}
+    report_rows("mining_f1", results, settings, **about)
     return figures
 
 
@@ -93,7 +95,7 @@ def measure(pair: str, args) -> list[EvalResult]:
                 about |= sizes | {"stage": "after", "pairs": pairs, "best_f1_by_margin_and_k": others}
                 fields = {"n": pairs, "dataset": pair, "split": "test", "seed": args.seed, "model": label}
                 fields |= {"revision": content_hash(*heaps[stage]), "direction": "->".join(languages)}
-                results += rows(hits[label], hits["encoder"], pairs, about, fields)
+                results += rows(hits[label], hits["encoder"], about, fields)
     return results
 
 
@@ -152,42 +154,23 @@ def curve(found: Mined, count: int) -> np.ndarray:
 
 
 def outcome(found: Mined, is_kept: np.ndarray, count: int, sources: int) -> np.ndarray:
-    """(S, 3) of every source sentence: given a pair, given its translation, has one there."""
+    """(S, 3) of every source sentence: given its translation, given a pair, has a translation there."""
     table = np.zeros((sources, 3))
-    table[found.source[is_kept], 0] = 1
     is_right = is_kept & (found.source == found.target) & (found.source < count)
-    table[found.source[is_right], 1] = 1
+    table[found.source[is_right], 0] = 1
+    table[found.source[is_kept], 1] = 1
     table[:count, 2] = 1
     return table
 
 
-def scores(table: np.ndarray) -> np.ndarray:
-    """(..., 3) F1, precision, recall in % of (..., 3) sums over sentences."""
-    given, right, there = np.moveaxis(table, -1, 0)
-    with np.errstate(invalid="ignore"):
-        values = np.stack([2 * right / (given + there), right / given, right / there], axis=-1)
-    return 100 * np.nan_to_num(values)
-
-
-def rows(own: np.ndarray, bare: np.ndarray, count: int, about: dict, fields: dict) -> list[EvalResult]:
+def rows(own: np.ndarray, bare: np.ndarray, about: dict, fields: dict) -> list[EvalResult]:
     """F1, precision and recall with intervals, and the difference of F1 from the bare encoder's."""
-    rng, drawn = np.random.default_rng(0), []
-    for _ in range(SAMPLES):
-        weights = np.bincount(rng.integers(len(own), size=len(own)), minlength=len(own))
-        drawn.append([scores(weights @ own), scores(weights @ bare)])
-    drawn = np.array(drawn)
-    values, difference = scores(own.sum(0)), drawn[:, 0, 0] - drawn[:, 1, 0]
-    low, high = percentile_interval(difference)
-    p_value = min(1.0, 2 * float(min((difference <= 0).mean(), (difference >= 0).mean())) + 1 / SAMPLES)
-    paired = {"difference": float(values[0] - scores(bare.sum(0))[0]), "low": low, "high": high, "p_value": p_value}
     found = []
-    for place, metric in enumerate(("F1", "precision", "recall")):
-        low, high = percentile_interval(drawn[:, 0, place])
-        settings = about | ({"paired": paired} if metric == "F1" and own is not bare else {})
-        found.append(
-            EvalResult(metric=metric, value=float(values[place]), low=low, high=high, settings=settings, **fields)
-        )
-    return found
+    for metric, value, error in zip(METRICS, scores_of(own.sum(0)), jackknife_error(scores_of, own)):
+        low, high = ratio_interval(value, error, len(own))
+        paired = {"paired": asdict(f1_test(own, bare))} if metric == "F1" and own is not bare else {}
+        found.append(EvalResult(metric=metric, value=value, low=low, high=high, settings=about | paired, **fields))
+    return found[::-1]
 
 
 if __name__ == "__main__":

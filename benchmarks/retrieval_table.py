@@ -31,10 +31,9 @@ from hfxling.cli.model import FusedEncoder
 from hfxling.data.sources import load_pairs
 from hfxling.encoding import LexicalEncoder, SentenceEncoder
 from hfxling.evaluation.results import EvalResult, read_results, write_results
-from hfxling.evaluation.retrieval import Ranking, gold_ranks, language_mean, postprocess, ranking_results
+from hfxling.evaluation.retrieval import Ranking, gold_ranks, language_mean, postprocess, ranking_results, unlike_blanks
 from hfxling.files import content_hash
 from hfxling.mining.fusion import ROLES
-from hfxling.training.lexical.evaluate import unlike_blanks
 
 TITLE = "Retrieval by what can be fitted on a few thousand pairs"
 TATOEBA_TITLE = "Tatoeba by what can be fitted on 2,000 to 40,000 short pairs of anki"

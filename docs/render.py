@@ -1,4 +1,4 @@
-"""Render every tracked page that shows numbers: model_cards/, docs/results.md and the table in README.md.
+"""Render every tracked page with numbers: model_cards/, docs/results.md, docs/results/, docs/claims.md, README.md.
 
 python docs/render.py [--check]     # --check writes nothing and fails when a page is not up to date
 """
@@ -10,21 +10,49 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+import yaml
 
 from hfxling.arguments import run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.tables import STALE, UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
-from hfxling.hub.card import CardInfo, render_card
+from hfxling.hub.zoo import ZOO
+from hfxling.training.zoo_cards import CARDS, zoo_card, zoo_table
 
 ROOT = Path(__file__).resolve().parents[1]
+OTHERS = "software"  # the page of files whose name begins with no page's
+LEGEND = (
+    "Rendered from `results/*.json` and `docs/results/questions.yaml` by `make cards`, never typed by hand. P@k in %, "
+    "mean over the seeds ± their standard deviation; in brackets the 95 % interval over test items "
+    "([evaluation](../evaluation.md)), which knows nothing of other training runs. Centring: `none`, `train` (means of "
+    "the training text), `corpus` (means of the test text, as in the paper of the siamese method). p: paired test "
+    "against what the run started from; in tables by encoder and layer interval and p are the first seed's."
+    f"{STALE}: measured when equal sentences of a batch counted as negatives, to be measured anew."
+)
 
 TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")
 TRANSLATION = (
-    "Dictionary words by CSLS (K = 3) over the whole target vocabulary, NTREX lines 1 to 1543; the paper's own text "
-    "and dictionaries were not released. Budget, seeds and P@5 are in each pair's own table below; `with links` adds "
-    "the statistical links' cosines to those of the static vectors."
+    "Dictionary words by CSLS (K = 3), NTREX lines 1 to 1543; the paper's own text and dictionaries were not released. "
+    "Budget, seeds and P@5 are in each pair's own table below; `with links` adds the statistical links' cosines to "
+    "those of the static vectors; `pieces as text`: measured when characters and learnt pieces were the text, to be "
+    "measured anew on words."
 )
+PROTOCOL_HEADINGS = {
+    "vocabulary": "Words of the training vocabularies, among these only (as Wada et al.'s scripts and the paper ask):",
+    "composed": "Dictionary words of several segments too, and such translations among the candidates:",
+}
+
+
+CLAIMS = (
+    "# What the papers claim, and what was seen here\n\nRendered from `docs/results/claims.yaml` and `results/*.json` "
+    "by `make cards`. The paper's own figures are in brackets behind each claim. *Seen* and *not seen* are about the "
+    "small encoders, texts and budgets of this project: not seen is no refutation, and what is not seen because "
+    "nothing was measured yet says so. Figures: mean over the seeds ± standard deviation (95 % interval over test "
+    "items)."
+)
+VERDICTS = ("seen", "not seen", "cannot be tested")
+LEVEL = 0.05
+CENTRED = "encoder, centred"
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -43,40 +71,122 @@ def main(argv: list[str] | None = None) -> None:
 
 def pages():
     """(path, text) of every rendered page."""
-    for path in sorted((ROOT / "model_cards").glob("*.json")):
-        info = CardInfo(**json.loads(path.read_text(encoding="utf-8"))["card"])
-        yield path.with_suffix(".md"), render_card(read_results(path), info)
-    files = sorted((ROOT / "results").glob("*.json"))
-    yield ROOT / "docs" / "results.md", results_page(files)
+    for entry in ZOO.values():
+        yield ROOT / CARDS / f"{entry.name}.md", zoo_card(entry, ROOT)
+    sections = results_sections(sorted((ROOT / "results").glob("*.json")))
+    for name, page in sections.items():
+        yield ROOT / "docs" / "results" / f"{name}.md", results_page(page, name)
+    yield ROOT / "docs" / "results.md", results_index(sections)
+    yield ROOT / "docs" / "claims.md", claims_page()
     readme = ROOT / "README.md"
-    table = readme_table()
-    marked = re.sub(
-        r"(<!-- results -->\n).*?(<!-- end -->)",
-        lambda match: f"{match[1]}{table}\n{match[2]}",
-        readme.read_text(encoding="utf-8"),
-        flags=re.DOTALL,
-    )
+    tables, marked = {"results": readme_table(), "zoo": zoo_table(ROOT)}, readme.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        place = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+        marked = re.sub(place, lambda match, table=table: f"{match[1]}{table}\n{match[2]}", marked, flags=re.DOTALL)
     yield readme, marked
 
 
-def results_page(files: list[Path]) -> str:
-    """One section a results file: every row, both directions, every centring."""
-    parts = [
-        "# Results\n\nRendered from `results/*.json` by `make cards`, never typed by hand. P@k in %, mean over "
-        "the seeds; in brackets the 95 % bootstrap interval over test sentences of the first seed. Centring: `none`, "
-        "`train` (means of the training text), `corpus` (means of the test text, as in the paper). p: paired "
-        "sign-flip test of the first seed against the same encoder's vectors at the same centring. "
-        f"{STALE}: measured when equal sentences of a batch counted as negatives, to be measured anew."
-    ]
-    parts.append(f"## Word translation, all pairs\n\n{TRANSLATION}\n\n{translation_table()}")
+def results_sections(files: list[Path]) -> dict[str, dict]:
+    """What docs/results/questions.yaml says of these files, completed by those that it does not name yet."""
+    pages = yaml.safe_load((ROOT / "docs" / "results" / "questions.yaml").read_text(encoding="utf-8"))
+    names = {path.stem for path in files}
+    for page in pages.values():
+        page["files"] = {name: about for name, about in page["files"].items() if name in names}
+    listed = {name for page in pages.values() for name in page["files"]}
     for path in files:
+        if path.stem not in listed:
+            name = path.stem.partition("_")[0]
+            pages[name if name in pages else OTHERS]["files"][path.stem] = {}
+    return pages
+
+
+def results_page(page: dict, name: str) -> str:
+    """One section a results file: the question, every row, both directions, every centring; what it does not show."""
+    parts = [f"# {page['title']}: results\n\n{LEGEND}"]
+    if name == "aligner":
+        tables = [(heading, translation_table(protocol)) for protocol, heading in PROTOCOL_HEADINGS.items()]
+        shown_tables = [f"{heading}\n\n{table}" for heading, table in tables if table.count("\n") > 1]
+        parts.append("\n\n".join(["## Word translation, all pairs", TRANSLATION, *shown_tables]))
+    for stem, about in page["files"].items():
+        path = ROOT / "results" / f"{stem}.json"
         content = json.loads(path.read_text(encoding="utf-8"))
-        parts.append(f"## {path.stem}\n\n{content.get('title', '')}\n\n{file_table(read_results(path), content)}")
+        title = content.get("title") or stem
+        parts.append(f"## {about.get('question', title)}\n\n`{stem}`: {title}")
+        parts.append(file_table(read_results(path), content))
+        if "limits" in about:
+            parts.append(f"**What it does not show:** {about['limits']}")
     return "\n\n".join(parts) + "\n"
 
 
-def translation_table() -> str:
-    """P@1 of every way of translating words on every language pair, in the layout of Zhang et al. (2024), Table V."""
+def results_index(pages: dict[str, dict]) -> str:
+    """Every page with its questions."""
+    parts = ["# Results\n\nEach page asks first, shows the table, then says what it does not show."]
+    for name, page in pages.items():
+        lines = [f"- `{stem}`: {about.get('question', '')}" for stem, about in page["files"].items()]
+        parts.append(f"## [{page['title']}](results/{name}.md)\n\n" + "\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def claims_page() -> str:
+    """Every claim of the papers with its verdict and the rows that it rests on, from docs/results/claims.yaml."""
+    papers = yaml.safe_load((ROOT / "docs" / "results" / "claims.yaml").read_text(encoding="utf-8"))
+    parts = [CLAIMS]
+    counts = [
+        [paper["title"], *(sum(x["verdict"] == v for x in paper["claims"]) for v in VERDICTS)]
+        for paper in papers.values()
+    ]
+    parts.append(format_table(["", *VERDICTS], counts))
+    for name, paper in papers.items():
+        parts.append(f"## {paper['title']}\n\nTables: [results/{name}.md](results/{name}.md).")
+        for claim in paper["claims"]:
+            lines = [
+                f"**{claim['claim']}** ({claim['said']})",
+                f"**{claim['verdict'].capitalize()} here.** {claim['why']}",
+            ]
+            lines += [f"- {evidence(rows)}" for rows in claim.get("rows", [])]
+            parts.append("\n".join([lines[0] + "\\", *lines[1:2], *([""] if lines[2:] else []), *lines[2:]]))
+    return "\n\n".join(parts) + "\n"
+
+
+def evidence(wanted: dict) -> str:
+    """The figures that an entry of a claim names, with file and label.
+
+    Raises:
+        ValueError: a row or figure that is not in the file.
+    """
+    path = ROOT / "results" / f"{wanted['file']}.json"
+    if "figures" in wanted:
+        figures = flat(json.loads(path.read_text(encoding="utf-8"))["figures"])
+        found = {name: figures.get(name) for name in wanted["figures"]}
+        shown = {name: f"{value:.2f}" for name, value in found.items() if value is not None}
+    else:
+        where = {key: value for key, value in wanted.items() if key not in ("file", "labels")}
+        rows = [row for row in read_results(path) if matches(row, where)]
+        of_label = {label: [x for x in rows if x.settings.get("row", UNTRAINED) == label] for label in wanted["labels"]}
+        found = {label: cell(some) for label, some in of_label.items()}
+        shown = {label: text for label, text in found.items() if text}
+    missing = [name for name in found if name not in shown]
+    if missing:
+        raise ValueError(f"docs/results/claims.yaml: {path.name} has no {', '.join(missing)} of {wanted}.")
+    about = [str(wanted[key]) for key in ("metric", "direction", "dataset") if key in wanted]
+    about += [f"centring {wanted['centering']}"] if "centering" in wanted else []
+    told = "; ".join(f"{name} {value}" for name, value in shown.items())
+    return f"`{wanted['file']}`{', '.join(['', *about])}: {told}"
+
+
+def matches(row: EvalResult, where: dict) -> bool:
+    """Whether a row's fields and settings are those."""
+    known = row.settings | {name: getattr(row, name) for name in ("metric", "direction", "dataset", "model", "n")}
+    if "decoding" in row.settings or row.settings.get("stage") == "during":
+        return False
+    return all(known.get(key) == value for key, value in where.items())
+
+
+def translation_table(protocol: str) -> str:
+    """P@1 of every way of translating words on every language pair, in the layout of Zhang et al. (2024), Table V.
+
+    The paper's figures stand beside the first protocol only.
+    """
     cells: dict[str, dict[str, list[EvalResult]]] = defaultdict(lambda: defaultdict(list))
     published: dict[str, dict[str, float]] = defaultdict(dict)
     for name in ("lexicon_baselines", *(f"aligner_study_{pair.replace('-', '_')}" for pair in TRANSLATION_PAIRS)):
@@ -84,26 +194,44 @@ def translation_table() -> str:
         content = json.loads(path.read_text(encoding="utf-8"))
         for row in read_results(path):
             how = row.settings.get("decoding", "")
-            if row.metric == "P@1" and how != "links alone":  # the same as the prior's in lexicon_baselines
-                cells[", ".join(filter(None, (row.settings["row"], how)))][row.dataset.split()[-1]].append(row)
+            if row.metric == "P@1" and how != "links alone" and row.settings.get("protocol", "composed") == protocol:
+                pieces = "" if "text" in row.settings else "pieces as text"
+                label = ", ".join(filter(None, (row.settings["row"], how, pieces)))
+                cells[label][row.dataset.split()[-1]].append(row)
         for row in content["rows"]:
-            if row.get("paper"):
+            if row.get("paper") and protocol == "vocabulary":
                 published[row["label"]][name[-5:].replace("_", "-")] = row["paper"][0]
+    paper = ["paper"] * (protocol == "vocabulary")
     table = [
-        [label, *(x for pair in TRANSLATION_PAIRS for x in (cell(found[pair]), published[label].get(pair, "")))]
+        [
+            label,
+            *(
+                x
+                for pair in TRANSLATION_PAIRS
+                for x in (cell(found[pair]), *(published[label].get(pair, "") for _ in paper))
+            ),
+        ]
         for label, found in cells.items()
     ]
-    return format_table(["", *(x for pair in TRANSLATION_PAIRS for x in (f"{pair} P@1", "paper"))], table)
+    return format_table(["", *(x for pair in TRANSLATION_PAIRS for x in (f"{pair} P@1", *paper))], table)
 
 
 def file_table(rows: list[EvalResult], content: dict) -> str:
     """A study's results, or a benchmark's figures."""
     if not rows:
         return format_table(["figure", "value"], list(flat(content["figures"]).items()))
+    if "tests" in content:
+        return (
+            tests_table(content["tests"])
+            + "\n\n"
+            + format_table(*study_table(rows, content["rows"], show=content["show"]))
+        )
     if not any("fit" in row.settings for row in rows):  # of the siamese method, by encoder and layer
-        return format_table(
-            *study_table(rows, content["rows"], content["paper_columns"], content.get("show"))
-        ) + language_table(rows)
+        return (
+            format_table(*study_table(rows, content["rows"], content["paper_columns"], content.get("show")))
+            + language_table(rows)
+            + curve_table(rows)
+        )
     cells: dict[tuple, dict] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.settings["method"] != "cosine":
@@ -126,6 +254,20 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
         table.append(line)
     header += ["paper P@1", "paper P@5"] if paper else []
     return format_table(header, table) + curve_line(rows, content)
+
+
+def tests_table(tests: list[dict]) -> str:
+    """Every head beside those that it was tested against; what is not significant is said."""
+    lines: dict[tuple, dict[str, str]] = {}
+    for test in tests:
+        verdict = f"{test['difference']:+.1f} ({test['low']:.1f} to {test['high']:.1f})"
+        verdict += f" p={test['p_holm']:.2g}" if test["p_holm"] < LEVEL else ", not significant"
+        key = (test["encoder"], test["head"], test["centring"], test.get("seeds", ""), f"{test['P@1']:.1f}", test["n"])
+        role = "over the centred encoder" if test["against"] == CENTRED else "over the one best on development pairs"
+        lines.setdefault(key, {})[role] = verdict
+    roles = list(dict.fromkeys(role for found in lines.values() for role in found))
+    header = ["encoder, layer", "head", "centring", "seeds", "P@1, both directions", "n", *roles]
+    return format_table(header, [[*key, *(found.get(role, "") for role in roles)] for key, found in lines.items()])
 
 
 def flat(figures: dict) -> dict:
@@ -151,6 +293,25 @@ def language_table(rows: list[EvalResult]) -> str:
     return "\n\n" + format_table(["metric", "direction", "n", *labels], table)
 
 
+def curve_table(rows: list[EvalResult]) -> str:
+    """What was measured while training, step by step, and the CPU seconds of training until then; seeds' means."""
+    cells: dict[tuple, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in (row for row in rows if row.settings["stage"] == "during"):
+        label, step = row.settings["row"], row.settings["step"]
+        cells[row.dataset, row.metric, row.direction or "", label][step].append(row.value)
+        cells["", "CPU s", "", label][step].append(row.settings["train_cpu_s"])
+    if not cells:
+        return ""
+    steps = sorted({step for found in cells.values() for step in found})
+    ordered = sorted(cells.items(), key=lambda entry: entry[0][:3])  # the labels of a figure in their own order
+    table = [
+        [*key, *(f"{np.mean(found[step]):.1f}" if step in found else "" for step in steps)] for key, found in ordered
+    ]
+    return "\n\n" + format_table(
+        ["while training", "metric", "direction", "", *(f"step {step}" for step in steps)], table
+    )
+
+
 def tested(rows: list[EvalResult], is_single: bool) -> str:
     """A figure; where no row has several seeds, with its interval and the p-value of its paired test."""
     paired = rows[0].settings.get("paired") if rows and is_single else None
@@ -172,17 +333,23 @@ def shown(rows: list[EvalResult]) -> str:
 
 
 def readme_table() -> str:
-    """P@1 of every model that `hfxling fit` can write, both directions, its size and speed."""
+    """P@1 of every model that `hfxling fit` can write, both directions, its size and speed; how far intervals reach."""
     path = ROOT / "results" / "retrieval_table.json"
-    rows = [row for row in read_results(path) if row.metric == "P@1" and "candidates" not in row.settings]
-    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    rows = [row for row in read_results(path) if row.metric == "P@1"]
+    datasets = dict.fromkeys(row.dataset for row in sorted(rows, key=lambda row: "candidates" in row.settings))
     table = []
     for label in (row["label"] for row in json.loads(path.read_text(encoding="utf-8"))["rows"]):
         own = [row for row in rows if row.settings["row"] == label]
         cells = [" / ".join(f"{row.value:.1f}" for row in own if row.dataset == name) for name in datasets]
         speed = int(np.median([row.settings["sentences_per_cpu_s"] for row in own]))
         table.append([label, *cells, f"{np.median([row.settings['megabytes'] for row in own]):.0f}", speed])
-    return format_table(["P@1", *datasets, "MB", "sentences / CPU s"], table)
+    sizes = " or ".join(str(n) for n in sorted({row.n for row in rows}))
+    widest = max((row.high - row.low) / 2 for row in rows)
+    seeds = len({row.seed for row in rows})
+    told = (
+        f"Test sets of {sizes} sentences, {seeds} seed: 95 % intervals reach up to {widest:.1f} points to either side."
+    )
+    return f"{format_table(['P@1', *datasets, 'MB', 'sentences / CPU s'], table)}\n\n{told}"
 
 
 if __name__ == "__main__":

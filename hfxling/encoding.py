@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from huggingface_hub import file_exists
+from huggingface_hub.errors import HfHubHTTPError
 from scipy.sparse import csr_array
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -300,6 +302,8 @@ class SentenceEncoder:
         found = next((name for name in (lang, task) if name in self.routes), None)
         if self.routes and found is None:
             lacking = f" and none for {lang or task}." if lang or task else "; say which."
+            if own := [route for route in self.languages if _has_branch(self.name, route)]:
+                lacking += f" Branches for one language each: revision {', '.join(own)}."
             raise ValueError(f"{self.label} has parts for {', '.join(self.routes)}{lacking}")
         return found
 
@@ -373,6 +377,15 @@ class LexicalEncoder:
         for vectors in sides:
             scores[np.diff(vectors[:, : -self.model.config.extra_dims].indptr) == 0] = np.nan
         return scores
+
+
+def _has_branch(name: str, branch: str) -> bool:
+    """Whether a folder or repository has a branch that is a model of its own: its files lie in a subfolder, too."""
+    path = f"{branch}/modules.json"
+    try:
+        return Path(name, path).is_file() if Path(name).is_dir() else file_exists(name, path)
+    except (OSError, ValueError, HfHubHTTPError):  # without network nothing is known
+        return False
 
 
 def _revision(name: str, config: PreTrainedConfig | None) -> str | None:

@@ -55,8 +55,8 @@ _UNNAMED = ("src", "tgt")  # codes of languages that nobody named
 _IN_MEMORY = ["{pair}"]  # where recipes name their text and vectors
 # Arguments of recipes that say where text, models and results are, or how much of them is read.
 _OF_RECIPES = {
-    *("fraction", "paragraphs", "qe", "sts", "prompt", "probe_pairs", "layer", "model", "dictionaries", "gold"),
-    *("output_dir", "resume_from_checkpoint", "push_to_hub"),
+    *("fraction", "paragraphs", "qe", "qe_split", "sts", "prompt", "probe_pairs", "layer", "model", "dictionaries"),
+    *("gold", "heads", "output_dir", "resume_from_checkpoint", "push_to_hub"),
 }
 
 

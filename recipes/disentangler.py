@@ -14,10 +14,13 @@ from hfxling.training.publishing import check_run, publish_run
 def main(argv: list[str] | None = None) -> list[EvalResult]:
     types = (disentangler.Arguments, TrainingArguments)
     args, training_args = parse_arguments(types, argv, defaults=disentangler.TRAINING_DEFAULTS, description=__doc__)
-    push = check_run(training_args)
-    prepared = disentangler.prepare([args], training_args)
-    run = disentangler.run(args, training_args, prepared)
-    return publish_run("disentangler", args, training_args, prepared, run, argv=argv, push=push)
+    results, settings = [], disentangler.one_by_one(args, training_args)
+    pushes = [check_run(own_training, own) for own, own_training in settings]
+    for (own, own_training), push in zip(settings, pushes):
+        prepared = disentangler.prepare([own], own_training)
+        run = disentangler.run(own, own_training, prepared)
+        results += publish_run("disentangler", own, own_training, prepared, run, argv=argv, push=push)
+    return results
 
 
 if __name__ == "__main__":

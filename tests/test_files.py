@@ -131,5 +131,43 @@ def test_the_place_of_an_array_is_taken(tmp_path, monkeypatch):
         reserved_array(tmp_path / "b.npy", (1000, 1000))
 
 
+FILL = """
+import sys
+import numpy as np
+from hfxling.data.features import cached_features
+from hfxling.files import atomic_path
+
+def encode(texts):
+    return np.ones((len(texts), 16), np.float32)
+
+for place in ("cache", "file"):
+    try:
+        if place == "cache":
+            cached_features([str(i) for i in range(9000)], encode, key={}, shape=(16,), cache_dir=sys.argv[1])
+        with atomic_path(sys.argv[1] + "/file") as scratch:
+            scratch.write_bytes(bytes(2**20))
+    except (ValueError, OSError) as error:
+        print(error)
+"""
+
+
+def test_a_disk_that_is_really_full(tmp_path):
+    """On a disk of 256 KiB: memory-mapped files whose place is not taken end the process by a bus error there."""
+    own = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = f"mount -t tmpfs -o size=256k tmpfs '{tmp_path}'"
+    try:
+        able = subprocess.run([*own, mount], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        able = False
+    if not able:
+        pytest.skip("this system mounts no disk for a process alone")
+    run = [*own, f'{mount} && "$0" -c "$1" "$2" && find "$2" -name "file*" -o -name "*.npy"', sys.executable, FILL]
+    done = subprocess.run([*run, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    cache, file = done.stdout.splitlines()  # and no file is there
+    assert "features.unfinished.npy needs 0.5 MiB, 0.2 are free on this disk; make room" in cache
+    assert "No space left on device" in file
+
+
 def test_free_memory_is_some_of_it():
     assert 2**20 < free_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

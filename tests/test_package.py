@@ -232,7 +232,7 @@ def test_nothing_imports_a_recipe(top):
 
 
 FLAT = {"__init__", "arguments", "data", "train", "evaluate", "card"}
-CONTRACT = {"Arguments", "TRAINING_DEFAULTS", "prepare", "run", "card"}
+CONTRACT = {"Arguments", "TRAINING_DEFAULTS", "prepare", "run", "measure", "card"}
 METHODS = sorted(path.parent.name for path in TRAINING.glob("*/__init__.py"))
 
 
@@ -262,12 +262,12 @@ def test_every_method_has_the_same_flat(method):
 @pytest.mark.parametrize(
     ("files", "reason", "names", "count"),
     [
-        (FLAT, "", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 0),
-        (FLAT - {"card"}, "", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 1),
-        (FLAT, "", "Arguments, TRAINING_DEFAULTS, prepare", 2),
-        (FLAT | {"mixing"}, "mixing.py and so on", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 1),
-        (FLAT | {"mixing"}, "mixing.py: epochs", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 0),
-        (FLAT, "mixing.py: epochs", "Arguments, TRAINING_DEFAULTS, prepare, run, card", 1),
+        (FLAT, "", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 0),
+        (FLAT - {"card"}, "", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 1),
+        (FLAT, "", "Arguments, TRAINING_DEFAULTS, prepare", 3),
+        (FLAT | {"mixing"}, "mixing.py and so on", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 1),
+        (FLAT | {"mixing"}, "mixing.py: epochs", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 0),
+        (FLAT, "mixing.py: epochs", "Arguments, TRAINING_DEFAULTS, prepare, run, measure, card", 1),
     ],
 )
 def test_the_test_of_flats_can_fail(files, reason, names, count):
@@ -307,8 +307,8 @@ def test_the_test_of_lengths_can_fail(source, count):
 
 # Tests of no single module.
 OF_THE_WHOLE = {
-    "test_package.py": "imports and files of all parts",
-    "docs/test_pages.py": "the pages, which are no code",
+    "test_package*.py": "imports, files and versions of all parts",
+    "docs/test_*.py": "the pages, which are no code",
     "models/test_every_method.py": "one matrix that every method goes through",
 }
 
@@ -328,7 +328,7 @@ def has_counterpart(test: Path, root: Path = ROOT) -> bool:
 def test_tests_mirror_the_tree(tmp_path):
     tests = sorted((ROOT / "tests").rglob("test_*.py"))
     assert len(tests) > 60
-    named = {ROOT / "tests" / name for name in OF_THE_WHOLE}
+    named = {path for name in OF_THE_WHOLE for path in (ROOT / "tests").glob(name)}
     assert [str(path.relative_to(ROOT)) for path in tests if path not in named and not has_counterpart(path)] == []
     for name in ("hfxling/data/sample/__init__.py", "hfxling/data/parallel.py", "recipes/dap.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -137,7 +137,7 @@ class Aligner:
         return SoftAlignment(forward, backward, np.where(has_segments, left @ right.swapaxes(1, 2), -1), sizes)
 
 
-def load_aligner(name: str) -> tuple[AlignerModel, dict[str, Vocabulary]]:
+def load_aligner(name: str, **hub_kwargs) -> tuple[AlignerModel, dict[str, Vocabulary]]:
     """An `AlignerModel` in evaluation mode and its vocabularies by language, from a folder or a Hub repository.
 
     Raises:
@@ -145,8 +145,8 @@ def load_aligner(name: str) -> tuple[AlignerModel, dict[str, Vocabulary]]:
         ValueError: its tokenizers are missing or need a segmenter that is not registered.
     """
     with one_line_where_missing(name, "model", "an aligner"):
-        model = AlignerModel.from_pretrained(name).eval()
-        return model, load_vocabularies(name, model.config.languages)
+        model = AlignerModel.from_pretrained(name, **hub_kwargs).eval()
+        return model, load_vocabularies(name, model.config.languages, **hub_kwargs)
 
 
 def words(line: str) -> list[Span]:

@@ -7,7 +7,7 @@ padding.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,19 @@ def directed_links(soft: SoftAlignment, null: float = 0.0) -> tuple[np.ndarray, 
     """
     forward = _is_largest(soft.forward, 1) & (soft.forward > null)
     return forward, _is_largest(soft.backward, 2) & (soft.backward > null)
+
+
+def agreement(pairs: Iterable[SoftAlignment]) -> float:
+    """How far both directions agree, 0..1: best partners that are each other's, by the mean number of either's.
+
+    It needs no gold links: of two aligners of one text the one that agrees more with itself is the surer one.
+    """
+    both = single = 0
+    for soft in (pair for pair in pairs if pair.sizes.all()):
+        forward, backward = directed_links(soft)
+        both += int((forward & backward).sum())
+        single += int(forward.sum() + backward.sum())
+    return 2 * both / max(1, single)
 
 
 def symmetrize(forward: np.ndarray, backward: np.ndarray, method: str = "grow-diag-final-and") -> np.ndarray:
@@ -75,8 +88,8 @@ def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2,
     does; so do pairs in which all units of a side are aligned. Arguments as in `SoftAlignment`.
     """
     real = _real(similarity.shape, sizes)
-    similarity = (similarity + 1) / 2
     links = argmax_links(similarity, sizes)
+    similarity = (similarity + 1) / 2
     more = sizes.min(1) > 2
     for _ in range(rounds - 1):
         free_source, free_target = ~links.any(2, keepdims=True), ~links.any(1, keepdims=True)

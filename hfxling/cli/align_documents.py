@@ -38,7 +38,7 @@ class AlignDocumentsArguments(FusedArguments):
 
     source: str = key("text file, .gz or not: one sentence a line, an empty line between documents", positional=True)
     target: str = key("the same of the translations", positional=True)
-    output: str = key("TSV file, or .parquet")
+    output: str = key("TSV file, or .parquet", writes="file")
     source_lang: str | None = key("by default the model's first", None)
     target_lang: str | None = key("by default the model's second", None)
     pair_documents: bool = key("documents are not in the same order, or some have no translation", False)

@@ -40,7 +40,7 @@ class BootstrapArguments:
     seed_pairs: list[str] = key("known pairs, as the recipes' text (FILE.tsv, FILE+FILE, ...), at least 100")
     source_lang: str = key("language code of the source side")
     target_lang: str = key("language code of the target side")
-    output: str = key("folder of pairs, model and rounds", "outputs/bootstrap")
+    output: str = key("folder of pairs, model and rounds", "outputs/bootstrap", writes="folder")
     rounds: int = key("at most, after the first, that learns from the seed alone", 5)
     precision: float = key("share of right pairs that is wanted of the bitext", 0.95)
     unpaired: float | None = key("assumed share of sources without a translation; by default estimated", None)

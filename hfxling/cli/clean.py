@@ -32,7 +32,7 @@ from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
 
 from .model import FusedArguments
-from .pairs import read_request, read_sides, warn_of_languages
+from .pairs import check_top, read_request, read_sides, top_count, warn_of_languages
 
 if TYPE_CHECKING:
     from .margins import PairScorer
@@ -54,13 +54,15 @@ class CleanArguments(FusedArguments):
     pairs: str = key("FILE (TSV, CSV, JSONL, Parquet; #1,0 picks its columns) or FILE+FILE", positional=True)
     source_lang: str = key("language code of the source side, e.g. zh")
     target_lang: str = key("language code of the target side, e.g. vi")
-    output: str = key(".tsv or .parquet file of the pairs that are kept")
-    dropped: str | None = key("the same of the others; by default OUTPUT with .dropped before its suffix", None)
+    output: str = key(".tsv or .parquet file of the pairs that are kept", writes="file")
+    dropped: str | None = key(
+        "the same of the others; by default OUTPUT with .dropped before its suffix", None, writes="file"
+    )
     keep: list[str] = key(f"reasons to drop nothing for: {', '.join(OF_TEXT)}", [])
     min_words: int = key("fewest words of the shorter side", 0)
     max_words: int | None = key("most words of the longer side", None)
     threshold: float | None = key("least score", None)
-    top: float | None = key("share of the scored pairs to keep, the best, e.g. 0.8", None)
+    top: str | None = key("so many of the scored pairs, the best: a share such as 0.8, or a count such as 5000", None)
     mutual: bool = key("drop pairs whose sides clearly belong to other rows", False)
     min_links: float | None = key("with --lexical, least link score", None)
     k: int = key("neighbours that a score is compared with", 4)
@@ -72,7 +74,7 @@ class CleanArguments(FusedArguments):
     )
     dtype: str = key("float32 or bfloat16, of dense products; the same scores", "float32")
     memory: str = key("that the search may use beside the vectors", "4GiB")
-    cache_dir: str = key("where vectors are kept", "outputs/features")
+    cache_dir: str = key("where vectors are kept", "outputs/features", writes="folder")
 
     def __post_init__(self):
         check_languages(self.source_lang, self.target_lang)
@@ -99,8 +101,7 @@ class CleanArguments(FusedArguments):
                 raise ValueError(f"--{name} needs --lexical, whose scores it is about.")
         if self.threshold is not None and self.top is not None:
             raise ValueError("--threshold and --top: give one of them.")
-        if self.top is not None and not 0 < self.top < 1:
-            raise ValueError(f"top={self.top}: give a share between 0 and 1, e.g. 0.8.")
+        check_top(self.top)
         for name in ("threshold", "min_links"):
             if (value := getattr(self, name)) is not None and not np.isfinite(value):
                 raise ValueError(f"{name}={value}: give a finite number.")
@@ -196,7 +197,7 @@ def judge_scores(args: CleanArguments, rows: Rows, scorer: PairScorer) -> None:
     if args.threshold is not None:
         low = ~(found.score >= args.threshold)
     elif args.top is not None:
-        low[np.argsort(-found.score, kind="stable")[round(args.top * len(places)) :]] = True
+        low[np.argsort(-found.score, kind="stable")[top_count(args.top, len(places)) :]] = True
     few = ~(found.links >= args.min_links) if args.min_links is not None else np.zeros_like(low)
     moved = found.elsewhere if args.mutual else np.zeros_like(low)
     for place, *is_bad in zip(places, low, few, moved):

@@ -20,7 +20,7 @@ from hfxling.encoding import LexicalEncoder, SentenceEncoder, model_name
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
-from hfxling.evaluation.significance import bootstrap_interval
+from hfxling.evaluation.significance import mean_interval
 from hfxling.mining.fusion import ROLES, Pools, fit_fusion, pool_rows, stored
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.training import lexical, siamese
@@ -236,7 +236,7 @@ class Contest:
         rows = []
         for entry in self.entries:
             hits = entry.hits()
-            low, high = bootstrap_interval(hits)
+            low, high = mean_interval(hits)
             ways = [f"{entry.hits(direction).mean():.1f}" for direction in (0, 1)]
             cost = [f"{np.mean(entry.cpu_s):.1f}", f"{entry.megabytes:.1f}", entry.needs]
             rows.append([entry.name, f"{hits.mean():.1f}", f"{low:.1f} to {high:.1f}", *ways, *cost])

@@ -29,7 +29,7 @@ from typing import Any
 from hfxling import __version__
 from hfxling.arguments import key, parse_arguments, resolved
 from hfxling.data.sources import Source
-from hfxling.evaluation.results import EvalResult, format_table, read_results, write_results
+from hfxling.evaluation.results import EvalResult, format_table, p_told, read_results, write_results
 from hfxling.evaluation.retrieval import CENTERINGS
 from hfxling.evaluation.tatoeba import tatoeba_table
 
@@ -245,7 +245,7 @@ def plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
         cells |= {"metric": row.metric, "similarity": row.settings.get("method"), "n": row.n}
         cells["value"] = row.value if digits == 1 else f"{row.value:.{digits}f}"
         cells["95 %"] = None if row.low is None else f"{row.low:.{digits}f} to {row.high:.{digits}f}"
-        difference = f"{paired['difference']:+.{digits}f} (p = {paired['p_value']:.2g})" if paired else None
+        difference = f"{paired['difference']:+.{digits}f} (p {p_told(paired['p_value'])})" if paired else None
         for name, cell in (cells | {"over the baseline": difference}).items():
             columns.setdefault(name, []).append(cell)
     columns = {name: cells for name, cells in columns.items() if any(cell is not None for cell in cells)}

@@ -40,7 +40,7 @@ from hfxling.mining.shards import clear, one_by_one, search
 from . import bootstrap
 from .mined import DEDUP, Row, check_dropping, flagged, plain, without, write
 from .mining_vectors import Haystack, MiningArguments, plan
-from .pairs import warn_of_hubs, warn_of_languages
+from .pairs import check_top, top_count, warn_of_hubs, warn_of_languages
 
 logger = logging.getLogger(__name__)
 ENGINES = ("local", "ray")
@@ -51,14 +51,14 @@ _SAMPLE = 2_000  # sentences of a side whose language is looked at
 class MineArguments(MiningArguments):
     """What is mined, and what is kept of it."""
 
-    output: str = key(".tsv or .parquet file of the pairs")
+    output: str = key(".tsv or .parquet file of the pairs", writes="file")
     k: int = key("neighbours that a score is compared with", 4)
     margin: str | None = key(
         f"{', '.join(MARGINS)}; by default ratio for cosines, distance for the scores of a lexical encoder", None
     )
     selection: str = key(f"{', '.join(SELECTIONS)} (docs/mining.md)", "mutual")
     threshold: float | None = key("least score of a pair", None)
-    top: int | None = key("so many pairs, the best", None)
+    top: str | None = key("so many pairs, the best: a count such as 5000, or a share such as 0.8", None)
     precision: float | None = key("share of right pairs that is wanted; needs --known", None)
     known: list[str] = key("known pairs, as the recipes' text (FILE.tsv, FILE+FILE, ...), at least 100", [])
     unpaired: float | None = key(
@@ -93,8 +93,9 @@ class MineArguments(MiningArguments):
             raise ValueError("--precision needs --known PAIRS, and --known is of use for --precision alone.")
         if self.precision is not None:
             check_wanted(self.precision, self.unpaired, 100)
-        if self.k < 1 or (self.top is not None and self.top < 1):
-            raise ValueError(f"k={self.k}, top={self.top}: give 1 or more.")
+        check_top(self.top)
+        if self.k < 1:
+            raise ValueError(f"k={self.k}: give 1 or more.")
         check_dropping(self.dedup, self.filters)
         if self.terms is not None and (self.terms < 1 or not self.lexical or self.candidates):
             raise ValueError(f"terms={self.terms}: give 1 or more, with --lexical and without --candidates.")
@@ -129,7 +130,8 @@ def main(argv: list[str] | None = None) -> Path | None:
     output = Path(args.output)
     mined = mine_sides(args, haystack, output.with_name(f"{output.name}.parts"))
     wanted, mined = keep(args, mined, known, [len(side.texts) for side in haystack.sides])
-    options = {"filters": args.filters, "dedup": args.dedup, "top": args.top}
+    options = {"filters": args.filters, "dedup": args.dedup}
+    options |= {"top": top_count(args.top, len(mined.score)) if args.top else None}
     rows = flagged(mined, haystack.sides, (args.source_lang, args.target_lang), **options)
     write(output, rows)
     clear(output.with_name(f"{output.name}.parts"))

@@ -49,7 +49,7 @@ class MiningArguments(FusedArguments):
     dtype: str = key(f"{' or '.join(DTYPES)}, of dense products; the same pairs", "float32")
     memory: str = key("that the search may use beside the vectors", "4GiB")
     shard: int = key("sentences of a side that are searched at once; then a stopped run goes on", 100_000)
-    cache_dir: str = key("where vectors are kept", "outputs/features")
+    cache_dir: str = key("where vectors are kept", "outputs/features", writes="folder")
 
     def __post_init__(self):
         given = [bool(self.source_vectors), bool(self.target_vectors)]
@@ -242,8 +242,8 @@ class Haystack:
         need = rows * (4 * sum(widths) + 32 * self.kept(self.args.k))
         folder = next(path for path in Path(self.args.cache_dir).absolute().parents if path.exists())
         if (free := shutil.disk_usage(folder).free) < need:
-            told = f"vectors and shards take {need / 2**30:.1f} GiB, {self.args.cache_dir} has {free / 2**30:.1f} GiB"
-            raise ValueError(f"{told}; give another --cache_dir, or less text.")
+            told = f"vectors and shards take {need / 2**20:,.1f} MiB, {self.args.cache_dir} has {free / 2**20:,.1f} MiB"
+            raise ValueError(f"{told}; make room on the disk, or give another --cache_dir or less text.")
         return need
 
 

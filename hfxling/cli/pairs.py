@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -69,6 +70,27 @@ def _padded_rows(request: Request) -> Iterator[tuple]:
     return table_rows(path, chain(first, same), request)
 
 
+def check_top(top: str | None) -> None:
+    """Raise the ValueError for what `--top` cannot be."""
+    if top is not None:
+        top_count(top, 1)
+
+
+def top_count(top: str, total: int) -> int:
+    """How many of so many pairs `--top` keeps: 5000 is a count, 0.8 a share.
+
+    Raises:
+        ValueError: neither a count of 1 or more nor a share between 0 and 1.
+    """
+    if re.fullmatch(r"[0-9]{1,18}", top) and int(top):
+        return int(top)
+    if re.fullmatch(r"[0-9]*\.[0-9]+", top) and 0 < float(top) < 1:
+        return round(float(top) * total)
+    raise ValueError(
+        f"top={top}: give a count of pairs, such as 5000, or a share of them between 0 and 1, such as 0.8."
+    )
+
+
 def warn_of_coverage(model: SentenceTransformer, pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> None:
     """Say which of the two languages the encoder's vocabulary covers badly, and whether it cuts texts off."""
     from transformers import PreTrainedTokenizerBase
@@ -105,4 +127,5 @@ def warn_of_hubs(best: Sequence[np.ndarray], texts: Sequence[Sequence[str]]) -> 
         if len(hubs):
             first = hubs[counts[hubs].argmax()]
             told = f"{counts[first]} of {len(rows)} {side} texts have the same {other} text as best match"
-            logger.warning("%s (%.60r); %d such in all: look for boilerplate", told, found[first], len(hubs))
+            why = "boilerplate, or a model that cannot tell these texts apart"
+            logger.warning("%s (%.60r); %d such in all: %s", told, found[first], len(hubs), why)

@@ -3,6 +3,7 @@
 hfxling quality --model DIR_OR_ID --data pairs.tsv --source_lang en --target_lang de [--output scores.tsv]
 hfxling quality --lexical DIR_OR_ID [--model DIR_OR_ID] --data ...
 
+A model folder of heads for language pairs, as the disentangler recipe writes it, gives the head of the two languages.
 Writes one line for every pair, in the file's order: with --model the cosine of the two embeddings, with --lexical the
 link score of a lexical encoder, with both both; the flags of faults (copy, wrong_language, truncated, too_long,
 repeated, empty; none for most); and, with --human, --calibrate or --calibration, the score on the scale of human
@@ -27,6 +28,7 @@ from hfxling.arguments import key, parse_arguments
 from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.parallel import check_languages
 from hfxling.data.readers import Request
+from hfxling.data.sources import Pair, name_of_pair
 from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_calibration, log_lengths
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
@@ -36,7 +38,7 @@ from .pairs import COVERAGE_TEXTS, read_request, read_sides, warn_of_coverage
 
 logger = logging.getLogger(__name__)
 BLOCK = 2_048  # pairs embedded at a time
-Pair = tuple[str, str, float | None]  # source, target ("" where there is none), human score
+Row = tuple[str, str, float | None]  # source, target ("" where there is none), human score
 Judged = tuple[dict[str, float], tuple[str, ...], float | None]  # each score, flags, human score
 Scorers = dict[str, Callable[[tuple[str, ...], tuple[str, ...]], np.ndarray]]  # sources and targets to (N,) scores
 LINKS = "links"
@@ -73,6 +75,7 @@ def main(argv: list[str] | None = None) -> Path:
     (args,) = parse_arguments((QualityArguments,), argv, prog="hfxling quality", description=__doc__)
     calibration = Calibration.load(args.calibration) if args.calibration else None
     languages = (args.source_lang, args.target_lang)
+    args.model = args.model and of_pair(args.model, languages)
     request = read_request(args.data, languages, None if args.calibrate else args.human)
     output = Path(args.output or f"{request.paths[0]}.scores.tsv")
     counter = count()  # the first pass checks the whole file before anything is embedded
@@ -108,7 +111,22 @@ def main(argv: list[str] | None = None) -> Path:
     return output
 
 
-def read_pairs(request: Request, skip_bad: bool) -> Iterator[tuple[int, Pair]]:
+def of_pair(name: str, languages: Pair) -> str:
+    """The model that is asked for; of a folder with a head for each of several language pairs, in either order, theirs.
+
+    Raises:
+        ValueError: heads for other language pairs only.
+    """
+    heads = {path.parent.parent.name: path.parent for path in sorted(Path(name).glob("*/model/modules.json"))}
+    if not heads or Path(name, "modules.json").is_file():
+        return name
+    found = next((heads[pair] for pair in map(name_of_pair, (languages, languages[::-1])) if pair in heads), None)
+    if found is None:
+        raise ValueError(f"{name} has heads for {', '.join(heads)}, none for {name_of_pair(languages)}; train one")
+    return str(found)
+
+
+def read_pairs(request: Request, skip_bad: bool) -> Iterator[tuple[int, Row]]:
     """Yield (line, pair) for every line but a header; a line with a fault is refused, or empty with `skip_bad`."""
     for number, *sides, human in read_sides(request, skip_bad=skip_bad):
         place = f"{' and '.join(request.paths)}, {request.unit} {number}"
@@ -127,7 +145,7 @@ def _human(value: object, place: str) -> float | None:
     raise ValueError(f"{place}: human score {value!r} is not a number; correct it or leave it empty")
 
 
-def load_scorers(args: QualityArguments, start: list[Pair]) -> Scorers:
+def load_scorers(args: QualityArguments, start: list[Row]) -> Scorers:
     """What scores pairs, by name, and beside links their lengths; `start` shows whether the encoder covers them."""
     languages, found = (args.source_lang, args.target_lang), {}
     if args.lexical:
@@ -165,7 +183,7 @@ def check_calibration(path: str, calibration: Calibration, settings: dict, names
         logger.warning("%s was fitted for %s, not %s: its scores may be off", path, calibration.settings, settings)
 
 
-def judge(scorers: Scorers, finder: FaultFinder, rows: Iterable[tuple[int, Pair]]) -> Iterator[Judged]:
+def judge(scorers: Scorers, finder: FaultFinder, rows: Iterable[tuple[int, Row]]) -> Iterator[Judged]:
     """Yield what is found of each row, block by block; NaN and "empty" where a side is empty."""
     rows = iter(rows)
     while block := [pair for _, pair in islice(rows, BLOCK)]:

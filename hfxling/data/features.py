@@ -46,7 +46,8 @@ def cached_features(
         (N, *shape) float32 array, memory-mapped when all texts are distinct.
 
     Raises:
-        ValueError: when `encode` returns another shape, NaN or infinite values; the first text of those is named.
+        ValueError: when `encode` returns another shape, NaN or infinite values, the first text of those is named; when
+            the file of an earlier run is damaged.
     """
     if not len(texts):
         return np.empty((0, *shape), np.float32)
@@ -59,7 +60,7 @@ def cached_features(
     final = folder / "features.npy"
     if not final.exists():
         _fill(folder, unique, encode, key, (len(unique), *shape), description)
-    vectors = np.load(final, mmap_mode="r")
+    vectors = _opened(final, (len(unique), *shape), "r")
     if len(unique) == len(texts):
         return vectors
     row = {text: i for i, text in enumerate(unique)}
@@ -86,7 +87,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                 if not unfinished.exists():
                     _blank(unfinished, shape)
                     (folder / "key.json").write_text(json.dumps(key, indent=2, default=str, ensure_ascii=False))
-                vectors = np.load(unfinished, mmap_mode="r+")  # anew: somebody may have replaced it
+                vectors = _opened(unfinished, shape, "r+")  # anew: somebody may have replaced it
                 all_looked_at = not missing
                 missing = [start for start in missing or chunks if np.isnan(vectors[chunks[start]]).any()]
                 bar.update(len(texts) - sum(len(chunks[start]) for start in missing) - bar.n)
@@ -110,6 +111,17 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
             if waiting and waiting == missing:  # other processes hold these; should one die, its lock opens
                 time.sleep(0.2)
             missing = waiting
+
+
+def _opened(path: Path, shape: tuple[int, ...], mode: str) -> np.ndarray:
+    """An array that this module wrote; ValueError where the file is not that any more."""
+    try:
+        vectors, told = np.lib.format.open_memmap(path, mode="r"), ""  # to write it would lengthen a file that was cut
+    except (ValueError, EOFError) as error:
+        vectors, told = None, f" ({error})"
+    if vectors is None or vectors.shape != shape or vectors.dtype != np.float32:
+        raise ValueError(f"{path} is damaged{told}; remove the folder {path.parent}, and vectors are computed again.")
+    return vectors if mode == "r" else np.lib.format.open_memmap(path, mode=mode)
 
 
 def _blank(path: Path, shape: tuple[int, ...]) -> None:

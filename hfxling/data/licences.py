@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 
 _IDENTIFIERS = """
 apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bigscience-bloom-rail-1.0 bigcode-openrail-m afl-3.0
@@ -26,3 +27,35 @@ def check_licence(name: str, licence: str | None) -> None:
     if licence is not None and licence not in LICENCES:
         near = difflib.get_close_matches(licence.lower().replace(" ", "-"), sorted(LICENCES), n=1, cutoff=0.0)[0]
         raise ValueError(f"{name}={licence!r} is no licence of the Hub; did you mean {near!r}? Else give 'other'.")
+
+
+def release_fault(licence: str | None, parts: Mapping[str, str | None]) -> str | None:
+    """Why a work under a licence may not be released, by the licences of what it was made of; None where it may.
+
+    Args:
+        licence: of the work.
+        parts: licences of the text and of the base model, by their names; None where none is stated.
+    """
+    for name, theirs in parts.items():
+        if theirs in (None, "unknown", "other"):
+            return f"{name}: no licence is stated, so nothing made of it may be released; name it where it is known."
+        kinds = _kinds(theirs)
+        if "nd" in kinds:
+            return f"{name} is under {theirs}, which forbids to release what is made of it."
+        if "nc" in kinds and "nc" not in _kinds(licence):
+            return f"{name} is under {theirs}: what is made of it may not be released for commercial use, as {licence}."
+        if "sa" in kinds and not ("sa" in _kinds(licence) and _family(licence) == _family(theirs)):
+            return f"{name} is under {theirs}: what is made of it must be released under that licence, not {licence}."
+    return None
+
+
+def _kinds(licence: str | None) -> set[str]:
+    """Of "nd", "nc", "sa": no derivatives, not for commerce, derivatives alike."""
+    found = {word for word in (licence or "").split("-") if word in ("nd", "nc", "sa")}
+    if licence in ("fair-noncommercial-research-license", "deepfloyd-if-license", "h-research", "intel-research"):
+        found.add("nc")
+    return found
+
+
+def _family(licence: str | None) -> tuple:
+    return tuple(word for word in (licence or "").split("-") if not word[:1].isdigit())

@@ -16,7 +16,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, tr
 
 from hfxling.files import atomic_path
 
-from .unigram import learn_unigram
+from .unigram import learn_shared_pieces, learn_unigram
 
 SPECIAL_TOKENS = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
 PAD, UNK, BOS, EOS = range(4)
@@ -26,7 +26,11 @@ PIECES = "pieces"  # the shared pieces are saved as tokenizer_pieces
 # Measured on NTREX Lao against the zero-width spaces that 600 of its lines have: 8 letters a piece give a better
 # boundary F1 (.62) than 16 (.56); 2,000 pieces give a higher one (.64) but split more of a dictionary's words.
 UNIGRAM_SIZE = 4000
+# Characters alone are 2,000 pieces. Boundary F1 on segmented Chinese text: .80 with 8,000, .79 with 4,000, .73 by
+# characters.
+LONE_SIZE = 8000
 MAX_LETTERS = {"lo": 8, "th": 8, "km": 8, "my": 8}  # where no spaces end a piece
+_LONE_LANGUAGES = ("zh", "ja", "yue", "wuu")
 # Joiners (U+200C, U+200D) stay: they spell.
 _ZERO_WIDTH = Regex("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _LONE = Regex(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*")
@@ -69,7 +73,12 @@ def register_segmenter(name: str, segmenter: Segmenter) -> None:
 
 def default_segmenter(lang: str) -> str:
     """Characters for Chinese and Japanese, learnt pieces for every other language."""
-    return "characters" if lang.partition("-")[0] in ("zh", "ja", "yue", "wuu") else "unigram"
+    return "characters" if lang.partition("-")[0] in _LONE_LANGUAGES else "unigram"
+
+
+def word_segmenter(lang: str) -> str:
+    """What cuts a line into words: spaces, or learnt pieces where a language writes none."""
+    return "unigram" if lang.partition("-")[0] in (*_LONE_LANGUAGES, *MAX_LETTERS) else "words"
 
 
 def normalize(text: str) -> str:
@@ -157,7 +166,8 @@ class Vocabulary:
                 of other letters and digits whole), "unigram" (pieces learnt from the lines), "words" (white space and
                 punctuation), "whitespace" (the input's own words), or a registered name; by default that of
                 `default_segmenter`.
-            size: words at most, the special ones included; by default `UNIGRAM_SIZE` pieces, and all words otherwise.
+            size: words at most, the special ones included; by default `UNIGRAM_SIZE` pieces (`LONE_SIZE` of Chinese and
+                Japanese), and all words otherwise.
             min_count: words that occur less often (default 1) become `<unk>`; pieces that do (default 2) are cut into
                 smaller ones.
 
@@ -174,8 +184,10 @@ class Vocabulary:
         if segmenter == "unigram":
             cuts, cleaned = _cuts(segmenter), map(_CUTTING_NORMALIZER.normalize_str, lines)
             words = ([word for word, _ in cuts.pre_tokenize_str(line)] for line in cleaned)
-            longest = MAX_LETTERS.get(lang.partition("-")[0], 16)
-            tokenizer = _learn_unigram(words, lang, size or UNIGRAM_SIZE, min_count or 2, longest)
+            code = lang.partition("-")[0]
+            size = size or (LONE_SIZE if code in _LONE_LANGUAGES else UNIGRAM_SIZE)
+            longest = MAX_LETTERS.get(code, 16)
+            tokenizer = _learn(learn_unigram, lang, words, size, min_count=min_count or 2, max_length=longest)
             tokenizer.normalizer, tokenizer.pre_tokenizer = _CUTTING_NORMALIZER, cuts
             return cls(lang, tokenizer, segmenter)
         tokenizer = Tokenizer(models.WordLevel({}, unk_token=SPECIAL_TOKENS["unk_token"]))
@@ -242,8 +254,8 @@ def learn_vocabularies(
 ) -> dict[str, Vocabulary]:
     """A vocabulary for every language, and the pieces they share.
 
-    Both mappings are by language code: training text, and segmenters where they are not the language's default. `size`
-    and `min_count` are those of `Vocabulary.learn`; there are `pieces` shared pieces at most.
+    Both mappings are by language code: training text, and segmenters where they are not those of `word_segmenter`.
+    `size` and `min_count` are those of `Vocabulary.learn`; there are `pieces` shared pieces at most.
 
     Raises:
         ValueError: see `Vocabulary.learn`; a segmenter for a language without text.
@@ -253,7 +265,9 @@ def learn_vocabularies(
     if stray := sorted(set(segmenters) - set(lines)):
         raise ValueError(f"a segmenter is given for {', '.join(stray)}, but text only for {', '.join(lines)}.")
     learnt = {
-        lang: Vocabulary.learn(text, lang, segmenter=segmenters.get(lang), size=size, min_count=min_count)
+        lang: Vocabulary.learn(
+            text, lang, segmenter=segmenters.get(lang, word_segmenter(lang)), size=size, min_count=min_count
+        )
         for lang, text in lines.items()
     }
     words = (
@@ -261,7 +275,7 @@ def learn_vocabularies(
         for lang, vocabulary in learnt.items()
         for row in vocabulary.encode_batch(lines[lang])
     )
-    piece_model = _learn_unigram(words, "shared pieces", pieces, 1)
+    piece_model = _learn(learn_shared_pieces, "shared pieces", words, pieces)
     for vocabulary in learnt.values():
         vocabulary.piece_model = piece_model
     return learnt
@@ -299,9 +313,9 @@ def _spans(row, ids: list[int], line: str) -> list[Span]:
     return spans
 
 
-def _learn_unigram(words: Iterable[list[str]], name: str, size: int, min_count: int, max_length: int = 16) -> Tokenizer:
+def _learn(learner: Callable[..., Tokenizer], name: str, words: Iterable[list[str]], size: int, **limits) -> Tokenizer:
     try:
-        return learn_unigram(words, size, [*SPECIAL_TOKENS.values()], min_count=min_count, max_length=max_length)
+        return learner(words, size, [*SPECIAL_TOKENS.values()], **limits)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from huggingface_hub.utils import are_progress_bars_disabled
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
 # The trainer starts from strings that occur in two different words, so a frequent word that is part of no other would
 # never become a piece. Either of two marks at the end of every word, in turn, makes each word two different ones.
@@ -23,6 +23,7 @@ _LETTER_WITH_MARKS = re.compile(
     r"[^\W\d_][\u0300-\u036f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd]+"
 )
 
+_HAN = pre_tokenizers.Split(Regex(r"\p{Han}"), "isolated")
 _LONGEST = 1_000  # letters of a word, or of a phrase where a script has no spaces
 _PARTS = 20  # of a longer one that are learnt from
 _SHOWN = 300_000  # letters from which learning takes seconds
@@ -51,41 +52,105 @@ def learn_unigram(
     Raises:
         ValueError: fewer pieces than letters, or no words.
     """
+    counts = _counted(words, size, len(special_tokens))
+    twice = (f"{word}{_MARKS[i % 2]}" for word, count in counts.items() for i in range(count))
+    tokenizer, special, pieces = _trained(twice, counts, size + len(_MARKS), special_tokens, max_length=max_length)
+    used = Counter()
+    for word, row in zip(counts, tokenizer.encode_batch(list(counts))):
+        for piece in row.tokens:
+            used[piece] += counts[word]
+    always = _letters(counts)
+    _set_pieces(tokenizer, special, {p: s for p, s in pieces.items() if p in always or used[p] >= min_count})
+    return tokenizer
+
+
+def learn_shared_pieces(words: Iterable[Sequence[str]], size: int, special_tokens: Sequence[str]) -> Tokenizer:
+    """Learn what words have in common: parts of two different words or more, and letters.
+
+    Han characters are pieces by themselves. Every different word counts once, or frequent ones would be pieces whole.
+
+    Args:
+        words: of each line, without white space inside.
+        size: pieces at most, special ones included.
+        special_tokens: with ids from 0; the second one stands for what is unknown.
+
+    Raises:
+        ValueError: fewer pieces than letters, or no words.
+    """
+    counts = Counter([*_counted(words, size, len(special_tokens))])
+    tokenizer, special, pieces = _trained(counts, counts, size, special_tokens, cuts=[_HAN])
+    always = _letters(counts)
+    while True:
+        used = Counter(piece for row in tokenizer.encode_batch(list(counts)) for piece in {*row.tokens})
+        kept = {piece: score for piece, score in pieces.items() if piece in always or used[piece] > 1}
+        if len(kept) == len(pieces):
+            return tokenizer
+        pieces = kept
+        _set_pieces(tokenizer, special, pieces)
+
+
+def _counted(words: Iterable[Sequence[str]], size: int, special: int) -> Counter[str]:
+    """How often each word occurs.
+
+    Raises:
+        ValueError: no words, or more letters than there are pieces besides the special ones.
+    """
     counts = Counter(part for line in words for word in line for part in _stretches(word))
     if not counts:
         raise ValueError("no word to learn pieces from; give text.")
-    letters = {letter for word in counts for letter in word}
-    marked_letters = {cluster for word in counts for cluster in _LETTER_WITH_MARKS.findall(word)}
-    if size < (least := len(letters | marked_letters) + len(special_tokens)):
+    if size < (least := len(_letters(counts)) + special):
         raise ValueError(f"{size} pieces are fewer than the {least} letters of the text; allow more.")
+    return counts
+
+
+def _letters(words: Iterable[str]) -> set[str]:
+    """The letters of words, alone and with their marks: these are always pieces."""
+    return {part for word in words for part in (*word, *_LETTER_WITH_MARKS.findall(word))}
+
+
+def _trained(
+    sentences: Iterable[str],
+    counts: Counter[str],
+    size: int,
+    special_tokens: Sequence[str],
+    *,
+    max_length: int = 16,
+    cuts: Sequence[pre_tokenizers.PreTokenizer] = (),
+) -> tuple[Tokenizer, list, dict[str, float]]:
+    """A tokenizer, its special pieces, and the others with their scores.
+
+    In alphabetical order: the trainer's own changes from run to run, and the seeded start of a word's vector with it.
+
+    Args:
+        sentences: the words as often as they count.
+        counts: of the words.
+        size: pieces at most, special ones included.
+        special_tokens: with ids from 0.
+        max_length: letters of a piece at most.
+        cuts: that no piece crosses, besides white space.
+    """
+    always = _letters(counts)
+    letters = {letter for letter in always if len(letter) == 1}
     slow = sum(len(word) * count for word, count in counts.items()) > _SHOWN
     tokenizer = Tokenizer(models.Unigram())
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    white = pre_tokenizers.WhitespaceSplit()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([white, *cuts]) if cuts else white
     trainer = trainers.UnigramTrainer(
-        vocab_size=size + len(_MARKS) - len(marked_letters),
+        vocab_size=size - len(always - letters),
         unk_token=special_tokens[1],
         special_tokens=list(special_tokens),
         initial_alphabet=sorted(letters),
         max_piece_length=max_length,
         show_progress=slow and sys.stderr.isatty() and not are_progress_bars_disabled("hfxling"),
     )
-    twice = (f"{word}{_MARKS[i % 2]}" for word, count in counts.items() for i in range(count))
-    tokenizer.train_from_iterator(twice, trainer, length=counts.total())
+    tokenizer.train_from_iterator(sentences, trainer, length=counts.total())
     learnt = json.loads(tokenizer.to_str())["model"]["vocab"]
     special, learnt = learnt[: len(special_tokens)], learnt[len(special_tokens) :]
     pieces = {piece: score for piece, score in learnt if piece in letters or _can_stand_alone(piece)}
-    rarest = min(pieces.values())
-    pieces |= dict.fromkeys(sorted(marked_letters - set(pieces)), rarest)
-
+    pieces |= dict.fromkeys(always - pieces.keys(), min(pieces.values()))
+    pieces = dict(sorted(pieces.items()))
     _set_pieces(tokenizer, special, pieces)
-    used = Counter()
-    for word, row in zip(counts, tokenizer.encode_batch(list(counts))):
-        for piece in row.tokens:
-            used[piece] += counts[word]
-    always = letters | marked_letters
-    # In alphabetical order: the trainer's own changes from run to run, and the seeded start of a word's vector with it.
-    _set_pieces(tokenizer, special, {p: s for p, s in sorted(pieces.items()) if p in always or used[p] >= min_count})
-    return tokenizer
+    return tokenizer, special, pieces
 
 
 def _stretches(word: str) -> Iterator[str]:

@@ -10,10 +10,9 @@ from hfxling.data.pharaoh import AlignedPair, Link
 from hfxling.files import content_hash
 
 from .results import EvalResult
-from .significance import percentile_interval
+from .significance import jackknife_error, ratio_interval
 
 METRICS = ("AER", "precision", "recall", "F1")
-_CHUNK = 1_000  # resamples at a time
 
 
 def count_links(predicted: Iterable[Iterable[Link]], gold: Sequence[AlignedPair]) -> np.ndarray:
@@ -51,12 +50,9 @@ def alignment_scores(counts) -> dict[str, np.ndarray]:
 def alignment_results(
     predicted: Iterable[Iterable[Link]],
     gold: Sequence[AlignedPair],
-    *,
-    samples: int = 10_000,
-    seed: int = 0,
     **fields,
 ) -> list[EvalResult]:
-    """AER, precision, recall and F1 in percent as result rows, with 95% intervals by bootstrap over sentence pairs.
+    """AER, precision, recall and F1 in percent as result rows, with 95% intervals by the jackknife over sentence pairs.
 
     `fields` are those of `EvalResult`: dataset, split, direction, model, settings and so on.
 
@@ -70,15 +66,28 @@ def alignment_results(
     links = [f"{sorted(pair.sure)} {sorted(pair.possible)}" for pair in gold]
     fields = {"revision": content_hash(sentences, links)} | fields
     values = alignment_scores(counts.sum(0))
-    rng, n = np.random.default_rng(seed), len(counts)
-    sizes = (min(_CHUNK, samples - start) for start in range(0, samples, _CHUNK))
-    drawn = [rng.multinomial(n, np.full(n, 1 / n), size=size) @ counts.astype(np.float64) for size in sizes]
-    resampled = alignment_scores(np.concatenate(drawn))
+    errors = jackknife_error(lambda sums: np.stack([*alignment_scores(sums).values()], -1), counts)
     return [
         EvalResult(name, float(values[name]), len(counts), low=low, high=high, **fields)
-        for name in METRICS
-        for low, high in [percentile_interval(resampled[name])]
+        for name, error in zip(METRICS, errors)
+        for low, high in [ratio_interval(values[name], error, len(counts))]
     ]
+
+
+def error_test(a: np.ndarray, b: np.ndarray, *, samples: int = 10_000, seed: int = 0) -> tuple[float, float]:
+    """Difference of two AERs on the same sentence pairs, in points, and its two-sided p-value by swaps of outcomes.
+
+    `a` and `b` are (N, 4) counts of `count_links`, or means of them over seeds.
+    """
+
+    def differences(of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+        return alignment_scores(of_a)["AER"] - alignment_scores(of_b)["AER"]
+
+    difference = float(differences(a.sum(0), b.sum(0)))
+    swapped = np.random.default_rng(seed).random((samples, len(a))) < 0.5
+    moved = swapped @ (b - a)
+    extreme = np.abs(differences(a.sum(0) + moved, b.sum(0) - moved)) >= abs(difference) - 1e-9
+    return difference, float((1 + extreme.sum()) / (samples + 1))
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -9,9 +9,9 @@ import numpy as np
 
 from .items import Items
 from .mining import f1_test
-from .results import EvalResult
-from .significance import PairedTest, holm, paired_test, percentile_interval, tail_p_value
-from .similarity import pearson, pearson_resamples, williams_test
+from .results import EvalResult, p_told
+from .significance import PairedTest, holm, paired_test
+from .similarity import compare_correlations
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,12 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
 
 
 def paired(a: Items, b: Items) -> PairedTest:
-    """The test that fits the figure: sign flips for means, Williams' for one correlation, swaps for F1."""
+    """The test that fits the figure: sign flips for means, swaps for F1, and `compare_correlations`."""
     if a.kind == "F1":
         return f1_test(a.groups[0], b.groups[0])
     if a.kind == "mean":
         return paired_test(_weighted(a.groups), _weighted(b.groups))
-    sets = [(x[:, 0], x[:, 1], y[:, 1]) for x, y in zip(a.groups, b.groups)]
-    difference = np.mean([pearson(gold, x) - pearson(gold, y) for gold, x, y in sets])
-    resamples = np.mean([np.subtract(*pearson_resamples(*one, seed=i)) for i, one in enumerate(sets)], axis=0)
-    if not resamples.any():  # the same scores
-        return PairedTest(0.0, 0.0, 0.0, 1.0)
-    p_value = williams_test(*sets[0]) if len(sets) == 1 else tail_p_value(resamples)
-    return PairedTest(float(difference), *percentile_interval(resamples), p_value)
+    return compare_correlations([(x[:, 0], x[:, 1], y[:, 1]) for x, y in zip(a.groups, b.groups)])
 
 
 def comparison_table(comparisons: Sequence[Comparison], level: float = 0.05) -> tuple[list[str], list[list]]:
@@ -84,13 +78,11 @@ def comparison_table(comparisons: Sequence[Comparison], level: float = 0.05) -> 
     table = []
     for one in comparisons:
         digits = 1 if one.first.unit == "%" else 3
-        value, other, low, high = (
-            f"{x:.{digits}f}" for x in (one.first.value, one.other.value, one.test.low, one.test.high)
-        )
+        value, other = (f"{x:.{digits}f}" for x in (one.first.value, one.other.value))
+        ends = [f"{x:.{digits}f}" for x in (one.test.low, one.test.high) if x is not None]
         place = [one.first.settings.get("task"), one.first.direction, one.first.metric, one.first.n]
-        difference = f"{one.test.difference:+.{digits}f}"
-        table.append([*place, value, one.name, other, difference, f"{low} to {high}", f"{one.p_value:.2g}"])
-        table[-1].append(one.verdict(level))
+        difference, p_value = f"{one.test.difference:+.{digits}f}", p_told(one.p_value).removeprefix("= ")
+        table.append([*place, value, one.name, other, difference, " to ".join(ends), p_value, one.verdict(level)])
     return headers, table
 
 

@@ -20,7 +20,7 @@ from hfxling.mining.neighbours import nearest
 from .averages import mean_result
 from .items import Items
 from .results import EvalResult
-from .significance import PairedTest, percentile_interval
+from .significance import PairedTest, error_interval, jackknife_error, ratio_interval
 
 Mined = tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) source rows, target rows and scores
 Miner = Callable[[np.ndarray, np.ndarray], Mined]
@@ -138,6 +138,11 @@ def scores_of(counts: np.ndarray) -> np.ndarray:
     return 100 * np.stack(parts, -1)
 
 
+def f1_of(counts: np.ndarray) -> np.ndarray:
+    """(...) F1 in percent, as `scores_of`."""
+    return scores_of(counts)[..., 2]
+
+
 def gold_only(source, target, method: str = "cosine") -> np.ndarray:
     """(G,) F1 in percent of every gold target when row i's nearest of the G gold targets is taken for its translation.
 
@@ -167,11 +172,11 @@ def mining_results(
     """
     threshold = best_threshold(miner(*vectors[0]), bitexts[0])
     counts = pair_counts(miner(*vectors[1]), bitexts[1], threshold)
-    low, high = percentile_interval(_resampled(counts), 0.95) if counts.any() else (0.0, 0.0)
     train_revision = bitexts[0].revision
     settings = fields.pop("settings", {}) | {"method": method, "threshold": threshold, "threshold_from": train_revision}
     fields |= {"revision": bitexts[1].revision, "split": "test"}
     precision, recall, f1 = scores_of(counts.sum(0))
+    low, high = ratio_interval(f1, jackknife_error(f1_of, counts), len(counts))
     n, about = len(bitexts[1].gold), fields | {"settings": settings}
     test = bitexts[1].gold
     of_gold = gold_only(vectors[1][0][test[:, 0]], vectors[1][1][test[:, 1]], method)
@@ -185,26 +190,26 @@ def mining_results(
 
 
 def f1_test(a: np.ndarray, b: np.ndarray, *, samples: int = 10_000, seed: int = 0) -> PairedTest:
-    """Compare two F1 on the same sentences, in points: swaps of sentences' outcomes; the bootstrap for the interval.
+    """Compare two F1 on the same sentences, in points: swaps of sentences' outcomes; the jackknife for the interval.
 
     Args:
         a: (N, 3) counts of `pair_counts`.
         b: the other model's.
-        samples: of both.
-        seed: of both.
+        samples: of the swaps.
+        seed: of the swaps.
     """
-    kinds, counts = np.unique(np.hstack([a, b]), axis=0, return_counts=True)
+
+    def differences(sums: np.ndarray) -> np.ndarray:
+        return f1_of(sums[..., :3]) - f1_of(sums[..., 3:])
+
+    both = np.hstack([a, b])
+    difference = float(differences(both.sum(0)))
+    low, high = error_interval(difference, jackknife_error(differences, both), len(both))
+    kinds, counts = np.unique(both, axis=0, return_counts=True)
     rng = np.random.default_rng(seed)
-
-    def differences(of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
-        return scores_of(of_a)[..., 2] - scores_of(of_b)[..., 2]
-
-    difference = float(differences(a.sum(0), b.sum(0)))
-    drawn = rng.multinomial(counts.sum(), counts / counts.sum(), size=samples) @ kinds
-    low, high = percentile_interval(differences(drawn[:, :3], drawn[:, 3:]))
     swapped = np.stack([rng.binomial(count, 0.5, size=samples) for count in counts], 1)
     moved = swapped @ (kinds[:, 3:] - kinds[:, :3])
-    flipped = np.abs(differences(a.sum(0) + moved, b.sum(0) - moved))
+    flipped = np.abs(differences(both.sum(0) + np.hstack([moved, -moved])))
     p_value = (1 + np.count_nonzero(flipped >= abs(difference) - 1e-9)) / (samples + 1)
     return PairedTest(difference, low, high, 1.0 if (a == b).all() else float(p_value))
 
@@ -213,10 +218,3 @@ def _is_gold(rows: np.ndarray, columns: np.ndarray, bitext: Comparable) -> np.nd
     """(P,) whether pairs are gold ones."""
     width = len(bitext.target)
     return np.isin(rows * width + columns, bitext.gold[:, 0] * width + bitext.gold[:, 1])
-
-
-def _resampled(counts: np.ndarray, samples: int = 10_000) -> np.ndarray:
-    """F1 of bootstrap resamples of the sentences."""
-    kinds, sizes = np.unique(counts, axis=0, return_counts=True)
-    drawn = np.random.default_rng(0).multinomial(sizes.sum(), sizes / sizes.sum(), size=samples)
-    return scores_of(drawn @ kinds)[:, 2]

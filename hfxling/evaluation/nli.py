@@ -63,7 +63,7 @@ def nli_results(
     train_lang: str = "en",
     **fields,
 ) -> list[EvalResult]:
-    """Accuracy per language, then the average over them, each with its bootstrap 95% interval.
+    """Accuracy per language, then the average over them, each with its 95% interval.
 
     Args:
         predictions: language -> (N,) indices into `LABELS`.
@@ -86,7 +86,7 @@ def nli_results(
     if len(hits) > 1:
         gold = [datasets[lang]["label"][:] for lang in predictions]
         same_items = all(labels == gold[0] for labels in gold)  # translations: an item is drawn in all its languages
-        value, low, high = macro_average(hits, same_items=same_items)
+        value, (low, high) = macro_average(hits, same_items=same_items)
         settings = {**fields.pop("settings", {}), "languages": list(predictions)}
         about = {"direction": f"{train_lang}->xx", "low": low, "high": high, "revision": content_hash(hashes)}
         rows.append(

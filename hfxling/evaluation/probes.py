@@ -59,7 +59,7 @@ def probe_result(
     settings: dict | None = None,
     **fields,
 ) -> EvalResult:
-    """Accuracy of `language_probe` in percent, with its bootstrap interval.
+    """Accuracy of `language_probe` in percent, with its 95 % interval.
 
     `baseline` is another system's vectors of the same sentences; the row then carries the paired test. `settings` are
     joined to the row's, which also say what guessing the commonest language reaches; `fields` are those of

@@ -108,7 +108,7 @@ def read_results(path: str | Path) -> list[EvalResult]:
         raise FileNotFoundError(f"{path}: no such results file. Run the evaluation that writes it.")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and numbers of thousands of digits among them
         raise ValueError(f"{path}: not a results file ({error}). Write it again with the evaluation.") from None
     rows = content.get("results") if isinstance(content, dict) else None
     if not isinstance(rows, list):
@@ -135,6 +135,11 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
     rule = "|".join("-" * (width + 1) + (":" if flush else "-") for width, flush in zip(widths, right))
     lines = ["| " + " | ".join(map(_pad, row, widths, right)) + " |" for row in cells]
     return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
+
+
+def p_told(p_value: float) -> str:
+    """What stands behind "p": no p-value is 0."""
+    return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
 
 
 def _compact(row: EvalResult, with_items: bool) -> dict:

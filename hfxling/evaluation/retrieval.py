@@ -91,6 +91,14 @@ def gold_ranks(
     return forward, backward
 
 
+def unlike_blanks(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
+    """(N, D + 2) vectors, in which a text without known segments, whose own is zero, is unlike the whole other side."""
+    blank = [np.abs(vectors).sum(1, keepdims=True) == 0 for vectors in (source, target)]
+    return [
+        np.hstack([x, b * (side == 0), b * (side == 1)]) for side, (x, b) in enumerate(zip((source, target), blank))
+    ]
+
+
 def hits_at(ranks, k: int) -> np.ndarray:
     """(N,) 100 where a rank is `k` or better, else 0: P@k in percent, query by query."""
     if k < 1:
@@ -156,7 +164,7 @@ def ranking_results(
     settings: Mapping | None = None,
     **fields,
 ) -> list[EvalResult]:
-    """Rankings as result rows: P@k in percent with its bootstrap 95% interval.
+    """Rankings as result rows: P@k in percent with its 95% interval.
 
     Args:
         rankings: from `rank_translations`.

@@ -1,16 +1,17 @@
-"""Intervals and tests over per-item scores: bootstrap percentiles and paired sign-flip permutation tests."""
+"""Intervals and tests over per-item scores: Wilson's for rates, Student's t, and paired sign-flip permutation tests."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-# Work limits, not statistics: beyond them the code changes algorithm or splits its work, never its answer's meaning.
-_MAX_DISTINCT = 64  # up to here a resample is drawn as the counts of its distinct values
+# A work limit, not statistics: beyond it the code changes algorithm, never its answer's meaning.
 _MAX_OUTCOMES = 2**20  # up to here every outcome of a sign-flip test is enumerated
-_CHUNK = 2**22  # numbers held at once while resampling
+
+Interval = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -18,38 +19,77 @@ class PairedTest:
     """Outcome of `paired_test`."""
 
     difference: float  # mean of a - b, in the unit of the scores
-    low: float  # lower end of the paired bootstrap interval of the difference
-    high: float
+    low: float | None  # lower end of the 95 % interval of the difference; None of a single item
+    high: float | None
     p_value: float  # two-sided probability of a difference at least this large if the two models were exchangeable
 
 
-def bootstrap_interval(values, *, level: float = 0.95, samples: int = 10_000, seed: int = 0) -> tuple[float, float]:
-    """Percentile bootstrap interval (low, high) of the mean of (N,) per-item scores, 0/1 or real, in their unit.
+def mean_interval(values, *, hit: float = 100.0, level: float = 0.95) -> Interval:
+    """Confidence interval (low, high) of the mean of (N,) per-item scores, in their unit.
 
-    Both ends are equal where all values are: a percentile interval cannot see outside what was observed, so 100 of 100
-    hits gives (1, 1).
+    Scores that are all 0 or `hit` are misses and hits: Wilson's interval of their rate, which has a width for 100 of
+    100, too. Others: Student's t, whose ends are equal where all scores are, and (None, None) of a single score.
 
     Raises:
-        ValueError: no values, a NaN or infinite value, `level` outside 0..1, `samples` below 1.
+        ValueError: no values, a NaN or infinite value, `level` outside 0..1.
     """
     values = _scores(values)
     if not 0 < level < 1:
         raise ValueError(f"level={level} must lie between 0 and 1, e.g. 0.95.")
-    if samples < 1:
-        raise ValueError(f"samples={samples} must be at least 1; 10,000 is usual.")
-    return percentile_interval(_resampled_means(values, samples, np.random.default_rng(seed)), level)
+    if np.isin(values, (0, hit)).all():
+        from scipy.stats import binomtest
+
+        rate = binomtest(np.count_nonzero(values), len(values)).proportion_ci(level, method="wilson")
+        return hit * float(rate.low), hit * float(rate.high)
+    return _students(values, level)
 
 
-def percentile_interval(resampled: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """(low, high) between which the middle `level` of the values that resamples gave lie."""
-    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+def error_interval(value, error, count: int, *, level: float = 0.95) -> Interval:
+    """(low, high) of Student's t around an estimate from `count` items with a standard error; (None, None) of one."""
+    from scipy.stats import t
+
+    if count < 2:
+        return None, None
+    half = t.ppf((1 + level) / 2, count - 1) * error
+    return float(value - half), float(value + half)
 
 
-def tail_p_value(resampled: np.ndarray) -> float:
-    """Two-sided p-value of a difference from its bootstrap resamples: the share beyond zero, doubled."""
-    tail = min(np.mean(resampled <= 0), np.mean(resampled >= 0))
-    return float(min(1.0, 2 * tail + 1 / len(resampled)))
+def ratio_interval(value, error, count: int) -> Interval:
+    """95 % interval of a ratio of sums over `count` items, in percent, from its standard error.
+
+    At 0 and 100 every item says the same and there is no error to go by: Wilson's of so many items then.
+    """
+    if min(value, 100 - value) < 1e-9:
+        return mean_interval(np.full(count, round(float(value))))
+    low, high = error_interval(value, error, count)
+    return (max(low, 0.0), min(high, 100.0)) if count > 1 else (None, None)
+
+
+def jackknife_error(statistic: Callable[[np.ndarray], np.ndarray], items) -> np.ndarray:
+    """Standard errors of smooth statistics of sums over items, by leaving out each of them in turn (Tukey 1958).
+
+    Args:
+        statistic: (N, K) sums -> (N,) values of one statistic or (N, M) of several.
+        items: (N, K) what is summed.
+
+    Returns:
+        () or (M,), 0 of a single item.
+    """
+    items = np.asarray(items, np.float64)
+    left = statistic(items.sum(0) - items)
+    return np.sqrt((len(items) - 1) * left.var(axis=0))
+
+
+def average_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
+    """Interval of the mean of independent estimates from theirs, by square and add (Zou & Donner 2008).
+
+    (None, None) where one of them has none.
+    """
+    if any(None in ends for ends in intervals):
+        return None, None
+    values, (lows, highs) = np.asarray(values, np.float64), np.transpose(intervals)
+    below, above = (float(np.linalg.norm(values - ends)) / len(values) for ends in (lows, highs))
+    return float(values.mean()) - below, float(values.mean()) + above
 
 
 def holm(p_values) -> np.ndarray:
@@ -62,7 +102,7 @@ def holm(p_values) -> np.ndarray:
     return corrected
 
 
-def paired_test(a, b, *, samples: int = 20_000, seed: int = 0) -> PairedTest:
+def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000, seed: int = 0) -> PairedTest:
     """Compare two models on the same items.
 
     The p-value is the sign-flip permutation test's: under the null hypothesis each item's difference could as well have
@@ -72,8 +112,9 @@ def paired_test(a, b, *, samples: int = 20_000, seed: int = 0) -> PairedTest:
     Args:
         a: (N,) per-item scores of the first model, e.g. hits, or hits averaged over seeds.
         b: (N,) scores of the second model, item for item.
-        samples: for the interval, and flips where the test is not exact.
-        seed: of both.
+        hit: score of a hit, where scores are hits and misses.
+        samples: flips where the test is not exact.
+        seed: of the flips.
 
     Raises:
         ValueError: unequal lengths, no items, a NaN or infinite score.
@@ -82,9 +123,20 @@ def paired_test(a, b, *, samples: int = 20_000, seed: int = 0) -> PairedTest:
     if a.shape != b.shape:
         raise ValueError(f"Paired scores need the same items on both sides, got {len(a)} and {len(b)}.")
     difference = a - b
-    low, high = bootstrap_interval(difference, samples=samples, seed=seed)
     p_value = _sign_flip_p(difference, samples, np.random.default_rng(seed))
-    return PairedTest(float(difference.mean()), low, high, p_value)
+    are_hits = np.isin([a, b], (0, hit)).all()
+    ends = difference_interval(difference, hit) if are_hits else _students(difference)
+    return PairedTest(float(difference.mean()), *ends, p_value)
+
+
+def difference_interval(difference, hit: float = 100.0) -> Interval:
+    """95 % interval of the mean of (N,) differences between hits and misses of two models.
+
+    Student's t after each model was given one more hit that the other misses (Bonett & Price 2012): equal models have a
+    width, too.
+    """
+    low, high = _students(np.append(difference, (hit, -hit)))
+    return max(low, -hit), min(high, hit)
 
 
 def _scores(values) -> np.ndarray:
@@ -97,15 +149,9 @@ def _scores(values) -> np.ndarray:
     return values
 
 
-def _resampled_means(values: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarray:
-    n = len(values)
-    distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) <= _MAX_DISTINCT:  # how often each value turns up in a resample is multinomial
-        return rng.multinomial(n, counts / n, size=samples) @ distinct / n
-    step = max(1, _CHUNK // n)
-    return np.concatenate(
-        [values[rng.integers(n, size=(min(step, samples - i), n))].mean(axis=1) for i in range(0, samples, step)]
-    )
+def _students(values: np.ndarray, level: float = 0.95) -> Interval:
+    error = values.std() / math.sqrt(max(1, len(values) - 1))
+    return error_interval(values.mean(), error, len(values), level=level)
 
 
 def _sign_flip_p(difference: np.ndarray, samples: int, rng: np.random.Generator) -> float:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from .learning_curve import Forecast, forecast
-from .results import EvalResult
+from .results import EvalResult, p_told
 
 UNTRAINED = "no training"
 STALE = " †"  # behind figures that a mended fault may have changed, until they are measured again
 COSTS = {"steps": "steps", "train_cpu_s": "CPU s"}  # settings of a row: column
-_TOLD_APART = ("method", "centering", "decoding")  # settings that make a column of their own where they vary
+_TOLD_APART = ("method", "protocol", "centering", "decoding")  # settings that make columns where they vary
 
 
 def study_table(
@@ -59,9 +59,8 @@ def study_table(
 
 
 def _wanted(results: Sequence[EvalResult], show: Mapping) -> list[EvalResult]:
-    """The rows that a table shows."""
-    averaged = {row.dataset for row in results if "avg" in row.metric}
-    found = [row for row in results if row.dataset not in averaged or "avg" in row.metric]
+    """The rows that a table shows; those of a curve do not stand in it."""
+    found = averages([row for row in results if row.settings.get("stage") != "during"])
     first: dict[str, str | None] = {}
     for row in found:
         first.setdefault(row.settings.get("row", UNTRAINED), row.direction)
@@ -77,6 +76,12 @@ def _wanted(results: Sequence[EvalResult], show: Mapping) -> list[EvalResult]:
         return True
 
     return [row for row in found if passes(row)]
+
+
+def averages(results: Sequence[EvalResult]) -> list[EvalResult]:
+    """The rows without the single languages of data sets that have averages."""
+    averaged = {row.dataset for row in results if "avg" in row.metric}
+    return [row for row in results if row.dataset not in averaged or "avg" in row.metric]
 
 
 def _column_names(shown: Sequence[EvalResult], forward: bool) -> Callable[[EvalResult], str]:
@@ -115,7 +120,7 @@ def starting_point(rows: list[EvalResult]) -> str:
     digits = 1 if paired[0].unit == "%" else 3
     p_value = np.median([row.settings["paired"]["p_value"] for row in paired])
     value = np.mean([row.value - row.settings["paired"]["difference"] for row in paired])
-    return f"{value:.{digits}f} (p = {p_value:.2g})"
+    return f"{value:.{digits}f} (p {p_told(p_value)})"
 
 
 def learning_curve(results: Sequence[EvalResult], rows: Sequence[dict]) -> tuple[str, Forecast] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -10,25 +9,17 @@ from functools import cache
 from pathlib import Path
 
 import yaml
-from huggingface_hub import EvalResult as IndexEntry
-from huggingface_hub import ModelCardData
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.evaluation.results import EvalResult, format_table, p_told
+
+from .index import is_hub_id, metadata, metric_of, plain, setting_of, stage_of
+from .short_table import is_short, short_table
+from .snippets import client_snippets, fenced, standard_snippets
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
-TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
-_UNSHOWN = ("stage", "paired", "layer", "pooling")  # the last two stand in the configuration
 _SECRETS = ("token", "hub_token", "api_key")
-_EXAMPLES = {
-    "en": "It is raining today.",
-    "zh": "今天下雨。",
-    "vi": "Hôm nay trời mưa.",
-    "th": "วันนี้ฝนตก",
-    "id": "Hari ini hujan.",
-    "lo": "ມື້ນີ້ຝົນຕົກ",
-}
 
 
 @dataclass(frozen=True)
@@ -53,6 +44,10 @@ class CardInfo:
         published: figures of the paper as (name, metric, value), shown in a column of their own.
         coverage: one line about how the vocabulary covers the languages.
         warnings: raised while training, for the reader of the card.
+        status: what comes before anything else, such as that the model is yet to be trained.
+        clients: servers and frameworks, and why each cannot read the folder (see `clients_of`).
+        width: of a vector.
+        base_licence: of the base model.
 
     Raises:
         ValueError: a missing or malformed licence, nothing said of method, languages, data, use or limits.
@@ -74,6 +69,10 @@ class CardInfo:
     published: Sequence[tuple[str, str, float]] = ()
     coverage: str | None = None
     warnings: Sequence[str] = ()
+    status: str | None = None
+    clients: Mapping[str, str] = field(default_factory=dict)
+    width: int | None = None
+    base_licence: str | None = None
 
     def __post_init__(self):
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.licence or ""):
@@ -93,87 +92,42 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     Rows of the stages "before" and "after" (settings["stage"]; rows without one count as "after") that agree in
     everything else share a line of the table, and the card says whether the trained model is better: by
     settings["paired"] of the "after" row (a `PairedTest` of after against before as a dict, in the row's unit), or else
-    by whether the two intervals overlap. The model-index holds the "after" rows.
+    by whether the two intervals overlap. The model-index holds one "after" row a data set and direction.
 
     Raises:
         ValueError: two rows for one place in the table; a score in `intended_use` or `limits` that stands in no row, no
             published figure, no training data count and not in the configuration.
     """
+    short, results = ([row for row in results if is_short(row) == wanted] for wanted in (True, False))
     lines = _pair_stages(results)
     outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
-    snippets = info.loading or standard_snippets(info.languages)
+    snippets = dict(info.loading or standard_snippets(info.languages))
+    clients = client_snippets(info.clients, info.languages, info.width)
+    snippets |= {f"With {client}": told for client, told in clients.items() if "\n" in told}
     values = {
         "name": info.repo_id.rsplit("/", 1)[-1],
         "info": info,
-        "base_model": info.base_model if _is_hub_id(info.base_model) else Path(info.base_model).name,
+        "base_model": info.base_model if is_hub_id(info.base_model) else Path(info.base_model).name,
         "verdict": _verdict(outcomes, bool(results)),
+        "tested": _tested(results),
+        "unread": {client: told for client, told in clients.items() if "\n" not in told},
         "results_table": _results_table(lines, info.published) if results or info.published else "",
-        "snippets": {title: snippet.replace("{repo}", info.repo_id) for title, snippet in snippets.items()},
+        "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
         "data_table": _data_table(info.train_data),
         "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
+        "short_table": short_table(short) if short else "",
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     _check_prose([info.intended_use, *info.limits], known)
-    return f"---\n{_metadata(results, info).to_yaml()}\n---\n\n{_template().render(values)}"
+    return f"---\n{metadata(results, info).to_yaml()}\n---\n\n{template('model_card').render(values)}"
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """A card's template."""
     options = {"undefined": StrictUndefined, "trim_blocks": True, "keep_trailing_newline": True}
     environment = Environment(loader=PackageLoader("hfxling.hub"), autoescape=False, **options)  # Markdown, not HTML
-    return environment.get_template("model_card.md.jinja")
-
-
-def _metadata(results: Sequence[EvalResult], info: CardInfo) -> ModelCardData:
-    return ModelCardData(
-        language=list(info.languages),
-        license=info.licence,
-        library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
-        tags=[*TAGS, f"hfxling-{info.method}"],
-        base_model=info.base_model if _is_hub_id(info.base_model) else None,
-        datasets=[data["hub_id"] for data in info.train_data if data.get("hub_id")] or None,
-        model_name=info.repo_id.rsplit("/", 1)[-1],
-        eval_results=[_index_entry(row) for row in results if _stage(row) == "after"] or None,
-    )
-
-
-def _index_entry(row: EvalResult) -> IndexEntry:
-    """The row as an entry of the card's model-index."""
-    return IndexEntry(
-        task_type="sentence-similarity",
-        task_name="Sentence Similarity",
-        dataset_type=row.dataset,
-        dataset_name=row.dataset,
-        dataset_config=row.direction,
-        dataset_split=row.split,
-        dataset_revision=row.revision,
-        metric_type=row.metric,
-        metric_value=row.value,
-        metric_name=", ".join(filter(None, (_metric(row), _setting(row)))),
-        metric_args=_plain({"n": row.n, "low": row.low, "high": row.high, **_conditions(row)}),
-    )
-
-
-def _is_hub_id(name: str) -> bool:
-    return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None and not Path(name).exists()
-
-
-def _stage(row: EvalResult) -> str:
-    return row.settings.get("stage", "after")
-
-
-def _conditions(row: EvalResult) -> dict:
-    return {key: value for key, value in row.settings.items() if key not in _UNSHOWN}
-
-
-def _setting(row: EvalResult) -> str:
-    """E.g. "cosine, centering none"."""
-    return ", ".join(str(v) if k == "method" else f"{k} {v}" for k, v in _conditions(row).items())
-
-
-def _metric(row: EvalResult) -> str:
-    return f"{row.metric} ({row.unit})" if row.unit else row.metric
+    return environment.get_template(f"{name}.md.jinja")
 
 
 def _number(value: float, unit: str, sign: str = "") -> str:
@@ -192,12 +146,12 @@ def _pair_stages(results: Sequence[EvalResult]) -> list[dict[str, EvalResult]]:
     """One {stage: row} for every line of the results table, in the order of the rows."""
     lines: dict[tuple, dict[str, EvalResult]] = {}
     for row in results:
-        place = (row.dataset, row.split, row.revision, row.direction, row.n, _metric(row), _setting(row))
-        line, stage = lines.setdefault(place, {}), _stage(row)
+        place = (row.dataset, row.split, row.revision, row.direction, row.n, metric_of(row), setting_of(row))
+        line, stage = lines.setdefault(place, {}), stage_of(row)
         if stage not in ("before", "after"):
             raise ValueError(f'{row.metric} on {row.dataset}: stage {stage!r} is not "before" or "after".')
         if stage in line:
-            what = " ".join(filter(None, (row.metric, row.direction, "on", row.dataset, row.split, _setting(row))))
+            what = " ".join(filter(None, (row.metric, row.direction, "on", row.dataset, row.split, setting_of(row))))
             raise ValueError(f'Two rows "{stage}" for {what}: say in settings what tells them apart, or average them.')
         line[stage] = row
     return list(lines.values())
@@ -207,10 +161,10 @@ def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
     """("better" | "worse" | "unclear", what that rests on) for a line with both stages."""
     before, after = line["before"], line["after"]
     paired = after.settings.get("paired")
-    if paired:
+    if paired and paired["low"] is not None:
         low, high = paired["low"], paired["high"]
-        p_value = "p < 0.001" if paired["p_value"] < 0.001 else f"p = {paired['p_value']:.3f}"
-        basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}, {p_value}"
+        basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}"
+        basis += f", p {p_told(paired['p_value'])}"
     elif None in (before.low, before.high, after.low, after.high):
         return "unclear", "no interval"
     else:
@@ -235,6 +189,18 @@ def _verdict(outcomes: Sequence[str], measured: bool) -> str:
     return "**The trained model is not shown to be better than the encoder it starts from.**"
 
 
+def _tested(results: Sequence[EvalResult]) -> str:
+    """What the model was tested on, and that it was on nothing else."""
+    seen: dict[str, list[str]] = {}
+    for row in results:
+        if stage_of(row) == "after":
+            seen.setdefault(f"{row.dataset} ({row.split})", []).append(row.direction or "")
+    if not seen:
+        return "Tested on nothing yet."
+    parts = (f"{name}, {' and '.join(filter(None, dict.fromkeys(ways)))}".rstrip(", ") for name, ways in seen.items())
+    return f"Tested on {'; '.join(parts)}, and on nothing else: not on other domains, other languages or longer text."
+
+
 def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequence[tuple[str, str, float]]) -> str:
     headers = ["Dataset", "Split", "Direction", "Setting", "Metric", "n", "Before", "After", "Change"]
     claims = {"better": "better", "worse": "**worse**", "unclear": "**not shown to be better**"}
@@ -245,7 +211,7 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequenc
         if len(line) == 2:
             outcome, basis = _compare(line)
             change = f"{basis}: {claims[outcome]}"
-        about = [row.dataset, row.split, row.direction, _setting(row), _metric(row), row.n]
+        about = [row.dataset, row.split, row.direction, setting_of(row), metric_of(row), row.n]
         rows.append([*about, _measured(line.get("before")), _measured(line.get("after")), change])
     if published:
         headers.append("Paper")
@@ -264,36 +230,6 @@ def _data_table(train_data: Sequence[Mapping]) -> str:
     return format_table(["Name", "Revision", "Licence", "Pairs", "Filtered out", "Test leaks removed"], rows)
 
 
-def standard_snippets(languages: Sequence[str], arguments: str = "", *, flag: bool = False) -> dict[str, str]:
-    """How a sentence encoder is loaded, by title, with {repo} for the repository.
-
-    Args:
-        languages: of queries and documents.
-        arguments: further arguments of the method's own model, such as `, language="zh"`.
-        flag: the folder has a module of its own, which sentence-transformers loads with `trust_remote_code=True` only.
-    """
-    codes = source, target = (*languages, *languages)[:2]
-    queries, documents = (json.dumps([_EXAMPLES.get(x, _EXAMPLES["en"])], ensure_ascii=False) for x in codes)
-    trust = ", trust_remote_code=True" if flag else ""
-    title = f"With sentence-transformers {'and the code of this repository' if flag else 'alone'}"
-    return {
-        title: f"""from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("{{repo}}"{trust})
-source = model.encode_query({queries})  # {source}
-target = model.encode_document({documents})  # {target}
-print(model.similarity(source, target))""",
-        "With transformers, as the method's own model": f"""import torch
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("{{repo}}", trust_remote_code=True)
-model = AutoModel.from_pretrained("{{repo}}", trust_remote_code=True).eval()
-batch = tokenizer({queries}, padding=True, truncation=True, return_tensors="pt")
-with torch.no_grad():
-    embeddings = model(**batch{arguments}).sentence_embedding""",
-    }
-
-
 def scrubbed(text: str, token: str | None = None) -> str:
     """The text as it may be published: without the Hub's token, or what looks like one."""
     return re.sub(r"\bhf_\w{4,}", "TOKEN", text.replace(token, "TOKEN") if token else text)
@@ -302,12 +238,7 @@ def scrubbed(text: str, token: str | None = None) -> str:
 def public_yaml(configuration: Mapping) -> str:
     """A run's configuration as YAML without secrets."""
     public = {key: value for key, value in configuration.items() if key not in _SECRETS}
-    return scrubbed(yaml.safe_dump(_plain(public), sort_keys=False, allow_unicode=True))
-
-
-def _plain(mapping: Mapping) -> dict:
-    """Only what YAML and JSON both know; paths and the like as their text."""
-    return json.loads(json.dumps(mapping, default=str))
+    return scrubbed(yaml.safe_dump(plain(public), sort_keys=False, allow_unicode=True))
 
 
 def _check_prose(texts: Sequence[str], known: str) -> None:

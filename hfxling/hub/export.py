@@ -12,7 +12,14 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hfxling.encoding import token_limit
-from hfxling.models.stock import SENTENCE_TRANSFORMER, module_type, router_config, write_files, write_json
+from hfxling.models.stock import (
+    SENTENCE_TRANSFORMER,
+    StockModel,
+    module_type,
+    router_config,
+    write_files,
+    write_json,
+)
 
 from .publish import check_finite
 
@@ -52,6 +59,25 @@ def export(
     tokenizer.save_pretrained(folder)
     widen_tokenizer_config(folder / "tokenizer_config.json")
     write_json(folder / "sentence_bert_config.json", {"do_lower_case": False, "max_seq_length": limit})
+
+
+def write_branch(model: StockModel, folder: Path, name: str) -> None:
+    """Write what a branch of the repository has other than the folder: another head on the same encoder.
+
+    The files lie in a subfolder of that name; pushed, they lie on the branch over the root's (`publish`). There
+    `SentenceTransformer(repo, revision=name)` and servers find an ordinary model.
+
+    Args:
+        model: that the branch is to be; its encoder is the folder's.
+        folder: of the whole model.
+        name: of the branch.
+    """
+    branch = folder / name
+    branch.mkdir()
+    write_files(branch, *model._stock_files())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config[model.stock_key] = model.config.head_dict()
+    write_json(branch / "config.json", config, sort_keys=True)  # as transformers does
 
 
 def widen_tokenizer_config(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def search(
         **options: of `both_ways`.
 
     Raises:
-        ValueError: the folder holds tiles of another key, and as `both_ways`.
+        ValueError: the folder holds tiles of another key or damaged ones, and as `both_ways`.
     """
     folder = Path(folder)
     claim(folder, {**key, "k": k, "shard": shard})
@@ -74,7 +75,7 @@ def search(
         (i, j)
         for i in range(len(rows))
         for j in range(len(columns))
-        if not ((folder / f"forward_{i}.parquet").is_file() or (folder / f"tile_{i}_{j}.parquet").is_file())
+        if not ((folder / f"forward_{i}.parquet").exists() or (folder / f"tile_{i}_{j}.parquet").exists())
     ]
     found = run(source, target, [(rows[i], columns[j]) for i, j in missing], k, options)
     is_missing = {*missing}
@@ -100,7 +101,7 @@ def _shards(count: int, size: int, k: int) -> list[slice]:
 def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[slice], k: int) -> None:
     """Merge a row of tiles for the source's shard, and each tile for the target's; may be stopped at any time."""
     final, forward = folder / f"forward_{i}.parquet", None
-    for j, part in enumerate(columns if not final.is_file() else []):
+    for j, part in enumerate(columns if not final.exists() else []):
         (ahead, back), _ = _load(folder / f"tile_{i}_{j}.parquet")
         ahead = Neighbours(ahead.rows + part.start, ahead.scores)
         forward = ahead if forward is None else merge(forward, ahead, k)
@@ -123,11 +124,12 @@ def claim(folder: Path, key: Mapping) -> None:
     """Make the folder the place of a key's tiles.
 
     Raises:
-        ValueError: it is another key's.
+        ValueError: it is another key's, or nobody can say whose.
     """
     text, about = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False), folder / "key.json"
-    if about.is_file() and about.read_text(encoding="utf-8") != text:
-        before = json.loads(about.read_text(encoding="utf-8"))
+    if about.exists() and about.read_bytes() != text.encode():
+        with _whole(about):
+            before = dict(json.loads(about.read_text(encoding="utf-8")))
         changed = ", ".join(sorted(name for name in {*key, *before} if key.get(name) != before.get(name)))
         raise ValueError(
             f"{folder} holds shards of a search with another {changed}; remove that folder or give another output."
@@ -140,6 +142,16 @@ def claim(folder: Path, key: Mapping) -> None:
 def clear(folder: str | Path) -> None:
     """Remove the tiles of a search that has ended."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be read what to do about it."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        told = f"{path} is damaged ({error})"
+        raise ValueError(f"{told}; remove the folder {path.parent}, and the search begins anew.") from None
 
 
 def _save(path: Path, *sides: Neighbours, merged: int = 0) -> None:
@@ -160,11 +172,13 @@ def _load(path: Path) -> tuple[list[Neighbours], int]:
     """What `_save` wrote."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
-    about = {name.decode(): json.loads(value) for name, value in table.schema.metadata.items() if b"ARROW" not in name}
-    parts = []
-    for name in Neighbours._fields:
-        lists = table.column(name).combine_chunks()
-        array = lists.values.to_numpy().reshape(-1, lists.type.list_size)
-        parts.append(np.split(array, np.cumsum(about["counts"])[:-1]))
-    return [Neighbours(*side) for side in zip(*parts)], about["merged"]
+    with _whole(path):
+        table = pq.read_table(path)
+        metadata = table.schema.metadata or {}
+        about = {name.decode(): json.loads(value) for name, value in metadata.items() if b"ARROW" not in name}
+        parts = []
+        for name in Neighbours._fields:
+            lists = table.column(name).combine_chunks()
+            array = lists.values.to_numpy().reshape(-1, lists.type.list_size)
+            parts.append(np.split(array, np.cumsum(about["counts"])[:-1]))
+        return [Neighbours(*side) for side in zip(*parts)], about["merged"]

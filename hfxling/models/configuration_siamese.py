@@ -15,7 +15,8 @@ class SiameseConfig(StockConfig):
         layer: which `hidden_states` entry is pooled; 7 in the paper for mBERT. "all" is the mean over the layers, None
             the last layer. Several, as a list in rising order: the vectors of each stand side by side.
         pooling: "mean" (paper), "cls" or "last".
-        languages: codes, source language first; needed for `per_language` and `centering="train"`.
+        languages: codes, source language first; needed for `per_language`, `center_input` and `centering="train"`. With
+            one alone the model is for texts of that language, and need not be told so (`SiameseModel.for_language`).
         per_language: one affine map a language (closed forms such as CCA) instead of one shared map (the paper).
         head: "linear" (paper's best), "tanh", "relu" or "tanh2" (two layers): Table 6 of the paper.
         bias: whether the head's linear layers have one; not stated in the paper.
@@ -63,18 +64,23 @@ class SiameseConfig(StockConfig):
                 raise ValueError(f"layer={self.layer}: several layers are two or more in rising order, such as 0,3,6.")
         if not self.normalize_input and (self.center_input or self.parts > 1):
             raise ValueError("center_input=True and several layers are for vectors of length 1: set normalize_input.")
-        if self.needs_language and len(self.languages) < 2:
+        if self.has_parts and not self.languages:
             raise ValueError(
-                f"languages={self.languages}: per_language, center_input and centering='train' need at least two "
+                f"languages={self.languages}: per_language, center_input and centering='train' need the languages' "
                 'codes, for example ["zh", "vi"].'
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout} is outside [0, 1).")
 
     @property
+    def has_parts(self) -> bool:
+        """Whether the languages have maps or means of their own."""
+        return self.per_language or self.center_input or self.centering != "none"
+
+    @property
     def needs_language(self) -> bool:
         """Whether a vector can only be computed when its language is known."""
-        return self.per_language or self.center_input or self.centering != "none"
+        return self.has_parts and len(self.languages) > 1
 
     @property
     def parts(self) -> int:

@@ -41,7 +41,7 @@ def contrastive_loss(distance: Tensor, non_parallel: Tensor, margin: float = 1.0
 
 
 def vocabulary_cross_entropy(
-    states: Tensor, weight: Tensor, bias: Tensor, target: Tensor, *, chunk: int = 1024
+    states: Tensor, weight: Tensor, bias: Tensor, target: Tensor, *, chunk: int | None = None
 ) -> Tensor:
     """Summed cross-entropy of `states @ weight.T + bias`; the logits of `chunk` tokens exist at a time, never more.
 
@@ -53,11 +53,12 @@ def vocabulary_cross_entropy(
         weight: (V, H), e.g. the input embeddings.
         bias: (V,).
         target: (N,) ids in 0..V-1.
-        chunk: tokens whose logits are held at a time.
+        chunk: tokens whose logits are held at a time; by default 256 on a CPU, 1,024 elsewhere.
 
     Returns:
         Scalar sum over N, in nats; no second derivative.
     """
+    chunk = chunk or (256 if states.device.type == "cpu" else 1024)
     return _VocabularyCrossEntropy.apply(states, weight, bias, target, chunk, torch.is_grad_enabled())
 
 

@@ -51,16 +51,23 @@ class SiameseHead(nn.Module):
 
     def check_language(self, language: str | None) -> None:
         """Raise the ValueError that names the languages when one is needed and `language` is none of them."""
-        if self.config.needs_language and language not in self.config.languages:
+        known = self.config.languages
+        if self.config.needs_language and language not in known:
             raise ValueError(
-                f"language={language!r}: this model treats its languages differently; "
-                f"pass one of {', '.join(self.config.languages)}."
+                f"language={language!r}: this model treats its languages differently; pass one of {', '.join(known)}, "
+                f"or load the part of one language alone: revision={known[-1]!r} of a repository on the Hub."
             )
+        if self.config.has_parts and language not in (None, *known):
+            raise ValueError(f"language={language!r}: this model is for {known[0]} alone.")
+
+    def _part(self, parts: nn.ModuleDict, language: str | None) -> nn.Module:
+        """What a language has of its own; of a model for one language that one's."""
+        return parts[self.config.languages[0] if language is None else language]
 
     def project(self, features: Tensor, language: str | None = None) -> Tensor:
         """The raw head output `dropout(W x)`, (..., D): what the losses see. `features` is (..., H)."""
         vectors = self.normalized(features, language)
-        for layer in self.maps[language if self.config.per_language else _SHARED]:
+        for layer in self._part(self.maps, language) if self.config.per_language else self.maps[_SHARED]:
             vectors = layer(vectors)
             if self.activation != "linear":
                 vectors = getattr(torch, self.activation)(vectors)
@@ -72,7 +79,7 @@ class SiameseHead(nn.Module):
             return features
         vectors = unit_parts(features, self.config.parts)
         if self.input_centers:
-            vectors = unit_parts(self.input_centers[language](vectors), self.config.parts)
+            vectors = unit_parts(self._part(self.input_centers, language)(vectors), self.config.parts)
         return vectors
 
     def forward(self, features: Tensor, language: str | None = None) -> Tensor:
@@ -84,7 +91,7 @@ class SiameseHead(nn.Module):
         self.check_language(language)
         vectors = F.normalize(self.project(features, language), dim=-1)
         if self.centers:
-            vectors = F.normalize(self.centers[language](vectors), dim=-1)
+            vectors = F.normalize(self._part(self.centers, language)(vectors), dim=-1)
         return vectors
 
     def stock_steps(self) -> list[tuple]:
@@ -94,12 +101,18 @@ class SiameseHead(nn.Module):
         unit = ("Normalize", None) if parts == 1 else ("NormalizeParts", parts)
         steps: list[tuple] = [unit] if self.config.normalize_input else []
         if self.input_centers:
-            steps += [("Router", {key: [("Dense", each, "linear")] for key, each in self.input_centers.items()}), unit]
-        steps += [("Router", routes)] if self.config.per_language else routes[_SHARED]
+            centers = {key: [("Dense", center, "linear")] for key, center in self.input_centers.items()}
+            steps += [*_routed(centers), unit]
+        steps += _routed(routes)
         if self.centers:
             centers = {key: [("Dense", center, "linear")] for key, center in self.centers.items()}
-            steps += [("Normalize", None), ("Router", centers)]
+            steps += [("Normalize", None), *_routed(centers)]
         return [*steps, ("Normalize", None)]
+
+
+def _routed(routes: dict[str, list[tuple]]) -> list[tuple]:
+    """A Router by language; of one language alone, or a shared part, its modules."""
+    return [("Router", routes)] if len(routes) > 1 else next(iter(routes.values()))
 
 
 def _centers(size: int, languages) -> nn.ModuleDict:
@@ -129,6 +142,20 @@ class SiameseModel(StockModel):
         if identity:
             model.head.init_identity()
         return model
+
+    def for_language(self, language: str) -> "SiameseModel":
+        """The same model for texts of one language: stock modules without a Router, which is all that servers read.
+
+        The encoder is shared, not copied.
+        """
+        self.head.check_language(language)
+        fields = self.config.head_dict() | {"languages": [language]}
+        model = type(self)(
+            self.config_class(encoder_config=self.encoder and self.encoder.config, **fields), self.encoder
+        )
+        own = self.head.state_dict()
+        model.head.load_state_dict({key: own[key] for key in model.head.state_dict()})
+        return model.eval()
 
     @can_return_tuple
     def forward(

@@ -29,7 +29,7 @@ def pool(hidden: Tensor, attention_mask: Tensor, mode: str = "mean") -> Tensor:
         return (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
     real = attention_mask.to(torch.int64)
     index = (real if mode == "cls" else real.cumsum(1) * real).argmax(1)
-    return hidden[torch.arange(len(hidden), device=hidden.device), index]
+    return hidden[torch.arange(hidden.shape[0], device=hidden.device), index]
 
 
 def unit_parts(vectors: Tensor, parts: int = 1) -> Tensor:

@@ -24,10 +24,12 @@ from hfxling.evaluation.results import (
     read_results,
     write_results,
 )
-from hfxling.evaluation.tables import UNTRAINED, learning_curve, study_table
+from hfxling.evaluation.tables import UNTRAINED, averages, learning_curve, study_table
+from hfxling.files import atomic_path
 from hfxling.training import METHODS, method
 
 from .checks import check_trainer
+from .publishing import Run
 
 ROW_KEYS = ("label", "set", "seeds", "paper")
 RECIPE = "recipes/study.py"
@@ -55,6 +57,10 @@ class StudyArguments:
         metadata={
             "help": "JSON {metric, direction or a setting: values}: what the table shows; forward: a row's first one"
         },
+    )
+    keep: bool = field(
+        default=False,
+        metadata={"help": "write each run's model and per-item outcomes to OUTPUT_DIR/LABEL-SEED, for later tests"},
     )
     results_dir: str = field(
         default="outputs/studies", metadata={"help": "where NAME.json is written", "writes": "folder"}
@@ -208,11 +214,14 @@ def run_study(study: Study) -> list[EvalResult]:
             if key not in prepared:
                 prepared[key] = module.prepare(groups[key], training_args)
             run = module.run(own, training_args, prepared[key])
-            for result in run.results:
+            if args.keep:
+                _keep(Path(training_args.output_dir) / f"{row['label']}-{seed}".replace("/", "-"), run)
+            for result in [*run.results, *averages(run.curve)]:
                 if result.settings["stage"] == "before":  # the same for every run: listed once
                     before.setdefault(_place(result), result)
                 else:
-                    labelled = result.settings | run.reached | {"row": row["label"]}
+                    reached = {} if result.settings["stage"] == "during" else run.reached
+                    labelled = result.settings | reached | {"row": row["label"]}
                     after.append(replace(result, seed=seed, settings=labelled))
             results = [*before.values(), *after]
             write_results(study.path, results, recipe=RECIPE, settings=resolved(*settings[0]), extra=study.about())
@@ -220,6 +229,16 @@ def run_study(study: Study) -> list[EvalResult]:
     results = [*before.values(), *after]
     report(study, results)
     return results
+
+
+def _keep(folder: Path, run: Run) -> None:
+    with atomic_path(folder) as scratch:
+        scratch.mkdir()
+        if run.write is not None:
+            run.write(scratch / "model")
+        write_results(
+            scratch / "results.json", [*run.results, *run.curve], extra={"reached": run.reached}, with_items=True
+        )
 
 
 def report(study: Study, results: Sequence[EvalResult]) -> None:

@@ -1,4 +1,4 @@
-"""The Trainer of transformers with two additions: loss parts in the log, evaluators at evaluation."""
+"""The Trainer of transformers with loss parts in the log, log lines for people, and evaluators at evaluation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,32 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from transformers import PrinterCallback, Trainer
+from tqdm.auto import tqdm
+from transformers import PrinterCallback, ProgressCallback, Trainer
 
 from hfxling.evaluation.results import EvalResult
 
 Evaluator = Callable[[torch.nn.Module], list[EvalResult]]
+
+
+def log_line(logs: Mapping[str, float]) -> str:
+    """What the Trainer logs as a line, such as "epoch 1.5: loss 0.4312, learning rate 3e-05"."""
+    shown = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in logs.items()}
+    epoch = f"epoch {shown.pop('epoch')}: " if "epoch" in shown else ""
+    shown.pop("total_flos", None)
+    return epoch + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
+
+
+class _Bar(ProgressCallback):
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if state.is_world_process_zero and self.training_bar is not None and logs:
+            self.training_bar.write(log_line(logs))
+
+
+class _Lines(PrinterCallback):
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if state.is_local_process_zero and logs:
+            tqdm.write(log_line(logs))
 
 
 class XlingTrainer(Trainer):
@@ -28,6 +49,9 @@ class XlingTrainer(Trainer):
         if evaluators and kwargs.get("eval_dataset") is None:
             kwargs["eval_dataset"] = ()  # without any the Trainer refuses to evaluate at all
         super().__init__(*args, **kwargs)
+        for theirs, ours in ((ProgressCallback, _Bar), (PrinterCallback, _Lines)):
+            if self.pop_callback(theirs):
+                self.add_callback(ours)
         if self.args.disable_tqdm and self.args.logging_strategy == "no":
             self.remove_callback(PrinterCallback)  # neither bar nor log is wanted, the summary at the end included
         # Losses here are means over the batch. The Trainer believes of a forward with **kwargs that it divides by

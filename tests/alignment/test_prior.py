@@ -75,6 +75,26 @@ def test_posteriors_are_sums_over_all_alignments():
         np.testing.assert_allclose(backward.T, slow_posterior(prior.tables[1], y, x), atol=1e-9)
 
 
+def test_posteriors_without_jumps_are_those_of_model_1():
+    """NULL has its share, all words of the sentence the same part of the rest."""
+    pairs, _ = sentences(40)
+    prior = LinkPrior.learn(pairs, CLASSES)
+    table, sides = prior.tables[0], (np.array([[6, 10, 8, -1], [9, 5, 7, 12]]), np.array([[8, 6, 30], [5, 9, -1]]))
+    where = dict(zip(table.keys.tolist(), table.probability))
+    emissions = link_prior._emissions(table, link_prior._places(table, link_prior._keys(table, *sides)), *sides)
+    found, jumps = link_prior._expected(emissions, sides, None)
+    assert jumps is None
+    for source, target, posterior in zip(*sides, found):
+        words = source[source >= 0]
+        for word, row in zip(target, posterior):
+            parts = [where.get(s * table.classes + word, link_prior.FLOOR) for s in (0, *words)]
+            parts = [link_prior.NULL * parts[0], *((1 - link_prior.NULL) * part / len(words) for part in parts[1:])]
+            expected = np.zeros(5)
+            if word >= 0:
+                expected[: len(parts)] = np.array(parts) / sum(parts)
+            np.testing.assert_allclose(row, expected, atol=1e-12)
+
+
 def test_known_links_are_found_and_words_without_counterpart_have_none():
     pairs, links = sentences(200)
     prior = LinkPrior.learn(pairs, CLASSES)

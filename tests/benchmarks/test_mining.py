@@ -31,23 +31,26 @@ def test_f1_by_hand():
     assert mining_f1.curve(found, 3) == pytest.approx([2 / 4, 2 / 5, 4 / 6])
     assert mining_f1.best_setting({("distance", 4): found}, 3) == (("distance", 4), 1.0)
     table = mining_f1.outcome(found, found.score >= 2, 3, 6)
-    assert table.sum(0).tolist() == [2, 1, 3]
-    assert mining_f1.scores(table.sum(0)) == pytest.approx([40, 50, 100 / 3])
+    assert table.sum(0).tolist() == [1, 2, 3]
+    fields = {"n": 3, "dataset": "zh-vi", "split": "test"}
+    rows = mining_f1.rows(table, table, {}, fields)
+    assert [row.metric for row in rows] == ["F1", "recall", "precision"]
+    assert [row.value for row in rows] == pytest.approx([40, 100 / 3, 50])
 
 
 def test_differences_are_of_the_same_sentences():
     bare = np.zeros((400, 3))
-    bare[:100, 2] = bare[:120, 0] = 1
-    bare[:40, 1] = 1
+    bare[:100, 2] = bare[:120, 1] = 1
+    bare[:40, 0] = 1
     better = bare.copy()
-    better[:90, 1] = 1
+    better[:90, 0] = 1
     fields = {"n": 100, "dataset": "zh-vi", "split": "test", "seed": 0, "model": "a"}
-    own, same = (mining_f1.rows(table, bare, 100, {}, fields)[0] for table in (better, bare.copy()))
+    own, same = (mining_f1.rows(table, bare, {}, fields)[0] for table in (better, bare.copy()))
     assert own.settings["paired"]["p_value"] < 0.01
     assert own.settings["paired"]["low"] > 0
     assert same.settings["paired"]["difference"] == 0
     assert same.settings["paired"]["p_value"] == 1
-    assert "paired" not in mining_f1.rows(bare, bare, 100, {}, fields)[0].settings
+    assert "paired" not in mining_f1.rows(bare, bare, {}, fields)[0].settings
 
 
 def test_rows_of_a_bitext():

@@ -143,6 +143,7 @@ def test_threshold_and_share(tiny_sentence_transformer, tmp_path, caplog):
     kept, dropped = run(path, model=tiny_sentence_transformer, top=0.75)
     assert sorted(float(row[2]) for row in kept) == scores[10:]
     assert [*reasons(dropped).values()] == [{"low_score"}] * 10
+    assert run(path, model=tiny_sentence_transformer, top=30)[0] == kept
     kept, _ = run(path, model=tiny_sentence_transformer, threshold=(scores[19] + scores[20]) / 2)
     assert sorted(float(row[2]) for row in kept) == scores[20:]
     assert "no pair is dropped" not in caplog.text
@@ -265,7 +266,7 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
         ({"top": 0.5}, "--top needs scores"),
         ({"mutual": "true"}, "--mutual needs scores"),
         ({"model": "{model}", "top": 0.5, "threshold": 1.0}, "--threshold and --top: give one of them"),
-        ({"model": "{model}", "top": 1.5}, "top=1.5: give a share between 0 and 1"),
+        ({"model": "{model}", "top": 1.5}, "top=1.5: give a count of pairs, such as 5000, or a share"),
         ({"model": "{model}", "threshold": "nan"}, "threshold=nan: give a number"),
         ({"model": "{model}", "min_links": 0.1}, "--min_links needs --lexical"),
         ({"model": "{model}", "k": 0}, "k=0"),

@@ -80,6 +80,14 @@ def test_links_find_the_pairs(heap, tmp_path, capsys):
     assert not (tmp_path / "pairs.tsv.parts").exists()
 
 
+def test_a_share_of_the_pairs(heap, tmp_path):
+    asked = [*links(heap), "--k", "2"]
+    mine.main(words(heap, tmp_path / "all.tsv", *asked))
+    mine.main(words(heap, tmp_path / "half.tsv", *asked, "--top", "0.5"))
+    every, half = (read(tmp_path / name) for name in ("all.tsv", "half.tsv"))
+    assert half == every[: round(len(every) / 2)]
+
+
 def test_candidates_of_static_vectors_find_the_same_best_pairs(heap, tmp_path):
     mine.main(words(heap, tmp_path / "all.tsv", *links(heap), "--top", "60"))
     mine.main(words(heap, tmp_path / "few.tsv", *links(heap), "--top", "60", "--candidates", "40"))
@@ -281,6 +289,10 @@ MISTAKES = {
     "hold no block": ["--memory", "1MiB"],
     "--precision needs --known": ["--precision", "0.9"],
     "--threshold, --top and --precision": ["--top", "3", "--threshold", "1"],
+    "top=0: give a count of pairs, such as 5000, or a share of them": ["--top", "0"],
+    "top=1.5: give a count": ["--top", "1.5"],
+    "top=-3: give a count": ["--top", "-3"],
+    "output=pairs.parquet is a folder; name a file": ["--output", "pairs.parquet"],
     "precision=95.0 must lie between 0 and 1": ["--precision", "95", "--known", "known.tsv"],
     "6 known pairs": ["--precision", "0.9", "--known", "few.tsv"],
     "dedup='all' is not one of source, target, both": ["--dedup", "all"],
@@ -299,6 +311,7 @@ def test_mistakes(heap, tmp_path, refusal, monkeypatch, message):
     monkeypatch.chdir(tmp_path)
     known = (heap / "known.tsv").read_text(encoding="utf-8")
     Path("known.tsv").write_text(known, encoding="utf-8")
+    Path("pairs.parquet").mkdir()
     Path("few.tsv").write_text("".join(line + "\n" for line in known.split("\n")[:6]), encoding="utf-8")
     model = [] if message.startswith("give") else links(heap)
     said = refusal(lambda: mine.main(words(heap, tmp_path / "pairs.tsv", *model, *MISTAKES[message])))

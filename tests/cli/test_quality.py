@@ -75,6 +75,20 @@ def test_scores_are_cosines_in_the_order_of_the_lines(model, table, pairs, monke
     assert [flags for _, flags in written] == [""] * len(pairs)
 
 
+def test_a_folder_of_heads_gives_that_of_the_two_languages(model, tmp_path, table):
+    heads = tmp_path / "heads"
+    for pair in ("en-id", "de-en"):
+        (heads / pair).mkdir(parents=True)
+        (heads / pair / "model").symlink_to(model)
+    expected = run(model, table)
+    assert run(heads, table) == expected
+    assert run(heads, table, source_lang="id", target_lang="en") == run(
+        model, table, source_lang="id", target_lang="en"
+    )
+    with pytest.raises(ValueError, match=r"heads has heads for de-en, en-id, none for en-vi; train one"):
+        run(heads, table, target_lang="vi")
+
+
 def test_planted_errors_get_their_flags(model, tmp_path, pairs, capsys):
     rows = [*pairs, (pairs[0][0], pairs[0][0]), (pairs[1][0], pairs[1][1] + " " + pairs[1][1])]
     written = run(model, write(tmp_path / "pairs.tsv", rows))

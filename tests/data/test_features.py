@@ -68,6 +68,19 @@ def test_a_second_call_reads_the_file(tmp_path):
     assert again.calls == []
 
 
+@pytest.mark.parametrize("damage", ["empty", "cut", "garbled", "other shape", "other numbers"])
+@pytest.mark.parametrize("name", ["features.npy", "features.unfinished.npy"])
+def test_a_damaged_file_of_an_earlier_run_is_named(tmp_path, name, damage):
+    cached(["a", "bb"], Encoder(), tmp_path)
+    path = finished(tmp_path)[0].rename(finished(tmp_path)[0].with_name(name))
+    if damage in ("other shape", "other numbers"):
+        np.save(path, np.zeros((3, 2), np.float32) if damage == "other shape" else np.zeros((2, 2), np.int64))
+    else:
+        path.write_bytes({"empty": b"", "cut": path.read_bytes()[:-3], "garbled": b"\x07" * 300}[damage])
+    with pytest.raises(ValueError, match=f"{name} is damaged.*; remove the folder"):
+        cached(["a", "bb"], Encoder(), tmp_path)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -2,6 +2,7 @@
 
 import random
 import unicodedata
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -19,8 +20,9 @@ from hfxling.data.segment import (
     normalize,
     register_segmenter,
     save_vocabularies,
+    word_segmenter,
 )
-from hfxling.data.unigram import learn_unigram
+from hfxling.data.unigram import learn_shared_pieces, learn_unigram
 
 LANGUAGES = ("lo", "zh", "vi")
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -161,6 +163,35 @@ def test_pieces_are_shared_and_spell_the_word(vocabularies):
         word = max(vocabulary.words[4:], key=len)
         assert "".join(vocabulary.piece_model.encode(word).tokens) == word
     assert piece_model.encode("<s>").tokens == ["<s>"]
+
+
+def test_pieces_are_what_words_have_in_common_and_han_characters():
+    words = ["reader", "readable", "readily", "singer", "singable", "singing", "zzyzx", "读者", "读书", "读者们"]
+    tokenizer = learn_shared_pieces([words * 3], 60, SPECIAL)
+    rows = {word: tokenizer.encode(word).tokens for word in words}
+    assert {"read", "sing"} <= {*rows["readable"], *rows["singable"]}
+    assert rows["zzyzx"] == [*"zzyzx"]
+    assert rows["读者们"] == [*"读者们"]
+    found = Counter(piece for row in rows.values() for piece in {*row})
+    assert all(found[piece] > 1 for piece in tokenizer.get_vocab() if len(piece) > 1 and piece not in SPECIAL)
+
+
+def mean_shared_pieces(vocabularies: dict[str, Vocabulary]) -> dict[str, float]:
+    """How many pieces of a word are also in another word of any language, mean over a language's words."""
+    tables = {lang: vocabulary.piece_ids()[0][EOS + 1 :].tolist() for lang, vocabulary in vocabularies.items()}
+    rows = {lang: [{*row} - {0} for row in table] for lang, table in tables.items()}
+    words = Counter(piece for own in rows.values() for row in own for piece in row)
+    return {lang: np.mean([sum(words[piece] > 1 for piece in row) for row in own]) for lang, own in rows.items()}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("pair", ["lo-zh", "id-vi"])
+def test_words_of_real_text_have_pieces_of_other_words(pair, shared_data):
+    lines = {lang: (shared_data / f"ntrex/{lang}.txt").read_text(encoding="utf-8") for lang in pair.split("-")}
+    vocabularies = learn_vocabularies({lang: text.split("\n")[:1543] for lang, text in lines.items()})
+    assert min(mean_shared_pieces(vocabularies).values()) > 1.3
+    for lang, vocabulary in vocabularies.items():
+        assert vocabulary.segmenter == word_segmenter(lang)
 
 
 def test_table_of_piece_ids_says_what_the_piece_model_says(vocabularies):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = [path for pattern in ("README.md", "CONTRIBUTING.md", "docs/*.md") for path in sorted(ROOT.glob(pattern))]
+DOCS = [path for pattern in ("README.md", "CONTRIBUTING.md", "docs/**/*.md") for path in sorted(ROOT.glob(pattern))]
 
 
 def blocks(path: Path, language: str) -> list[str]:

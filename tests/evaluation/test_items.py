@@ -1,6 +1,7 @@
 """Items in result rows: what they hold, and that they read back."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,6 +49,7 @@ def test_what_is_no_items_is_refused(content):
 
 def test_a_results_file_keeps_items_only_where_asked(tmp_path):
     row = mean_result("P@1", [100.0, 0.0], dataset="d", split="test", settings={"a": np.float32(0.5)})
+    row = replace(row, low=9.5, high=90.5)  # a file keeps six decimals
     bare = EvalResult("x", 1.0, 1, "d", "test")
     write_results(tmp_path / "without.json", [row, bare])
     write_results(tmp_path / "with.json", [row, bare], with_items=True)

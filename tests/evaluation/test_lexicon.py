@@ -11,6 +11,7 @@ from hfxling.evaluation.lexicon import (
     WordTable,
     lexicon_results,
     link_vectors,
+    protocol_results,
     read_dictionary,
     score_lexicon,
     translate,
@@ -90,6 +91,18 @@ def test_a_word_of_several_segments_has_the_mean_of_their_vectors():
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     mean = units[vocabulary.encode("长颈鹿").ids].mean(0)
     assert np.allclose(made.vectors[5], mean / np.linalg.norm(mean), atol=1e-6)
+
+
+def test_each_protocol_asks_for_its_words_among_its_candidates():
+    vocabularies = [Vocabulary.learn(["a b c d"], "en", segmenter="words"), Vocabulary.learn(["我你他高"], "zh")]
+    vectors = np.concatenate([np.ones((4, 8)), np.eye(4, 8)])
+    dictionary = {"a": {"我", "他高"}, "b": {"你"}, "c d": {"他高"}, "e": {"高"}}
+    rows = protocol_results(dictionary, vocabularies, [vectors] * 2, dataset="d", split="test")
+    found = {row.settings["protocol"]: row for row in rows if row.metric == "P@1"}
+    assert list(found) == ["vocabulary", "composed"]
+    assert [(row.n, row.settings["candidates"]) for row in found.values()] == [(2, 4), (3, 5)]
+    only = protocol_results({"c d": {"他高"}}, vocabularies, [vectors] * 2, dataset="d", split="test")
+    assert {row.settings["protocol"] for row in only} == {"composed"}
 
 
 def test_links_translate_by_their_shares_and_together_with_static_vectors():

@@ -9,7 +9,7 @@ import torch
 from tiny_models import save_tiny, tiny_encoder, tiny_tokenizer
 
 from hfxling.evaluation.nli import LABELS, load_nli, nli_results
-from hfxling.evaluation.significance import bootstrap_interval
+from hfxling.evaluation.significance import mean_interval
 from hfxling.training.xnli import NliArguments, load_classifier, load_nli_data, split_by_premise
 
 HEADER = "genre\tlabel\tpremise\thypothesis\n"
@@ -106,9 +106,9 @@ def test_accuracy_per_language_and_average_over_the_same_items():
     )
     assert (english.direction, english.value, english.n) == ("en->en", 100, 6)
     assert (swahili.direction, swahili.value) == ("en->sw", 50)
-    assert (swahili.low, swahili.high) == bootstrap_interval([100, 100, 100, 0, 0, 0])
+    assert (swahili.low, swahili.high) == mean_interval([100, 100, 100, 0, 0, 0])
     assert (average.metric, average.direction, average.value) == ("accuracy avg-2", "en->xx", 75)
-    assert (average.low, average.high) == bootstrap_interval([100, 100, 100, 50, 50, 50])
+    assert (average.low, average.high) == mean_interval([100, 100, 100, 50, 50, 50])
     assert average.settings == {"steps": 3, "languages": ["en", "sw"]}
     with pytest.raises(ValueError, match=r"sw: predictions of shape \(5,\) for 6 examples"):
         nli_results({"sw": half[:5]}, {"sw": gold}, dataset="xnli", split="test")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hfxling.evaluation.results import EvalResult, format_table, package_versions, read_results, write_results
+from hfxling.evaluation.results import EvalResult, format_table, p_told, package_versions, read_results, write_results
 from hfxling.files import content_hash
 
 ROW = EvalResult(
@@ -64,6 +64,8 @@ def with_field(**change):
         (b"", "not a results file"),
         (b'{"results": [', "not a results file"),
         (b"\xff\xfe\x00", "not a results file"),
+        (b"[" * 100_000, "not a results file"),
+        (b'{"results": [' + b"9" * 5_000 + b"]}", "not a results file"),
         (b"[1, 2]", "no list 'results'"),
         (b'{"results": {}}', "no list 'results'"),
         (b'{"results": [3]}', r"results\[0\] is not an object"),
@@ -138,6 +140,14 @@ def test_table_columns_stay_in_line_under_wide_and_combining_characters():
 
 def test_table_cells_cannot_break_the_table():
     assert "a\\|b c" in format_table(["x"], [["a|b\nc"]])
+
+
+@pytest.mark.parametrize(
+    ("p_value", "told"),
+    [(0.0, "< 0.001"), (1e-300, "< 0.001"), (0.000999, "< 0.001"), (0.001, "= 0.001"), (1.0, "= 1.000")],
+)
+def test_no_p_value_is_zero(p_value, told):
+    assert p_told(p_value) == told
 
 
 def test_a_table_without_rows_is_its_header():

@@ -203,6 +203,15 @@ def test_train_centering_needs_both_means(means):
         rank_translations(*shifted_pairs(), **LANGS, centering="train", means=means)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"methods": ["dot", "cosine"]}, {"methods": ["cosine", "dot"]}, {"methods": ["dot"], "centering": "corpus"}],
+)
+def test_inner_products_are_measured_alone_and_as_they_are(options):
+    with pytest.raises(ValueError, match="method 'dot' takes the vectors as they are"):
+        rank_translations(np.eye(3), np.eye(3), source_lang="zh", target_lang="vi", **options)
+
+
 def test_an_unknown_centering_is_refused():
     with pytest.raises(ValueError, match="'test' is not one of none, train, corpus"):
         rank_translations(*shifted_pairs(), **LANGS, centering="test")

@@ -5,7 +5,14 @@ import pytest
 from scipy import stats
 
 from hfxling.data.scored import ScoredPairs, read_qe, read_scored, read_sts17
-from hfxling.evaluation.similarity import correlation_results, cosines, pearson, pearson_resamples, williams_test
+from hfxling.evaluation.similarity import (
+    compare_correlations,
+    correlation_interval,
+    correlation_results,
+    cosines,
+    pearson,
+    williams_test,
+)
 
 
 def scored(n=200, seed=0, name="en->de", apart=False):
@@ -23,24 +30,49 @@ def test_pearson_is_scipys_even_far_from_zero():
     assert pearson(1e6 + a, a + b) == pytest.approx(stats.pearsonr(a, a + b).statistic, abs=1e-6)
 
 
-def test_resamples_are_correlations_of_resampled_rows_paired_between_systems():
+def test_the_jackknifes_error_is_that_of_leaving_out_each_row():
     pairs = scored(40)
     a, b = noisy(pairs, 1), noisy(pairs, 2, seed=2)
-    found = pearson_resamples(pairs.scores, a, b, samples=50, seed=3)
-    drawn = np.random.default_rng(3).integers(40, size=(50, 40))
-    for system, row in zip((a, b), found):
-        expected = [stats.pearsonr(pairs.scores[d], system[d]).statistic for d in drawn]
-        np.testing.assert_allclose(row, expected, atol=1e-10)
+    rows = [np.arange(40) != i for i in range(40)]
+    left = [pearson(pairs.scores[kept], a[kept]) - pearson(pairs.scores[kept], b[kept]) for kept in rows]
+    test = compare_correlations([(pairs.scores, a, b)])
+    half = stats.t.ppf(0.975, 39) * np.sqrt(39 * np.var(left))
+    assert (test.low, test.high) == pytest.approx((test.difference - half, test.difference + half))
 
 
-def test_the_interval_covers_as_often_as_it_says():
-    """1,000 samples of a population with a known correlation: 95 % of the intervals should contain it."""
-    rng, hits = np.random.default_rng(0), 0
-    for _ in range(200):
-        a, b = rng.standard_normal((2, 150))
-        low, high = np.quantile(pearson_resamples(a, 0.6 * a + 0.8 * b, samples=300), [0.025, 0.975])
-        hits += low <= 0.6 <= high
-    assert 178 <= hits <= 198
+POPULATIONS = {  # of variance 1
+    "normal": lambda rng, n: rng.standard_normal((2, n)),
+    "heavy-tailed": lambda rng, n: rng.standard_normal((2, n)) * np.sqrt(7 / rng.chisquare(9, n)),
+}
+
+
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_intervals_cover_as_often_as_they_say(population):
+    """Of the correlation, of the difference of two systems' and of the average over sets."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(1000):
+        sets = []
+        for _ in range(2):
+            gold, noise = POPULATIONS[population](rng, 300)
+            sets.append((gold, 0.6 * gold + 0.8 * noise, 0.6 * gold + 0.8 * noise + 0.5 * rng.standard_normal(300)))
+        single, several = (compare_correlations(some) for some in (sets[:1], sets))
+        ends = np.array([correlation_interval(*sets[0][:2]), (single.low, single.high), (several.low, several.high)])
+        truth = np.array([0.6, *[0.6 - 0.6 / 1.25**0.5] * 2])
+        found.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+    covered = 100 * np.mean(found, axis=0)
+    assert ((covered >= 93) & (covered <= 97)).all(), covered
+
+
+def test_fishers_interval_is_met_where_its_assumption_holds():
+    gold, noise = np.random.default_rng(1).standard_normal((2, 5000))
+    system = 0.6 * gold + 0.8 * noise
+    fisher = stats.pearsonr(gold, system).confidence_interval()
+    np.testing.assert_allclose(correlation_interval(gold, system), fisher, atol=0.002)
+
+
+def test_perfect_correlation_has_an_interval():
+    values = np.arange(10.0)
+    assert correlation_interval(values, values) == pytest.approx((1, 1))
 
 
 def test_williams_test_finds_what_is_there_and_only_that():

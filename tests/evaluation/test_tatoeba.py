@@ -175,7 +175,7 @@ def test_macro_interval_of_independent_groups_is_narrower_than_of_the_same_items
     groups = [100.0 * hard for _ in range(6)]  # the same items succeed in every language
     apart, together = macro_average(groups), macro_average(groups, same_items=True)
     assert apart[0] == together[0] == pytest.approx(100 * hard.mean())
-    width = [result[2] - result[1] for result in (apart, together)]
+    width = [high - low for _, (low, high) in (apart, together)]
     assert width[1] / width[0] == pytest.approx(np.sqrt(6), rel=0.1)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from hfxling.data.pharaoh import AlignedPair
 from hfxling.evaluation.plots import scatter_tokens
-from hfxling.evaluation.significance import bootstrap_interval, paired_test
+from hfxling.evaluation.significance import mean_interval, paired_test
 from hfxling.evaluation.tokens import TokenScores, sample_pairs, token_results, token_scores
 
 DATA = {"dataset": "made up", "split": "test"}
@@ -80,7 +80,7 @@ def test_rows_carry_means_intervals_and_tests():
     assert [row.value for row in rows] == pytest.approx(
         [scores.linked[kept].mean(), scores.unlinked[kept].mean(), gap.mean()]
     )
-    assert (rows[2].low, rows[2].high) == bootstrap_interval(gap)
+    assert (rows[2].low, rows[2].high) == mean_interval(gap)
     assert {(row.n, row.unit, row.direction) for row in rows} == {(39, "", "zh->en")}
     assert all(row.settings["stage"] == "after" and row.settings["left_out"] == 1 for row in rows)
     expected = paired_test(gap, (before.linked - before.unlinked)[kept])

@@ -66,9 +66,12 @@ def test_the_card_parses_and_names_everything_the_hub_wants():
     assert {"sentence-transformers", "hfxling-siamese"} <= set(data.tags)
 
 
-def test_the_model_index_holds_the_trained_models_rows_and_no_others():
-    after = [AFTER, row(55.5, "after", direction="vi->zh"), row(0.5253, "after", metric="Pearson", unit="")]
-    data = ModelCard(render_card([BEFORE, *after], INFO)).data
+def test_the_model_index_holds_the_trained_models_first_row_a_direction_of_data_that_the_hub_has():
+    after = [AFTER, row(55.5, "after", direction="vi->zh")]
+    others = [row(0.5253, "after", metric="Pearson", unit=""), replace(AFTER, dataset="my/file")]
+    data = ModelCard(render_card([BEFORE, *after, *others], INFO)).data
+    assert {entry.dataset_type for entry in data.eval_results} == {"mteb/NTREX"}
+    assert (data.base_model, data.base_model_relation) == (INFO.base_model, "finetune")
     assert data.model_name == "zh-vi-sf"
     entries = [
         (e.metric_type, e.metric_value, e.dataset_name, e.dataset_config, e.dataset_split, e.dataset_revision)
@@ -293,3 +296,21 @@ def test_the_hub_library_loads_the_card_from_a_file(tmp_path):
     path = tmp_path / "README.md"
     path.write_text(render_card([BEFORE, AFTER], INFO), encoding="utf-8")
     assert ModelCard.load(path).data.eval_results[0].metric_value == 33.3
+
+
+def test_short_vectors_have_a_table_of_their_own_and_no_line_among_the_results():
+    rows = [
+        row(
+            value, "after", direction=way, dimensions=size, precision=kind, **({"range": 0.4} if kind == "int8" else {})
+        )
+        for size in (64, 768)
+        for kind, value in (("float32", 31.0), ("int8", 30.5), ("binary", 12.25))
+        for way in ("zh->vi", "vi->zh")
+    ]
+    card = render_card([BEFORE, AFTER, *rows], INFO)
+    header, _, *lines = table_after(card, "Short vectors")
+    assert header == ["Dataset", "Split", "Direction", "Components", "float32", "int8", "binary", "int8 range"]
+    assert lines[0] == ["ntrex", "test", "zh->vi", "64", "31.0", "30.5", "12.2", "0.4"]
+    assert [line[2:4] for line in lines] == [[way, size] for size in ("64", "768") for way in ("zh->vi", "vi->zh")]
+    assert len(table_after(card, "Results")) == len(table_after(render_card([BEFORE, AFTER], INFO), "Results"))
+    assert "Short vectors" not in render_card([BEFORE, AFTER], INFO)

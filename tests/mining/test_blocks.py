@@ -65,6 +65,18 @@ def test_sparse_vectors_by_inner_product(size, monkeypatch):
     assert_same(both_ways(source, target, 4), source, target, 4, "dot")
 
 
+def test_long_vectors_that_float32_cannot_tell_apart():
+    """Scores near 0 of vectors of length 10,000: what float32 leaves open hangs on the lengths, not on the scores."""
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((24, 24)))[0]
+    source, target = (1e4 * rng.standard_normal((60, 12)) @ half for half in (basis[:12], basis[12:]))
+    source, target = (x.astype(np.float32) for x in (source, target))
+    exact = source.astype(np.float64) @ target.astype(np.float64).T
+    found = both_ways([source], [target], 3)
+    for side, scores in zip(found, (exact, exact.T)):
+        np.testing.assert_array_equal(side.rows, np.argsort(-scores, axis=1, kind="stable")[:, :3])
+
+
 def test_several_matrices_add_up(monkeypatch):
     monkeypatch.setattr(module, "_LARGEST", 64)
     source, target = (vectors(150, 0), sparse(150, 0)), (vectors(170, 1), sparse(170, 1))

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from hfxling.evaluation.retrieval import gold_ranks
-from hfxling.mining.fusion import CSLS_K, FILE, ROLES, Fusion, fit_fusion, pool_rows
+from hfxling.mining.fusion import CSLS_K, FILE, GRID, ROLES, TENSORS, Fusion, fit_fusion, pool_rows
 
 COUNT, KNOWN = 60, 40
 
@@ -101,11 +101,23 @@ def test_it_is_kept_with_the_hash_of_its_sparse_encoder(tmp_path):
         assert abs(vectors - stored).max() == 0
     with pytest.raises(ValueError, match="was made for the sparse encoder abc, not abd"):
         Fusion.load(tmp_path, "abd")
+    for name in (FILE, TENSORS):
+        (tmp_path / name).rename(tmp_path / "away")
+        with pytest.raises(FileNotFoundError, match="hfxling fit"):
+            Fusion.load(tmp_path, "abc")
+        (tmp_path / "away").rename(tmp_path / name)
     (tmp_path / FILE).write_text("{}")
     with pytest.raises(ValueError, match="is damaged"):
         Fusion.load(tmp_path, "abc")
     with pytest.raises(FileNotFoundError, match="hfxling fit"):
         Fusion.load(tmp_path / "elsewhere", "abc")
+
+
+def test_weights_favour_neither_score_and_lie_densely_where_they_are_small():
+    np.testing.assert_allclose(GRID, 1 - np.array(GRID[::-1]), atol=1e-12)
+    assert (GRID[0], GRID[-1]) == (0, 1)
+    odds = np.array(GRID[1:-1]) / (1 - np.array(GRID[1:-1]))
+    np.testing.assert_allclose(odds[2:] / odds[:-2], 2)  # two steps double them
 
 
 def test_a_pool_is_a_sample_of_all_pairs():

@@ -58,6 +58,24 @@ def test_of_candidates_that_tie_the_lower_rows_come_first(method, block_size, le
     assert np.ptp(scores, axis=1).max() < 1e-6
 
 
+def test_one_query_with_many_ties_does_not_hang_on_the_others():
+    queries = np.concatenate([vectors(1, 0, d=768), vectors(9, 1, d=768)])
+    candidates = np.concatenate([2.0 ** np.arange(60)[:, None] * queries[0], vectors(40, 2, d=768)])
+    assert nearest(queries, candidates, 2)[0][0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["a query", "a candidate"])
+def test_what_reaches_a_score_is_decided_in_float64_where_it_is_close(kind):
+    rng = np.random.default_rng(0)
+    queries, candidates = (unit(rng.standard_normal(64) + 3e-4 * rng.standard_normal((40, 64))) for _ in range(2))
+    exact = queries.astype(np.float64) @ candidates.astype(np.float64).T
+    block = queries @ candidates.T
+    least = exact[np.arange(40), np.arange(40)] - 1e-12  # above the noise of float64
+    assert not np.array_equal(block >= least, exact >= least), "float32 alone must get it wrong"
+    least = least[:, None] if kind == "a query" else least
+    np.testing.assert_array_equal(neighbours.reaching(block, least, queries, candidates), exact >= least)
+
+
 def test_gaps_below_float32_precision_are_ranked_as_float64_ranks_them():
     rng = np.random.default_rng(0)
     queries = rng.standard_normal(64) + 3e-4 * rng.standard_normal((50, 64))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hfxling.mining import precision as module
 from hfxling.mining.engine import Mined
 from hfxling.mining.precision import (
     Found,
@@ -49,6 +50,17 @@ def test_an_assumed_share_is_used_as_it_is():
     assert strict.recall < loose.recall
 
 
+def test_those_that_did_not_choose_say_what_it_is_worth(monkeypatch):
+    monkeypatch.setattr(module, "_SAMPLES", 20)
+    found, _, chooses = drawn(2_000, 0.5, 0)
+    spoilt = found._replace(right=found.right & (chooses | (np.arange(400) % 3 > 0)))  # of the others a third is wrong
+    options = {"precision": 0.9, "unpaired": 0.5, "chooses": chooses}
+    one, other = (choose_threshold(each, **options) for each in (found, spoilt))
+    assert other.threshold == one.threshold
+    assert other.recall < one.recall - 0.1
+    assert other.precision < one.precision - 0.1
+
+
 def test_too_little_to_say():
     found = Found(np.ones(20), np.ones(20, bool), np.arange(20) < 10, np.ones(9))
     with pytest.raises(ValueError, match="20 right and 0 wrong pairs were found"):
@@ -59,13 +71,13 @@ def test_too_little_to_say():
 
 
 def test_known_pairs_are_taken_out_again():
-    kept = np.array([True, False, True])
-    # heap of 3 and 3; known sources 3, 4, 5; targets 3 (of the first known pair) and 4 (of the third)
+    kept = np.array([True, False, True, False])
+    # heap of 3 and 3; known sources 3 to 6, none found for 6; targets 3 (of the first known pair) and 4 (of the third)
     pairs = Mined(np.array([0, 3, 4, 5, 1]), np.array([1, 3, 2, 0, 4]), np.array([9.0, 8, 7, 6, 5]))
     new, found = found_pairs(pairs, kept, (3, 3))
     assert [x.tolist() for x in new] == [[0], [1], [9.0]]
-    assert found.scores.tolist() == [8, 7, 6]
-    assert found.right.tolist() == [True, False, False]
+    assert found.scores.tolist() == [8, 7, 6, -np.inf]
+    assert found.right.tolist() == [True, False, False, False]
     assert found.others.tolist() == [9, 5, -np.inf]
 
 

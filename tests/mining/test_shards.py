@@ -17,11 +17,12 @@ def vectors(count, seed, d=12):
 SOURCE, TARGET = vectors(90, 0), vectors(70, 1)
 
 
-@pytest.mark.parametrize("shard", [1, 7, 89, 90, 1000])
-def test_the_same_as_at_once(tmp_path, shard):
+@pytest.mark.parametrize(("shard", "number"), [(1, 22), (7, 13), (89, 2), (90, 1), (1000, 1)])  # 4 rows at least
+def test_the_same_as_at_once(tmp_path, shard, number):
     done = []
     found = search([SOURCE], [TARGET], 4, tmp_path, {}, shard=shard, done=done.append)
     assert sum(done) == 90 * 70
+    assert len([*tmp_path.glob("forward_*.parquet")]) == number
     for side, expected in zip(found, both_ways(SOURCE, TARGET, 4)):
         np.testing.assert_array_equal(side.rows, expected.rows)
         np.testing.assert_allclose(side.scores, expected.scores, atol=1e-9)
@@ -51,3 +52,14 @@ def test_another_search_is_refused(tmp_path, change, named):
     with pytest.raises(ValueError, match=f"another {named};"):
         search([SOURCE], [TARGET], options["k"], tmp_path, {"text": options["text"]}, shard=options["shard"])
     assert json.loads((tmp_path / "key.json").read_text(encoding="utf-8")) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 50, "cut", "other"])
+@pytest.mark.parametrize("name", ["key.json", "forward_0.parquet", "backward_0.parquet"])
+def test_damaged_files_are_named(tmp_path, name, content):
+    search([SOURCE], [TARGET], 4, tmp_path, {"text": "a"}, shard=30)
+    path = tmp_path / name
+    path.write_bytes({"cut": path.read_bytes()[:-9], "other": b"[1, 2]"}.get(content, content))
+    with pytest.raises(ValueError, match=f"{name} is damaged .*remove the folder") as told:
+        search([SOURCE], [TARGET], 4, tmp_path, {"text": "a"}, shard=30)
+    assert "\n" not in str(told.value)

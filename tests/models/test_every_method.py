@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from methods import METHODS, embed, needs_flag, open_doors, publish_all, texts_of, tokenizer_of
+from methods import METHODS, TEXTS, embed, needs_flag, open_doors, publish_all, texts_of, tokenizer_of
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
 from hfxling.hub.export import export
+from hfxling.hub.served import ServedModel, server_fault
 from hfxling.models import DisentanglerConfig, DisentanglerModel, SiameseConfig, SiameseModel
 
 PROCESSES = (["sentence-transformers"], ["with the flag", "contextual", "sparse", "remote code"], ["hfxling"])
@@ -67,6 +68,26 @@ def test_every_door_gives_the_models_vectors_in_a_fresh_process_without_a_word(r
     further = {(name, door) for door, method in FURTHER.items() for name in written if name.startswith(method)}
     assert opened - every == further
     assert every - opened == {(name, "sentence-transformers") for name in written if needs_flag(root / name)} != set()
+
+
+def test_a_server_gives_the_same_vectors_or_is_said_not_to(root, written):
+    """By the files that text-embeddings-inference reads; the reason says what it would leave out."""
+    reasons = {name: server_fault(root / name) for name in written}
+    for name, (model, *_) in written.items():
+        if not reasons[name]:
+            served = torch.from_numpy(ServedModel(root / name)(TEXTS))
+            torch.testing.assert_close(served, written[name].vectors[""], atol=1e-5, rtol=0)
+        assert not (reasons[name] == "" and getattr(model.config, "needs_language", False))
+    told = {reason.removeprefix("the server ") for reason in reasons.values()}
+    assert {"knows no module NormalizeParts", "has no code for mt5 encoders", "knows no ReLU after a map"} <= told
+    assert any("--default-prompt-name text" in reason for reason in told)
+    ignored = {name for name, reason in reasons.items() if "Normalize before a Dense" in reason}
+    assert ignored == {
+        *("siamese_tanh", "siamese_two_layers", "siamese_one_language", "disentangler_mean_unit_vectors"),
+    }
+    assert {"siamese_paper", "siamese_raw_input", "siamese_one_language_raw_input", "dap_bert", "disentangler_cls"} <= {
+        name for name, reason in reasons.items() if not reason
+    }
 
 
 def test_folders_are_in_the_schema_that_older_clients_read(root, written):

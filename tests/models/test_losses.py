@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from sentence_transformers.sentence_transformer.losses import (
     ContrastiveLoss,
     MultipleNegativesRankingLoss,
@@ -16,11 +17,32 @@ from hfxling.models.losses import (
     pair_distance,
     shared_texts,
     translation_ranking_loss,
+    vocabulary_cross_entropy,
 )
 
 
 def vectors(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_vocabulary_cross_entropy(chunk):
+    torch.manual_seed(0)
+    states, weight, bias = (torch.randn(*s, requires_grad=True) for s in ((7, 5), (11, 5), (11,)))
+    target = torch.randint(11, (7,))
+    expected = F.cross_entropy(states @ weight.T + bias, target, reduction="sum")
+    slopes = torch.autograd.grad(3 * expected, (states, weight, bias))
+    loss = vocabulary_cross_entropy(states, weight, bias, target, chunk=chunk)
+    assert torch.allclose(loss, expected, atol=1e-5)
+    for own, other in zip(torch.autograd.grad(3 * loss, (states, weight, bias)), slopes):
+        assert torch.allclose(own, other, atol=1e-5)
+    with torch.no_grad():
+        assert torch.allclose(vocabulary_cross_entropy(states, weight, bias, target, chunk=chunk), expected, atol=1e-5)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.allclose(vocabulary_cross_entropy(states, weight, bias, target), expected, rtol=0.02)
+    frozen = vocabulary_cross_entropy(states, weight.detach(), bias, target, chunk=chunk)
+    for own, other in zip(torch.autograd.grad(3 * frozen, (states, bias)), (slopes[0], slopes[2])):
+        assert torch.allclose(own, other, atol=1e-5)
 
 
 def test_contrastive_loss_by_hand():

@@ -68,6 +68,18 @@ def test_a_row_without_partner_gives_nothing():
     assert torch.equal(torch.autograd.grad(terms.sum(), m)[0], torch.zeros_like(m))
 
 
+def test_memory_that_was_never_written_does_not_matter():
+    """PyTorch fills new memory with NaN here, where it may otherwise happen to hold zeros."""
+    inputs = [x.requires_grad_() for x in vectors()]
+    torch.use_deterministic_algorithms(True)
+    try:
+        terms = split_losses(*inputs)
+        slopes = torch.autograd.grad(terms.sum(), inputs)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.isfinite(x).all() for x in (terms, *slopes))
+
+
 def test_equal_parts_have_a_finite_gradient():
     """A language part of zero length has no direction: its cosines are zero, not NaN."""
     e, _ = vectors()

@@ -7,7 +7,7 @@ from tiny_models import HIDDEN, save_tiny, tiny_encoder, tiny_tokenizer
 from transformers import BertForMaskedLM
 
 from hfxling.models import DapConfig, DapForPreTraining, DapModel
-from hfxling.models.losses import translation_ranking_loss, vocabulary_cross_entropy
+from hfxling.models.losses import translation_ranking_loss
 from hfxling.models.pretraining_dap import _concatenate
 
 SOURCE = ["我爱吃苹果", "你好", "今天下雨", "他在"]
@@ -132,23 +132,6 @@ def test_shortlist_is_exact_and_refuses_what_it_lacks():
         short(target, source)
     with pytest.raises(ValueError, match="distinct ids"):
         short.set_shortlist([1, 2])
-
-
-@pytest.mark.parametrize("chunk", [1, 3, 100])
-def test_vocabulary_cross_entropy(chunk):
-    torch.manual_seed(0)
-    states, weight, bias = (torch.randn(*s, requires_grad=True) for s in ((7, 5), (11, 5), (11,)))
-    target = torch.randint(11, (7,))
-    expected = F.cross_entropy(states @ weight.T + bias, target, reduction="sum")
-    slopes = torch.autograd.grad(3 * expected, (states, weight, bias))
-    loss = vocabulary_cross_entropy(states, weight, bias, target, chunk=chunk)
-    assert torch.allclose(loss, expected, atol=1e-5)
-    for own, other in zip(torch.autograd.grad(3 * loss, (states, weight, bias)), slopes):
-        assert torch.allclose(own, other, atol=1e-5)
-    with torch.no_grad():
-        assert torch.allclose(vocabulary_cross_entropy(states, weight, bias, target, chunk=chunk), expected, atol=1e-5)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert torch.allclose(vocabulary_cross_entropy(states, weight, bias, target), expected, rtol=0.02)
 
 
 def test_no_token_is_predicted_or_attended_behind_padding():

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from hfxling import fit_lexical, load_parallel, save_lexical
 from hfxling.models.configuration_lexical import LexicalConfig
@@ -151,6 +153,15 @@ def test_tokenized_text_gives_the_same_vectors(model, held_out):
         expected = model.encode(held_out[1], "vi", role).toarray()
         found = torch.cat([model(row, language="vi", role=role).sentence_embedding for row in ids])
         np.testing.assert_allclose(found.numpy(), expected, atol=1e-7)
+
+
+def test_marks_that_a_tokenizer_puts_around_texts_do_not_count(model, held_out, monkeypatch):
+    expected = model.encode(held_out[0], "zh").toarray()
+    marked = {lang: [Tokenizer.from_str(each.to_str()) for each in views] for lang, views in model.tokenizers.items()}
+    for each in (each for views in marked.values() for each in views):
+        each.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)])
+    monkeypatch.setattr(model, "tokenizers", marked)
+    np.testing.assert_array_equal(model.encode(held_out[0], "zh").toarray(), expected)
 
 
 def test_saved_and_loaded_it_is_the_same(model, held_out, tmp_path):

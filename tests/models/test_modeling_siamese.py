@@ -89,7 +89,7 @@ def test_head_dropout_only_while_training():
     [
         ({"head": "gelu"}, "head='gelu' is not one of linear"),
         ({"centering": "corpus"}, "centering='corpus' is not one of none, train"),
-        ({"centering": "train"}, "need at least two codes"),
+        ({"centering": "train"}, "need the languages' codes"),
         ({"dropout": 1.0}, "outside"),
     ],
 )

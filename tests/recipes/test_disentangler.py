@@ -47,7 +47,7 @@ def run(data, tiny_bert):
     def call(out, **options):
         shared = {"base_model": tiny_bert, "pairs": ["zh-vi", "zh-id"], "train_data": data / "{source}-{target}.tsv"}
         shared |= {"qe": data / "qe", "cache_dir": data / "cache", "num_train_epochs": 2, "use_cpu": True}
-        shared |= {"learning_rate": 1e-2, "disable_tqdm": True, "probe_pairs": 6}
+        shared |= {"learning_rate": 1e-2, "disable_tqdm": True, "probe_pairs": 6, "heads": "joint"}
         disentangler.main(command_line(shared | options | {"output_dir": out}))
         return Path(out) / "model"
 
@@ -80,6 +80,32 @@ def test_the_folder_is_the_model_that_was_measured(published, data):
     gold = np.array(scores, float)
     assert rows["Pearson", "after"].value == pytest.approx(np.corrcoef(cosines, gold)[0, 1], abs=1e-4)
     assert rows["Pearson", "before"].value != pytest.approx(rows["Pearson", "after"].value, abs=1e-4)
+
+
+def test_every_language_pair_has_a_head_and_a_folder_of_its_own(run, data, tmp_path):
+    scored = (data / "qe" / "zh-vi.test20.tsv").read_text(encoding="utf-8")
+    (tmp_path / "qe").mkdir()
+    for name in ("zh-vi", "zh-id", "en-de"):
+        (tmp_path / "qe" / f"{name}.test20.tsv").write_text(scored, encoding="utf-8")
+    more = {"heads": "auto", "qe": tmp_path / "qe"}
+    run(tmp_path / "out", **more)
+    heads = {}
+    for pair in ("zh-vi", "zh-id"):
+        folder = tmp_path / "out" / pair / "model"
+        heads[pair] = DisentanglerModel.from_pretrained(folder).head.linear.weight
+        tested = {row.direction for row in read_results(folder / "results.json") if row.split == "test20"}
+        assert tested == {pair.replace("-", "->")}
+        assert f"{pair}-meaning" in (folder / "README.md").read_text(encoding="utf-8")
+    assert not torch.equal(heads["zh-vi"], heads["zh-id"])
+    alone = DisentanglerModel.from_pretrained(run(tmp_path / "alone", pairs=["zh-id"], **more)).head.linear.weight
+    assert torch.equal(alone, heads["zh-id"])
+    run(tmp_path / "out", resume_from_checkpoint=True, **more)
+    again = DisentanglerModel.from_pretrained(tmp_path / "out" / "zh-id" / "model").head.linear.weight
+    assert torch.equal(again, heads["zh-id"])
+    with pytest.raises(ValueError, match="of which of 2 heads"):
+        run(tmp_path / "out", resume_from_checkpoint="checkpoint-1", **more)
+    with pytest.raises(ValueError, match="no test set is of zh-id; give others, or --heads joint"):
+        run(tmp_path / "none", pairs=["zh-id"], heads="pair")
 
 
 def test_training_goes_on_from_a_published_folder(published, run, tmp_path):

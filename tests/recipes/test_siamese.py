@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from itertools import product
@@ -17,9 +18,10 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN
 
-from hfxling.encoding import FrozenEncoder
+from hfxling.encoding import FrozenEncoder, SentenceEncoder
 from hfxling.evaluation.results import read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.hub.served import server_fault
 from hfxling.models import SiameseModel
 from recipes import siamese
 
@@ -72,18 +74,23 @@ def weights(folder):
 
 
 def assert_same_head(first, second):
+    """The same inner products: components that hardly differ in strength may have changed places."""
     first, second = weights(first), weights(second)
     assert first.keys() == second.keys() != set()
-    for path, tensors in first.items():
-        for name, tensor in tensors.items():
-            assert torch.allclose(tensor, second[path][name], atol=1e-6), (path, name)
+    first, second = (
+        {path: torch.cat([t["linear.weight"], t["linear.bias"][:, None]], dim=1) for path, t in found.items()}
+        for found in (first, second)
+    )
+    for a, b in product(first, repeat=2):
+        wanted, found = first[a].T @ first[b], second[a].T @ second[b]
+        assert torch.allclose(found, wanted, atol=1e-5 * float(wanted.abs().max())), (a, b)
 
 
 def test_the_folder_is_complete_and_nothing_else_is_left(published):
     names = {path.name for path in published.iterdir()}
     assert names == {
         *("modules.json", "config.json", "model.safetensors", "config_sentence_transformers.json", "loading.py"),
-        *("1_Pooling", "2_Normalize", "3_Router", "4_Normalize"),
+        *("1_Pooling", "2_Normalize", "3_Router", "4_Normalize", "zh", "vi"),
         *(
             "tokenizer.json",
             "tokenizer_config.json",
@@ -125,6 +132,7 @@ def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_
     rows = {
         (row.settings["stage"], row.direction, row.settings["centering"], row.settings["method"], row.metric): row
         for row in read_results(folder / "results.json")
+        if "dimensions" not in row.settings
     }
     settings = (("zh->vi", "vi->zh"), ("none", "train", "corpus"), ("cosine", "csls"), ("P@1", "P@5"))
     assert set(rows) == set(product(("before", "after"), *settings))
@@ -151,8 +159,52 @@ def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_
         assert measured.value == pytest.approx(hits_at(ranks, 1).mean(), abs=1e-4)
 
 
+@pytest.mark.parametrize("options", [{"fit": "cca"}, {"fit": "cca", "normalize_input": False}])
+def test_a_branch_is_a_model_for_one_language_that_needs_not_be_named(options, run, data, tmp_path):
+    folder = run(tmp_path, **options)
+    whole = SentenceTransformer(str(folder), device="cpu")
+    with pytest.raises(ValueError, match="Available routes: task='zh', task='vi'"):
+        whole.encode(["你好"])
+    with pytest.raises(
+        ValueError, match=r"parts for zh, vi; say which\. Branches for one language each: revision zh, vi"
+    ):
+        SentenceEncoder(str(folder)).encode(["你好"])
+    assert "`--revision vi`" in server_fault(folder)
+    for lang, side in zip(("zh", "vi"), texts(data, "test")):
+        branch = tmp_path / lang  # as a push makes it
+        shutil.copytree(folder, branch)
+        shutil.copytree(folder / lang, branch, dirs_exist_ok=True)
+        expected = whole.encode(side, task=lang)
+        np.testing.assert_allclose(SentenceTransformer(str(branch), device="cpu").encode(side), expected, atol=1e-6)
+        batch = whole.tokenizer(side, padding=True, truncation=True, return_tensors="pt")
+        inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+        own = SiameseModel.from_pretrained(branch)
+        with torch.inference_mode():
+            np.testing.assert_allclose(own(**inputs).sentence_embedding, expected, atol=1e-5)
+            with pytest.raises(ValueError, match=f"language='th': this model is for {lang} alone"):
+                own(**inputs, language="th")
+        assert (server_fault(branch) == "") == ("normalize_input" in options)
+
+
+def test_the_first_components_of_a_vector_are_the_strongest(published, data):
+    rows = {
+        (row.settings["dimensions"], row.settings["precision"]): row
+        for row in read_results(published / "results.json")
+        if "dimensions" in row.settings and row.direction == "zh->vi"
+    }
+    assert {*rows} == {(HIDDEN, "float32"), (HIDDEN, "int8"), (HIDDEN, "binary")}
+    assert "## Short vectors" in (published / "README.md").read_text(encoding="utf-8")
+    model = SentenceTransformer(str(published), device="cpu")
+    zh, vi = model.encode_query(texts(data, "train")[0]), model.encode_document(texts(data, "train")[1])
+    shared = (zh * vi).mean(0)
+    assert shared[: HIDDEN // 2].sum() > shared[HIDDEN // 2 :].sum()
+    short = SentenceTransformer(str(published), device="cpu", truncate_dim=4)
+    np.testing.assert_allclose(short.encode_query(texts(data, "train")[0]), zh[:, :4], atol=1e-6)
+
+
 def test_training_helps_and_the_card_says_so(published):
-    rows = [row for row in read_results(published / "results.json") if row.settings["stage"] == "after"]
+    rows = [row for row in read_results(published / "results.json") if "paired" in row.settings]
+    assert rows
     assert all(row.settings["paired"]["low"] > 0 for row in rows if row.metric == "P@5")
     card = (published / "README.md").read_text(encoding="utf-8")
     assert re.search(r"zh->vi .* cosine, centering none .* P@5 .*\d+\.\d \[.*\].* \d+\.\d \[.*\] .*: better", card)
@@ -318,3 +370,20 @@ def test_the_results_file_names_what_ran(published):
     assert content["settings"] == yaml.safe_load((published / "config.yaml").read_text(encoding="utf-8"))
     assert set(content["reached"]) == {"shrinkage", "power", *COST}
     assert {"torch", "transformers", "sentence-transformers"} <= content["versions"].keys()
+
+
+def test_losses_go_to_trackio(data, tiny_bert, tmp_path):
+    pytest.importorskip("trackio", reason="needs trackio: pip install 'hfxling[trackio]'")
+    options = {"base_model": tiny_bert, "pairs": "zh-vi", "layer": 2, "use_cpu": True, "fit": "infonce"}
+    options |= {"train_data": data / "train.tsv", "test_data": data / "test.tsv", "cache_dir": tmp_path / "cache"}
+    options |= {"num_train_epochs": 2, "logging_steps": 1, "output_dir": tmp_path / "out"}
+    words = command_line(options | {"report_to": "trackio", "project": "heads", "run_name": "first"})
+    env = os.environ | {"TRACKIO_DIR": str(tmp_path / "trackio"), "PYTHONPATH": str(ROOT)}
+    recipe = [sys.executable, str(ROOT / "recipes" / "siamese.py"), *words]
+    done = subprocess.run(recipe, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    read = "from trackio.sqlite_storage import SQLiteStorage as S; print(*S.get_all_metrics_for_run('heads', 'first'))"
+    read = [sys.executable, "-c", read]
+    told = subprocess.run(read, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr[-2000:]
+    assert {"train/loss", "train/learning_rate"} <= {*told.stdout.split()}

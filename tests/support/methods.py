@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from safetensors.numpy import load_file
 from tiny_models import HIDDEN, save_tiny, tiny_aligner
 from transformers import AutoTokenizer, PreTrainedModel
 
 from hfxling.data.parallel import load_parallel
 from hfxling.data.segment import learn_vocabularies, load_vocabularies
 from hfxling.fit import fit_lexical, save_lexical
+from hfxling.hub import door_script
 from hfxling.hub.export import export
 from hfxling.models import AlignerModel, DapModel, DisentanglerModel, LexicalModel, SiameseModel
 from hfxling.training.aligner.export import export_aligner
-from hfxling.training.lexical.export import export_lexical
+from hfxling.training.lexical.export import export_lexical, load_lexical
 
 TEXTS = ["我爱吃苹果", "tôi ăn", "hello, is it raining?"]
 PROMPT = "is it, in "
@@ -114,9 +114,7 @@ def new_lexical(scratch: Path, pairs: list[tuple[str, str]], **settings) -> Lexi
 
 def write_lexical(model: LexicalModel, source: Path, folder: Path) -> None:
     """Publish with the static vectors of `source`."""
-    paths = {lang: source / f"{lang}_0_StaticEmbedding" for lang in model.config.languages}
-    paths = {lang: path if path.is_dir() else source / "0_StaticEmbedding" for lang, path in paths.items()}
-    model.static = {lang: load_file(path / "model.safetensors")["embedding.weight"] for lang, path in paths.items()}
+    model.static = load_lexical(source).static
     export_lexical(model, folder)
 
 
@@ -167,6 +165,14 @@ METHODS = {
                 "languages": LANGUAGES,
             },
             "centred input": {"layer": 1, "center_input": True, "bias": True, "languages": LANGUAGES},
+            "one language": {"layer": 1, "per_language": True, "centering": "train", "languages": ["vi"]},
+            "one language, raw input": {
+                "layer": 1,
+                "per_language": True,
+                "normalize_input": False,
+                "bias": True,
+                "languages": ["vi"],
+            },
             "narrower": {"layer": 1, "output_size": 6},
             "two layers, shared": {"layer": [0, 2], "bias": True},
             "two layers, cls": {"layer": [1, 2], "pooling": "cls", "head": "tanh"},
@@ -323,11 +329,12 @@ class Published(NamedTuple):
     stock: dict[str, torch.Tensor]  # what SentenceTransformer must give
 
 
-def publish_all(root: Path) -> dict[str, Published]:
-    """Write every variant of every method below `root`; by folder name."""
+def publish_all(root: Path, variants: dict[str, list[str]] | None = None) -> dict[str, Published]:
+    """Write every variant of every method below `root`, or those that are named by method; by folder name."""
     written = {}
     for name, method in METHODS.items():
-        for variant, settings in method.variants.items():
+        chosen = method.variants if variants is None else {key: method.variants[key] for key in variants[name]}
+        for variant, settings in chosen.items():
             folder = root / re.sub(r"\W+", "_", f"{name}_{variant}")  # transformers wants an identifier
             scratch = root / "scratch" / folder.name
             model = method.build(scratch, **settings)
@@ -353,7 +360,7 @@ def needs_flag(folder: Path) -> bool:
 
 
 def open_doors(root: Path, written: dict[str, Published], doors: list[str], python: str = sys.executable) -> dict:
-    """Embed the texts in a fresh process that has `tests/support/doors.py` only.
+    """Embed the texts in a fresh process that has `hfxling/hub/door_script.py` only.
 
     Returns:
         by folder name, door and language: vectors. The process printed nothing, but for sentence-transformers' notice
@@ -372,7 +379,7 @@ def open_doors(root: Path, written: dict[str, Published], doors: list[str], pyth
     path = str(Path(__file__).parents[2])
     environment = os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HOME": str(root / "home"), "HFXLING": path}
     environment.pop("PYTHONPATH", None)
-    command = [python, str(Path(__file__).with_name("doors.py")), *doors]
+    command = [python, "-P", door_script.__file__, *doors]
     run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
     said = [line for line in run.stderr.splitlines() if not line.startswith("Default prompt name is set to")]

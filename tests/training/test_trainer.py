@@ -72,6 +72,18 @@ def test_no_method_goes_past_the_check():
     assert issubclass(DapTrainer, XlingTrainer)  # its own step is tested in dap/test_train.py
 
 
+@pytest.mark.parametrize("without_bar", [True, False])
+def test_log_lines_are_for_people(tmp_path, capsys, without_bar):
+    run = trainer([1, 2, 3, 4], tmp_path, logging_steps=2, disable_tqdm=without_bar)
+    run.train()
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("epoch 0.5: loss 1.499, ")
+    assert "learning rate 0.00075" in first
+    assert second.startswith("epoch 1: loss 3.4")
+    assert "train runtime" in last
+    assert not any(mark in first + second + last for mark in ("{", "'", "_", "total"))
+
+
 def test_evaluators_run_on_schedule_without_an_evaluation_set(tmp_path):
     seen = []
 

@@ -44,7 +44,8 @@ class AlignerArguments(TextArguments):
     min_count: int | None = field(default=None, metadata={"help": "occurrences a word needs; default by segmenter"})
     pieces: int = field(default=8000, metadata={"help": "subword pieces that the languages share, at most (eq. 10)"})
     segmenters: list[str] = field(
-        default_factory=list, metadata={"help": "e.g. lo=whitespace, where it is not the language's default"}
+        default_factory=list,
+        metadata={"help": "e.g. zh=characters vi=unigram, where it is not words (learnt ones without spaces)"},
     )
     max_words: int = field(default=150, metadata={"help": "segments kept of a training sentence"})
     size: int = field(default=500, metadata={"help": "width of embeddings and states (paper: 500)"})
@@ -66,6 +67,10 @@ class AlignerArguments(TextArguments):
     )
     cpu_seconds: float | None = field(default=None, metadata={"help": "stop training after this much CPU time"})
     evaluate_every: int = field(default=5, metadata={"help": "epochs between two scores; the best state is kept"})
+    curve: bool = field(
+        default=False,
+        metadata={"help": "keep P@1 on the dictionaries and AER at every score; the state is not chosen by them"},
+    )
 
     def __post_init__(self):
         super().__post_init__()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from hfxling.alignment.aligner import Aligner, default_method
 from hfxling.alignment.confidence import cross_validated, expected_calibration_error, gather
+from hfxling.alignment.links import agreement
 from hfxling.alignment.pairs import EncodedPairs
 from hfxling.alignment.prior import LinkPrior
 from hfxling.data.pharaoh import read_aligned
@@ -18,9 +20,10 @@ from hfxling.data.segment import EOS, Vocabulary, normalize
 from hfxling.data.sources import SAMPLE
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.lexicon import (
+    PROTOCOLS,
     Dictionary,
-    lexicon_results,
     link_vectors,
+    protocol_results,
     read_dictionary,
     score_lexicon,
     word_table,
@@ -66,6 +69,27 @@ def dictionary_evaluator(
     return evaluate
 
 
+def watcher(
+    args: AlignerArguments, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()
+) -> Evaluator:
+    """P@1 on every dictionary by every protocol, and AER on every file of gold links: what a curve is drawn of."""
+    dictionaries = test_dictionaries(args)
+
+    def watch(model: AlignerModel) -> list[EvalResult]:
+        rows = []
+        for languages, entries in dictionaries.items():
+            words, static = zip(*((vocabularies[lang], model.static_table(lang).cpu()) for lang in languages))
+            fields = {"split": "test", "direction": "->".join(languages)}
+            for protocol in PROTOCOLS:
+                name = f"dictionary {'-'.join(languages)} {protocol}"
+                found = protocol_results(entries, words, static, protocols=[protocol], dataset=name, **fields)
+                rows += [row for row in found if row.metric == "P@1"]
+        found = (row for row in gold_rows(args, model, vocabularies, priors) if row.metric == "AER")
+        return rows + [replace(row, dataset=f"{row.dataset} {row.settings['decoding']}") for row in found]
+
+    return watch
+
+
 def test_dictionaries(args: AlignerArguments) -> Dictionaries:
     """The dictionaries to test on; the embedded corpus brings its own."""
     found: Dictionaries = {pair: read_dictionary(path) for pair, path in args.pair_files("dictionaries").items()}
@@ -89,7 +113,8 @@ def evaluate(
     """P@1, P@5 and coverage of the static vectors on every dictionary, and AER and ECE on every file of gold links.
 
     Words are also translated by statistical links, and by both together, where their counts are given. Gold links are
-    decoded in the ways of `GOLD_METHODS`, and by the prior alone where there is one.
+    decoded in the ways of `GOLD_METHODS`; where there is a prior, also by it alone and by whichever of it and the
+    network has directions that agree more on that text.
 
     Args:
         args: name the files.
@@ -105,7 +130,6 @@ def evaluate(
     rows = []
     for (source, target), entries in test_dictionaries(args).items():
         _check_languages("dictionaries", (source, target), vocabularies)
-        sides = (source, entries), (target, sorted(set().union(*entries.values())))
         static = [model.static_table(lang).cpu() for lang in (source, target)]
         vectors = {"": static}
         if counts and (source, target) in counts:
@@ -113,10 +137,22 @@ def evaluate(
             vectors |= {"links alone": link_vectors(links), "with links": link_vectors(links, static)}
         fields = {"dataset": f"dictionary {source}-{target}", "split": "test", "direction": f"{source}->{target}"}
         for decoding, both in vectors.items():
-            tables = [word_table(vocabularies[lang], x, words) for (lang, words), x in zip(sides, both)]
-            settings = {"method": "csls"} | ({"decoding": decoding} if decoding else {}) | about
-            found = lexicon_results(score_lexicon(entries, *tables), entries, settings=settings, **fields)
+            settings = ({"decoding": decoding} if decoding else {}) | about
+            words = [vocabularies[lang] for lang in (source, target)]
+            found = protocol_results(entries, words, both, settings=settings, **fields)
             rows += [row for row in found if not decoding or row.metric.startswith("P@")]  # the coverage is the same
+    return rows + gold_rows(args, model, vocabularies, priors, **about)
+
+
+def gold_rows(
+    args: AlignerArguments,
+    model: AlignerModel,
+    vocabularies: Mapping[str, Vocabulary],
+    priors: Sequence[LinkPrior] = (),
+    **about,
+) -> list[EvalResult]:
+    """`gold_results` of every file and way of decoding; arguments as for `evaluate`."""
+    rows = []
     by_pair = {prior.languages: prior for prior in priors}
     for pair, path in args.pair_files("gold").items():
         _check_languages("gold", pair, vocabularies)
@@ -125,9 +161,19 @@ def evaluate(
             aligner = Aligner(model, vocabularies, pair, method=method, prior=prior)
             rows += gold_results(aligner, path, decoding=method, **about)
         if prior is not None:
-            aligner = Aligner(prior, vocabularies, pair, method="mean", prior=prior)
-            rows += gold_results(aligner, path, decoding="prior alone", **about)
+            alone = Aligner(prior, vocabularies, pair, method="mean", prior=prior)
+            rows += gold_results(alone, path, decoding="prior alone", **about)
+            network = Aligner(model, vocabularies, pair, method="mean", prior=prior)
+            surer = max((alone, network), key=_agreement_on(path))
+            rows += gold_results(surer, path, decoding="by agreement", **about)
     return rows
+
+
+def _agreement_on(path: str) -> Callable[[Aligner], float]:
+    """How far an aligner's directions agree on the text of a file; its gold links are not looked at."""
+    gold = read_aligned(path)
+    sides = [" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold]
+    return lambda aligner: agreement(line.soft for line in aligner(*sides))
 
 
 def gold_results(aligner: Aligner, path: str, **settings) -> list[EvalResult]:

@@ -26,7 +26,7 @@ from hfxling.training.trainer import Evaluator, XlingTrainer
 
 from .arguments import AlignerArguments
 from .data import PairBatches
-from .evaluate import dice_dictionaries, dictionary_evaluator
+from .evaluate import dice_dictionaries, dictionary_evaluator, watcher
 
 BEST = "best.safetensors"
 
@@ -88,9 +88,10 @@ class ScoreEvery(TrainerCallback):
 
 
 class AlignerTrainer(XlingTrainer):
-    """Keeps the weights that the evaluators score highest.
+    """Keeps the weights that the evaluators score highest, of equal ones the later.
 
-    The score is the mean of their rows. The best weights lie in `output_dir`/best.safetensors, with their score.
+    The score is the mean of their rows on training text; others are only kept, in the log as all of them. The best
+    weights lie in `output_dir`/best.safetensors, with their score.
 
     Args:
         budget: counts CPU seconds.
@@ -101,20 +102,29 @@ class AlignerTrainer(XlingTrainer):
     def __init__(self, *args, budget: CpuBudget, **kwargs):
         super().__init__(*args, **kwargs)
         self.budget = budget
-        self.scores: list[tuple[float, float, float]] = []  # (epoch, CPU seconds, score)
 
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
         """Score; write the weights where the score is the best so far."""
         used = self.budget.used
         metrics = super().evaluate(*args, **kwargs)
         if self.last_results:
-            score = float(np.mean([row.value for row in self.last_results]))
-            self.scores.append((self.state.epoch or 0.0, used, score))
-            if score > best_score(self.args.output_dir):
+            score = float(np.mean([row.value for row in self.last_results if row.split == "train"]))
+            self.state.log_history[-1] |= {"cpu_seconds": used, "score": score}
+            if score >= best_score(self.args.output_dir):
                 weights = {name: value.cpu() for name, value in self.model.aligner.state_dict().items()}
                 with atomic_path(Path(self.args.output_dir) / BEST) as scratch:
                     save_file(weights, scratch, {"score": repr(score)})
         return metrics
+
+    def scores(self) -> list[tuple[float, float, float]]:
+        """(epoch, CPU seconds, score) of every evaluation, those before a resumed run's checkpoint among them."""
+        keys = ("epoch", "cpu_seconds", "score")
+        return [tuple(line[key] for key in keys) for line in self.state.log_history if "score" in line]
+
+    def curve(self) -> list[dict[str, float]]:
+        """Epoch, CPU seconds, and all that was measured, at every evaluation."""
+        logged = (line for line in self.state.log_history if "score" in line)
+        return [{key.removeprefix("eval_"): value for key, value in line.items() if key != "step"} for line in logged]
 
 
 def best_score(folder: str | Path) -> float:
@@ -145,7 +155,7 @@ def train_aligner(
         priors: one for each of the pairs: what the attention starts from.
 
     Returns:
-        steps, epochs, CPU seconds, all scores, the best one.
+        steps, epochs, CPU seconds, all scores, the best one, the curve.
 
     Raises:
         ValueError: for bf16 on a processor that cannot run an LSTM in it.
@@ -179,7 +189,7 @@ def train_aligner(
         model.load_state_dict(load_file(best))
         record["best_score"] = best_score(best.parent)
     model.eval().to("cpu")
-    return record | {"scores": trainer.scores}
+    return record | {"scores": trainer.scores(), "curve": trainer.curve()}
 
 
 def _batchwise(training_args: TrainingArguments) -> TrainingArguments:
@@ -232,7 +242,9 @@ def fit(
     The last one is where there is no such dictionary. No epochs leave the model as it is.
     """
     if not training_args.num_train_epochs:
-        return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": []}
+        return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": [], "curve": []}
     dice = dice_dictionaries(pairs, vocabularies)
     evaluators = [dictionary_evaluator(vocabularies, dice)] if dice else []
+    if args.curve and dice:
+        evaluators.append(watcher(args, vocabularies, priors))
     return train_aligner(args, training_args, model, pairs, evaluators, priors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
+from hfxling.data.sources import Pair, parse_pair
 from hfxling.models.configuration_dap import DapConfig
 
 from .mixing import MIXINGS
@@ -37,6 +38,18 @@ class DapArguments(TextArguments):
         default=1_000_000, metadata={"help": "of each language pair, at most this many (paper: 1,000,000)"}
     )
     tatoeba: str | None = field(default=None, metadata={"help": "folder or Hub id of the Tatoeba test sets"})
+    gold: list[str] = field(
+        default_factory=list, metadata={"help": "gold word links to test on, e.g. zh-en=FILE: source, target, links"}
+    )
+    dev_pairs: int = field(
+        default=0, metadata={"help": "training pairs of each language kept out and tested on, to choose settings by"}
+    )
+    curve_pairs: int | None = field(
+        default=None,
+        metadata={
+            "help": "what --eval_strategy tests: pairs of each Tatoeba language, a quarter as many with gold links"
+        },
+    )
     streaming: bool = field(default=False, metadata={"help": "read while training; leaks are not looked for"})
     mixing: str = field(default="proportional", metadata={"help": "weights of languages: proportional or temperature"})
     mixing_temperature: float = field(default=5.0, metadata={"help": "weight is size ** (1 / this); 1: proportional"})
@@ -89,6 +102,7 @@ class DapArguments(TextArguments):
             raise ValueError(f"sizes={self.sizes}: give one of 1 or more for each of the {len(self.pairs)} pairs.")
         if self.chunk_size is not None and self.chunk_size < 1:
             raise ValueError(f"chunk_size={self.chunk_size}: give at least one pair.")
+        self._check_tests()
         if self.lora < 0:
             raise ValueError(f"lora={self.lora}: give a rank, or 0 to train the whole encoder.")
         if self.lora and self.row_updates:
@@ -98,6 +112,13 @@ class DapArguments(TextArguments):
         if self.streaming and self.shortlist and "rtl" in self.objective:
             raise ValueError("a shortlist needs all training text beforehand: give --shortlist false when streaming.")
         DapConfig(**self.model_fields())  # refuses bad values, here and not after an hour of reading
+
+    def _check_tests(self) -> None:
+        if self.dev_pairs < 0 or (self.curve_pairs is not None and self.curve_pairs < 4):
+            raise ValueError(f"dev_pairs={self.dev_pairs} must be >= 0, curve_pairs={self.curve_pairs} >= 4.")
+        if self.dev_pairs and self.streaming:
+            raise ValueError("a stream cannot be divided: leave dev_pairs out, or give --streaming false.")
+        self.gold_files()  # refuses what is none
 
     @property
     def pivot(self) -> str:
@@ -114,9 +135,20 @@ class DapArguments(TextArguments):
         """All languages, the common side first: the order of language embeddings."""
         return [self.pivot, *(source for source, _ in self.language_pairs)]
 
+    def gold_files(self) -> dict[Pair, str]:
+        """(source, target) language -> file of gold links.
+
+        Raises:
+            ValueError: an entry that is not of the form zh-en=FILE.
+        """
+        entries = [entry.partition("=") for entry in self.gold]
+        if wrong := next(("".join(entry) for entry in entries if not all(entry)), None):
+            raise ValueError(f"gold: {wrong!r} is not of the form zh-en=FILE.")
+        return {parse_pair(pair): path for pair, _, path in entries}
+
     def shared_key(self) -> tuple:
         """The same for runs that share text and untrained encoder."""
-        names = (*TEXT_KEYS, "tatoeba", "streaming", "base_model", "base_revision", "pooling")
+        names = (*TEXT_KEYS, "tatoeba", "gold", "dev_pairs", "streaming", "base_model", "base_revision", "pooling")
         return tuple(str(getattr(self, name)) for name in names)
 
     def model_fields(self) -> dict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,9 +11,38 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, TrainingArguments
 
 from hfxling.data.corpus import Corpus
+from hfxling.data.leakage import drop_leaks
+from hfxling.data.sources import COLUMNS, name_of_pair
 
 from .arguments import DapArguments
 from .mixing import MixedBatches, StreamBatches, TokenLengths, mixing_weights
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def keep_out(corpus: Corpus, count: int) -> dict[str, Dataset]:
+    """Take `count` pairs of each language out of the training text, and what repeats them; the same for every seed.
+
+    Returns:
+        Source language -> the pairs taken out.
+
+    Raises:
+        ValueError: a language pair of which nothing would be left.
+    """
+    found = {}
+    for pair in corpus.pairs:
+        order = np.random.default_rng(0).permutation(len(pair.train))
+        taken = pair.train.select(np.sort(order[:count])).select_columns(COLUMNS)
+        left = pair.train.select(np.sort(order[count:]))
+        if len(left):
+            left, report = drop_leaks(left, taken)
+            pair.dropped = pair.dropped | {"kept out": count + report.exact + report.near}
+        if not len(left):
+            name = name_of_pair(pair.languages)
+            raise ValueError(f"dev_pairs={count}: nothing of {name} is left to train on; give fewer, or more text.")
+        pair.train, found[pair.languages[0]] = left, taken
+    return found
 
 
 def weights(args: DapArguments, corpus: Corpus) -> np.ndarray:

@@ -1,35 +1,45 @@
-"""Retrieval on held-out text while and after a sentence encoder is trained: parallel test text, Tatoeba."""
+"""What is tested while and after a sentence encoder is trained: retrieval on held-out text and Tatoeba, word links."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hfxling.data.corpus import Corpus
+from hfxling.data.pharaoh import AlignedPair, Link
 from hfxling.data.sources import Pair, Source, joined, read_sources
+from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.retrieval import Ranking, rank_translations, ranking_results
+from hfxling.evaluation.retrieval import Ranking, hits_at, rank_translations, ranking_results
+from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.evaluation.tatoeba import CODES, load_tatoeba, rank_tatoeba, tatoeba_results
 from hfxling.files import content_hash
 
 from .arguments import DapArguments
+from .links import TokenStates, link_results, read_gold, word_links
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
+SAMPLED = 500  # training pairs of a language pair that say how wide its components spread
 Embed = Callable[[list[str]], np.ndarray]
 Rankings = dict[str, dict[str, list[Ranking]]]
+DEVELOPMENT = "development"  # the set of training pairs that were kept out
 
 
 class HeldOut:
-    """Test text, ranked by any embedder.
+    """Test text, ranked and linked by any encoder.
 
     Args:
         args: what is tested on, in which language pairs; a pair that a test source lacks is left out of it.
 
     Attributes:
         sets: test set name -> source language -> pairs.
+        gold: language pair -> sentence pairs with gold links.
 
     Raises:
         ValueError: for test text that is malformed or has none of the pairs.
@@ -45,7 +55,22 @@ class HeldOut:
             if not any(found.values()):
                 raise ValueError(f"test_data={text!r} has none of {', '.join(args.pairs)}; check its spelling.")
             self.sets[source.name] = {pair[0]: parts[0] for pair, parts in found.items() if parts}
-        self.tatoeba = load_tatoeba(args.tatoeba) if args.tatoeba else {}
+        self.tatoeba, self.tatoeba_name = load_tatoeba(args.tatoeba) if args.tatoeba else {}, "tatoeba"
+        self.gold: dict[Pair, list[AlignedPair]] = read_gold(args.gold_files())
+
+    def thinned(self, count: int | None) -> HeldOut:
+        """Tests of `count` pairs of each Tatoeba language and a quarter as many with gold links, evenly spaced.
+
+        Development pairs are left out: they are for choices between finished runs.
+        """
+        if count is None:
+            return self
+        other = copy.copy(self)
+        other.sets = {name: of_set for name, of_set in self.sets.items() if name != DEVELOPMENT}
+        other.tatoeba = {lang: pairs.select(_spread(len(pairs), count)) for lang, pairs in self.tatoeba.items()}
+        other.tatoeba_name = f"tatoeba, {count} pairs a language"
+        other.gold = {pair: [gold[i] for i in _spread(len(gold), count // 4)] for pair, gold in self.gold.items()}
+        return other
 
     def tests(self) -> dict[Pair, Dataset]:
         """All test text by language pair: training text is kept free of it."""
@@ -71,16 +96,67 @@ class HeldOut:
         }
         return rankings | ({"tatoeba": rank_tatoeba(self.tatoeba, embed)} if self.tatoeba else {})
 
+    def link(self, token_states: TokenStates) -> dict[Pair, list[set[Link]]]:
+        """Word links of every gold set."""
+        return {pair: word_links(gold, token_states) for pair, gold in self.gold.items()}
+
+    def final_vectors(self, embed: Embed, corpus: Corpus, fields: dict) -> list[FinalVectors]:
+        """Vectors of the test text, Tatoeba left out, and of some of the training text; `fields` of `EvalResult`."""
+        train = {
+            pair.languages: [embed([row[side] for row in islice(pair.train, SAMPLED)]) for side in ("source", "target")]
+            for pair in corpus.pairs
+        }
+        found = []
+        for name, pairs in self.sets.items():
+            for lang, data in pairs.items() if name != DEVELOPMENT else ():
+                sides = [data["source"][:], data["target"][:]]
+                about = {"dataset": name, "split": "test", "revision": content_hash(*sides)} | fields
+                languages = (lang, self.pivot)
+                found.append(FinalVectors(languages, [embed(side) for side in sides], train[languages], about))
+        return found
+
     def results(self, rankings: Rankings, baseline: Rankings | None = None, **fields) -> list[EvalResult]:
         """The rankings as result rows, tested against `baseline` where one is given; `fields` as for `EvalResult`."""
         rows = []
         for name, by_language in rankings.items():
             theirs = baseline and baseline[name]
             if name == "tatoeba":
-                rows += tatoeba_results(self.tatoeba, by_language, baseline=theirs, **fields)
+                groups = self._by_training({lang: CODES[lang] for lang in self.tatoeba if lang in CODES})
+                about = {"baseline": theirs, "groups": groups, "dataset": self.tatoeba_name}
+                rows += tatoeba_results(self.tatoeba, by_language, **about, **fields)
                 continue
             for lang, ranked in by_language.items():
                 data = self.sets[name][lang]
                 about = {"dataset": name, "split": "test", "revision": content_hash(data["source"], data["target"])}
                 rows += ranking_results(ranked, ks=(1,), baseline=theirs and theirs[lang], **about, **fields)
+            if name == DEVELOPMENT:
+                rows += self._averaged(by_language, **fields)
         return rows
+
+    def link_results(self, links: dict[Pair, list[set[Link]]], **fields) -> list[EvalResult]:
+        """AER of the links, and the mean of the trained and of the untrained languages' sets."""
+        names = {pair: next((lang for lang in pair if lang != self.pivot), pair[0]) for pair in self.gold}
+        return link_results(links, self.gold, self._by_training(names), **fields)
+
+    def _averaged(self, rankings: dict[str, list[Ranking]], **fields) -> list[EvalResult]:
+        """P@1 over all languages, which have equally many development pairs."""
+        rows, settings = [], fields.pop("settings", {})
+        for direction, ranked in zip((f"xx->{self.pivot}", f"{self.pivot}->xx"), zip(*rankings.values())):
+            hits = np.concatenate([hits_at(one.ranks, 1) for one in ranked])
+            about = {"dataset": DEVELOPMENT, "split": "train", "settings": ranked[0].settings | settings}
+            rows.append(mean_result("P@1 avg", hits, direction=direction, **about, **fields))
+        return rows
+
+    def _by_training(self, codes: dict) -> dict[str, list]:
+        """What of `codes` (name -> language code) has training text, and what has none."""
+        sources = {source for source, _ in self.pairs}
+        groups = {"trained": [], "untrained": []}
+        for name, code in codes.items():
+            groups["trained" if code in sources else "untrained"].append(name)
+        return {group: names for group, names in groups.items() if names}
+
+
+def _spread(size: int, count: int) -> range:
+    """At most `count` evenly spaced places in 0..size-1."""
+    step = max(1, size // count)
+    return range(0, size, step)[:count]

@@ -12,6 +12,8 @@ from torch.optim.adamw import adamw
 if TYPE_CHECKING:
     from transformers import TrainingArguments
 
+_BLOCK = 512  # rows copied, updated and put back at a time: they stay in the cache of a CPU
+
 
 class RowAdamW(torch.optim.AdamW):
     """AdamW with lazy rows: an embedding's row without a gradient keeps its value and its moments.
@@ -83,26 +85,15 @@ class RowAdamW(torch.optim.AdamW):
         # The fastest test there is; a row whose norm underflows (1e-23) would not move by a float's precision.
         rows = torch.linalg.vector_norm(p.grad, dim=1).nonzero().flatten()
         whole = p, state["exp_avg"], state["exp_avg_sq"]
-        part, average, square = (x.index_select(0, rows) for x in whole)
-        adamw(
-            [part],
-            [p.grad.index_select(0, rows)],
-            [average],
-            [square],
-            [],
-            [state["step"]],
-            foreach=group["foreach"],
-            fused=group["fused"],
-            amsgrad=False,
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            maximize=False,
-        )
-        for x, updated in zip(whole, (part, average, square)):
-            x.index_copy_(0, rows, updated)
+        settings = {name: group[name] for name in ("foreach", "fused", "lr", "weight_decay", "eps")}
+        settings |= dict(zip(("beta1", "beta2"), group["betas"])) | {"amsgrad": False, "maximize": False}
+        for block in rows.split(_BLOCK if p.device.type == "cpu" else max(1, len(rows))):
+            part, average, square = (x.index_select(0, block) for x in whole)
+            steps = state["step"].clone()  # which the update counts up
+            adamw([part], [p.grad.index_select(0, block)], [average], [square], [], [steps], **settings)
+            for x, updated in zip(whole, (part, average, square)):
+                x.index_copy_(0, block, updated)
+        state["step"] += 1
         self._gradients[p].written = rows
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, TrainingArguments, set_seed
@@ -16,7 +19,6 @@ from hfxling.encoding import position_limit, token_limit
 from hfxling.models.modeling_dap import DapModel
 from hfxling.models.pretraining_dap import BatchPart, DapForPreTraining, text_ids
 from hfxling.models.stock import StockOutput
-from hfxling.training.publishing import training_cost
 from hfxling.training.trainer import XlingTrainer
 
 from .arguments import DapArguments
@@ -29,6 +31,8 @@ from .row_adamw import row_adamw
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
+    from hfxling.evaluation.results import EvalResult
+
 
 class DapTrainer(XlingTrainer):
     """Feeds ready mixed batches, gathers negatives over the processes and caches gradients where a chunk size is given.
@@ -37,16 +41,43 @@ class DapTrainer(XlingTrainer):
         chunk_size: pairs that go through the encoder at a time; None for the whole batch at once.
         *args: as for `XlingTrainer`; `train_dataset` is a `MixedBatches` or `StreamBatches`.
         **kwargs: as for `XlingTrainer`.
+
+    Attributes:
+        curve: the rows of every evaluation while training, with the settings step, train_seconds and train_cpu_s.
     """
 
     def __init__(self, *args, chunk_size: int | None = None, **kwargs):
         super().__init__(*args, **kwargs)
         self.chunk_size = chunk_size
+        self.curve: list[EvalResult] = []
+        self._began = self._ended = _clocks()
+        self._evaluating = np.zeros(2)
         if self.is_fsdp_enabled:
             self.model.one_pass = True
             for name, parameter in self.model.dap.encoder.named_parameters():
                 if "pooler" in name.split("."):  # gets no gradient, and FSDP resumes no optimizer that lacks a state
                     parameter.requires_grad_(False)
+
+    def train(self, *args, **kwargs):
+        """As in the Trainer; `spent` then says what it took."""
+        self._began = _clocks()
+        reached = super().train(*args, **kwargs)
+        self._ended = _clocks()
+        return reached
+
+    def evaluate(self, *args, **kwargs) -> dict[str, float]:
+        """As in the Trainer; the rows are kept, and its time does not count as training."""
+        self._ended = before = _clocks()
+        reached = {"stage": "during", "step": self.state.global_step} | self.spent()
+        metrics = super().evaluate(*args, **kwargs)
+        self.curve += [replace(row, settings=row.settings | reached) for row in self.last_results]
+        self._evaluating += _clocks() - before
+        return metrics
+
+    def spent(self) -> dict[str, float]:
+        """Wall and CPU seconds of training until now or its end, evaluations left out."""
+        wall, cpu = self._ended - self._began - self._evaluating
+        return {"train_seconds": round(float(wall), 1), "train_cpu_s": round(float(cpu), 1)}
 
     def evaluated(self) -> DapModel | RootModel:
         """What the evaluators get: the dual encoder, or what stands in for it where its weights are in pieces."""
@@ -114,6 +145,11 @@ class DapTrainer(XlingTrainer):
                     losses["loss"] = losses["loss"] + weight * output[name].detach()
         self.remember(losses)
         return self.finite(losses["loss"] / self.current_gradient_accumulation_steps)
+
+
+def _clocks() -> np.ndarray:
+    """Wall and CPU seconds of this process."""
+    return np.array([time.perf_counter(), time.process_time()])
 
 
 class RootModel:
@@ -218,9 +254,11 @@ def train(
     positions = position_limit(model.dap.encoder.config)
     if "tlm" in args.objective and positions and 2 * max_length - 1 > positions:
         raise ValueError(f"max_length={max_length}: TLM joins both sides, and the encoder has {positions} positions.")
-    optimizer = None
+    optimizer, is_fsdp = None, training_args.fsdp or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+    if args.gold and is_fsdp:
+        raise ValueError("gold: FSDP holds weights in pieces, which give no token vectors; test the finished folder.")
     if args.row_updates:
-        if training_args.fsdp or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        if is_fsdp:
             raise ValueError("row_updates=True: FSDP cuts the embeddings into flat pieces; leave row_updates out.")
         model.row_gradients = True
         optimizer = row_adamw(training_args, [model.dap.encoder.get_input_embeddings().weight])
@@ -233,6 +271,5 @@ def train(
         evaluators=evaluators,
         optimizer_cls_and_kwargs=optimizer,
     )
-    with training_cost() as trainer.cost:
-        trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
     return trainer.whole_model(lambda: build_model(args, tokenizer, shortlist)), trainer

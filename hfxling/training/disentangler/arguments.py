@@ -13,6 +13,7 @@ CHOICES = {
     "objective": ("auto", *OBJECTIVES),
     "encoder_kind": ("auto", "encoder", "llm"),
     "init": ("share", "default", "published"),
+    "heads": ("auto", "pair", "joint"),
 }
 # Settings of the Trainer that a split wants and transformers' defaults do not give: paper, section 3.1, where it says.
 TRAINING_DEFAULTS = {
@@ -41,7 +42,11 @@ class DisentanglerArguments(FrozenArguments):
     """The test sets with human scores, the split and how it is trained."""
 
     qe: str | None = field(default=None, metadata={"help": "folder of MLQE: test on its test20 files (WMT20 QE)"})
+    qe_split: str = field(default="test20", metadata={"help": "of the qe folder: test20, or dev to choose settings by"})
     sts: str | None = field(default=None, metadata={"help": "folder of STS17: test on its files"})
+    heads: str = field(
+        default="auto", metadata={"help": "pair: one a language pair; joint: one for all; auto: pair with --qe"}
+    )
     prompt: str | None = field(default=None, metadata={"help": "put before every text, the published model does too"})
     objective: str = field(default="auto", metadata={"help": "intra, inter, both, or auto: by the kind of encoder"})
     encoder_kind: str = field(default="auto", metadata={"help": "encoder or llm, where it cannot be seen (vectors)"})
@@ -70,6 +75,11 @@ class DisentanglerArguments(FrozenArguments):
             )
         DisentanglerConfig(**self.head_settings())  # refuses bad values, here and not after an hour of encoding
 
+    @property
+    def one_head_a_pair(self) -> bool:
+        """Whether every language pair has a head of its own, which is then tested on that pair alone."""
+        return self.heads == "pair" or (self.heads == "auto" and self.qe is not None)
+
     def head_settings(self) -> dict:
         """The fields of `DisentanglerConfig` that the arguments set."""
         names = ("pooling", "prompt", "bias", "normalize_input")
@@ -77,5 +87,5 @@ class DisentanglerArguments(FrozenArguments):
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and vectors."""
-        names = (*FROZEN_KEYS, "layer", "pooling", "prompt", "encoder_kind", "qe", "sts")
+        names = (*FROZEN_KEYS, "layer", "pooling", "prompt", "encoder_kind", "qe", "qe_split", "sts", "one_head_a_pair")
         return tuple(str(getattr(self, name)) for name in names)

@@ -9,7 +9,7 @@ from transformers import PreTrainedConfig
 
 from hfxling.data.corpus import Corpus, PairText, load_corpus
 from hfxling.data.scored import read_qe, read_sts17
-from hfxling.data.sources import name_of_pair
+from hfxling.data.sources import Pair, name_of_pair
 from hfxling.encoding import FrozenEncoder, model_name
 from hfxling.training.frozen import Sides, check_vectors, coverage_line, given_vectors, training_vectors
 
@@ -63,7 +63,11 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
         raise ValueError("early stopping needs load_best_model_at_end with evaluation and checkpoints every epoch.")
     if training_args is not None and not (training_args.num_train_epochs or training_args.max_steps > 0):
         raise ValueError("num_train_epochs=0: a split that is not trained splits nothing; give more than 0.")
-    scored = [*(read_qe(args.qe) if args.qe else ()), *(read_sts17(args.sts) if args.sts else ())]
+    scored = [*(read_qe(args.qe, split=args.qe_split) if args.qe else ()), *(read_sts17(args.sts) if args.sts else ())]
+    if args.one_head_a_pair:
+        scored = [test for test in scored if number_of_pair(args.language_pairs, test.direction) is not None]
+        if not (scored or args.test_sources()):
+            raise ValueError(f"no test set is of {', '.join(args.pairs)}; give others, or --heads joint.")
     corpus = load_corpus(args, scored=scored)
     for pair in corpus.pairs:
         if len(pair.train) < 2:
@@ -99,6 +103,12 @@ def _texts_by_language(corpus: Corpus) -> dict[str, list[str]]:
         for side, language in zip(("source", "target"), pair.languages):
             texts.setdefault(language, []).extend(pair.train[side])
     return texts
+
+
+def number_of_pair(pairs: Sequence[Pair], direction: str) -> int | None:
+    """Which of the pairs a test set such as "en->de" or "en-es-wmt" is of, whatever its direction; None for none."""
+    languages = set(direction.replace("->", "-").split("-")[:2])
+    return next((i for i, pair in enumerate(pairs) if set(pair) == languages), None)
 
 
 def kind_of(pooling: str, config: PreTrainedConfig | None) -> str:

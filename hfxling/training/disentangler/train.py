@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,11 @@ import numpy as np
 import torch
 from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
 
+from hfxling.data.sources import name_of_pair
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.modeling_disentangler import DisentanglerHead, DisentanglerModel
-from hfxling.training.frozen import head_trainer_arguments
+from hfxling.training.frozen import Sides, head_trainer_arguments
 
 from .arguments import DisentanglerArguments
 from .batches import PairRows, SplitObjective, SplitTrainer, divide
@@ -28,12 +30,14 @@ class FittedSplit:
         objective: that was trained.
         about: epochs run, epoch kept, validation loss.
         trajectory: (epoch, L_align, L_uniform) of the validation pairs; epoch 0 is the untrained vectors.
+        pairs: numbers of the language pairs that it was trained on.
     """
 
     head: DisentanglerHead
     objective: str
     about: dict
     trajectory: list[tuple[float, float, float]]
+    pairs: list[int]
 
 
 def default_objective(kind: str) -> str:
@@ -59,19 +63,36 @@ def new_head(args: DisentanglerArguments, hidden_size: int) -> DisentanglerHead:
     return head
 
 
-def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: Prepared) -> FittedSplit:
-    """Train the split with early stopping."""
+def fit_heads(args: DisentanglerArguments, training_args: TrainingArguments, data: Prepared) -> list[FittedSplit]:
+    """A split for each language pair, or one for all of them, as the arguments ask for."""
+    if not args.one_head_a_pair:
+        return [fit(args, training_args, data)]
+    found = []
+    for number, pair in enumerate(data.corpus.pairs):
+        own = copy.copy(training_args)
+        if len(data.corpus.pairs) > 1:
+            own.output_dir = f"{training_args.output_dir}/{name_of_pair(pair.languages)}"
+        found.append(fit(args, own, data, [number]))
+    return found
+
+
+def fit(
+    args: DisentanglerArguments, training_args: TrainingArguments, data: Prepared, pairs: Sequence[int] | None = None
+) -> FittedSplit:
+    """Train a split of the numbered language pairs, by default of all, with early stopping."""
     objective = default_objective(data.kind) if args.objective == "auto" else args.objective
     set_seed(training_args.seed)
     head = new_head(args, data.hidden_size)
-    used, held = zip(*division(args, data))
-    pairs = sample_sides(data, held, args.geometry_pairs)
+    numbers = list(range(len(data.train)) if pairs is None else pairs)
+    vectors, divided = [data.train[i] for i in numbers], division(args, data)
+    used, held = zip(*(divided[i] for i in numbers))
+    pairs = sample_sides(vectors, held, args.geometry_pairs)
     place = {"dataset": "validation", "split": "validation"}
     trainer = SplitTrainer(
         SplitObjective(head, objective, args.both_sides),
         head_trainer_arguments(training_args),
-        train_dataset=PairRows(data.train, used),
-        eval_dataset=PairRows(data.train, held),
+        train_dataset=PairRows(vectors, used),
+        eval_dataset=PairRows(vectors, held),
         evaluators=[lambda model: geometry_results([meaning_of(model.head, sides) for sides in pairs], **place)],
         callbacks=[EarlyStoppingCallback(args.patience)],
     )
@@ -82,7 +103,7 @@ def fit(args: DisentanglerArguments, training_args: TrainingArguments, data: Pre
     losses = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
     best = min(losses, key=lambda entry: entry["eval_loss"])
     about = {"epochs": losses[-1]["epoch"], "best_epoch": best["epoch"], "validation_loss": best["eval_loss"]}
-    return FittedSplit(head.eval().to("cpu"), objective, about, [(0.0, *start), *epochs])
+    return FittedSplit(head.eval().to("cpu"), objective, about, [(0.0, *start), *epochs], numbers)
 
 
 def assemble(args: DisentanglerArguments, hidden_size: int, fitted: FittedSplit) -> DisentanglerModel:
@@ -111,10 +132,10 @@ def division(args: DisentanglerArguments, data: Prepared) -> list[tuple[np.ndarr
     return [divide(len(source), args.validation_share, rng) for source, _ in data.train]
 
 
-def sample_sides(data: Prepared, rows: Sequence[np.ndarray], limit: int) -> list[list[np.ndarray]]:
-    """The vectors of a sample of the rows, at most `limit` of each language pair."""
+def sample_sides(vectors: Sequence[Sides], rows: Sequence[np.ndarray], limit: int) -> list[list[np.ndarray]]:
+    """A sample of the rows of each language pair's vectors, at most `limit` of each."""
     chosen = [np.sort(np.random.default_rng(0).permutation(part)[:limit]) for part in rows]
-    return [[np.asarray(side[part], np.float32) for side in sides] for sides, part in zip(data.train, chosen)]
+    return [[np.asarray(side[part], np.float32) for side in sides] for sides, part in zip(vectors, chosen)]
 
 
 @torch.inference_mode()

@@ -8,19 +8,24 @@ bootstrap.py: from a few pairs and two heaps of text to more pairs, by turns.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from transformers import TrainingArguments
 
+from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.short_vectors import short_vector_results
 from hfxling.training.publishing import Run, training_cost
 
 from .arguments import TRAINING_DEFAULTS, LexicalArguments
 from .card import card
 from .data import Prepared, prepare
-from .evaluate import cross_validated, evaluate
-from .export import SPARSE, export_lexical
+from .evaluate import cross_validated, evaluate, final_vectors
+from .export import SPARSE, export_lexical, load_lexical
 from .train import fit
 
 Arguments = LexicalArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
 
 
 def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
@@ -36,4 +41,19 @@ def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prep
         models = (fit(args, fold.views, seed=training_args.seed) for fold in prepared.folds)
         folds = [fold.corpus for fold in prepared.folds]
         results += cross_validated(models, folds, prepared.distractors, seed=training_args.seed)
-    return Run(results, reached, lambda folder: export_lexical(model, folder), branches=(SPARSE,))
+    return Run(
+        results,
+        reached,
+        lambda folder: export_lexical(model, folder),
+        branches=(SPARSE,),
+        vectors=lambda: final_vectors(model, prepared.corpus, seed=training_args.seed),
+    )
+
+
+def measure(args: LexicalArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+    """Retrieval of the test text by a published folder, and the text that was read; folds would have to be counted."""
+    corpus, model = load_corpus(args), load_lexical(folder)
+    results = evaluate(model, corpus, seed=training_args.seed)
+    for vectors in final_vectors(model, corpus, seed=training_args.seed):
+        results += short_vector_results(vectors)
+    return results, corpus

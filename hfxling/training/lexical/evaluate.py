@@ -10,7 +10,8 @@ import numpy as np
 
 from hfxling.data.corpus import Corpus
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results
+from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results, unlike_blanks
+from hfxling.evaluation.short_vectors import MOST, FinalVectors
 from hfxling.evaluation.spoilt import spoilt_results
 from hfxling.mining.neighbours import TIE
 from hfxling.models.modeling_lexical import ROLES, LexicalModel
@@ -90,6 +91,23 @@ def cross_validated(
     return results
 
 
+def final_vectors(model: LexicalModel, corpus: Corpus, *, seed: int) -> list[FinalVectors]:
+    """Static vectors of every language pair's test text, and of some of its training text."""
+    found = []
+    for text in corpus.pairs:
+        if len(text.test):
+            parts = (text.test, text.train.select(range(min(MOST, len(text.train)))))
+            sides = [
+                [
+                    static_sentences(model, list(part[side]), lang)
+                    for side, lang in zip(("source", "target"), text.languages)
+                ]
+                for part in parts
+            ]
+            found.append(FinalVectors(text.languages, *sides, corpus.test_fields(text) | {"seed": seed}))
+    return found
+
+
 def sides_of(pairs) -> tuple[list[str], list[str]]:
     """Source and target texts of a data set of pairs."""
     return list(pairs["source"]), list(pairs["target"])
@@ -116,14 +134,6 @@ def rank(
         ranks = gold_ranks(*unlike_blanks(*(static_sentences(model, *text) for text in texts)))[0]
         static.append(Ranking(name, ranks, {"method": "static, cosine"} | more))
     return [*sparse, *static]
-
-
-def unlike_blanks(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
-    """(N, D + 2) vectors, in which a text without known segments, whose own is zero, is unlike the whole other side."""
-    blank = [np.abs(vectors).sum(1, keepdims=True) == 0 for vectors in (source, target)]
-    return [
-        np.hstack([x, b * (side == 0), b * (side == 1)]) for side, (x, b) in enumerate(zip((source, target), blank))
-    ]
 
 
 def static_sentences(model: LexicalModel, texts: list[str], language: str) -> np.ndarray:

@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from hfxling.hub.export import export, write_static
 from hfxling.models import lexical_sparse
@@ -36,6 +38,23 @@ def export_lexical(model: LexicalModel, folder: str | Path) -> None:
     tables = {lang: torch.from_numpy(table) for lang, table in model.static.items()}
     write_static(tables, {lang: tokenizers[0] for lang, tokenizers in model.tokenizers.items()}, folder)
     write_sparse(folder / SPARSE)
+
+
+def load_lexical(folder: str | Path) -> LexicalModel:
+    """A model with the static vectors that lie beside it, which `from_pretrained` leaves out.
+
+    Raises:
+        ValueError: a folder without them, or damaged.
+    """
+    model, folder = LexicalModel.from_pretrained(folder).eval(), Path(folder)
+    own = {lang: folder / f"{lang}_0_StaticEmbedding" for lang in model.config.languages}
+    places = {lang: place if place.is_dir() else folder / "0_StaticEmbedding" for lang, place in own.items()}
+    try:
+        tables = {place: load_file(place / "model.safetensors") for place in {*places.values()}}
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{folder}: its static vectors cannot be read ({error}); publish it again.") from None
+    model.static = {lang: tables[place]["embedding.weight"] for lang, place in places.items()}
+    return model
 
 
 def write_sparse(folder: Path) -> None:

@@ -19,6 +19,7 @@ from hfxling.models.losses import contrastive_loss, pair_distance, translation_r
 from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
 from hfxling.models.pooling import unit_parts
 from hfxling.training.frozen import Sides, head_trainer_arguments
+from hfxling.training.strength import strength_rotation
 from hfxling.training.trainer import XlingTrainer
 
 from .arguments import AUTO, SiameseArguments
@@ -203,10 +204,29 @@ def train_head(
     else:
         chosen = train_rows(args, training_args, head, vectors.train, target_texts)
     head.eval().to("cpu")
+    order_components(head, sides)
     if head.centers:
         plain = {lang: plain_output(head, x, lang) for lang, x in sides.items()}
         head.set_means({lang: torch.from_numpy(language_mean(output)) for lang, output in plain.items()})
     return head, chosen
+
+
+def order_components(head: SiameseHead, sides: dict[str, np.ndarray]) -> None:
+    """Turn the output of a linear head so that its strongest components come first; no cosine changes.
+
+    `truncate_dim` then keeps what matters. After an activation nothing can be turned.
+
+    Args:
+        head: in evaluation mode.
+        sides: (N, H) training vectors of both languages.
+    """
+    if head.activation != "linear":
+        return
+    rotation = torch.from_numpy(strength_rotation(*(plain_output(head, x, lang) for lang, x in sides.items())).copy())
+    with torch.no_grad():
+        for layers in head.maps.values():
+            for parameter in layers[-1].parameters():  # (D, H) weight, and (D,) bias where there is one
+                parameter.copy_(rotation @ parameter.double())
 
 
 def train_rows(

@@ -110,6 +110,25 @@ def test_training_finds_the_translations_and_keeps_the_best_weights(tmp_path, up
     assert not model.training
 
 
+def test_of_equal_scores_the_later_state_is_kept_and_test_rows_choose_nothing(tmp_path):
+    watched = iter((5.0, 99.0, 1.0))
+    weights = []
+
+    def score(model):
+        weights.append(model.embedding.words.of_lo.weight.detach().clone())
+        rows = [EvalResult("P@1", value, 1, "words", "train") for value in (50.0, 50.0)]
+        return [*rows, EvalResult("P@1", next(watched), 1, "dictionary", "test")]
+
+    model = tiny_model()
+    settings = training_arguments(tmp_path, num_train_epochs=3)
+    record = train_aligner(arguments(evaluate_every=1), settings, model, [word_for_word(16)], [score])
+    assert torch.equal(model.embedding.words.of_lo.weight, weights[2])
+    assert not torch.equal(weights[1], weights[2])
+    assert record["best_score"] == 50
+    assert [point["dictionary_P@1"] for point in record["curve"]] == [5, 99, 1]
+    assert [point["score"] for point in record["curve"]] == [50] * 3
+
+
 def test_several_language_pairs_in_one_model(tmp_path):
     model = tiny_model("lo", "zh", "th")
     before = {name: value.clone() for name, value in model.named_parameters()}
@@ -131,6 +150,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path):
     checkpoint = tmp_path / "whole" / "checkpoint-5"
     resumed, record = run(tmp_path / "resumed", resume_from_checkpoint=str(checkpoint))
     assert record["steps"] == 12
+    assert [epoch for epoch, *_ in record["scores"]] == [1, 2, 3]  # the first is the checkpoint's
     # The scores are few and ties are many: compare the last weights, which the checkpoint of the last step holds.
     last = [
         torch.load(tmp_path / name / "checkpoint-12" / "optimizer.pt", weights_only=True)["state"]

@@ -9,7 +9,7 @@ from transformers import Trainer, TrainingArguments
 from hfxling.data.corpus import load_corpus
 from hfxling.training.dap.arguments import DapArguments
 from hfxling.training.dap.collators import PairCollator
-from hfxling.training.dap.data import weights
+from hfxling.training.dap.data import keep_out, weights
 from hfxling.training.dap.evaluate import HeldOut
 from hfxling.training.dap.mixing import MixedBatches, StreamBatches, TokenLengths, batch_loader
 
@@ -42,6 +42,28 @@ def test_weights(aligned):
         assert weights(args, load(args)).tolist() == [0.5, 0.5]
     args = build(aligned, streaming=True, sizes=[3000, 1000], max_train_pairs=2000)
     np.testing.assert_allclose(weights(args, load(args)), [2 / 3, 1 / 3])
+
+
+def test_development_pairs_are_no_training_pairs_and_the_same_every_time(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("vi.txt", "th.txt", "en.txt"):
+        lines = ["".join(chr(97 + letter) for letter in line) for line in rng.integers(26, size=(20, 12))]
+        (tmp_path / name).write_text("\n".join([*lines[:19], lines[0]]) + "\n", encoding="utf-8")
+    more = tmp_path / "more.tsv"  # another translation of every vi line
+    more.write_text("".join(f"{line}\tother {line}\n" for line in (tmp_path / "vi.txt").read_text().split()[:19]))
+    args = build([f"{tmp_path}/{{source}}.txt+{tmp_path}/{{target}}.txt", f"vi-en={more}"])
+    corpus, other = load(args), load(args)
+    assert [len(pair.train) for pair in corpus.pairs] == [38, 19]
+    found = keep_out(corpus, 3)
+    for pair, again in zip(corpus.pairs, keep_out(other, 3).values()):
+        kept = found[pair.languages[0]]
+        assert kept["source"][:] == again["source"][:]
+        assert len(kept) == 3
+        assert not set(kept["source"]) & set(pair.train["source"])
+    assert [len(pair.train) for pair in corpus.pairs] == [38 - 2 * len(set(found["vi"]["source"])), 16]
+    assert corpus.pairs[1].dropped["kept out"] == 3
+    with pytest.raises(ValueError, match="dev_pairs=20: nothing of th-en is left to train on"):
+        keep_out(load(args), 20)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

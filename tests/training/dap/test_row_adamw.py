@@ -11,6 +11,7 @@ from torch import nn
 from transformers import Trainer, TrainingArguments
 
 from hfxling.models import DapConfig, DapForPreTraining
+from hfxling.training.dap import row_adamw as rows
 from hfxling.training.dap.row_adamw import RowAdamW, row_adamw
 
 VOCABULARY, SIZE = 12, 16
@@ -53,7 +54,9 @@ def steps(net, opt, seeds, words=range(VOCABULARY)):
 
 @pytest.mark.parametrize("fused", [None, True])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_equals_adamw_where_every_row_has_a_gradient(sparse, fused):
+@pytest.mark.parametrize("block", [5, 512])
+def test_equals_adamw_where_every_row_has_a_gradient(sparse, fused, block, monkeypatch):
+    monkeypatch.setattr(rows, "_BLOCK", block)
     own, other = Net(sparse), Net(sparse=False)
     a, b = optimizer(own, fused=fused), torch.optim.AdamW(other.parameters(), fused=fused, **SETTINGS)
     for seed in range(4):

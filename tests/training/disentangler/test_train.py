@@ -11,11 +11,12 @@ from transformers import TrainingArguments
 
 from hfxling.data.corpus import Corpus, PairText
 from hfxling.data.scored import ScoredPairs
+from hfxling.evaluation.similarity import cosines
 from hfxling.training.disentangler import run
 from hfxling.training.disentangler.arguments import TRAINING_DEFAULTS, DisentanglerArguments
 from hfxling.training.disentangler.data import Prepared, prepare
 from hfxling.training.disentangler.evaluate import evaluate
-from hfxling.training.disentangler.train import default_objective, fit, split_vectors
+from hfxling.training.disentangler.train import default_objective, fit, fit_heads, split_vectors
 
 SIZE, PAIRS = 16, 120
 LANGUAGES = {"en": 0, "de": 1, "ne": 2}
@@ -53,6 +54,7 @@ def data() -> Prepared:
 def arguments(tmp_path, **options):
     names = set(DisentanglerArguments.__dataclass_fields__)
     settings = {"pairs": ["en-de", "ne-en"], "train_data": ["{pair}.tsv"], "qe": "folder", "base_model": "none"}
+    settings |= {"heads": "joint"}
     settings |= {"init": "default", "probe_pairs": 12} | {k: v for k, v in options.items() if k in names}
     training = {"num_train_epochs": 40, "learning_rate": 5e-3, "per_device_train_batch_size": 64, "disable_tqdm": True}
     training |= {"save_total_limit": 99} | {k: v for k, v in options.items() if k not in names}
@@ -76,7 +78,7 @@ def fitted(data, tmp_path_factory):
 
 def test_the_split_finds_what_means_and_what_is_language(data, fitted):
     args, _, split = fitted
-    rows = values(evaluate(args, data, split, seed=0))
+    rows = values(evaluate(args, data, [split], seed=0))
     before, after = (rows["Pearson", "en->de", stage] for stage in ("before", "after"))
     assert after.value > before.value + 0.02
     assert after.settings["paired"]["p_value"] < 0.05
@@ -88,6 +90,18 @@ def test_the_split_finds_what_means_and_what_is_language(data, fitted):
     assert after.seed == 0
     pooled, meaning, language = split_vectors(split.head, data.train[0][0])
     np.testing.assert_allclose(meaning + language, pooled, atol=1e-6)
+
+
+def test_heads_of_their_own_are_what_each_pair_would_get_alone(data, tmp_path):
+    args, training_args = arguments(tmp_path, heads="pair", num_train_epochs=2)
+    heads = fit_heads(args, training_args, data)
+    assert [split.pairs for split in heads] == [[0], [1]]
+    args, alone = arguments(tmp_path / "alone", num_train_epochs=2)
+    assert torch.equal(fit(args, alone, data, [1]).head.linear.weight, heads[1].head.linear.weight)
+    rows = values(evaluate(args, data, heads))
+    meanings = [split_vectors(heads[0].head, side)[1] for side in data.scored[0]]
+    expected = np.corrcoef(cosines(*meanings), data.corpus.scored[0].scores)[0, 1]
+    assert rows["Pearson", "en->de", "after"].value == pytest.approx(expected)
 
 
 def test_the_log_has_every_term_and_the_trajectory_every_epoch(data, fitted):

@@ -14,6 +14,7 @@ from hfxling.training.siamese.closed_form import (
     principal_directions,
     procrustes,
     ridge,
+    shrunken_power,
     standardised,
     tied,
 )
@@ -60,17 +61,48 @@ def test_cca_outputs_are_the_canonical_variates():
     assert np.allclose(ours, theirs, atol=0.01)
 
 
-def test_discriminant_centres_both_languages_with_one_map():
+@pytest.mark.parametrize("form", [cca, tied])
+def test_shrinkage_and_power_of_white_vectors_by_hand(form):
+    """Equal sides of unit covariance: the whitener divides by sqrt(1 + shrinkage), and that is how all correlate."""
+    white = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 6)))[0]
+    white = np.linalg.qr(white - white.mean(0))[0] * np.sqrt(50)
+    for settings, *sides in form(white, white):
+        expected = (1 + settings["shrinkage"]) ** -(settings["power"] + 0.5)
+        for side in sides:
+            np.testing.assert_allclose(np.linalg.svd(side.weight)[1], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("power", [-0.5, 1.0])
+def test_a_shrunken_power_is_that_of_a_matrix_with_more_variance(power):
+    from scipy.linalg import fractional_matrix_power
+
+    covariance = np.cov(np.random.default_rng(0).normal(size=(5, 40)))
+    expected = fractional_matrix_power(covariance + 0.3 * np.trace(covariance) / 5 * np.eye(5), power)
+    np.testing.assert_allclose(shrunken_power(covariance, 0.3, power), expected, rtol=1e-6)
+
+
+def test_a_bar_is_shown_where_it_is_asked_for(monkeypatch):
+    source, target, _ = rotated(count=20, size=3)
+    shown = []
+    monkeypatch.setattr(closed_form, "tqdm", lambda parts, disable, desc, **_: shown.append((disable, desc)) or parts)
+    fit_closed_form("ridge", source, target)
+    fit_closed_form("ridge", source, target, progress=True)
+    assert shown == [(True, None), (False, "ridge")]
+
+
+@pytest.mark.parametrize("size", [8.0, 0.2])
+def test_discriminant_centres_both_languages_with_one_map(size):
     rng = np.random.default_rng(0)
     meaning = rng.normal(size=(300, 10))
     gap = np.zeros(10)
-    gap[3] = 8.0
+    gap[3] = size
     source, target = meaning + 0.2 * rng.normal(size=(300, 10)), meaning + gap + 0.2 * rng.normal(size=(300, 10))
     _, of_source, of_target = list(discriminant(source, target))[1]
     assert of_source is of_target
     assert np.allclose(of_source(source).mean(0), 0, atol=1e-6)
     assert np.allclose(of_target(target).mean(0), 0, atol=1e-6)
-    assert precision(of_source(source), of_target(target)) > precision(source, target) + 0.5
+    if size > 1:
+        assert precision(of_source(source), of_target(target)) > precision(source, target) + 0.5
 
 
 @pytest.mark.parametrize("method", CLOSED_FORMS)

@@ -10,7 +10,7 @@ from hfxling.models import SiameseConfig, SiameseHead, SiameseModel
 from hfxling.training.frozen import head_trainer_arguments
 from hfxling.training.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
 from hfxling.training.siamese.data import labelled_pairs
-from hfxling.training.siamese.train import HeadObjective, PairRows
+from hfxling.training.siamese.train import HeadObjective, PairRows, order_components
 from hfxling.training.trainer import XlingTrainer
 
 
@@ -57,6 +57,17 @@ def test_contrastive_objective_equals_a_slow_loop(negatives):
     out = module(source, target, label)
     assert out["loss"].item() == pytest.approx(sum(losses) / 4, rel=1e-5)
     assert (out["loss_parallel"] + out["loss_non_parallel"]).item() == pytest.approx(out["loss"].item(), rel=1e-5)
+
+
+def test_a_bias_cancels_without_dropout_only():
+    """Dropout takes different components from the two sides, and with them different parts of the bias."""
+    norms = {}
+    for dropout in (0.0, 0.2):
+        module = HeadObjective(head(dropout=dropout, bias=True), settings(dropout=dropout, bias=True)).train()
+        torch.nn.init.constant_(module.head.maps["shared"][0].bias, 0.3)
+        module(features(64), features(64, seed=1)[:, None], torch.arange(64) % 2)["loss"].backward()
+        norms[dropout] = module.head.maps["shared"][0].bias.grad.norm().item()
+    assert norms[0.0] < 1e-5 < 0.05 < norms[0.2]
 
 
 def test_infonce_objective_is_symmetric():
@@ -175,3 +186,17 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
 def test_settings_that_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         settings(**change)
+
+
+@pytest.mark.parametrize(
+    "made", [{}, {"per_language": True, "languages": ["zh", "vi"], "bias": True}, {"head": "tanh"}]
+)
+def test_components_come_in_order_of_strength_and_no_cosine_changes(made):
+    module, sides = head(**made).eval(), {lang: features(50, seed).numpy() for seed, lang in enumerate(("zh", "vi"))}
+    sides["vi"] = sides["zh"] + 0.5 * sides["vi"]
+    before = [module(torch.from_numpy(side), lang) for lang, side in sides.items()]
+    order_components(module, sides)
+    after = [module(torch.from_numpy(side), lang) for lang, side in sides.items()]
+    torch.testing.assert_close(after[0] @ after[1].T, before[0] @ before[1].T, atol=1e-5, rtol=0)
+    shared = (after[0] * after[1]).mean(0)
+    assert (made.get("head") == "tanh") == bool((shared.diff() > 1e-6).any())

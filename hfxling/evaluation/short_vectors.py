@@ -1,0 +1,83 @@
+"""Short and coarse copies of sentence vectors: what they cost in retrieval, for who stores millions of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .results import EvalResult
+from .retrieval import Ranking, gold_ranks, ranking_results, unlike_blanks
+
+DIMENSIONS = (64, 128, 256)  # and all
+PRECISIONS = ("float32", "int8", "binary")  # as sentence_transformers.quantize_embeddings has them
+MOST = 5000  # training sentences a side that give the range of int8
+
+
+@dataclass(frozen=True, eq=False)
+class FinalVectors:
+    """What a finished model gives for the two sides of a test set.
+
+    Attributes:
+        languages: of both sides.
+        test: (N, D) vectors each, row i of the source translates row i of the target.
+        train: (M, D) of training text, from which ranges are taken.
+        fields: of `EvalResult`: dataset, split, revision, model, seed.
+    """
+
+    languages: tuple[str, str]
+    test: Sequence[np.ndarray]
+    train: Sequence[np.ndarray]
+    fields: dict
+
+
+def short_vector_results(vectors: FinalVectors) -> list[EvalResult]:
+    """P@1 by cosine with the first 64, 128, 256 and all components, each as float32, int8 and binary.
+
+    Rows have the settings `dimensions`, `precision` and `bytes` of a vector, those of int8 the `range` of the codes.
+    int8 codes are compared by cosine, bits by how many agree; a vector of zeros is unlike all others.
+    """
+    width, rankings = vectors.test[0].shape[1], []
+    source, target = vectors.languages
+    for dimensions in (*(d for d in DIMENSIONS if d < width), width):
+        test, train = ([_unit(side[:, :dimensions]) for side in sides] for sides in (vectors.test, vectors.train))
+        most = round(float(max(np.abs(side[:MOST]).max() for side in train)), 3)
+        for precision in PRECISIONS:
+            there, back = gold_ranks(*unlike_blanks(*(coded(side, precision, most) for side in test)))
+            settings = {"method": "cosine", "dimensions": dimensions, "precision": precision}
+            settings["bytes"] = {"float32": 4 * dimensions, "int8": dimensions, "binary": -(-dimensions // 8)}[
+                precision
+            ]
+            settings |= {"range": most} if precision == "int8" else {}
+            rankings.append(Ranking(f"{source}->{target}", there, settings))
+            rankings.append(Ranking(f"{target}->{source}", back, settings))
+    return ranking_results(rankings, ks=(1,), settings={"stage": "after"}, **vectors.fields)
+
+
+def coded(vectors: np.ndarray, precision: str, most: float) -> np.ndarray:
+    """(N, D) float32 vectors that have the cosines of the codes; rows of zeros stay such.
+
+    Args:
+        vectors: at unit length.
+        precision: one of `PRECISIONS`.
+        most: int8 codes divide -most to most, for all components alike. A range for each of them, as
+            `calibration_embeddings` gives, would make weak components as heavy as strong ones: on NTREX zh-vi it costs
+            a CCA half of what it finds.
+    """
+    from sentence_transformers import quantize_embeddings
+
+    if precision == "float32":
+        return vectors
+    if precision == "int8":
+        ranges = np.repeat([[-most], [most]], vectors.shape[1], axis=1)
+        codes = quantize_embeddings(vectors, "int8", ranges=ranges).astype(np.float32)
+    else:
+        bits = np.unpackbits(quantize_embeddings(vectors, "ubinary"), axis=1, count=vectors.shape[1])
+        codes = 2 * bits.astype(np.float32) - 1
+    return codes * vectors.any(1, keepdims=True)
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    vectors = np.asarray(vectors, np.float32)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)

@@ -1,0 +1,81 @@
+"""What a folder says of itself: hashes of its files, and a hash of the record that holds them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from hfxling.evaluation.results import read_results
+
+RECORD, CARD = "results.json", "README.md"
+_UNRECORDED = {RECORD, CARD, ".gitattributes"}
+_SEAL = "digest"
+
+
+def folder_files(folder: Path) -> dict[str, Path]:
+    """Every file of a folder by its path inside, sorted; not what lies in hidden folders such as .cache and .git."""
+    files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+    shown = {
+        name.as_posix(): path for name, path in files.items() if not any(x.startswith(".") for x in name.parts[:-1])
+    }
+    return dict(sorted(shown.items()))
+
+
+def file_hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file but the record, which holds them, and the card, which is rendered from it."""
+    found = {}
+    for name, path in folder_files(folder).items():
+        if name not in _UNRECORDED:
+            with path.open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def sealed(text: str) -> str:
+    """The text of a results.json with the hash of its content as its last entry."""
+    content = json.loads(text)
+    if _SEAL in content:
+        raise ValueError(f"this record has an entry {_SEAL!r} already.")
+    return text.rstrip().removesuffix("}").rstrip() + f',\n  "{_SEAL}": "{_digest(content)}"\n}}\n'
+
+
+def is_intact(content: Mapping) -> bool:
+    """Whether the content of a results.json is what was sealed."""
+    return content.get(_SEAL) == _digest(content)
+
+
+def _digest(content: Mapping) -> str:
+    kept = {key: value for key, value in content.items() if key != _SEAL}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
+
+
+def read_record(folder: Path) -> dict:
+    """The content of a folder's results.json.
+
+    Raises:
+        FileNotFoundError: no folder, or none with such a file.
+        ValueError: not one that a recipe wrote with a model.
+    """
+    if not (folder / RECORD).is_file():
+        raise FileNotFoundError(f"{folder}: no {RECORD} there; give a folder that a recipe or `hfxling fit` wrote.")
+    read_results(folder / RECORD)  # refuses what is no results file
+    content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    if "card" not in content:
+        raise ValueError(f"{folder / RECORD} belongs to no card, as that of an encoder or a study; give a model's.")
+    return content
+
+
+def file_faults(folder: Path, recorded: Mapping[str, str] | None) -> list[str]:
+    """A line for every file that is not what was recorded."""
+    if recorded is None:
+        return [
+            f"{RECORD}: no hashes of the files; the folder was written by an older hfxling. Write it anew with its "
+            "recipe, then there are."
+        ]
+    found = file_hashes(folder)
+    lines = [f"{name}: is missing" for name in sorted(recorded.keys() - found.keys())]
+    lines += [f"{name}: is not recorded, so it was added later" for name in sorted(found.keys() - recorded.keys())]
+    changed = (name for name in sorted(found.keys() & recorded.keys()) if found[name] != recorded[name])
+    return lines + [f"{name}: is not what was recorded (SHA-256 {found[name][:12]}...)" for name in changed]

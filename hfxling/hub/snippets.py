@@ -1,0 +1,146 @@
+"""How a published model is used: snippets for the clients that read its folder, with {repo} for the repository."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hfxling.models.stock import ROUTES
+
+TEI, FASTEMBED, LANGCHAIN = "text-embeddings-inference", "fastembed", "LangChain"
+ONNX = "onnx/model.onnx"
+_EXAMPLES = {
+    "en": "It is raining today.",
+    "zh": "今天下雨。",
+    "vi": "Hôm nay trời mưa.",
+    "th": "วันนี้ฝนตก",
+    "id": "Hari ini hujan.",
+    "lo": "ມື້ນີ້ຝົນຕົກ",
+}
+
+
+def example(language: str) -> str:
+    """A sentence of a language; English for one without."""
+    return _EXAMPLES.get(language, _EXAMPLES["en"])
+
+
+def standard_snippets(languages: Sequence[str], arguments: str = "", *, flag: bool = False) -> dict[str, str]:
+    """How a sentence encoder is loaded, by title, with {repo} for the repository.
+
+    Args:
+        languages: of queries and documents.
+        arguments: further arguments of the method's own model, such as `, language="zh"`.
+        flag: the folder has a module of its own, which sentence-transformers loads with `trust_remote_code=True` only.
+    """
+    codes = source, target = (*languages, *languages)[:2]
+    queries, documents = (json.dumps([example(code)], ensure_ascii=False) for code in codes)
+    trust = ", trust_remote_code=True" if flag else ""
+    title = f"With sentence-transformers {'and the code of this repository' if flag else 'alone'}"
+    return {
+        title: f"""from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{{repo}}"{trust})
+source = model.encode_query({queries})  # {source}
+target = model.encode_document({documents})  # {target}
+print(model.similarity(source, target))""",
+        "With transformers, as the method's own model": f"""import torch
+from transformers import AutoModel, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{{repo}}", trust_remote_code=True)
+model = AutoModel.from_pretrained("{{repo}}", trust_remote_code=True).eval()
+batch = tokenizer({queries}, padding=True, truncation=True, return_tensors="pt")
+with torch.no_grad():
+    embeddings = model(**batch{arguments}).sentence_embedding""",
+    }
+
+
+def clients_of(folder: Path) -> dict[str, str]:
+    """Servers and frameworks, and for each why it cannot read a folder; "" where it can, or by which keywords."""
+    from .served import server_fault  # loads the model
+
+    modules = _read(folder / "modules.json") or []
+    if not modules:
+        return {}
+    kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
+    fault = ""
+    if "NormalizeParts" in kinds:
+        fault = "it has a module of its own, which sentence-transformers alone runs, with trust_remote_code=True"
+    routers = [_read(path)["structure"] for path in folder.rglob("router_config.json")]
+    routes = list(dict.fromkeys(name for structure in routers for name in structure if name not in ROUTES))
+    langchain = fault or f"routes {' '.join(routes)}" * bool(routes)
+    fastembed = fault or ("" if (folder / ONNX).is_file() else "it has no ONNX file")
+    return {TEI: fault or server_fault(folder), LANGCHAIN: langchain, FASTEMBED: fastembed}
+
+
+def width_of(folder: Path) -> int | None:
+    """Width of a folder's sentence vectors: of its last map, or else of the encoder; None for what has no encoder."""
+    maps = sorted(folder.glob("[0-9]*_Dense/config.json")) or sorted(folder.glob("[0-9]*_Router/*_Dense/config.json"))
+    if maps:
+        return _read(maps[-1])["out_features"]
+    return (_read(folder / "config.json") or {}).get("hidden_size") if (folder / "1_Pooling").is_dir() else None
+
+
+def client_snippets(clients: Mapping[str, str], languages: Sequence[str], width: int | None = None) -> dict[str, str]:
+    """A snippet, or the reason why there is none, by client; with {repo} for the repository.
+
+    Args:
+        clients: what `clients_of` gave.
+        languages: of queries and documents.
+        width: of a vector, which fastembed must be told.
+    """
+    source, target = ((*languages, *languages)[:2]) if languages else ("en", "en")
+    one, other = (json.dumps(example(code), ensure_ascii=False) for code in (source, target))
+    told = {}
+    if TEI in clients:
+        told[TEI] = (
+            clients[TEI]
+            or f"""docker run -p 8080:80 ghcr.io/huggingface/text-embeddings-inference:cpu-latest --model-id {{repo}}
+curl localhost:8080/embed -H 'Content-Type: application/json' -d '{{"inputs": [{one}, {other}]}}'"""
+        )
+    if LANGCHAIN in clients:
+        told[LANGCHAIN] = _langchain(clients[LANGCHAIN], one, other)
+    if FASTEMBED in clients and width:
+        told[FASTEMBED] = (
+            clients[FASTEMBED]
+            or f"""from fastembed import TextEmbedding
+from fastembed.common.model_description import ModelSource, PoolingType
+
+TextEmbedding.add_custom_model(
+    model="{{repo}}",
+    pooling=PoolingType.DISABLED,  # pooling and maps are in the ONNX file
+    normalization=False,
+    sources=ModelSource(hf="{{repo}}"),
+    dim={width},
+    model_file="{ONNX}",
+)
+vectors = list(TextEmbedding("{{repo}}").embed([{one}, {other}]))"""
+        )
+    return told
+
+
+def _langchain(routes: str, one: str, other: str) -> str:
+    if routes and not routes.startswith("routes "):
+        return routes
+    tasks = ""
+    if routes:
+        query, document = (*routes.split()[1:], *routes.split()[1:])[:2]
+        tasks = f', query_encode_kwargs={{"task": "{query}"}}, encode_kwargs={{"task": "{document}"}}'
+    return f"""from langchain_huggingface import HuggingFaceEmbeddings
+
+embeddings = HuggingFaceEmbeddings(model_name="{{repo}}"{tasks})
+query, documents = embeddings.embed_query({one}), embeddings.embed_documents([{other}])"""
+
+
+def fenced(snippet: str) -> str:
+    """A snippet as a block of Markdown: of Python where it is Python, else of the shell."""
+    try:
+        ast.parse(snippet)
+        return f"```python\n{snippet}\n```"
+    except SyntaxError:
+        return f"```bash\n{snippet}\n```"
+
+
+def _read(path: Path):
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

@@ -1,0 +1,45 @@
+"""A written folder measured again, from nothing but its results.json and the text that this names."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from transformers import TrainingArguments
+
+from hfxling.data.corpus import Corpus
+from hfxling.evaluation.results import EvalResult
+
+from . import method
+
+
+def measured_again(
+    record: Mapping, folder: Path, *, root: Path, cache_dir: Path, device: str | None = None
+) -> tuple[list[EvalResult], Corpus]:
+    """The rows that the method's evaluation gives for the folder, and the text that it read.
+
+    Args:
+        record: content of the folder's results.json.
+        folder: of the model.
+        root: where the relative paths of text begin that the record has.
+        cache_dir: where frozen vectors are kept.
+        device: "cpu"; by default a GPU when there is one.
+
+    Raises:
+        ValueError: a method, or settings, that this hfxling does not know; text that is malformed or of none of the
+            pairs; weights that do not fit.
+        FileNotFoundError: text that is not there.
+    """
+    package, settings = method(record["card"]["method"]), record.get("settings", {})
+    known = {field.name for field in dataclasses.fields(package.Arguments)}
+    own = {name: value for name, value in settings.items() if name in known}
+    if "cache_dir" in known:
+        own["cache_dir"] = str(cache_dir.resolve())
+    folder = folder.resolve()
+    with TemporaryDirectory(prefix="hfxling-") as scratch, contextlib.chdir(root):
+        training = {"seed": settings.get("seed", 42), "use_cpu": device == "cpu", "report_to": "none"}
+        args = package.Arguments(**own)
+        return package.measure(args, TrainingArguments(output_dir=scratch, **training), folder)
