@@ -193,7 +193,9 @@ class Haystack:
         texts, encode = self.sides[number].texts, None
         if self.remote:
             make = partial(_loaded, self.args, "lexical", self.languages[number], ROLES[number], False)
-            encode = self.remote(make)
+            if isinstance(self.scorer, FusedEncoder):
+                self._dense("model", number)  # before: two at once would wait for each other's workers
+            encode = self.remote(make, "cpu")
             encode.expect([texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)])
         return self._parts(number, np.arange(len(texts)), encode)
 

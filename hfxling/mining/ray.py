@@ -144,7 +144,7 @@ def _as_here() -> Iterator[None]:
     try:
         yield
     except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
+        raise error.cause or error from None
     except ray.exceptions.RayError as error:
         told = next(iter(str(error).splitlines()), "")
         raise ValueError(f"Ray: {told}; where workers lack memory, give a smaller --shard or --memory.") from error
