@@ -67,14 +67,18 @@ def test_length_means_explain_every_pair():
         assert np.log(lengths[1] / lengths[0]).mean() == pytest.approx(mean, abs=0.02)
 
 
+@pytest.mark.parametrize("view", ["fine", "coarse"])  # in one tokenizer, and in one each
 @pytest.mark.parametrize("is_turned", [False, True])
-def test_a_lexicon_adds_links(tmp_path, is_turned):
+def test_a_lexicon_adds_links(tmp_path, is_turned, view):
     source, target = texts(("zh", "vi"))
     entries = [("龘龘", "khủng khiếp"), ("今天", "hôm nay"), ("下雨", "mưa")]
     lines = ("\t".join(entry[::-1] if is_turned else entry) for entry in entries)
     (tmp_path / "words.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     lexicon = f"{'vi-zh' if is_turned else 'zh-vi'}={tmp_path / 'words.tsv'}"
-    plain, more = (fit_lexical(source, target, ("zh", "vi"), rank=4, **given) for given in ({}, {"lexicon": [lexicon]}))
+    plain, more = (
+        fit_lexical(source, target, ("zh", "vi"), rank=4, views=[view], **given)
+        for given in ({}, {"lexicon": [lexicon]})
+    )
     pair = ["我看到龘龘。"], ["Tôi thấy khủng khiếp."]
     found = [
         [term for term in model.explain(pair[0][0], pair[1][0], ("zh", "vi")) if "龘" in term.source]
