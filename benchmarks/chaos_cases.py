@@ -6,6 +6,7 @@ that the table is for.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,7 +148,12 @@ class Table:
                     run(as_words(program, self.good[program] | before), folder)
                     if pattern:
                         how(sorted(folder.glob(pattern))[0], Random(seed))
-                    (folder / "out.tsv").unlink(missing_ok=True)
+                    for left in (
+                        folder / "out.tsv",
+                        folder / "out" / "results.json",
+                    ):  # finished, what is tested is not
+                        left.unlink(missing_ok=True)
+                    shutil.rmtree(folder / "out" / "model", ignore_errors=True)
 
                 name = f"{how.__name__} {pattern}" if pattern else " ".join(f"{k}={v}" for k, v in changed.items())
                 yield self.case(f"again: {name}", program, changed, told, prepare)

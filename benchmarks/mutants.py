@@ -98,7 +98,9 @@ def main(argv: list[str] | None = None) -> dict:
                     row = judged(copy, mutant, tests.split(), limit)
                     print(f"{row['status']}: {module}:{mutant.line}: {mutant.was} -> {mutant.becomes}", flush=True)
                 rows.append(row | mutant.place())
-                told(path, rows, args, quiet=True)
+                done = {row["id"] for row in rows}
+                told(path, rows + [row for row in before if row["id"] not in done], args, quiet=True)
+    told(path, rows, args, quiet=True)  # without those that are not drawn any more
     return told(path, rows, args)
 
 

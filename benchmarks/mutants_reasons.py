@@ -1,6 +1,8 @@
 """Why a mutant of `mutants.py` may survive, by its id."""
 
 REASONS = {
+    # losses.py: of_w = ... if learn or ctx.needs_input_grad[1]
+    "2d9aed78d3": "equivalent but for the time: the slope of weights that want none is made and thrown away",
     # closed_form.py: if len(both) > both.shape[1]
     "8ed655a00d": "equivalent: where both products are equally large, both have the same directions",
     # prior.py: before = start * start.sum(...)
@@ -9,4 +11,8 @@ REASONS = {
     "70180bd30f": "equivalent but for the time: of both directions found the first is taken",
     # fusion.py: json.dumps(..., ensure_ascii=True)
     "a0d52915a3": "equivalent to any reader of JSON; people see escapes",
+    # lexical_vectors.py: if end - start < most
+    "cae41e9d6b": "equivalent: of as many as are kept the largest are all",
+    # static.py: if max(linked.shape) <= _EXACT
+    "52e27fdc89": "equivalent but for the time: which of two factorisations that agree runs",
 }

@@ -167,6 +167,8 @@ def judge_texts(args: CleanArguments, rows: Rows) -> None:
     pairs = list(zip(rows.source, rows.target))
     finder = FaultFinder.fit((pair for pair in pairs if all(pair)), *languages)
     swapped = FaultFinder.fit((pair[::-1] for pair in pairs if all(pair)), *languages[::-1])
+    # A file that is wholly in another language teaches that language: such a one is told by what holds for any text.
+    unlearnt = FaultFinder(*languages[::-1]), FaultFinder(*languages)
     gate = PairGate(args.min_words, args.max_words, "duplicate" not in args.keep, "identical" not in args.keep)
     whole = 0
     for pair, reasons in zip(tqdm(pairs, unit=" pairs judged", disable=None), rows.reasons):
@@ -180,7 +182,7 @@ def judge_texts(args: CleanArguments, rows: Rows) -> None:
         if swapped.is_foreign(pair[0]):
             found.append(WRONG_SOURCE)
         for side, name in enumerate((WRONG_SOURCE, "wrong_language")):
-            counts[side] += name in found
+            counts[side] += name in found or unlearnt[side].is_foreign(pair[side])
         reasons.extend(reason for reason in REASONS if reason in found and reason not in args.keep)
     warn_of_languages(counts, [whole, whole], languages)
 

@@ -118,6 +118,14 @@ def test_the_wrong_language_of_a_side_is_warned_of(tmp_path, caplog):
     assert "source texts" not in caplog.text
 
 
+def test_a_side_that_is_wholly_in_another_language_is_warned_of(tmp_path, caplog):
+    rows = zip(sample_texts("zh", "train")[:100], sample_texts("en", "train")[100:200])
+    path = write(tmp_path / "pairs.tsv", [*rows])
+    clean.main([str(path), "--source_lang", "zh", "--target_lang", "vi", "--output", str(tmp_path / "kept.tsv")])
+    assert "of 100 target texts" in caplog.text
+    assert "are not in 'vi'; check --target_lang" in caplog.text
+
+
 def test_scores_are_margins_of_the_texts_that_are_left(tiny_sentence_transformer, tmp_path, caplog):
     rows = [("source", "target"), *FEW, FEW[0], (FEW[1][0], FEW[2][1]), ("", "x")]
     kept, dropped = run(write(tmp_path / "pairs.tsv", rows), model=tiny_sentence_transformer, k=3)

@@ -8,7 +8,7 @@ from hfxling import fit_lexical, load_parallel
 from hfxling.alignment.pairs import EncodedPairs
 from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.training.lexical.arguments import LexicalArguments
-from hfxling.training.lexical.data import View, _segments, prepare
+from hfxling.training.lexical.data import View, _segments, prepare, read_lexicon
 from hfxling.training.lexical.evaluate import cross_validated, rank
 from hfxling.training.lexical.train import fit, view_links
 
@@ -67,12 +67,17 @@ def test_length_means_explain_every_pair():
         assert np.log(lengths[1] / lengths[0]).mean() == pytest.approx(mean, abs=0.02)
 
 
-def test_a_lexicon_adds_links(tmp_path):
+@pytest.mark.parametrize("view", ["fine", "coarse"])  # in one tokenizer, and in one each
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_lexicon_adds_links(tmp_path, is_turned, view):
     source, target = texts(("zh", "vi"))
-    (tmp_path / "words.tsv").write_text("龘龘\tkhủng khiếp\n今天\thôm nay\n下雨\tmưa\n", encoding="utf-8")
+    entries = [("龘龘", "khủng khiếp"), ("今天", "hôm nay"), ("下雨", "mưa")]
+    lines = ("\t".join(entry[::-1] if is_turned else entry) for entry in entries)
+    (tmp_path / "words.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    lexicon = f"{'vi-zh' if is_turned else 'zh-vi'}={tmp_path / 'words.tsv'}"
     plain, more = (
-        fit_lexical(source, target, ("zh", "vi"), rank=4, **given)
-        for given in ({}, {"lexicon": [f"zh-vi={tmp_path / 'words.tsv'}"]})
+        fit_lexical(source, target, ("zh", "vi"), rank=4, views=[view], **given)
+        for given in ({}, {"lexicon": [lexicon]})
     )
     pair = ["我看到龘龘。"], ["Tôi thấy khủng khiếp."]
     found = [
@@ -153,6 +158,24 @@ def test_folds_are_ranked_by_models_that_did_not_see_them(tmp_path):
     np.testing.assert_array_equal(rank(models[0], sides, ("zh", "vi"))[0].ranks, alone)
     more = rank(models[0], sides, ("zh", "vi"), prepared.distractors)
     assert {ranking.direction for ranking in more} == {"vi->zh"}
+
+
+@pytest.mark.parametrize(("word", "is_refused"), [("今天龘鱻麤", True), ("今天下龘鱻", False)])
+def test_half_of_a_lexicons_letters_are_in_the_text(tmp_path, word, is_refused):
+    (tmp_path / "words.tsv").write_text(f"{word}\tmưa\n", encoding="utf-8")
+    asked = ("zh", "vi"), str(tmp_path / "words.tsv"), {("zh", "vi"): (["今天下雨"], ["hôm nay mưa"])}
+    if is_refused:
+        with pytest.raises(ValueError, match="most letters of words such as '今天龘鱻麤' never occur in the zh text"):
+            read_lexicon(*asked)
+    else:
+        assert read_lexicon(*asked) == ([word], ["mưa"])
+
+
+@pytest.mark.parametrize("segmenters", [[], ["vi=words"]])
+def test_languages_share_a_tokenizer_unless_segmenters_are_chosen(segmenters):
+    model = fit_lexical(*texts(("zh", "vi")), ("zh", "vi"), rank=4, views=["fine"], segmenters=segmenters)
+    first, second = (model.tokenizers[lang][0].to_str() for lang in ("zh", "vi"))
+    assert (first == second) == (not segmenters)
 
 
 def test_of_which_pair_a_lexicon_is():
