@@ -127,7 +127,7 @@ HEAD = {"layer": "1", "pairs": "zh-vi", "num_train_epochs": 1, "cache_dir": "cac
 
 
 def valid(work: Path) -> dict[str, dict]:
-    """Options with which every recipe and command ends well, by its name."""
+    """Options with which every recipe and command ends well, by its name. Long because every one has its entry."""
     text, model = work / "text", work / "models"
     tables = {"train_data": text / "train.tsv", "test_data": text / "test.tsv"}
     encoder = {"base_model": model / "encoder"}

@@ -173,7 +173,9 @@ def evidence(wanted: dict) -> str:
 def matches(row: EvalResult, where: dict) -> bool:
     """Whether a row's fields and settings are those."""
     known = row.settings | {name: getattr(row, name) for name in ("metric", "direction", "dataset", "model", "n")}
-    return "decoding" not in row.settings and all(known.get(key) == value for key, value in where.items())
+    if "decoding" in row.settings or row.settings.get("stage") == "during":
+        return False
+    return all(known.get(key) == value for key, value in where.items())
 
 
 def translation_table() -> str:
@@ -208,9 +210,11 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
             + format_table(*study_table(rows, content["rows"], show=content["show"]))
         )
     if not any("fit" in row.settings for row in rows):  # of the siamese method, by encoder and layer
-        return format_table(
-            *study_table(rows, content["rows"], content["paper_columns"], content.get("show"))
-        ) + language_table(rows)
+        return (
+            format_table(*study_table(rows, content["rows"], content["paper_columns"], content.get("show")))
+            + language_table(rows)
+            + curve_table(rows)
+        )
     cells: dict[tuple, dict] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.settings["method"] != "cosine":
@@ -270,6 +274,25 @@ def language_table(rows: list[EvalResult]) -> str:
     is_single = all(len(runs) == 1 for found in cells.values() for runs in found.values())
     table = [[*key, *(tested(found[label], is_single) for label in labels)] for key, found in cells.items()]
     return "\n\n" + format_table(["metric", "direction", "n", *labels], table)
+
+
+def curve_table(rows: list[EvalResult]) -> str:
+    """What was measured while training, step by step, and the CPU seconds of training until then; seeds' means."""
+    cells: dict[tuple, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in (row for row in rows if row.settings["stage"] == "during"):
+        label, step = row.settings["row"], row.settings["step"]
+        cells[row.dataset, row.metric, row.direction or "", label][step].append(row.value)
+        cells["", "CPU s", "", label][step].append(row.settings["train_cpu_s"])
+    if not cells:
+        return ""
+    steps = sorted({step for found in cells.values() for step in found})
+    ordered = sorted(cells.items(), key=lambda entry: entry[0][:3])  # the labels of a figure in their own order
+    table = [
+        [*key, *(f"{np.mean(found[step]):.1f}" if step in found else "" for step in steps)] for key, found in ordered
+    ]
+    return "\n\n" + format_table(
+        ["while training", "metric", "direction", "", *(f"step {step}" for step in steps)], table
+    )
 
 
 def tested(rows: list[EvalResult], is_single: bool) -> str:

@@ -14,7 +14,7 @@ from hfxling.training.publishing import check_run, publish_run
 def main(argv: list[str] | None = None) -> list[EvalResult]:
     types = (aligner.Arguments, TrainingArguments)
     args, training_args = parse_arguments(types, argv, defaults=aligner.TRAINING_DEFAULTS, description=__doc__)
-    push = check_run(training_args)
+    push = check_run(training_args, args)
     prepared = aligner.prepare([args], training_args)
     run = aligner.run(args, training_args, prepared)
     return publish_run("aligner", args, training_args, prepared, run, argv=argv, push=push)

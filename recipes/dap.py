@@ -14,7 +14,7 @@ from hfxling.training.publishing import check_run, publish_run
 def main(argv: list[str] | None = None) -> list[EvalResult]:
     types = (dap.Arguments, TrainingArguments)
     args, training_args = parse_arguments(types, argv, defaults=dap.TRAINING_DEFAULTS, description=__doc__)
-    push = check_run(training_args)
+    push = check_run(training_args, args)
     prepared = dap.prepare([args], training_args)
     run = dap.run(args, training_args, prepared)
     return publish_run("dap", args, training_args, prepared, run, argv=argv, push=push)

@@ -15,7 +15,7 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     types = (disentangler.Arguments, TrainingArguments)
     args, training_args = parse_arguments(types, argv, defaults=disentangler.TRAINING_DEFAULTS, description=__doc__)
     results, settings = [], disentangler.one_by_one(args, training_args)
-    pushes = [check_run(own_training) for _, own_training in settings]
+    pushes = [check_run(own_training, own) for own, own_training in settings]
     for (own, own_training), push in zip(settings, pushes):
         prepared = disentangler.prepare([own], own_training)
         run = disentangler.run(own, own_training, prepared)

@@ -22,6 +22,7 @@ COMMANDS = {
     "align": "word links of two line-aligned files",
     "align-documents": "sentences of two texts that translate each other, document by document",
     "lexicon": "a bilingual word list out of aligned text",
+    "publish": "a model's folder, or data, onto the Hub, after checking it",
     "verify": "whether a folder or repository is what its card says",
     "explain": "the links that make the score of a sentence pair",
     "demo": "a page in the browser: translations, links, mining; or a Space of the Hub",

@@ -4,6 +4,8 @@ hfxling mine A.zh B.vi --source_lang zh --target_lang vi --model DIR_OR_ID [--le
 hfxling mine A.zh B.vi ... --precision 0.95 --known known.tsv      choose the threshold for a wanted precision
 hfxling mine A.zh B.vi ... --plan                                  what it will take, measured here for 30 seconds
 hfxling mine A.zh B.vi ... --source_vectors A.npy --target_vectors B.npy
+hfxling mine A.zh B.vi ... --engine ray                            on a cluster
+hfxling mine A.zh B.vi ... --rounds 5 --seed_pairs seed.tsv        the same as hfxling bootstrap
 
 Writes score, both texts, their line numbers and the flags of faults, best first, as TSV or Parquet. Text is FILE (.gz
 or not), TABLE#COLUMN or a Hub id. A run that was stopped goes on where it was; its work so far stands in OUTPUT.parts.
@@ -12,7 +14,10 @@ or not), TABLE#COLUMN or a Hub id. A run that was stopped goes on where it was; 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,15 +33,17 @@ from hfxling.data.texts import Texts, read_texts
 from hfxling.evaluation.results import format_table
 from hfxling.files import content_hash
 from hfxling.mining.engine import MARGINS, SELECTIONS, Mined, by_length, check_choices, select
-from hfxling.mining.neighbours import bytes_of
+from hfxling.mining.neighbours import Neighbours, bytes_of
 from hfxling.mining.precision import Precision, check_wanted, choose_threshold, found_pairs, halves
-from hfxling.mining.shards import clear, search
+from hfxling.mining.shards import clear, one_by_one, search
 
+from . import bootstrap
 from .mined import DEDUP, Row, check_dropping, flagged, plain, without, write
 from .mining_vectors import Haystack, MiningArguments, plan
 from .pairs import check_top, top_count, warn_of_hubs, warn_of_languages
 
 logger = logging.getLogger(__name__)
+ENGINES = ("local", "ray")
 _SAMPLE = 2_000  # sentences of a side whose language is looked at
 
 
@@ -59,6 +66,18 @@ class MineArguments(MiningArguments):
     )
     dedup: str | None = key(f"{', '.join(DEDUP)}: keep the best pair of each normalised text", None)
     filters: list[str] = key(f"drop pairs with these flags ({', '.join(FLAGS)}; all)", [])
+    terms: int | None = key(
+        "with --lexical: look for 32 candidates by so many of a sentence's weights, those that add most, score them by "
+        "all; 320 are much quicker and lose next to nothing",
+        None,
+    )
+    engine: str = key(
+        "local, or ray: a cluster (RAY_ADDRESS, or this machine's processors), with the same result (docs/mining.md)",
+        ENGINES[0],
+    )
+    rounds: int | None = key(
+        "learn links from --seed_pairs, mine, learn from what was mined, and again: what hfxling bootstrap does", None
+    )
     plan: bool = key("say what disk, memory and hours it takes, and stop", False)
 
     def __post_init__(self):
@@ -78,6 +97,14 @@ class MineArguments(MiningArguments):
         if self.k < 1:
             raise ValueError(f"k={self.k}: give 1 or more.")
         check_dropping(self.dedup, self.filters)
+        if self.terms is not None and (self.terms < 1 or not self.lexical or self.candidates):
+            raise ValueError(f"terms={self.terms}: give 1 or more, with --lexical and without --candidates.")
+        if self.rounds is not None:
+            raise ValueError(f"rounds={self.rounds} in a file: give --rounds in the command, or run hfxling bootstrap.")
+        if self.engine not in ENGINES:
+            raise ValueError(f"engine={self.engine!r} is not one of {', '.join(ENGINES)}.")
+        if self.engine == "ray" and find_spec("ray") is None:
+            raise ValueError("--engine ray needs the package ray: pip install 'hfxling[ray]'.")
 
 
 class Known(NamedTuple):
@@ -90,6 +117,8 @@ class Known(NamedTuple):
 
 
 def main(argv: list[str] | None = None) -> Path | None:
+    if any(word.partition("=")[0] == "--rounds" for word in argv or []):
+        return bootstrap.main(argv)
     (args,) = parse_arguments((MineArguments,), argv, prog="hfxling mine", description=__doc__)
     known = read_known(args) if args.known else None
     sides = [read_texts(side) for side in (args.source, args.target)]
@@ -132,8 +161,11 @@ def read_known(args: MineArguments) -> Known:
 
 def hidden(args: MineArguments, sides: list[Texts], known: Known | None) -> Haystack:
     """Both sides without texts of known pairs, and these at the ends, but for the targets that are taken out."""
+    remote = None
+    if args.engine == "ray" and not args.plan:
+        from hfxling.mining.ray import Encoder as remote
     if known is None:
-        return Haystack(args, sides)
+        return Haystack(args, sides, remote=remote, terms=args.terms)
     if args.source_vectors:
         raise ValueError("--precision hides known pairs in the text, whose vectors a model makes: give --model.")
     added = (known.source, [text for text, is_kept in zip(known.target, known.kept) if is_kept])
@@ -143,7 +175,7 @@ def hidden(args: MineArguments, sides: list[Texts], known: Known | None) -> Hays
         if len(rest.texts) < len(side.texts):
             logger.info("%s: %d lines are of known pairs and left out", side.name, len(side.texts) - len(rest.texts))
         found.append(Texts(side.name, rest.lines + [0] * len(new), rest.texts + new))
-    return Haystack(args, found)
+    return Haystack(args, found, remote=remote, terms=args.terms)
 
 
 def mine_sides(args: MineArguments, haystack: Haystack, folder: Path) -> Mined:
@@ -154,10 +186,9 @@ def mine_sides(args: MineArguments, haystack: Haystack, folder: Path) -> Mined:
         raise ValueError(f"k={args.k} neighbours, but one side has {smaller} sentences; give --k {smaller} or less.")
     vectors = haystack.vectors()
     about = {"texts": [content_hash(side.texts) for side in haystack.sides]} | haystack.about
-    with tqdm(total=len(haystack.sides[0].texts), unit=" sources", desc="search", disable=None) as bar:
-        options = {"memory": args.memory, "device": args.device, "dtype": args.dtype}
-        found = search(*vectors, haystack.kept(args.k), folder, about, shard=args.shard, done=bar.update, **options)
-    forward, backward = haystack.rescored(found, args.k)
+    options = {"memory": args.memory, "device": args.device, "dtype": args.dtype}
+    found = searched(args, folder, about, *vectors, haystack.kept(args.k), options)
+    forward, backward = haystack.rescored(found, args.k, partial(searched, args, folder / "model", about))
     best = [select(forward, backward, args.margin, way) for way in ("forward", "backward")]
     rows = [best[0].target[np.argsort(best[0].source)], best[1].source[np.argsort(best[1].target)]]
     warn_of_hubs(rows, [side.texts for side in haystack.sides])
@@ -166,6 +197,18 @@ def mine_sides(args: MineArguments, haystack: Haystack, folder: Path) -> Mined:
         sides = zip(haystack.sides, (args.source_lang, args.target_lang))
         pairs = by_length(pairs, *(np.array([count_words(text, lang) for text in side.texts]) for side, lang in sides))
     return pairs
+
+
+def searched(
+    args: MineArguments, folder: Path, about: dict, source: list, target: list, k: int, options: dict
+) -> tuple[Neighbours, Neighbours]:
+    """Both sides' neighbours, tile by tile, where the engine says."""
+    run: Callable = one_by_one
+    if args.engine == "ray":
+        from hfxling.mining.ray import tiles as run
+    total = source[0].shape[0] * target[0].shape[0]
+    with tqdm(total=total, unit=" pairs", unit_scale=True, desc="search", disable=None) as bar:
+        return search(source, target, k, folder, about, shard=args.shard, done=bar.update, run=run, **options)
 
 
 def keep(args: MineArguments, mined: Mined, known: Known | None, counts: list[int]) -> tuple[Precision | None, Mined]:

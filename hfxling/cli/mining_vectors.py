@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,8 +18,12 @@ from hfxling.data.texts import Texts
 from hfxling.evaluation.results import format_table
 from hfxling.mining.engine import rescored
 from hfxling.mining.neighbours import DTYPES, Neighbours, bytes_of, unit
+from hfxling.mining.terms import CANDIDATES, strongest
 
 from .model import FusedArguments, FusedEncoder
+
+if TYPE_CHECKING:
+    from hfxling.encoding import LexicalEncoder, SentenceEncoder
 
 ROLES = ("query", "document")
 _CHUNK = 2_000  # texts whose links are held at once
@@ -43,7 +48,7 @@ class MiningArguments(FusedArguments):
     )
     dtype: str = key(f"{' or '.join(DTYPES)}, of dense products; the same pairs", "float32")
     memory: str = key("that the search may use beside the vectors", "4GiB")
-    shard: int = key("source sentences between two points at which a stopped run goes on", 100_000)
+    shard: int = key("sentences of a side that are searched at once; then a stopped run goes on", 100_000)
     cache_dir: str = key("where vectors are kept", "outputs/features", writes="folder")
 
     def __post_init__(self):
@@ -62,10 +67,28 @@ class MiningArguments(FusedArguments):
 
 
 class Haystack:
-    """Both sides' texts with their vectors."""
+    """Both sides' texts with their vectors.
 
-    def __init__(self, args: MiningArguments, sides: Sequence[Texts], scorer=None):
-        self.args, self.sides = args, list(sides)
+    Args:
+        args: what makes vectors.
+        sides: the texts.
+        scorer: of `args`, where it is loaded.
+        remote: gives for what makes an encoding function one that has it called elsewhere, as
+            `hfxling.mining.ray.Encoder` does.
+        terms: weights of a sparse vector by which candidates are looked for; None: all, and these decide.
+    """
+
+    def __init__(
+        self,
+        args: MiningArguments,
+        sides: Sequence[Texts],
+        scorer=None,
+        *,
+        remote: Callable | None = None,
+        terms: int | None = None,
+    ):
+        self.args, self.sides, self.remote, self.terms = args, list(sides), remote, terms
+        self._all: list[list] = []  # parts with all their weights
         self._memory: dict = {}  # of `_dense`
         self.languages = (args.source_lang, args.target_lang)
         self.scorer = scorer or (None if args.source_vectors else args.scorer())
@@ -73,8 +96,8 @@ class Haystack:
             self.scorer.route(language) if not isinstance(self.scorer, FusedEncoder) else self.scorer.role(language)
         count = len(self.sides[0].texts) * len(self.sides[1].texts)
         self.candidates = 0
-        if args.lexical:
-            self.candidates = (32 if count > _MANY else 0) if args.candidates is None else args.candidates
+        if args.lexical and not terms:
+            self.candidates = (CANDIDATES if count > _MANY else 0) if args.candidates is None else args.candidates
 
     @property
     def margin(self) -> str:
@@ -89,6 +112,7 @@ class Haystack:
             stats = [Path(path).stat() for path in (args.source_vectors, args.target_vectors)]
             return {"vectors": [[stat.st_size, stat.st_mtime_ns] for stat in stats]}
         names = {"languages": list(self.languages), "prompt": args.prompt, "candidates": self.candidates}
+        names |= {"terms": self.terms}
         return names | {"model": self.scorer.label, "revision": self.scorer.revision}
 
     def vectors(self) -> list[list]:
@@ -98,22 +122,36 @@ class Haystack:
             paths = (self.args.source_vectors, self.args.target_vectors)
             return [[load_vectors(path, rows=len(side.texts))] for path, side in zip(paths, self.sides)]
         if self.candidates:
-            return [[self._dense(self._static, number)] for number in (0, 1)]
+            return [[self._dense("static", number)] for number in (0, 1)]
         if not self.args.lexical:
-            return [[self._dense(self.scorer, number)] for number in (0, 1)]
-        return [self._parts(number, np.arange(len(side.texts))) for number, side in enumerate(self.sides)]
+            return [[self._dense("model", number)] for number in (0, 1)]
+        parts = [self._all_parts(number) for number in (0, 1)]
+        if not self.terms:
+            return parts
+        self._all = parts
+        return [*strongest(*parts, self.terms)]
 
-    def rescored(self, found: tuple[Neighbours, Neighbours], k: int) -> tuple[Neighbours, Neighbours]:
-        """What was found, or the best of these candidates and of the dense model's by the score that counts."""
+    def rescored(
+        self, found: tuple[Neighbours, Neighbours], k: int, search: Callable | None = None
+    ) -> tuple[Neighbours, Neighbours]:
+        """What was found, or the best of these candidates and of the dense model's by the score that counts.
+
+        Args:
+            found: by the vectors of `self.vectors`.
+            k: neighbours.
+            search: finds the dense model's, as `both_ways` of lists of parts; by default that.
+        """
+        if self.terms:
+            return rescored([found], *self.readers(self._all), k)
         if not self.candidates:
             return found
         every = [found]
         if self.args.model:
-            from hfxling.mining.blocks import both_ways
+            from hfxling.mining.shards import of_tile
 
-            dense = [self._dense(self.scorer.dense, number) for number in (0, 1)]
+            dense = [[self._dense("model", number)] for number in (0, 1)]
             settings = {"memory": self.args.memory, "device": self.args.device, "dtype": self.args.dtype}
-            every.append(both_ways(*dense, self.kept(k), **settings))
+            every.append((search or of_tile)(*dense, self.kept(k), settings))
         return rescored(every, *self.readers([]), k)
 
     def readers(self, vectors: list[list]) -> list[Callable[[np.ndarray], list]]:
@@ -126,48 +164,54 @@ class Haystack:
 
     def kept(self, k: int) -> int:
         """Neighbours to look for."""
-        return min(max(k, self.candidates), *(len(side.texts) for side in self.sides))
+        return min(max(k, CANDIDATES if self.terms else self.candidates), *(len(side.texts) for side in self.sides))
 
     @cached_property
     def _static(self):
-        from hfxling.encoding import SentenceEncoder
+        return _load(self.args, "static")
 
-        return SentenceEncoder(self.args.lexical, device=self.args.device, batch_size=self.args.batch_size)
-
-    def _dense(self, encoder, number: int) -> np.ndarray:
-        """(N, D) vectors of a side, memory-mapped; a text of which a static encoder knows nothing gets a blank one."""
-        if (found := self._memory.get((encoder, number))) is not None:
+    def _dense(self, kind: str, number: int) -> np.ndarray:
+        """(N, D) vectors of a side, memory-mapped, by static vectors or the model."""
+        if (found := self._memory.get((kind, number))) is not None:
             return found
+        encoder = self._static if kind == "static" else getattr(self.scorer, "dense", self.scorer)
         texts, language, role = self.sides[number].texts, self.languages[number], ROLES[number]
-
-        def encode(batch: list[str]) -> np.ndarray:
-            vectors = encoder.encode(batch, language, role, progress=False)
-            if encoder is not self.scorer:
-                vectors[~vectors.any(axis=1)] = 1
-            return vectors
-
+        settings = (language, role, encoder is not self.scorer)
+        encode = partial(_encode, encoder, *settings)
+        if self.remote:
+            encode = self.remote(partial(_loaded, self.args, kind, *settings), self.args.device)
         about = {"model": encoder.label, "revision": encoder.revision, "route": encoder.route(language, role)}
         about |= {"prompt": encoder.prompt, "blank": encoder is not self.scorer}
         width = encoder.model.get_embedding_dimension()
         description = f"encode {language}"
         options = {"shape": (width,), "cache_dir": self.args.cache_dir, "description": description}
-        self._memory[encoder, number] = cached_features(texts, encode, key=about, **options)
-        return self._memory[encoder, number]
+        self._memory[kind, number] = cached_features(texts, encode, key=about, **options)
+        return self._memory[kind, number]
 
-    def _parts(self, number: int, rows: np.ndarray) -> list:
+    def _all_parts(self, number: int) -> list:
+        """Of all of a side's texts what `_parts` gives of some."""
+        texts, encode = self.sides[number].texts, None
+        if self.remote:
+            make = partial(_loaded, self.args, "lexical", self.languages[number], ROLES[number], False)
+            encode = self.remote(make)
+            encode.expect([texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)])
+        return self._parts(number, np.arange(len(texts)), encode)
+
+    def _parts(self, number: int, rows: np.ndarray, encode: Callable | None = None) -> list:
         """Sparse vectors of some of a side's texts, or dense and sparse ones whose inner products add up."""
         from scipy.sparse import csr_array, vstack
 
-        language, role = self.languages[number], ROLES[number]
+        settings = (self.languages[number], ROLES[number])
+        is_fused = isinstance(self.scorer, FusedEncoder)
+        encode = encode or partial(_encode, self.scorer.lexical if is_fused else self.scorer, *settings, False)
         found: list[list] = []
         for start in range(0, len(rows), _CHUNK):
             few = rows[start : start + _CHUNK]
-            texts = [self.sides[number].texts[row] for row in few]
-            if isinstance(self.scorer, FusedEncoder):
-                dense = self._dense(self.scorer.dense, number)[few]
-                found.append(self.scorer.parts(dense, texts, language, role))
+            sparse = encode([self.sides[number].texts[row] for row in few])
+            if is_fused:
+                found.append(self.scorer.fusion.parts(self._dense("model", number)[few], sparse, *settings))
             else:
-                found.append([self.scorer.encode(texts, language, role)])
+                found.append([sparse])
         *dense, sparse = zip(*found)
         return [*map(np.concatenate, dense), csr_array(vstack(sparse, format="csr"))]
 
@@ -201,6 +245,28 @@ class Haystack:
         return need
 
 
+def _load(args: MiningArguments, kind: str) -> SentenceEncoder | LexicalEncoder:
+    """The model, the lexical encoder or its static vectors."""
+    from hfxling.encoding import LexicalEncoder, SentenceEncoder
+
+    if kind == "static":
+        return SentenceEncoder(args.lexical, device=args.device, batch_size=args.batch_size)
+    return LexicalEncoder(args.lexical) if kind == "lexical" else args.encoder()
+
+
+def _loaded(args: MiningArguments, kind: str, *settings) -> Callable:
+    """What encodes in a process that has not loaded anything yet."""
+    return partial(_encode, _load(args, kind), *settings)
+
+
+def _encode(encoder, language: str, role: str, blank: bool, batch: list[str]):
+    """Vectors of texts; a text of which a static encoder knows nothing gets a blank one."""
+    vectors = encoder.encode(batch, language, role, progress=False)
+    if blank:
+        vectors[~vectors.any(axis=1)] = 1
+    return vectors
+
+
 def plan(args: MiningArguments, haystack: Haystack) -> str:
     """What it will take, from growing samples measured here and now."""
     from hfxling.mining.blocks import both_ways
@@ -212,6 +278,7 @@ def plan(args: MiningArguments, haystack: Haystack) -> str:
         sample.candidates = haystack.candidates
         start = time.perf_counter()
         vectors = [sample._fresh(number) for number in (0, 1)]
+        vectors = strongest(*vectors, haystack.terms) if haystack.terms else vectors
         encoded = time.perf_counter()
         k = min(haystack.kept(args.k), *(len(side.texts) for side in few))
         ready = [parts[0] if len(parts) == 1 else parts for parts in vectors]

@@ -35,7 +35,8 @@ def cached_features(
 
     Args:
         texts: N texts; repetitions cost nothing.
-        encode: maps a list of n texts to an (n, *shape) float array; it sees texts of similar length together.
+        encode: maps a list of n texts to an (n, *shape) float array; it sees texts of similar length together. Its
+            method `expect`, if it has one, is told all batches beforehand.
         key: everything besides the texts that changes the vectors (model, revision, layers, pooling, dtype, ...).
         shape: of one text's entry, such as (H,) or (views, H).
         cache_dir: one sub-folder a key.
@@ -96,6 +97,8 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                         left.unlink()
                     return
             waiting = []
+            if hasattr(encode, "expect"):  # it works ahead
+                encode.expect([[texts[i] for i in chunks[start]] for start in missing])
             for start in missing:
                 rows = chunks[start]
                 with _lock(folder / f"{start}.lock", wait=False) as mine:

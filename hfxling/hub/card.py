@@ -119,14 +119,15 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     _check_prose([info.intended_use, *info.limits], known)
-    return f"---\n{metadata(results, info).to_yaml()}\n---\n\n{_template().render(values)}"
+    return f"---\n{metadata(results, info).to_yaml()}\n---\n\n{template('model_card').render(values)}"
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """A card's template."""
     options = {"undefined": StrictUndefined, "trim_blocks": True, "keep_trailing_newline": True}
     environment = Environment(loader=PackageLoader("hfxling.hub"), autoescape=False, **options)  # Markdown, not HTML
-    return environment.get_template("model_card.md.jinja")
+    return environment.get_template(f"{name}.md.jinja")
 
 
 def _number(value: float, unit: str, sign: str = "") -> str:

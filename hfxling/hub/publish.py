@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from huggingface_hub import HfApi, get_token
-from huggingface_hub.errors import HTTPError
 from huggingface_hub.utils import validate_repo_id
 from safetensors import safe_open
 
@@ -16,8 +16,10 @@ from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.files import atomic_path
 
 from .card import CardInfo, public_yaml, render_card
+from .checks import base_licence
 from .index import told_apart
 from .record import CARD, RECORD, file_hashes, sealed
+from .release import Release, release
 from .snippets import clients_of, width_of
 
 if TYPE_CHECKING:
@@ -34,7 +36,6 @@ def publish(
     extra: Mapping | None = None,
     push: bool = False,
     private: bool = False,
-    token: str | None = None,
     branches: Sequence[str] = (),
 ) -> Path:
     """Write model, results.json, config.yaml and card; the folder takes its name only when all of it is there.
@@ -46,25 +47,30 @@ def publish(
         card: everything else that the card says.
         recipe: name of the program.
         extra: further entries of results.json, such as what the fit chose.
-        push: upload the folder to `card.repo_id`, a repository that is created where there is none.
+        push: check the folder and upload it to `card.repo_id`, a repository that is created where there is none.
         private: create it as a private one.
-        token: of the Hub; by default the one that `hf auth login` stored.
         branches: subfolders that are pushed to a branch of their name as well: there their files lie over the root's.
 
     Raises:
-        ValueError: for weights that are not finite, what `write_results`, `render_card` or `check_push` refuse, or when
-            the upload fails; the folder is complete then.
+        ValueError: for weights that are not finite, what `write_results`, `render_card`, `check_push` or `release`
+            refuse, or when the upload fails; the folder is complete then.
     """
     folder = Path(folder)
     if push:
-        check_push(card.repo_id, token)
+        check_push(card.repo_id)
+        card = replace(card, base_licence=base_licence(card.base_model, HfApi()))
     with atomic_path(folder) as scratch:
         scratch.mkdir()
         write_model(scratch)
         check_finite(stored_tensors(scratch))
         write_record(scratch, results, card, recipe=recipe, extra={"branches": [*branches], **(extra or {})})
     if push:
-        _upload(folder, card.repo_id, f"Model trained with {recipe}", branches, private=private, token=token)
+        what = Release(folder, card.repo_id, private=private, message=f"Model trained with {recipe}")
+        try:
+            release(what, lambda line: sys.stdout.write(line + "\n"))
+        except ValueError as error:
+            retry = f"the model is complete in {folder}; try again with hfxling publish {folder} --repo {card.repo_id}"
+            raise ValueError(f"{str(error).rstrip('.')}; {retry}") from None
     return folder
 
 
@@ -90,36 +96,17 @@ def write_record(
     (folder / CARD).write_text(render_card(read_results(record), card), encoding="utf-8")
 
 
-def check_push(repo_id: str | None, token: str | None = None) -> None:
+def check_push(repo_id: str | None) -> None:
     """Refuse, before anything is trained, a push that cannot succeed.
 
     Raises:
         ValueError: a repository without a namespace, or no token.
     """
     if not repo_id or repo_id.count("/") != 1:
-        raise ValueError(f"hub_model_id={repo_id!r}: give the repository as namespace/name to push to it.")
+        raise ValueError(f"repository {repo_id!r}: give it as namespace/name to push to it.")
     validate_repo_id(repo_id)
-    if not (token or get_token()):
+    if not get_token():
         raise ValueError(f"no token to push to {repo_id} with; run hf auth login, or set HF_TOKEN.")
-
-
-def _upload(
-    folder: Path, repo_id: str, message: str, branches: Sequence[str], *, private: bool, token: str | None
-) -> None:
-    api = HfApi(token=token)
-    try:
-        api.create_repo(repo_id, private=private, exist_ok=True)
-        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=message)
-        for branch in branches:
-            api.create_branch(repo_id, branch=branch, exist_ok=True)
-            for part in (folder, folder / branch):
-                api.upload_folder(repo_id=repo_id, folder_path=part, commit_message=message, revision=branch)
-    except (HTTPError, OSError, ValueError) as error:
-        cause = " ".join(str(error).split())
-        raise ValueError(
-            f"the upload to {repo_id} failed ({cause}); the model is complete in {folder}: "
-            f"try again with hf upload {repo_id} {folder}"
-        ) from None
 
 
 def check_finite(tensors: Iterable[tuple[str, Tensor]]) -> None:

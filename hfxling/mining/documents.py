@@ -10,6 +10,7 @@ were chosen on the documents of NTREX lines 1 to 1543 (docs/documents.md).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -183,7 +184,8 @@ def _coarse_path(
         parts = [[range(x.shape[0])[i : i + 2] for i in range(0, x.shape[0], 2)] for x in levels[0]]
         levels.insert(0, [_means(_rows_of(x), halves) for x, halves in zip(levels[0], parts)])
     path = None
-    for level in levels:
+    while levels:
+        level = levels.pop(0)
         encodes, sizes = [_ready(_rows_of(x), method) for x in level], [x.shape[0] for x in level]
         blocks, band = [*map(range, sizes)], _whole(*sizes) if path is None else _widened(path, sizes, 2)
         drawn = [_drawn(encode, [side], 1, rng) for encode, side in zip(encodes, blocks)]
@@ -237,30 +239,41 @@ class _Window:
     def __init__(self, encode: Encode, document: range, drawn: Sequence[Vectors], method: str):
         self.encode, self.document, self.drawn, self.method = encode, document, drawn, method
         self.max_joined = len(drawn)
-        self.start = self.stop = 0  # ends of the texts that are held
-        self.held: list[tuple[Vectors, np.ndarray]] = []
+        self.stop = 0  # end of the texts that are held
+        self.held: deque[tuple[range, Vectors, np.ndarray]] = deque()  # portions, by where their texts end
 
     def move(self, start: int, stop: int) -> None:
         """Hold the `max_joined` texts that end after each of so many sentences, from `start` to `stop` exclusive.
 
         Where fewer sentences come before, shorter texts stand in their places; no bead can end there.
         """
+        while self.held and self.held[0][0].stop <= start:
+            self.held.popleft()
+        for end in range(max(start, self.stop), stop, ENCODED):
+            self._hold(range(end, min(end + ENCODED, stop)))
+        self.stop = stop
+
+    def _hold(self, ends: range) -> None:
         first, most = self.document.start, self.max_joined
-        held = [(x[(start - self.start) * most :], y[(start - self.start) * most :]) for x, y in self.held]
-        ends = range(max(start, self.stop), stop)
         spans = [(first + max(end - size, 0), first + max(end, 1)) for end in ends for size in range(1, most + 1)]
         place = {span: i for i, span in enumerate(dict.fromkeys(spans))}
-        order = [place[span] for span in spans]
         vectors = self.encode([*place])
-        held.append((vectors[order], _chance(vectors, self.drawn, self.method)[order]))
-        vectors, chance = zip(*held)
-        self.start, self.stop, self.held = start, stop, [(_stack(vectors), np.concatenate(chance))]
+        chance = _chance(vectors, self.drawn, self.method)
+        if len(place) < len(spans):
+            order = [place[span] for span in spans]
+            vectors, chance = vectors[order], chance[order]
+        self.held.append((ends, vectors, chance.reshape(len(ends), most, -1)))
 
-    def read(self, start: int, stop: int) -> tuple[Vectors, np.ndarray]:
-        """Vectors and (N, max_joined, max_joined) chance of the texts that end from `start` to `stop` exclusive."""
-        ((vectors, chance),) = self.held
-        rows = slice((start - self.start) * self.max_joined, (stop - self.start) * self.max_joined)
-        return vectors[rows], chance[rows].reshape(stop - start, self.max_joined, -1)
+    def read(self, start: int, stop: int) -> tuple[list[Vectors], np.ndarray]:
+        """Vectors, in portions, and (N, max_joined, max_joined) chance of the texts that end from `start` to `stop`."""
+        found, levels = [], []
+        for ends, vectors, chance in self.held:
+            low, high = max(start, ends.start) - ends.start, min(stop, ends.stop) - ends.start
+            if low < high:
+                is_all = high - low == len(ends)
+                found.append(vectors if is_all else vectors[low * self.max_joined : high * self.max_joined])
+                levels.append(chance[low:high])
+        return found if issparse(found[0]) else [np.concatenate(found)], np.concatenate(levels)
 
 
 def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
@@ -275,8 +288,9 @@ def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) 
             left, right = int(low[row]), int(high[stop - 1]) + 1
             if target.stop < right:
                 target.move(left, min(max(right, left + ENCODED), int(high[-1]) + 1))
-            (x, of_x), (y, of_y) = source.read(row, stop), target.read(left, right)
-            scores = _dense(x @ y.T).reshape(stop - row, len(sizes), right - left, len(sizes)).transpose(0, 1, 3, 2)
+            ((x,), of_x), (parts, of_y) = source.read(row, stop), target.read(left, right)
+            scores = np.concatenate([_dense(x @ y.T) for y in parts], axis=1)
+            scores = scores.reshape(stop - row, len(sizes), right - left, len(sizes)).transpose(0, 1, 3, 2)
             gains = (scores - (of_x[..., None] + of_y.transpose(2, 1, 0)) / 2) * weights
             for i in range(row, stop):
                 yield gains[i - row, :, :, low[i] - left : high[i] + 1 - left]
@@ -290,7 +304,7 @@ def _best_beads(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarray) 
         low: (N + 1,) first column of every row, 0 in the first, never falling.
         high: (N + 1,) last column, never falling, at least the next row's first.
     """
-    totals, steps = [np.zeros(high[0] + 1)], [np.zeros(high[0] + 1, np.int64)]
+    totals, steps = [np.zeros(high[0] + 1)], [np.zeros(high[0] + 1, np.int8)]
     for row, gain in enumerate(gains, 1):
         most, joined, width = gain.shape
         before = np.full((most, width + joined), -np.inf)  # from `joined` columns before on
@@ -303,7 +317,8 @@ def _best_beads(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarray) 
         best, above = sums[step, np.arange(width)], before[0, joined:]
         total = np.maximum(best, above)
         reached = np.maximum.accumulate(total)
-        steps.append(np.where(reached > total, 0, np.where(best > above, step + 2, 1)))
+        step = np.where(reached > total, 0, np.where(best > above, step + 2, 1))
+        steps.append(step.astype(np.min_scalar_type(most * joined + 1)))
         totals.append(reached)
     i, j, beads = len(low) - 1, int(high[-1]), []
     while i or j:

@@ -204,6 +204,7 @@ def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: n
 def exact_scores(source: np.ndarray, target: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
     """(P,) float64 dot products of source rows and target rows."""
     if issparse(source):
+        source, target = (x.astype(np.float64, copy=False) for x in (source, target))
         chunks = (slice(i, i + 4096) for i in range(0, max(len(row), 1), 4096))
         return np.concatenate([source[row[c]].multiply(target[column[c]]).sum(1) for c in chunks])
     if 8 * len(row) > len(source) * len(target):  # nearly collapsed vectors: the whole block is cheaper

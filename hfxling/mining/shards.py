@@ -1,14 +1,17 @@
-"""Neighbours of both sides shard by shard, each kept on disk when it is done: a search that was stopped goes on."""
+"""Neighbours of both sides tile by tile, each kept on disk when it is done: a search that was stopped goes on.
+
+A tile is a shard of the source against a shard of the target. What its vectors' nearest are is a Parquet file, and
+files of one side's shard merge into one.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -16,7 +19,25 @@ from hfxling.files import atomic_path
 
 from .neighbours import Neighbours, Vectors, best_first
 
-_TIE = 1e-6  # of the scores of two shards
+_TIE = 1e-6  # of the scores of two tiles
+
+Tile = tuple[slice, slice]  # rows of the source and of the target
+Run = Callable[[list[Vectors], list[Vectors], Sequence[Tile], int, dict], Iterator[tuple[Neighbours, Neighbours]]]
+
+
+def one_by_one(
+    source: list[Vectors], target: list[Vectors], tiles: Sequence[Tile], k: int, options: dict
+) -> Iterator[tuple[Neighbours, Neighbours]]:
+    """What `both_ways` finds in each tile, as it is asked for, in this process."""
+    for rows, columns in tiles:
+        yield of_tile([x[rows] for x in source], [x[columns] for x in target], k, options)
+
+
+def of_tile(source: list[Vectors], target: list[Vectors], k: int, options: dict) -> tuple[Neighbours, Neighbours]:
+    """What `both_ways` finds in one tile."""
+    from .blocks import both_ways  # torch with it
+
+    return both_ways(*(parts[0] if len(parts) == 1 else parts for parts in (source, target)), k, **options)
 
 
 def search(
@@ -27,43 +48,71 @@ def search(
     key: Mapping,
     *,
     shard: int = 100_000,
-    done: Callable[[int], None] = lambda rows: None,
+    done: Callable[[int], None] = lambda pairs: None,
+    run: Run = one_by_one,
     **options,
 ) -> tuple[Neighbours, Neighbours]:
-    """The same as `both_ways`, the source's shards one after the other.
+    """The same as `both_ways`, one row of tiles after the other.
 
     Args:
         source: parts of one side's vectors (one, or several whose inner products add up).
         target: the same of the other side.
         k: neighbours.
-        folder: where shards are kept; the caller removes it when it has what it wants.
-        key: everything that shards hang on (texts, model, settings), as JSON can hold it.
-        shard: source rows, about.
-        done: told the number of rows of every finished shard, also of those found in the folder.
+        folder: where tiles are kept; the caller removes it when it has what it wants.
+        key: everything that tiles hang on (texts, model, settings), as JSON can hold it.
+        shard: rows of a side in a tile, about.
+        done: told the number of pairs of vectors of every finished tile, also of those found in the folder.
+        run: gives what is found in each of some tiles, in their order; on a cluster `hfxling.mining.ray.tiles`.
         **options: of `both_ways`.
 
     Raises:
-        ValueError: the folder holds shards of another key or damaged ones, and as `both_ways`.
+        ValueError: the folder holds tiles of another key or damaged ones, and as `both_ways`.
     """
-    from .blocks import both_ways  # torch with it
-
-    folder, count = Path(folder), source[0].shape[0]
+    folder = Path(folder)
     claim(folder, {**key, "k": k, "shard": shard})
-    backward, merged = _load(folder / "backward.npz")
-    found = []
-    shards = max(1, min(-(-count // shard), count // k))  # even, and none with fewer than k sources
-    for number, (start, end) in enumerate(pairwise(np.linspace(0, count, shards + 1).astype(int))):
-        path = folder / f"forward_{number}.npz"
-        if number >= merged:
-            part = [x[start:end] for x in source]
-            ahead, back = both_ways(_one(part), _one(target), k, **options)
-            _save(path, ahead, number + 1)
-            back = Neighbours(back.rows + start, back.scores)
-            backward = back if backward is None else merge(backward, back, k)
-            _save(folder / "backward.npz", backward, number + 1)
-        found.append(_load(path)[0])
-        done(len(found[-1].rows))
-    return Neighbours(*map(np.concatenate, zip(*found))), backward
+    rows, columns = (_shards(side[0].shape[0], shard, k) for side in (source, target))
+    missing = [
+        (i, j)
+        for i in range(len(rows))
+        for j in range(len(columns))
+        if not ((folder / f"forward_{i}.parquet").exists() or (folder / f"tile_{i}_{j}.parquet").exists())
+    ]
+    found = run(source, target, [(rows[i], columns[j]) for i, j in missing], k, options)
+    is_missing = {*missing}
+    for i, part in enumerate(rows):
+        for j, other in enumerate(columns):
+            if (i, j) in is_missing:
+                _save(folder / f"tile_{i}_{j}.parquet", *next(found))
+            done((part.stop - part.start) * (other.stop - other.start))
+        _merge_row(folder, i, rows, columns, k)
+    sides = []
+    for name, parts in (("forward", rows), ("backward", columns)):
+        loaded = (_load(folder / f"{name}_{i}.parquet")[0][0] for i in range(len(parts)))
+        sides.append(Neighbours(*map(np.concatenate, zip(*loaded))))
+    return tuple(sides)
+
+
+def _shards(count: int, size: int, k: int) -> list[slice]:
+    """Even ones of about that size, none with fewer than k rows."""
+    shards = max(1, min(-(-count // size), count // k))
+    return [slice(*ends) for ends in pairwise(np.linspace(0, count, shards + 1).astype(int).tolist())]
+
+
+def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[slice], k: int) -> None:
+    """Merge a row of tiles for the source's shard, and each tile for the target's; may be stopped at any time."""
+    final, forward = folder / f"forward_{i}.parquet", None
+    for j, part in enumerate(columns if not final.exists() else []):
+        (ahead, back), _ = _load(folder / f"tile_{i}_{j}.parquet")
+        ahead = Neighbours(ahead.rows + part.start, ahead.scores)
+        forward = ahead if forward is None else merge(forward, ahead, k)
+        path, back = folder / f"backward_{j}.parquet", Neighbours(back.rows + rows[i].start, back.scores)
+        (before,), merged = _load(path) if path.is_file() else ((None,), 0)
+        if merged <= i:
+            _save(path, back if before is None else merge(before, back, k), merged=i + 1)
+    if forward is not None:
+        _save(final, forward)
+    for path in folder.glob(f"tile_{i}_*.parquet"):
+        path.unlink()
 
 
 def merge(one: Neighbours, other: Neighbours, k: int) -> Neighbours:
@@ -72,7 +121,7 @@ def merge(one: Neighbours, other: Neighbours, k: int) -> Neighbours:
 
 
 def claim(folder: Path, key: Mapping) -> None:
-    """Make the folder the place of a key's shards.
+    """Make the folder the place of a key's tiles.
 
     Raises:
         ValueError: it is another key's, or nobody can say whose.
@@ -91,7 +140,7 @@ def claim(folder: Path, key: Mapping) -> None:
 
 
 def clear(folder: str | Path) -> None:
-    """Remove the shards of a search that has ended."""
+    """Remove the tiles of a search that has ended."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -100,22 +149,36 @@ def _whole(path: Path) -> Iterator[None]:
     """Say of a file that cannot be read what to do about it."""
     try:
         yield
-    except (OSError, ValueError, TypeError, KeyError, EOFError, RecursionError, BadZipFile) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         told = f"{path} is damaged ({error})"
         raise ValueError(f"{told}; remove the folder {path.parent}, and the search begins anew.") from None
 
 
-def _one(parts: list[Vectors]) -> Vectors | list[Vectors]:
-    return parts[0] if len(parts) == 1 else parts
+def _save(path: Path, *sides: Neighbours, merged: int = 0) -> None:
+    """Neighbours of one or two sides, one below the other, and how many rows of tiles are merged in them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    k, columns = sides[0].rows.shape[1], {}
+    for name, arrays in zip(Neighbours._fields, zip(*sides)):
+        values = pa.array(np.concatenate(arrays).ravel())
+        columns[name] = pa.FixedSizeListArray.from_arrays(values, k)
+    about = {"counts": json.dumps([len(side.rows) for side in sides]), "merged": str(merged)}
+    with atomic_path(path) as scratch:
+        pq.write_table(pa.table(columns).replace_schema_metadata(about), scratch, use_dictionary=False)
 
 
-def _save(path: Path, found: Neighbours, merged: int) -> None:
-    with atomic_path(path) as scratch, scratch.open("wb") as file:
-        np.savez(file, rows=found.rows, scores=found.scores, merged=merged)
+def _load(path: Path) -> tuple[list[Neighbours], int]:
+    """What `_save` wrote."""
+    import pyarrow.parquet as pq
 
-
-def _load(path: Path) -> tuple[Neighbours | None, int]:
-    if not path.exists():
-        return None, 0
-    with _whole(path), np.load(path) as stored:
-        return Neighbours(stored["rows"], stored["scores"]), int(stored["merged"])
+    with _whole(path):
+        table = pq.read_table(path)
+        metadata = table.schema.metadata or {}
+        about = {name.decode(): json.loads(value) for name, value in metadata.items() if b"ARROW" not in name}
+        parts = []
+        for name in Neighbours._fields:
+            lists = table.column(name).combine_chunks()
+            array = lists.values.to_numpy().reshape(-1, lists.type.list_size)
+            parts.append(np.split(array, np.cumsum(about["counts"])[:-1]))
+        return [Neighbours(*side) for side in zip(*parts)], about["merged"]

@@ -306,6 +306,7 @@ class LexicalModel(PreTrainedModel):
             number = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
             known = ids >= SPECIAL
             ends = np.bincount(number[known] + 1, minlength=len(rows) + 1).cumsum()
+            ends = ends.astype(np.int32) if ends[-1] < 2**31 else ends  # and so in all that scipy makes of it
             data = (1.0 / lengths).astype(np.float32)[number[known]]
             bag = csr_array((data, ids[known], ends), shape=(len(rows), size))
             bag.sum_duplicates()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import HfApi, get_token
 from transformers import TrainingArguments
 
 from hfxling.arguments import resolved
@@ -19,6 +20,8 @@ from hfxling.evaluation.results import EvalResult, format_table, p_told, write_r
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, scrubbed
+from hfxling.hub.checks import base_licence, release_faults
+from hfxling.hub.index import told_apart
 from hfxling.hub.publish import check_finite, check_push, publish, stored_tensors
 from hfxling.training import method
 
@@ -61,28 +64,45 @@ def training_cost() -> Iterator[dict[str, float]]:
     cost["train_cpu_s"] = round(time.process_time() - cpu, 1)
 
 
-def check_run(training_args: TrainingArguments, *, has_card: bool = True) -> bool:
+def check_run(training_args: TrainingArguments, args: TextArguments | None = None, *, has_card: bool = True) -> bool:
     """Refuse what cannot succeed, find the checkpoint to resume from, and keep the Trainer from pushing checkpoints.
 
     Args:
         training_args: as they were given.
+        args: of the recipe; what is pushed may be released by its licences, and its base model is on the Hub.
         has_card: whether the recipe writes one; without a card nothing is pushed.
 
     Returns:
         Whether the finished folder is to be pushed.
 
     Raises:
-        ValueError: a push without card, repository or token, what `check_trainer` refuses, no checkpoint to resume
-            from.
+        ValueError: a push without card, repository, token or licence, a token on the command line, what `check_trainer`
+            refuses, no checkpoint to resume from.
     """
     push, training_args.push_to_hub = training_args.push_to_hub, False
+    if training_args.hub_token:
+        raise ValueError("hub_token: a command line is no place for it; run hf auth login, or set HF_TOKEN.")
     if push and not has_card:
         raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
     if push:
-        check_push(training_args.hub_model_id, training_args.hub_token)
+        check_push(training_args.hub_model_id)
+        check_release(args)
     check_trainer(training_args)
     training_args.resume_from_checkpoint = checkpoint_of(training_args)
     return push
+
+
+def check_release(args: TextArguments) -> None:
+    """Refuse to push what may not be released, before anything is trained.
+
+    Raises:
+        ValueError: a base model that is a local folder; text, or a base model, whose licence is not stated or forbids
+            it.
+    """
+    base = told_apart(getattr(args, "base_model", None) or "precomputed vectors")
+    told = {"licence": args.licence, "base_model": base, "train_data": [{"name": args.name, "licence": args.licence}]}
+    if faults := release_faults(told, base_licence(base, HfApi())):
+        raise ValueError(f"push_to_hub: {'; '.join(faults)}")
 
 
 def checkpoint_of(training_args: TrainingArguments) -> str | None:
@@ -138,7 +158,6 @@ def publish_run(
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
-    token = training_args.hub_token
     configuration = {key: value for key, value in resolved(args, training_args).items() if value != []}
     start = {key: getattr(args, key) for key in ("layer", "pooling") if hasattr(args, key)}
     told = method(name).card(args, prepared, run)
@@ -150,7 +169,7 @@ def publish_run(
         "licence": args.licence or "other",
         "train_data": prepared.corpus.card_entries(args.licence),
         "limits": [*args.limits, *told["limits"]],
-        "training_command": scrubbed(shlex.join(command), token),
+        "training_command": scrubbed(shlex.join(command), get_token()),
         "configuration": start | told.get("configuration", {}) | configuration,
     }
     folder = publish(
@@ -162,7 +181,6 @@ def publish_run(
         extra={"reached": run.reached} | run.extra,
         push=push,
         private=bool(training_args.hub_private_repo),
-        token=token,
         branches=run.branches,
     )
     _tell(before_and_after(run.results), run, folder)

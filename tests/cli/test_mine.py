@@ -13,7 +13,7 @@ import pytest
 from tiny_models import save_routed
 
 import hfxling
-from hfxling.cli import mine
+from hfxling.cli import bootstrap, mine
 from hfxling.cli.mined import COLUMNS
 from hfxling.mining import blocks
 
@@ -89,6 +89,15 @@ def test_candidates_of_static_vectors_find_the_same_best_pairs(heap, tmp_path):
     mine.main(words(heap, tmp_path / "all.tsv", *links(heap), "--top", "60"))
     mine.main(words(heap, tmp_path / "few.tsv", *links(heap), "--top", "60", "--candidates", "40"))
     every, few = ({(i, j) for *_, i, j, _ in read(tmp_path / name)} for name in ("all.tsv", "few.tsv"))
+    assert len(every & few) > 50
+
+
+def test_few_weights_find_the_same_best_pairs_with_the_same_scores(heap, tmp_path):
+    mine.main(words(heap, tmp_path / "all.tsv", *links(heap), "--top", "60"))
+    mine.main(words(heap, tmp_path / "few.tsv", *links(heap), "--top", "60", "--terms", "100"))
+    every, few = (
+        {(*lines, score) for score, _, _, *lines, _ in read(tmp_path / name)} for name in ("all.tsv", "few.tsv")
+    )
     assert len(every & few) > 50
 
 
@@ -174,7 +183,7 @@ def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="holds shards of a search with another k"):
         mine.main([*asked, "--k", "3"])
     mine.main(asked)
-    assert len(calls) == 3 + 2  # two of four shards were there
+    assert len(calls) == 3 + 14  # two of sixteen tiles were there
     assert (tmp_path / "pairs.tsv").read_bytes() == expected
 
 
@@ -192,6 +201,54 @@ def test_a_killed_search_ends_alike(heap, tmp_path):
         process.wait()
     subprocess.run(asked, check=True, capture_output=True)
     assert (tmp_path / "pairs.tsv").read_bytes() == expected
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Two workers of Ray on this machine."""
+    ray = pytest.importorskip("ray", reason="needs ray: pip install 'hfxling[ray]'")
+    from hfxling.mining.ray import connect
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    connect(workers=2)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.slow
+def test_on_a_cluster_the_same_bytes(heap, tmp_path, cluster, capfd):
+    asked = {"links": links(heap), "candidates": [*links(heap), "--candidates", "20", "--selection", "max"]}
+    for name, words_of in asked.items():
+        for engine in ("local", "ray"):
+            output = tmp_path / engine / f"{name}.parquet"
+            mine.main(words(heap, output, *words_of, "--shard", "70", "--engine", engine))
+            assert not output.with_name(f"{output.name}.parts").exists()
+        assert (tmp_path / "local" / output.name).read_bytes() == output.read_bytes()
+    assert "ray" not in capfd.readouterr().err.lower()
+
+
+def test_a_cluster_without_ray(heap, tmp_path, refusal, monkeypatch):
+    monkeypatch.setattr(mine, "find_spec", lambda name: None)
+    said = refusal(lambda: mine.main(words(heap, tmp_path / "pairs.tsv", *links(heap), "--engine", "ray")))
+    assert said == "error: --engine ray needs the package ray: pip install 'hfxling[ray]'."
+
+
+@pytest.mark.slow
+def test_with_rounds_it_is_bootstrap(heap, tmp_path, refusal, capfd):
+    for name, command in (("mined", mine.main), ("bootstrapped", bootstrap.main)):
+        asked = [str(heap / "heap.zh"), str(heap / "heap.vi"), "--source_lang", "zh", "--target_lang", "vi"]
+        asked += ["--seed_pairs", str(heap / "known.tsv"), "--precision", "0.6", "--rounds", "0"]
+        command([*asked, "--output", str(tmp_path / name)])
+    files = [
+        {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.tsv")}
+        for name in ("mined", "bootstrapped")
+    ]
+    assert files[0] == files[1]
+    assert len(read(tmp_path / "mined" / "pairs.tsv")) > 20
+    capfd.readouterr()
+    (tmp_path / "mine.yaml").write_text("rounds: 3\n", encoding="utf-8")
+    asked = words(heap, tmp_path / "pairs.tsv", *links(heap), "--config", str(tmp_path / "mine.yaml"))
+    assert "rounds=3 in a file" in refusal(lambda: mine.main(asked))
 
 
 def test_warnings_of_boilerplate_and_other_languages(heap, tmp_path, caplog):
@@ -223,6 +280,9 @@ MISTAKES = {
     "dedup='all' is not one of source, target, both": ["--dedup", "all"],
     "filters: short is not one of": ["--filters", "short"],
     "margin='cosine' is not one of": ["--margin", "cosine"],
+    "terms=0: give 1 or more": ["--terms", "0"],
+    "terms=9: give 1 or more, with --lexical and without --candidates": ["--terms", "9", "--candidates", "9"],
+    "engine='spark' is not one of local, ray": ["--engine", "spark"],
     "languages": ["--target_lang", "zh"],
     "not one of this model's": ["--target_lang", "th"],
 }

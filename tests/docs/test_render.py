@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from docs import render as cards
+from hfxling.evaluation.results import EvalResult
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,6 +50,19 @@ def test_questions_name_no_figures():
     about = [about for page in yaml.safe_load(text).values() for about in page["files"].values()]
     assert all({*each} == {"question", "limits"} and "?" in each["question"] for each in about)
     assert [each for each in about if re.search(r"\d\.\d|\d ?%", " ".join(each.values()))] == []
+
+
+def test_a_curve_is_a_table_of_its_own_and_no_evidence():
+    def row(step, value, seed, stage="during"):
+        settings = {"stage": stage, "row": "TR", "step": step, "train_cpu_s": 10.0 * step}
+        return EvalResult("P@1 avg", value, 9, "made", "test", "xx->en", settings=settings, seed=seed)
+
+    rows = [row(0, 1.0, 0), row(0, 2.0, 1), row(100, 4.0, 0), row(100, 5.0, 1), row(100, 8.0, 0, "after")]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in cards.curve_table(rows).split("\n") if line]
+    assert lines[0] == ["while training", "metric", "direction", "", "step 0", "step 100"]
+    assert lines[2:] == [["", "CPU s", "", "TR", "0.0", "1000.0"], ["made", "P@1 avg", "xx->en", "TR", "1.5", "4.5"]]
+    assert cards.curve_table(rows[-1:]) == ""
+    assert [cards.matches(each, {"metric": "P@1 avg"}) for each in rows] == [False] * 4 + [True]
 
 
 def claims():

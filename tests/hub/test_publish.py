@@ -49,6 +49,7 @@ found["second"] = embed(second)
 card = ModelCard.load(repo)
 card.validate()
 snippets = re.findall(r"```python\\n(.*?)```", card.text, re.DOTALL)
+snippets = [snippet for snippet in snippets if "langchain" not in snippet]
 for snippet in snippets:
     exec(snippet, {})
 
@@ -60,20 +61,23 @@ types = [type(plain).__name__, type(second).__module__.split(".")[0]]
 print(json.dumps(found | {"types": types, "card": card.data.to_dict(), "snippets": len(snippets)}))
 """
 
-# Publishes a folder of one file three times, without a model; prints how each ended.
+# Publishes a head on vectors three times; prints how each ended.
 PUBLISH = """
-import sys
-from pathlib import Path
+import torch
 from hfxling.hub.card import CardInfo
+from hfxling.hub.export import export
 from hfxling.hub.publish import publish
+from hfxling.models import SiameseConfig, SiameseModel
 
-data = {"name": "d", "pairs": 1}
-info = CardInfo("org/x", "siamese", "A head.", "@misc{x}", "org/base", ["zh"], "mit", [data], "Search.", ["Small."])
+data = {"name": "d", "pairs": 1, "licence": "mit"}
+base = "precomputed vectors"
+info = CardInfo("org/x", "siamese", "A head.", "@misc{x}", base, ["zh"], "mit", [data], "Search.", ["Small."])
+write = lambda folder: export(SiameseModel(SiameseConfig(hidden_size=6)), None, folder)
 for name in ("first", "second", "third"):
     try:
-        publish(name, lambda f: (f / "weights").write_bytes(b"weights"), [], info, recipe="r", push=True)
+        publish(name, write, [], info, recipe="r", push=True)
     except ValueError as error:
-        print(str(error))
+        print("ERROR", error)
 """
 
 
@@ -98,11 +102,14 @@ def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, tiny_bert, t
     for name in ("here", "there"):
         tmp_path.joinpath(name).mkdir()
     write_corpus(tmp_path / "here")
-    options = f"--train_data train.tsv --test_data test.tsv --pairs zh-vi --base_model {tiny_bert}"
-    options += f" --layer 2 --fit procrustes --centering train --output_dir out --use_cpu true --hub_token {SECRET}"
+    hub.put("org/tiny", files_of(tiny_bert) | {"README.md": b"---\nlicense: mit\n---\n"})
+    options = "--train_data train.tsv --test_data test.tsv --pairs zh-vi --base_model org/tiny --data_licence mit"
+    options += " --layer 2 --fit procrustes --centering train --output_dir out --use_cpu true"
     words = [ROOT / "recipes" / "siamese.py", *options.split(), "--push_to_hub", "--hub_model_id", REPO]
-    done = python(*words, env=hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path / "here")
+    secret = {"PYTHONPATH": str(ROOT), "HF_TOKEN": SECRET}
+    done = python(*words, env=hub.env(tmp_path) | secret, cwd=tmp_path / "here")
     assert done.returncode == 0, done.stderr
+    assert SECRET not in done.stdout + done.stderr
     folder = tmp_path / "here" / "out" / "model"
     pushed = hub.files(REPO)
     assert pushed.keys() - {".gitattributes"} == files_of(folder).keys()
@@ -120,9 +127,9 @@ def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, tiny_bert, t
         for vectors, wanted in zip(found[door], expected):
             assert np.allclose(vectors, wanted, atol=1e-5), door
     assert found["types"] == ["BertModel", "transformers_modules"]
-    assert found["snippets"] == 2
+    assert found["snippets"] == 2, "that of LangChain is left out"
     assert (found["card"]["language"], found["card"]["library_name"]) == (["zh", "vi"], "sentence-transformers")
-    assert "base_model" not in found["card"]  # a local folder is no id of the Hub
+    assert (found["card"]["base_model"], found["card"]["base_model_relation"]) == ("org/tiny", "finetune")
 
 
 # Loads the sparse branch and the static vectors of argv[1] in a process without hfxling.
@@ -143,7 +150,7 @@ def test_sparse_vectors_are_on_a_branch_of_their_own(hub, tmp_path):
         ROOT / "recipes" / "lexical.py",
         *["--pairs", "zh-vi", "--train_data", "sample", "--max_train_pairs", "40", "--rank", "8"],
     ]
-    words += f"--output_dir out --hub_token {SECRET} --push_to_hub --hub_model_id org/zh-vi-lexical".split()
+    words += ["--output_dir", "out", "--push_to_hub", "--hub_model_id", "org/zh-vi-lexical"]
     env = hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}
     for _ in range(2):  # again: the branch is there then
         done = python(*words, env=env, cwd=tmp_path)
@@ -167,15 +174,15 @@ def test_sparse_vectors_are_on_a_branch_of_their_own(hub, tmp_path):
 
 def test_a_failed_upload_leaves_the_folder_and_says_what_to_do(hub, tmp_path):
     faults = {"/api/repos/create": [403, None, None], "/api/models/org/x/commit/main": [500, "drop"]}
-    hub.fault = lambda method, path: faults[path].pop(0) if path in faults else None
+    hub.fault = lambda method, path: faults[path].pop(0) if faults.get(path) else None
     done = python("-c", PUBLISH, env=hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.strip().split("\n")
-    assert len(lines) == 3
+    lines = [line for line in done.stdout.split("\n") if line.startswith("ERROR")]
+    assert len(lines) == 3, done.stdout
     for line, cause, name in zip(lines, ("403", "500", "disconnected"), ("first", "second", "third")):
-        says = rf"the upload to org/x failed \(.*{cause}.*\); the model is complete in {name}: try again with hf upload"
-        assert re.match(says, line), line
-        assert files_of(tmp_path / name).keys() == {"weights", "results.json", "config.yaml", "README.md"}
+        told = f"the model is complete in {name}; try again with hfxling publish {name} --repo org/x"
+        assert re.match(rf"ERROR the upload to org/x failed \(.*{cause}.*\); {told}", line), line
+        assert {"config.json", "results.json", "config.yaml", "README.md"} <= files_of(tmp_path / name).keys()
     assert hub.files("org/x").keys() == {".gitattributes"}
 
 
@@ -237,16 +244,37 @@ def test_a_new_folder_replaces_the_earlier_one_whole(tmp_path):
 
 
 @pytest.mark.parametrize("repo_id", [None, "zh-vi-sf", "a/b/c", "org/zh vi"])
-def test_a_wrong_repository_is_refused_before_anything_is_read(repo_id, tmp_path):
+def test_a_wrong_repository_is_refused_before_anything_is_read(repo_id, tmp_path, monkeypatch):
     words = ["--train_data", "no.tsv", "--base_model", "none", "--pairs", "zh-vi"]
-    words += ["--push_to_hub", "--hub_token", "any", "--output_dir", str(tmp_path / "out")]
-    with pytest.raises(ValueError, match=r"hub_model_id=|Repo id must"):
+    words += ["--push_to_hub", "--output_dir", str(tmp_path / "out")]
+    monkeypatch.setattr("hfxling.hub.publish.get_token", lambda: "any")
+    with pytest.raises(ValueError, match=r"give it as namespace/name|Repo id must"):
         siamese.main(words + (["--hub_model_id", repo_id] if repo_id else []))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_push_without_a_token_is_refused(monkeypatch):
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    monkeypatch.setattr("hfxling.hub.publish.get_token", lambda: None)
     with pytest.raises(ValueError, match="no token to push to org/x with; run hf auth login"):
         check_push("org/x")
-    check_push("org/x", "any")
+    monkeypatch.setattr("hfxling.hub.publish.get_token", lambda: "any")
+    check_push("org/x")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--hub_token any", "hub_token: a command line is no place for it"),
+        ("--base_model LOCAL --data_licence mit", "is a local folder, which no reader has; give --names"),
+        ("--base_model org/base --data_licence mit", "the base model 'org/base': no licence is stated"),
+        ("--base_model org/base", "the text .*d.*: no licence is stated"),
+        ("--base_model org/base --data_licence cc-by-nd-4.0", "the text .* is under cc-by-nd-4.0, which forbids"),
+    ],
+)
+def test_what_may_not_be_released_is_refused_at_once(options, message, tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.setattr("hfxling.hub.publish.get_token", lambda: "any")
+    options = options.replace("LOCAL", str(tiny_bert)) + ("" if "--base_model" in options else " --base_model x")
+    words = f"--train_data d.tsv --pairs zh-vi --push_to_hub --hub_model_id org/x {options} --output_dir {tmp_path}/out"
+    with pytest.raises(ValueError, match=message):
+        siamese.main(words.split())
+    assert not (tmp_path / "out").exists()

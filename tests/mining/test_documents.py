@@ -180,6 +180,29 @@ def test_vectors_are_asked_for_once(monkeypatch):
         assert counter.total() < 1.05 * len(expected)  # shorter texts that stand for longer ones, at the beginning
 
 
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_a_long_stretch_is_held_in_portions(monkeypatch, kind):
+    """However far the columns of a row reach: neither more texts at once nor other beads."""
+    sides, most = [planted(singles(x)) for x in (range(8), range(400))], []
+
+    def counting(encode):
+        def asked(spans):
+            most.append(len(spans))
+            return kind(encode(spans))
+
+        return asked
+
+    found = []
+    for size in (1000, 16):
+        monkeypatch.setattr(engine, "ENCODED", size)
+        method = "cosine" if kind is np.asarray else "dot"
+        found += align_documents(*map(counting, sides), [(range(8), range(400))], method=method)
+    assert max(most[:10]) > 1000
+    assert max(most[-26:]) <= 16 * engine.MAX_JOINED
+    assert [bead[:2] for bead in found[0]] == [bead[:2] for bead in found[1]]
+    np.testing.assert_allclose(*([bead.score for bead in beads] for beads in found), rtol=1e-5)
+
+
 def test_documents_are_paired():
     sizes = [5, 9, 3, 7, 6]
     ends = np.cumsum([0, *sizes]).tolist()

@@ -21,8 +21,8 @@ SOURCE, TARGET = vectors(90, 0), vectors(70, 1)
 def test_the_same_as_at_once(tmp_path, shard, number):
     done = []
     found = search([SOURCE], [TARGET], 4, tmp_path, {}, shard=shard, done=done.append)
-    assert sum(done) == 90
-    assert len(done) == len([*tmp_path.glob("forward_*.npz")]) == number
+    assert sum(done) == 90 * 70
+    assert len([*tmp_path.glob("forward_*.parquet")]) == number
     for side, expected in zip(found, both_ways(SOURCE, TARGET, 4)):
         np.testing.assert_array_equal(side.rows, expected.rows)
         np.testing.assert_allclose(side.scores, expected.scores, atol=1e-9)
@@ -55,7 +55,7 @@ def test_another_search_is_refused(tmp_path, change, named):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 50, "cut", "other"])
-@pytest.mark.parametrize("name", ["key.json", "forward_0.npz", "backward.npz"])
+@pytest.mark.parametrize("name", ["key.json", "forward_0.parquet", "backward_0.parquet"])
 def test_damaged_files_are_named(tmp_path, name, content):
     search([SOURCE], [TARGET], 4, tmp_path, {"text": "a"}, shard=30)
     path = tmp_path / name

@@ -87,6 +87,14 @@ def test_the_inner_product_is_the_equation_in_both_directions(model, held_out):
     assert 1 < model.config.balance < 20
 
 
+def test_places_take_no_more_memory_than_they_need(model, held_out):
+    vectors = model.encode(held_out[0], PAIR[0])
+    assert {vectors.data.dtype, vectors.indices.dtype, vectors.indptr.dtype} == {
+        np.dtype(np.float32),
+        np.dtype(np.int32),
+    }
+
+
 def test_the_plain_sum_of_both_directions(held_out):
     plain = {"views": ["fine"], "min_ratio": 0.0, "hub_weight": 0.0, "length_prior": 0.0}
     model = fit_lexical(*texts(), PAIR, rank=4, **plain)

@@ -48,7 +48,7 @@ def test_from_text_to_the_published_folder(encoder, tmp_path, more, capsys):
     results = dap.main(words(options(encoder, tmp_path, **more)))
     folder = tmp_path / "out" / "model"
     written = read_results(folder / "results.json")
-    assert [row.value for row in written] == pytest.approx([row.value for row in results], abs=1e-5)
+    assert [row.value for row in written][: len(results)] == pytest.approx([row.value for row in results], abs=1e-5)
     assert {(row.dataset, row.direction) for row in results} == {
         ("sample", direction) for direction in ("zh->en", "en->zh", "vi->en", "en->vi")
     }
@@ -107,9 +107,9 @@ def test_a_study_keeps_curves_and_what_later_tests_need(encoder, tmp_path, tmp_p
     after = [row for row in results if row.settings["stage"] == "after"]
     assert spent == sorted(spent)
     assert all(row.settings["train_cpu_s"] >= spent[-1] for row in after)
-    metrics = {"P@1 avg-trained", "P@1 avg-untrained", "P@1 avg", "AER avg-trained", "AER avg-untrained"}
+    metrics = {"P@1 avg-trained", "P@1 avg-untrained", "AER avg-trained", "AER avg-untrained"}
     assert {row.metric for row in curve if row.dataset != "sample"} == metrics
-    assert {row.metric for row in after} == metrics | {"P@1", "AER"}
+    assert {row.metric for row in after} == metrics | {"P@1", "P@1 avg", "AER"}
     thinned = next(row for row in curve if row.metric == "P@1 avg-trained")
     assert (thinned.n, thinned.dataset) == (8, "tatoeba, 8 pairs a language")
     assert {row.n for row in curve if row.metric.startswith("AER")} == {2}

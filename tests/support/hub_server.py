@@ -1,7 +1,8 @@
 """A stand-in for the Hugging Face Hub: the HTTP interface behind push, pull and load_dataset, kept in memory.
 
-Models and datasets with commits, branches, tags, LFS and private repositories; no pull requests, spaces, Xet or
-.gitignore rules. Every token is good for everything; writing without one is refused, as on the Hub.
+Models and datasets with commits, branches, tags, LFS, private repositories, pull requests (as refs alone) and
+collections; no spaces, Xet or .gitignore rules. Every token is good for everything but one that begins with "read";
+writing without one is refused, as on the Hub.
 """
 
 from __future__ import annotations
@@ -15,26 +16,24 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
-import yaml
-
-LFS_SUFFIXES = (".arrow", ".bin", ".bz2", ".gz", ".npy", ".npz", ".onnx", ".parquet", ".pt", ".pth", ".safetensors")
-LFS_SIZE = 10 * 1024 * 1024  # bytes; the Hub keeps larger files out of git whatever their name
-GITATTRIBUTES = "".join(f"*{suffix} filter=lfs diff=lfs merge=lfs -text\n" for suffix in LFS_SUFFIXES).encode()
-
-
-class Reply(NamedTuple):
-    status: int
-    body: bytes
-    headers: dict[str, str]
-
-
-def json_reply(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Reply:
-    return Reply(status, json.dumps(value).encode(), {"Content-Type": "application/json"} | (headers or {}))
+from hub_files import (
+    GITATTRIBUTES,
+    Reply,
+    card_data,
+    card_problem,
+    etag_of,
+    file_entry,
+    git_oid,
+    in_lfs,
+    json_reply,
+    part_of,
+    tree_of,
+)
 
 
 class Refusal(Exception):
@@ -79,65 +78,6 @@ class Repo:
         return self.commits[oid]
 
 
-def git_oid(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-
-
-def in_lfs(path: str, size: int) -> bool:
-    return size > 0 and (path.endswith(LFS_SUFFIXES) or size > LFS_SIZE)
-
-
-def file_entry(path: str, data: bytes) -> dict:
-    """A file as the tree endpoints describe it; git holds only a pointer to what is in LFS."""
-    entry = {"type": "file", "path": path, "size": len(data), "oid": git_oid(data)}
-    if in_lfs(path, len(data)):
-        sha256 = hashlib.sha256(data).hexdigest()
-        pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {len(data)}\n".encode()
-        info = {"oid": sha256, "sha256": sha256, "size": len(data), "pointerSize": len(pointer)}
-        entry |= {"oid": git_oid(pointer), "lfs": info}
-    return entry
-
-
-def etag_of(path: str, data: bytes) -> str:
-    entry = file_entry(path, data)
-    return entry["lfs"]["oid"] if "lfs" in entry else entry["oid"]
-
-
-def tree_of(files: dict[str, bytes]) -> dict[str, dict]:
-    """Every folder and file by path."""
-    folders = {str(folder) for path in files for folder in PurePosixPath(path).parents} - {"."}
-    tree = {path: {"type": "directory", "path": path, "size": 0, "oid": git_oid(path.encode())} for path in folders}
-    return dict(sorted((tree | {path: file_entry(path, data) for path, data in files.items()}).items()))
-
-
-def part_of(data: bytes, wanted: str, headers: dict[str, str]) -> Reply:
-    """The bytes a Range header asks for; all of them where it is absent or not understood."""
-    match = re.fullmatch(r"bytes=(?:(\d+)-(\d*)|-(\d+))", wanted)
-    if match is None:
-        return Reply(200, data, headers)
-    first, last, suffix = match.groups()
-    start = int(first) if first else max(len(data) - int(suffix), 0)
-    stop = min(int(last) + 1, len(data)) if last else len(data)
-    if start >= stop:
-        return Reply(416, b"", headers | {"Content-Range": f"bytes */{len(data)}"})
-    return Reply(206, data[start:stop], headers | {"Content-Range": f"bytes {start}-{stop - 1}/{len(data)}"})
-
-
-def card_problem(readme: str) -> str:
-    """What the Hub refuses in a card's YAML block; of its schema only the ids, into which a local path easily slips."""
-    block = re.match(r"\s*---[ \t]*\r?\n(.*?)^---", readme, re.DOTALL | re.MULTILINE)
-    try:
-        metadata = yaml.safe_load(block[1]) if block else None
-    except yaml.YAMLError as problem:
-        return f"bad YAML: {problem}"
-    for key in ("base_model", "datasets"):
-        values = (metadata or {}).get(key) or []
-        for value in [values] if isinstance(values, str) else values:
-            if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", value):
-                return f'"{key}" with value "{value}" is not valid. Use an id from the Hub.'
-    return ""
-
-
 class HubServer:
     """Serves on a free loopback port while its context is open.
 
@@ -149,6 +89,7 @@ class HubServer:
     def __init__(self):
         self.repos: dict[tuple[str, str], Repo] = {}
         self.lfs: dict[str, bytes] = {}
+        self.collections: dict[str, list[dict]] = {}
         self.requests: list[tuple[str, str]] = []
         self.fault: Callable[[str, str], int | str | None] = lambda method, path: None
         self.lock = threading.Lock()
@@ -261,6 +202,8 @@ class Handler(BaseHTTPRequestHandler):
         has_token = self.headers.get("Authorization", "").startswith("Bearer ")
         if token and not has_token:
             raise Refusal(401, "Invalid username or password.")
+        if token and self.headers["Authorization"].startswith("Bearer read"):
+            raise Refusal(403, "You don't have the rights to write here.")
         if "repo_id" in arguments:
             repo = self.hub.repos.get((arguments.pop("kind") or "models", arguments.pop("repo_id")))
             if repo is None or (repo.private and not has_token):
@@ -312,8 +255,7 @@ class Handler(BaseHTTPRequestHandler):
 
     @route("POST", API + "/commit" + REVISION, token=True)
     def commit(self, repo: Repo, revision: str) -> dict:
-        if "create_pr" in self.query:
-            raise Refusal(400, "The stand-in Hub has no pull requests")
+        is_proposal = "create_pr" in self.query
         if revision not in repo.branches:
             raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         head, files = repo.at(revision), dict(repo.at(revision).files)
@@ -322,9 +264,55 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(412, "A commit has happened since. Please refresh and try again.")
         for operation in operations:
             self.apply(files, operation["key"], operation["value"])
-        oid = repo.commit(revision, files, header["value"]["summary"]).oid
-        url = f"{self.hub.url}/{repo.web_path}/commit/{oid}"
-        return {"success": True, "commitOid": oid, "commitUrl": url, "hookOutput": ""}
+        branch = (
+            f"refs/pr/{1 + sum(name.startswith('refs/pr/') for name in repo.branches)}" if is_proposal else revision
+        )
+        if is_proposal:
+            repo.branches[branch] = head.oid
+        oid = repo.commit(branch, files, header["value"]["summary"]).oid
+        url = f"{self.hub.url}/{repo.web_path}"
+        done = {"success": True, "commitOid": oid, "commitUrl": f"{url}/commit/{oid}", "hookOutput": ""}
+        return done | ({"pullRequestUrl": f"{url}/discussions/{branch.rpartition('/')[2]}"} if is_proposal else {})
+
+    @route("GET", "/api/whoami-v2")
+    def whoami(self) -> dict:
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not token:
+            raise Refusal(401, "Invalid username or password.")
+        role = "read" if token.startswith("read") else "write"
+        return {"type": "user", "name": "user", "auth": {"type": "access_token", "accessToken": {"role": role}}}
+
+    @route("POST", "/api/collections", token=True)
+    def create_collection(self) -> Reply:
+        wanted = json.loads(self.body)
+        slug = f"{wanted['namespace']}/{wanted['title'].lower().replace(' ', '-')}-0"
+        exists = slug in self.hub.collections
+        return json_reply(self.described(slug, wanted["title"]), 409 if exists else 200)
+
+    @route("POST", "/api/collections/(?P<slug>[^/]+/[^/]+)/items", token=True)
+    def add_item(self, slug: str) -> Reply:
+        item, items = json.loads(self.body)["item"], self.hub.collections[slug]
+        known = item in items
+        items += [item] * (not known)
+        return json_reply(self.described(slug), 409 if known else 200)
+
+    @route("GET", "/api/collections/(?P<slug>[^/]+/[^/]+)")
+    def collection(self, slug: str) -> dict:
+        return self.described(slug)
+
+    def described(self, slug: str, title: str = "") -> dict:
+        items = [
+            item | {"_id": str(i), "position": i} for i, item in enumerate(self.hub.collections.setdefault(slug, []))
+        ]
+        about = {"slug": slug, "title": title, "owner": {"name": slug.partition("/")[0]}, "items": items}
+        more = {
+            "lastUpdated": "2026-01-01T00:00:00.000Z",
+            "position": 0,
+            "private": False,
+            "theme": "blue",
+            "upvotes": 0,
+        }
+        return about | more
 
     def apply(self, files: dict[str, bytes], operation: str, value: dict) -> None:
         path = value["path"]
@@ -378,7 +366,7 @@ class Handler(BaseHTTPRequestHandler):
         entries = [file_entry(path, data) for path, data in commit.files.items()]
         siblings = [{"rfilename": entry["path"], "blobId": entry["oid"]} | entry for entry in entries]
         known = {"id": repo.repo_id, "sha": commit.oid, "lastModified": commit.date, "private": repo.private}
-        return known | {"siblings": siblings, "tags": []}
+        return known | {"siblings": siblings, "tags": [], "cardData": card_data(commit.files.get("README.md", b""))}
 
     @route("GET", WEB + "/resolve" + REVISION + "/(?P<path>.+)")
     def resolve(self, repo: Repo, revision: str, path: str) -> Reply:

@@ -18,6 +18,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 from hfxling.data.parallel import load_parallel
 from hfxling.data.segment import learn_vocabularies, load_vocabularies
 from hfxling.fit import fit_lexical, save_lexical
+from hfxling.hub import door_script
 from hfxling.hub.export import export
 from hfxling.models import AlignerModel, DapModel, DisentanglerModel, LexicalModel, SiameseModel
 from hfxling.training.aligner.export import export_aligner
@@ -358,7 +359,7 @@ def needs_flag(folder: Path) -> bool:
 
 
 def open_doors(root: Path, written: dict[str, Published], doors: list[str], python: str = sys.executable) -> dict:
-    """Embed the texts in a fresh process that has `tests/support/doors.py` only.
+    """Embed the texts in a fresh process that has `hfxling/hub/door_script.py` only.
 
     Returns:
         by folder name, door and language: vectors. The process printed nothing, but for sentence-transformers' notice
@@ -377,7 +378,7 @@ def open_doors(root: Path, written: dict[str, Published], doors: list[str], pyth
     path = str(Path(__file__).parents[2])
     environment = os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HOME": str(root / "home"), "HFXLING": path}
     environment.pop("PYTHONPATH", None)
-    command = [python, str(Path(__file__).with_name("doors.py")), *doors]
+    command = [python, "-P", door_script.__file__, *doors]
     run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
     said = [line for line in run.stderr.splitlines() if not line.startswith("Default prompt name is set to")]

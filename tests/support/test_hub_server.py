@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hub_server import GITATTRIBUTES, HubServer, hub
+from hub_files import GITATTRIBUTES
+from hub_server import HubServer, hub
 
 
 def run_client(server: HubServer, folder: Path, code: str, **settings: str) -> dict | list:

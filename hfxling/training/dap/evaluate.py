@@ -59,10 +59,14 @@ class HeldOut:
         self.gold: dict[Pair, list[AlignedPair]] = read_gold(args.gold_files())
 
     def thinned(self, count: int | None) -> HeldOut:
-        """Tests of `count` pairs of each Tatoeba language and a quarter as many with gold links, evenly spaced."""
+        """Tests of `count` pairs of each Tatoeba language and a quarter as many with gold links, evenly spaced.
+
+        Development pairs are left out: they are for choices between finished runs.
+        """
         if count is None:
             return self
         other = copy.copy(self)
+        other.sets = {name: of_set for name, of_set in self.sets.items() if name != DEVELOPMENT}
         other.tatoeba = {lang: pairs.select(_spread(len(pairs), count)) for lang, pairs in self.tatoeba.items()}
         other.tatoeba_name = f"tatoeba, {count} pairs a language"
         other.gold = {pair: [gold[i] for i in _spread(len(gold), count // 4)] for pair, gold in self.gold.items()}

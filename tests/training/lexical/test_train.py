@@ -155,6 +155,14 @@ def test_folds_are_ranked_by_models_that_did_not_see_them(tmp_path):
     assert {ranking.direction for ranking in more} == {"vi->zh"}
 
 
+def test_of_which_pair_a_lexicon_is():
+    one = {"pairs": ["zh-vi"], "train_data": ["sample"]}
+    assert LexicalArguments(**one, lexicon=["w.tsv"]).lexicon_files() == {("zh", "vi"): "w.tsv"}
+    assert LexicalArguments(**one, lexicon=["vi-zh=w.tsv"]).lexicon_files() == {("vi", "zh"): "w.tsv"}
+    with pytest.raises(ValueError, match="of which of zh-vi, zh-th is it"):
+        LexicalArguments(**one | {"pairs": ["zh-vi", "zh-th"]}, lexicon=["w.tsv"])
+
+
 def test_a_lexicon_of_other_languages_is_refused(tmp_path):
     (tmp_path / "words.tsv").write_text("ຝົນ\tmưa\n", encoding="utf-8")
     with pytest.raises(ValueError, match="most letters of words such as 'ຝົນ' never occur in the zh text"):

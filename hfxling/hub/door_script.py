@@ -1,19 +1,20 @@
 """Opens published folders through the doors named on the command line, in any environment.
 
-Reads jobs.json in the working directory; prints one line of JSON: by folder, door and language the vectors.
+A program of its own, which imports nothing of hfxling before the last door. Reads jobs.json in the working directory;
+prints one line of JSON: by folder, door and language the vectors.
 """
 
 import json
 import os
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import sentence_transformers
 import torch
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
-
-sys.modules["hfxling"] = None  # importing it is an error
 
 
 def stock(name: str, job: dict, path: str = "", flag: bool = False) -> dict:
@@ -47,7 +48,7 @@ def stock(name: str, job: dict, path: str = "", flag: bool = False) -> dict:
     return found
 
 
-def transformers(load, name: str, job: dict) -> dict:
+def transformers(load: Callable, name: str, job: dict) -> dict:
     """A model class: token ids in, `sentence_embedding` out."""
     model, found = load(name), {}
     for language, lines in job["texts"].items():
@@ -73,8 +74,7 @@ def local(name: str, job: dict) -> torch.nn.Module:
     if sys.modules["hfxling"] is None:
         del sys.modules["hfxling"]
         sys.path.insert(0, os.environ["HFXLING"])
-    import hfxling
-
+    hfxling = import_module("hfxling")
     assert hfxling.__file__.startswith(os.environ["HFXLING"])
     return getattr(hfxling, job["class"]).from_pretrained(name)
 
@@ -105,8 +105,16 @@ DOORS = {
     "hfxling": lambda name, job: transformers(lambda name: local(name, job), name, job),
 }
 
-found = {}
-for name, job in json.loads(Path("jobs.json").read_text(encoding="utf-8")).items():
-    vectors = {door: DOORS[door](name, job) for door in sys.argv[1:]}
-    found[name] = {door: {lang: of.tolist() for lang, of in langs.items()} for door, langs in vectors.items()}
-print(json.dumps(found))  # noqa: T201
+
+def main() -> None:
+    """Open every job's folder through the doors of the command line."""
+    sys.modules["hfxling"] = None  # importing it is an error
+    found = {}
+    for name, job in json.loads(Path("jobs.json").read_text(encoding="utf-8")).items():
+        vectors = {door: DOORS[door](name, job) for door in sys.argv[1:]}
+        found[name] = {door: {lang: of.tolist() for lang, of in langs.items()} for door, langs in vectors.items()}
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""What makes one head for many language pairs worse than one each: parts of the head and of the loss, taken one by one.
+
+python benchmarks/disentangler_joint.py [--data ../shared/data/mlqe] [--encoder ../shared/models/mini-labse]
+
+Heads of MLQE's training text, scored on its development sets. Every head sees every pair's rows equally often, so a
+shared one is not trained for longer. "own" heads share nothing, "shared" ones all, "own biases" only the matrix,
+"another pair's" are the own ones of the next pair in the list; "centred" vectors have had the mean of their pair and
+side taken away. Figures beside the rows: how far the own heads point the same way (cosine of their changes from the
+start, mean over pairs of heads), and the first step of the shared one (cosine of the language pairs' gradients). Runs
+that are done are kept: a stopped one goes on with the others.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
+
+import numpy as np
+import torch
+from harness import parser, report_rows
+from torch import Tensor
+
+from hfxling.arguments import run_recipe
+from hfxling.evaluation.results import EvalResult, read_results, write_results
+from hfxling.evaluation.similarity import correlation_results, cosines
+from hfxling.models.losses import split_losses
+from hfxling.models.modeling_disentangler import START
+from hfxling.training import disentangler
+
+TITLE = "Own heads and shared ones: Pearson with human scores on MLQE's development sets"
+WEIGHTS = {"intra": (1, 1, 0, 0), "inter": (0, 0, 1, 1), "its meaning term alone": (1, 0, 0, 0)}
+OTHER = "another pair's"
+HEADS = ("own", OTHER, "shared", "own biases", "own, centred", "shared, centred")
+BATCH, RATE = 512, 1e-3  # as in the study of the objectives
+
+
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__, "disentangler_joint")
+    options.add_argument("--data", default="../shared/data/mlqe", help="folder of MLQE")
+    options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id")
+    options.add_argument("--pairs", nargs="+", default=["en-de", "en-zh", "ro-en", "et-en", "ne-en", "si-en"])
+    options.add_argument("--epochs", type=int, default=30, help="over each pair's rows")
+    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--max_train_pairs", type=int, help="of each language pair; by default all")
+    args = options.parse_args(argv)
+    torch.set_num_threads(1)
+    told = disentangler.Arguments(
+        pairs=args.pairs,
+        train_data=[f"{args.data}/{{source}}-{{target}}.train.tsv.gz"],
+        max_train_pairs=args.max_train_pairs,
+        base_model=args.encoder,
+        qe=args.data,
+        qe_split="dev",
+    )
+    prepared = disentangler.prepare([told])
+    path = Path(args.results_dir) / "disentangler_joint.json"
+    results = earlier(path, vars(args)) or untrained(prepared)
+    done = {(row.settings["row"], row.seed) for row in results if "row" in row.settings}
+    for seed in range(args.seeds):
+        for term, weights in WEIGHTS.items():
+            for heads in HEADS:
+                if (f"{term}, {heads}", seed) not in done:
+                    results += measure(prepared, f"{term}, {heads}", weights, heads, args.epochs, seed)
+                    write_results(path, results, recipe="benchmarks/disentangler_joint.py", settings=vars(args))
+    labels = list(dict.fromkeys(row.settings["row"] for row in results if "row" in row.settings))
+    figures = {
+        f"{name}, {row.settings['row']}": row.settings[name]
+        for row in results
+        if row.metric == "Pearson avg" and row.seed == 0
+        for name in ("gradient_cosine", "change_cosine")
+        if name in row.settings
+    }
+    settings = vars(args) | {"name": "disentangler_joint"}
+    return report_rows(
+        "disentangler_joint", results, settings, title=TITLE, labels=labels, metrics=["Pearson avg"], figures=figures
+    )
+
+
+def earlier(path: Path, settings: dict) -> list[EvalResult]:
+    """Rows of a run with the same settings that was stopped."""
+    if not path.is_file():
+        return []
+    then = json.loads(path.read_text(encoding="utf-8")).get("settings", {})
+    own = {key: value for key, value in settings.items() if key not in ("results_dir", "seeds")}
+    return read_results(path) if all(then.get(key) == value for key, value in own.items()) else []
+
+
+def untrained(prepared) -> list[EvalResult]:
+    scores = [cosines(*sides) for sides in prepared.scored]
+    return correlation_results(prepared.corpus.scored, scores, settings={"stage": "before"}, model=prepared.model)
+
+
+def measure(prepared, label: str, weights: Sequence[float], heads: str, epochs: int, seed: int) -> list[EvalResult]:
+    """Rows of one way to share heads."""
+    names = [pair.languages for pair in prepared.corpus.pairs]
+    means = [[side.mean(0) if "centred" in heads else 0.0 for side in sides] for sides in prepared.train]
+    train = [_pairs(sides, mean) for sides, mean in zip(prepared.train, means)]
+    kind = "own" if heads == OTHER else heads.split(",")[0]
+    maps, about = fit(train, weights, kind, epochs, seed)
+    maps = maps[1:] + maps[:1] if heads == OTHER else maps
+    scores = []
+    for test, sides in zip(prepared.corpus.scored, prepared.scored):
+        pair = names.index(tuple(test.direction.split("->")))
+        matrix, bias = maps[pair]
+        parts = _pairs(sides, means[pair]) @ matrix.T + bias
+        scores.append(cosines(*parts.unbind(1)))
+    before = [cosines(*sides) for sides in prepared.scored]
+    settings = {"stage": "after", "row": label} | about
+    return correlation_results(
+        prepared.corpus.scored, scores, baseline=before, settings=settings, model=prepared.model, seed=seed
+    )
+
+
+def _pairs(sides: Sequence[np.ndarray], means: Sequence) -> Tensor:
+    """(N, 2, D) vectors of both sides less a mean each."""
+    return torch.from_numpy(np.stack([np.asarray(side, np.float32) - mean for side, mean in zip(sides, means)], 1))
+
+
+def fit(
+    train: Sequence[Tensor], weights: Sequence[float], shared: str, epochs: int, seed: int
+) -> tuple[list[tuple[Tensor, Tensor]], dict[str, float]]:
+    """Matrix and bias of every pair, and how alike what the pairs want is.
+
+    Args:
+        train: (N, 2, D) vectors of every language pair.
+        weights: of the four terms.
+        shared: "own", "shared" or "own biases".
+        epochs: of every pair's rows; a step is a batch of one pair, all pairs take turns.
+        seed: of the batches.
+    """
+    size, rng = train[0].shape[2], np.random.default_rng(seed)
+    start = START * torch.eye(size)
+    matrices = [start.clone().requires_grad_() for _ in (train if shared == "own" else train[:1])]
+    biases = [torch.zeros(size).requires_grad_() for _ in (train[:1] if shared == "shared" else train)]
+    maps = [(matrices[i % len(matrices)], biases[i % len(biases)]) for i in range(len(train))]
+    optimizer = torch.optim.Adam([*matrices, *biases], lr=RATE)
+    terms = torch.tensor(weights, dtype=torch.float32)
+    for _ in range(epochs):
+        plan = [(i, rows) for i, pairs in enumerate(train) for rows in _batches(len(pairs), rng)]
+        for i, rows in (plan[k] for k in rng.permutation(len(plan))):
+            pooled = train[i][rows]
+            pooled = torch.cat([pooled, pooled[:1]])  # the last row's partner is the first
+            matrix, bias = maps[i]
+            loss = split_losses(pooled, pooled @ matrix.T + bias) @ terms
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    about = {"gradient_cosine": _alike([_slope(pairs, start, terms) for pairs in train])}
+    if shared == "own":
+        about["change_cosine"] = _alike([matrix.detach() - start for matrix in matrices])
+    return [(matrix.detach(), bias.detach()) for matrix, bias in maps], about
+
+
+def _batches(count: int, rng: np.random.Generator) -> list[np.ndarray]:
+    return np.array_split(rng.permutation(count), max(1, count // BATCH))
+
+
+def _slope(pairs: Tensor, start: Tensor, terms: Tensor) -> Tensor:
+    """Gradient of the loss over all of a pair's rows with respect to the matrix at the start."""
+    matrix = start.clone().requires_grad_()
+    (split_losses(pairs, pairs @ matrix.T) @ terms).backward()
+    return matrix.grad
+
+
+def _alike(matrices: Sequence[Tensor]) -> float:
+    """Mean cosine between any two of the matrices."""
+    units = [matrix.flatten() / matrix.norm() for matrix in matrices]
+    return round(float(np.mean([a @ b for a, b in combinations(units, 2)])), 3)
+
+
+if __name__ == "__main__":
+    run_recipe(main)

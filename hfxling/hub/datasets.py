@@ -1,0 +1,142 @@
+"""Sentence pairs as a data set of the Hub: a card of what is counted, then the way of every upload."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from huggingface_hub import DatasetCardData, HfApi
+
+from hfxling.data.licences import release_fault
+from hfxling.data.parallel import check_languages, load_parallel
+from hfxling.data.readers import TABLE_SUFFIXES
+from hfxling.evaluation.results import format_table
+from hfxling.files import content_hash
+
+from . import upload
+from .card import template
+from .checks import text_faults
+from .record import CARD, folder_files
+from .release import Release, put, refuse
+
+_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+
+
+def release_dataset(
+    what: Release, tell: Callable[[str], None], *, languages: Sequence[str], licence: str | None, report: str | None
+) -> str | None:
+    """Count files of pairs, write their card and upload both; as `hfxling.hub.release.release` otherwise.
+
+    Args:
+        what: its `folder` is a file or a folder of them.
+        tell: gets lines for people.
+        languages: of the pairs, source first.
+        licence: of the text.
+        report: rounds.json of `hfxling bootstrap`, or the dropped pairs that `hfxling clean` wrote.
+
+    Raises:
+        ValueError: languages or licence that are missing, text that is malformed, and what `release` refuses.
+        FileNotFoundError: no such file.
+    """
+    if len(languages) != 2:
+        raise ValueError(f"languages={list(languages)}: give those of the data set, source first, such as zh vi.")
+    check_languages(*languages)
+    if fault := release_fault(licence, {"the text": licence}):
+        raise ValueError(f"licence={licence!r}: {fault}")
+    api = HfApi()
+    upload.check_writer(api, what.repo_id)
+    files = _tables(what.folder)
+    card = dataset_card(what.repo_id, files, languages, licence, report)
+    contents = dict(files) | {CARD: card.encode()}
+    refuse(what.folder, text_faults(contents))
+    tell(f"{what.folder}: {len(files)} files, card and licence are in order")
+    plan = upload.plan_upload(api, what.repo_id, contents, branch=what.branch, kind="dataset")
+    return put(api, [plan], what, tell)
+
+
+def _tables(place: Path) -> dict[str, Path]:
+    """Files of pairs under the names that `load_dataset` finds them by."""
+    found = {place.name: place} if place.is_file() else folder_files(place)
+    tables = {name: path for name, path in found.items() if name.removesuffix(".gz").endswith(TABLE_SUFFIXES)}
+    if not tables:
+        raise ValueError(f"{place}: no file of pairs; give {', '.join(TABLE_SUFFIXES)}, plain or as .gz.")
+    return tables
+
+
+def dataset_card(
+    repo_id: str, files: dict[str, Path], languages: Sequence[str], licence: str, report: str | None
+) -> str:
+    """The card's Markdown with its front matter: counts, flags, filters, precision and hashes."""
+    rows, flags, total, columns = [], Counter(), 0, ["source", "target"]
+    for name, path in files.items():
+        pairs = load_parallel(path, *languages)
+        sides = list(pairs["source"]), list(pairs["target"])
+        distinct = [len({*side}) for side in sides]
+        rows.append([name, len(pairs), *distinct, *(sum(map(len, side)) for side in sides), content_hash(*sides)])
+        total += len(pairs)
+        header, own = _flags(path)
+        flags, columns = flags + own, header or columns
+    size = next((label for least, label in _SIZES if total < least), "n>10M")
+    data = DatasetCardData(
+        language=list(languages), license=licence, size_categories=[size], task_categories=["translation"],
+        tags=["hfxling", "bitext"], configs=[{"config_name": "default", "data_files": sorted(files)}],
+    )  # fmt: skip
+    dropped, precision = _report(report)
+    values = {"repo_id": repo_id, "name": repo_id.rpartition("/")[2], "total": total, "columns": columns}
+    values |= {"source": languages[0], "target": languages[1], "files": sorted(files)}
+    head = [
+        "File",
+        "Pairs",
+        *(f"Distinct {code}" for code in languages),
+        *(f"Characters {c}" for c in languages),
+        "Hash",
+    ]
+    values["counts"] = format_table(head, rows)
+    values["flags"] = format_table(["Flag", "Pairs"], flags.most_common()) if flags else ""
+    values |= {"dropped": dropped, "precision": precision}
+    return f"---\n{data.to_yaml()}\n---\n\n{template('dataset_card').render(values)}"
+
+
+def _flags(path: Path) -> tuple[list[str], Counter]:
+    """The columns of a table that `hfxling mine` wrote, and how often each flag is in it."""
+    if path.suffix != ".tsv":
+        return [], Counter()
+    with path.open(encoding="utf-8", newline="\n") as file:
+        header = next(file, "").rstrip("\n").split("\t")
+        if "flags" not in header:
+            return header if {"source", "target"} <= {*header} else [], Counter()
+        place = header.index("flags")
+        found = (line.rstrip("\n").split("\t")[place] for line in file)
+        return header, Counter(flag for flags in found for flag in flags.split(",") if flag)
+
+
+def _report(name: str | None) -> tuple[str, str]:
+    """What was dropped by reason, as a table, and a sentence about precision; each may be empty."""
+    if name is None:
+        return "", ""
+    path = Path(name)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"report={name}: no such file; give rounds.json, or the dropped pairs of hfxling clean."
+        )
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        rounds = json.loads(text).get("rounds") or [{}]
+        estimate = rounds[-1].get("estimate")
+        if not estimate:
+            return "", ""
+        share, low, high = (f"{100 * estimate[key]:.1f}" for key in ("precision", "low", "high"))
+        return (
+            "",
+            f"Estimated on known pairs that were hidden in the text: {share} % ({low} to {high}) are translations.",
+        )
+    header, *lines = text.splitlines()
+    if "reasons" not in header.split("\t"):
+        raise ValueError(
+            f"report={name}: no column 'reasons'; give rounds.json, or the dropped pairs of hfxling clean."
+        )
+    place = header.split("\t").index("reasons")
+    counts = Counter(reason for line in lines for reason in line.split("\t")[place].split(","))
+    return format_table(["Reason", "Pairs"], [*counts.most_common(), ("all dropped", len(lines))]), ""

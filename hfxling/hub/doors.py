@@ -1,0 +1,89 @@
+"""Opens a folder as its readers will: in a fresh process, first without hfxling, and compares what the doors give."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from hfxling.models import METHODS
+from hfxling.models.stock import StockModel
+
+from . import door_script
+from .snippets import example
+
+_DOORS = ("sentence-transformers", "with the flag", "contextual", "sparse", "remote code", "hfxling")
+_STOCK = _DOORS[:2]
+_CLASSES = {model.__name__.removesuffix("Model").lower(): model for _, model in METHODS}
+_FLAG = "pooling.NormalizeParts"  # the module that sentence-transformers lacks
+TOLERANCE = 1e-5
+
+
+def door_faults(folder: Path, method: str) -> list[str]:
+    """A line for every door that does not open, or gives other vectors than the method's own class.
+
+    Args:
+        folder: complete.
+        method: as its package under `hfxling.training` is named.
+
+    Raises:
+        ValueError: weights or settings that the method's class refuses.
+    """
+    cls, folder = _CLASSES[method], folder.resolve()
+    config = cls.from_pretrained(folder).config
+    if not (folder / "modules.json").is_file():  # a head for vectors from elsewhere: its class is the only door
+        return []
+    needs_language = getattr(config, "needs_language", not issubclass(cls, StockModel))
+    languages = config.languages if needs_language else [""]
+    job = {
+        "class": cls.__name__,
+        "texts": {lang: [example(lang), example("en")] for lang in languages},
+        "prompt": getattr(config, "prompt", None),
+        "has_routes": any(folder.rglob("router_config.json")),
+    }
+    try:
+        found = _opened(folder, job)
+    except RuntimeError as error:
+        return [f"doors: {error}"]
+    return [fault for door in _DOORS for fault in _compared(door, found, folder, issubclass(cls, StockModel))]
+
+
+def _compared(door: str, found: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:
+    """What is wrong with the vectors of a door; those of stock modules are the class's own in some methods only."""
+    if not found[door]:
+        code = (folder / "modules.json").read_text(encoding="utf-8")
+        is_due = door in ("remote code", "hfxling") or (door == _DOORS[0] and _FLAG not in code)
+        return [f"door {door!r}: gives no vectors"] * is_due
+    faults = []
+    for language, vectors in found[door].items():
+        vectors = np.asarray(vectors, dtype=np.float64)
+        if not np.isfinite(vectors).all():
+            faults.append(f"door {door!r}: vectors that are not finite, language {language or 'any'}")
+        elif is_stock or door not in _STOCK:
+            gap = np.abs(vectors - np.asarray(found["hfxling"][language])).max()
+            if gap > TOLERANCE:
+                faults.append(f"door {door!r}: {gap:.1e} from the method's own vectors, language {language or 'any'}")
+    return faults
+
+
+def _opened(folder: Path, job: dict) -> dict[str, dict]:
+    """Vectors by door and language, from a process without network; RuntimeError with what it said."""
+    package = str(Path(__file__).parents[2])
+    with TemporaryDirectory(prefix="hfxling-") as scratch:
+        place = Path(scratch)
+        (place / "model").symlink_to(folder, target_is_directory=True)
+        (place / "jobs.json").write_text(json.dumps({"model": job}), encoding="utf-8")
+        quiet = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HOME": scratch, "HFXLING": package}
+        environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "HF_TOKEN")} | quiet
+        command = [sys.executable, "-P", door_script.__file__, *_DOORS]  # its folder holds modules of other names
+        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
+        raise RuntimeError(f"the folder does not open in a fresh process ({said[-1][:300]})")
+    return json.loads(done.stdout.splitlines()[-1])["model"]

@@ -1,0 +1,273 @@
+"""Files to a repository in one commit on what was seen there: planned, shown, then done or refused."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, hf_hub_download
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HTTPError,
+    LocalTokenNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.hf_api import RepoFile
+
+from hfxling.files import atomic_path
+
+from .record import CARD, RECORD
+
+_SHOWN = 60  # lines of the card's diff
+Content = Path | bytes
+
+
+@dataclass
+class Plan:
+    """What an upload would change.
+
+    Attributes:
+        repo_id: with its namespace.
+        kind: "model" or "dataset".
+        branch: that is written to.
+        parent: the branch's commit that the plan was made for; None where there is none.
+        is_new: whether there is no such repository.
+        files: all that the branch is to hold of ours, by name.
+        added: names that are new, changed names, and removed ones: an earlier upload's that are no more.
+        changed: see `added`.
+        removed: see `added`.
+        card: diff of the card.
+    """
+
+    repo_id: str
+    kind: str
+    branch: str
+    parent: str | None
+    is_new: bool
+    files: Mapping[str, Content]
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    card: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the branch holds it all already."""
+        return not (self.added or self.changed or self.removed)
+
+    def text(self) -> str:
+        """What changes, for people."""
+        where = f"{self.kind} {self.repo_id}, branch {self.branch}"
+        if self.is_empty:
+            return f"{where}: nothing to do, all {len(self.files)} files are there at {self.parent[:12]}"
+        state = "a new repository" if self.is_new else f"at {self.parent[:12]}" if self.parent else "a new branch"
+        lines = [f"{where}, {state}: {len(self.files)} files, {len(self.added)} new, {len(self.changed)} changed, "]
+        lines[0] += f"{len(self.removed)} removed"
+        for mark, names in (("+", self.added), ("~", self.changed)):
+            lines += [f"  {mark} {name} ({size_of(self.files[name]):,} bytes)" for name in names]
+        lines += [f"  - {name}" for name in self.removed] + [f"    {line}" for line in self.card[:_SHOWN]]
+        return "\n".join(lines + [f"    ({len(self.card) - _SHOWN} more lines)"] * (len(self.card) > _SHOWN))
+
+
+def size_of(content: Content) -> int:
+    """Bytes."""
+    return len(content) if isinstance(content, bytes) else content.stat().st_size
+
+
+def plan_upload(
+    api: HfApi, repo_id: str, files: Mapping[str, Content], *, branch: str = "main", kind: str = "model"
+) -> Plan:
+    """Compare files with what a branch holds.
+
+    Raises:
+        ValueError: the Hub cannot be asked.
+    """
+    try:
+        parent = api.repo_info(repo_id, repo_type=kind, revision=branch).sha
+    except RevisionNotFoundError:
+        return Plan(repo_id, kind, branch, None, False, files, sorted(files))
+    except RepositoryNotFoundError:
+        return Plan(repo_id, kind, branch, None, True, files, sorted(files))
+    except (HTTPError, OSError) as error:
+        raise ValueError(f"{repo_id}: the Hub cannot be asked what is there ({one_line(error)}).") from None
+    there = {
+        entry.path: entry
+        for entry in api.list_repo_tree(repo_id, recursive=True, repo_type=kind, revision=parent)
+        if isinstance(entry, RepoFile)
+    }
+    plan = Plan(repo_id, kind, branch, parent, False, files, sorted(files.keys() - there.keys()))
+    plan.changed = [name for name in sorted(files.keys() & there.keys()) if not _is_same(files[name], there[name])]
+    if RECORD in there and plan.changed:
+        ours = json.loads(_remote(plan, RECORD, api.token)).get("files", {})
+        plan.removed = sorted((ours.keys() & there.keys()) - files.keys())
+    if CARD in plan.changed:
+        sides = (_remote(plan, CARD, api.token).decode(), _bytes(files[CARD]).decode())
+        plan.card = list(difflib.unified_diff(*(side.splitlines() for side in sides), CARD, CARD, lineterm="", n=0))
+    return plan
+
+
+def _remote(plan: Plan, name: str, token: str | None) -> bytes:
+    options = {"repo_type": plan.kind, "revision": plan.parent, "token": token}
+    return Path(hf_hub_download(plan.repo_id, name, **options)).read_bytes()
+
+
+def _bytes(content: Content) -> bytes:
+    return content if isinstance(content, bytes) else content.read_bytes()
+
+
+def _is_same(content: Content, entry: RepoFile) -> bool:
+    if size_of(content) != entry.size:
+        return False
+    data = _bytes(content)
+    if entry.lfs:
+        return hashlib.sha256(data).hexdigest() == entry.lfs.sha256
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == entry.blob_id
+
+
+def check_writer(api: HfApi, repo_id: str) -> None:
+    """Refuse a token that can only read, before anything is computed.
+
+    Raises:
+        ValueError: no token, one that is not valid, or one without the right to write.
+    """
+    try:
+        about = api.whoami()
+    except LocalTokenNotFoundError:
+        raise ValueError(f"no token to push to {repo_id} with; run hf auth login, or set HF_TOKEN.") from None
+    except HfHubHTTPError as error:
+        status = error.response.status_code if error.response is not None else None
+        if status in (401, 403):
+            raise ValueError(f"the token is not valid; run hf auth login again to push to {repo_id}.") from None
+        return  # the Hub is asked again by what comes next
+    except (HTTPError, OSError):
+        return
+    role = ((about.get("auth") or {}).get("accessToken") or {}).get("role")
+    if role == "read":
+        raise ValueError(f"the token can only read; make one with the right to write for pushing to {repo_id}.")
+
+
+def remember(plan: Plan, folder: Path) -> None:
+    """Keep for the upload that follows what a dry run saw."""
+    with atomic_path(_memory(plan, folder)) as scratch:
+        scratch.write_text(json.dumps({"parent": plan.parent}), encoding="utf-8")
+
+
+def check_unchanged(plan: Plan, folder: Path) -> None:
+    """Refuse a branch that changed since the dry run of the same folder; one without dry run passes.
+
+    Raises:
+        ValueError: naming both commits.
+    """
+    memory = _memory(plan, folder)
+    if memory.is_file():
+        seen = json.loads(memory.read_text(encoding="utf-8"))["parent"]
+        if seen != plan.parent:
+            was, now = ((commit or "nothing")[:12] for commit in (seen, plan.parent))
+            raise ValueError(
+                f"{plan.repo_id}, branch {plan.branch} changed since --dry_run ({was} then, {now} now); look "
+                "at it with --dry_run again."
+            )
+
+
+def forget(plan: Plan, folder: Path) -> None:
+    """What a dry run saw has served."""
+    _memory(plan, folder).unlink(missing_ok=True)
+
+
+def _memory(plan: Plan, folder: Path) -> Path:
+    key = hashlib.sha256(repr((str(folder.resolve()), plan.kind, plan.repo_id, plan.branch)).encode()).hexdigest()[:16]
+    return Path(constants.HF_HOME) / "hfxling" / "plans" / f"{key}.json"
+
+
+def upload(api: HfApi, plan: Plan, message: str, *, private: bool = False, create_pr: bool = False) -> str:
+    """Do what a plan says in one commit on its parent; nothing where there is nothing to do.
+
+    Returns:
+        The commit, or the address of the pull request.
+
+    Raises:
+        ValueError: the Hub refuses, has changed since, or is out of reach; the branch holds what it did then.
+    """
+    if plan.is_empty:
+        return plan.parent
+    operations = [
+        CommitOperationAdd(path_in_repo=name, path_or_fileobj=plan.files[name]) for name in plan.added + plan.changed
+    ]
+    operations += [CommitOperationDelete(path_in_repo=name) for name in plan.removed]
+    parent = plan.parent
+    options = {"repo_type": plan.kind}
+    try:
+        if plan.is_new:
+            api.create_repo(plan.repo_id, private=private, exist_ok=True, **options)
+        if parent is None:
+            if plan.branch != "main":
+                api.create_branch(plan.repo_id, branch=plan.branch, exist_ok=True, **options)
+            parent = api.repo_info(plan.repo_id, revision=plan.branch, **options).sha
+        options |= {"revision": plan.branch, "parent_commit": parent, "create_pr": create_pr}
+        done = api.create_commit(plan.repo_id, operations, commit_message=message, **options)
+    except (HTTPError, OSError, ValueError) as error:
+        raise ValueError(f"the upload to {plan.repo_id} failed ({_cause(error, plan)})") from None
+    return done.pr_url if create_pr else done.oid
+
+
+def _cause(error: Exception, plan: Plan) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    said = one_line(error)
+    if status in (401, 403):
+        return f"{status}: the token may not write there: {said}"
+    if status in (409, 412):
+        return f"{status}: branch {plan.branch} was changed in the meantime; look at it with --dry_run: {said}"
+    return said
+
+
+def one_line(error: Exception) -> str:
+    """What an error says."""
+    return " ".join(str(error).split())[:300]
+
+
+def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: str | None) -> list[str]:
+    """Tag a commit and put its repository into a collection, where it is not yet.
+
+    Returns:
+        What was done, in lines.
+
+    Raises:
+        ValueError: a tag that another commit has, or the Hub refuses.
+    """
+    done = []
+    try:
+        if tag:
+            refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
+            if (known := {ref.name: ref.target_commit for ref in refs.tags}.get(tag)) not in (None, commit):
+                raise ValueError(f"tag {tag} is at {known[:12]}; choose another one.")
+            if known is None:
+                api.create_tag(plan.repo_id, tag=tag, revision=commit, repo_type=plan.kind)
+                done.append(f"tag {tag} at {commit[:12]}")
+        if collection:
+            namespace = plan.repo_id.partition("/")[0]
+            found = api.create_collection(collection, namespace=namespace, exists_ok=True)
+            api.add_collection_item(found.slug, plan.repo_id, plan.kind, exists_ok=True)
+            done.append(f"collection {found.slug}")
+    except (HTTPError, OSError) as error:
+        raise ValueError(
+            f"{plan.repo_id}: the files are there, tag or collection failed ({_cause(error, plan)})"
+        ) from None
+    return done
+
+
+def check_tag(api: HfApi, plan: Plan, tag: str | None) -> None:
+    """Refuse a tag that stands at another commit, before anything is uploaded.
+
+    Raises:
+        ValueError: naming that commit.
+    """
+    if tag and not plan.is_new:
+        refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
+        known = {ref.name: ref.target_commit for ref in refs.tags}.get(tag)
+        if known and not (plan.is_empty and known == plan.parent):
+            raise ValueError(f"tag={tag}: stands at {known[:12]} in {plan.repo_id}; choose another one.")

@@ -1,0 +1,87 @@
+"""Cards of the zoo: of a run's record where there is one, else of the entry, which says that there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from transformers import TrainingArguments
+
+from hfxling.arguments import parse_arguments, resolved
+from hfxling.evaluation.results import format_table, read_results
+from hfxling.hub.card import CardInfo, render_card
+from hfxling.hub.index import headline
+from hfxling.hub.zoo import ZOO, Entry
+
+from . import method
+
+CARDS = "model_cards"
+
+
+def arguments(entry: Entry, root: Path) -> tuple[Any, TrainingArguments]:
+    """What the recipe makes of the entry's command; `root` is that of the project."""
+    package = method(entry.method)
+    with contextlib.chdir(root):
+        return parse_arguments(
+            (package.Arguments, TrainingArguments), entry.words(), defaults=package.TRAINING_DEFAULTS
+        )
+
+
+def zoo_card(entry: Entry, root: Path) -> str:
+    """The card of an entry.
+
+    Raises:
+        ValueError: a record that is not of this entry.
+    """
+    record = root / CARDS / f"{entry.name}.json"
+    if not record.is_file():
+        return render_card([], planned(entry, root))
+    card = json.loads(record.read_text(encoding="utf-8"))["card"]
+    if (card["repo_id"], card["method"]) != (entry.repo_id, entry.method):
+        raise ValueError(f"{record}: the record of {card['repo_id']} ({card['method']}), not of {entry.repo_id}.")
+    return render_card(read_results(record), CardInfo(**card))
+
+
+def planned(entry: Entry, root: Path) -> CardInfo:
+    """What the card of a model says that nobody has trained."""
+    args, _ = arguments(entry, root)
+    corpus = SimpleNamespace(languages=entry.languages, coverage=None)
+    run = SimpleNamespace(reached={"objective": getattr(args, "objective", None)})
+    told = method(entry.method).card(args, SimpleNamespace(corpus=corpus), run)
+    fault = entry.release_fault()
+    status = "**Not trained at full size yet, so there are no scores here.** The command below trains it"
+    status += f" ({entry.cost})."
+    status += f" **It may not be released:** {fault}" if fault else ""
+    return CardInfo(
+        **told
+        | {
+            "repo_id": entry.repo_id,
+            "method": entry.method,
+            "base_model": entry.base or told["base_model"],
+            "languages": entry.languages,
+            "licence": entry.licence,
+            "train_data": entry.data,
+            "training_command": entry.command(),
+            "configuration": resolved(args),
+            "status": status,
+            "base_licence": entry.base_licence,
+        }
+    )
+
+
+def zoo_table(root: Path) -> str:
+    """Every entry with its first figure, both directions, where it was trained."""
+    rows = []
+    for entry in ZOO.values():
+        record = root / CARDS / f"{entry.name}.json"
+        found = headline(read_results(record), {}) if record.is_file() else []
+        figures = " / ".join(f"{row.value:.1f}" for row, _ in found[:2])
+        told = f"{found[0][0].metric} {figures}, {found[0][0].dataset}" if found else "not trained yet"
+        told = f"{told}; may not be released" if entry.release_fault() else told
+        languages = ", ".join(entry.languages) if len(entry.languages) < 8 else f"{len(entry.languages)} languages"
+        name = f"[{entry.name}]({CARDS}/{entry.name}.md)"
+        rows.append([name, entry.method, entry.base or "", languages, entry.licence, told])
+    return format_table(["model", "method", "encoder", "languages", "licence", "measured"], rows)

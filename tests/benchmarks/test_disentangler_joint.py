@@ -1,0 +1,42 @@
+"""What heads have in common, and that language pairs that want the same are told from those that do not."""
+
+import disentangler_joint
+import pytest
+import torch
+
+from hfxling.evaluation.results import EvalResult, write_results
+
+INTRA = disentangler_joint.WEIGHTS["intra"]
+
+
+def vectors(noisy: range, seed: int, count: int = 300, size: int = 12) -> torch.Tensor:
+    """Pairs that agree in all dimensions but the noisy ones."""
+    generator = torch.Generator().manual_seed(seed)
+    meaning = torch.randn(count, 1, size, generator=generator)
+    noise = torch.randn(count, 2, size, generator=generator)
+    return torch.where(torch.isin(torch.arange(size), torch.tensor(list(noisy))), noise, meaning + 0.1 * noise)
+
+
+@pytest.mark.parametrize(("shared", "matrices", "biases"), [("own", 2, 2), ("shared", 1, 1), ("own biases", 1, 2)])
+def test_what_heads_share(shared, matrices, biases):
+    maps, _ = disentangler_joint.fit([vectors(range(3), 0), vectors(range(3), 1)], INTRA, shared, 2, 0)
+    assert len({matrix.data_ptr() for matrix, _ in maps}) == matrices
+    assert len({bias.data_ptr() for _, bias in maps}) == biases
+
+
+def test_pairs_that_agree_on_other_dimensions_want_other_matrices():
+    alike = disentangler_joint.fit([vectors(range(4), 0), vectors(range(4), 1)], INTRA, "own", 4, 0)[1]
+    other = disentangler_joint.fit([vectors(range(4), 0), vectors(range(6, 10), 1)], INTRA, "own", 4, 0)[1]
+    assert alike["gradient_cosine"] > 0.8
+    assert alike["change_cosine"] > other["change_cosine"] + 0.1
+    assert alike["gradient_cosine"] > other["gradient_cosine"] + 0.1
+
+
+def test_only_a_run_with_the_same_settings_goes_on(tmp_path):
+    path = tmp_path / "results.json"
+    row = EvalResult("Pearson avg", 0.1, 9, "made", "dev", settings={"row": "intra, own"})
+    write_results(path, [row], settings={"epochs": 3, "pairs": ["a-b"], "seeds": 1, "results_dir": "x"})
+    same = {"epochs": 3, "pairs": ["a-b"], "seeds": 2, "results_dir": "y"}
+    assert disentangler_joint.earlier(path, same) == [row]
+    assert disentangler_joint.earlier(path, same | {"epochs": 4}) == []
+    assert disentangler_joint.earlier(tmp_path / "none.json", same) == []

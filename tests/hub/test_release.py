@@ -1,0 +1,306 @@
+"""`hfxling publish` against the stand-in Hub: checked, shown, one commit; and what it refuses."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hub_server import HubServer
+
+ROOT = Path(__file__).resolve().parents[2]
+REPO = "org/head"
+SECRET = "hf_aSecretThatNobodyMaySee"
+
+# Writes heads on vectors into folders, then runs commands, one process for all; prints how each ended as JSON.
+COMMANDS = """
+import contextlib, io, json, os, shutil, sys
+from pathlib import Path
+import torch
+from hfxling.cli import publish
+from hfxling.evaluation.results import EvalResult
+from hfxling.hub.card import CardInfo
+from hfxling.hub.export import export
+from hfxling.hub.publish import publish as write
+from hfxling.models import SiameseConfig, SiameseModel
+
+def head(folder, value=33.3, seed=0, **changes):
+    torch.manual_seed(seed)
+    model = SiameseModel(SiameseConfig(hidden_size=6, bias=True))
+    torch.nn.init.normal_(next(model.head.parameters()))
+    data = {"name": "NTREX-128", "pairs": 9, "licence": "cc-by-sa-4.0"}
+    about = dict(repo_id="x", method="siamese", summary="A head.", citation="@misc{x}",
+                 base_model="precomputed vectors", languages=["zh", "vi"], licence="cc-by-sa-4.0", train_data=[data],
+                 intended_use="Search.", limits=["Small."])
+    rows = [EvalResult("P@1", value, 9, "NTREX-128", "test", "zh->vi", low=value, high=value, revision="r")]
+    write(folder, lambda path: export(model, None, path), rows, CardInfo(**about | changes), recipe="r")
+
+def run(argv):
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            publish.main(argv)
+        return [said.getvalue(), ""]
+    except (ValueError, FileNotFoundError) as error:
+        return [said.getvalue(), str(error)]
+
+found = []
+for step in json.loads(sys.argv[1]):
+    if isinstance(step, str):
+        exec(step)
+    else:
+        found.append(run(step))
+print(json.dumps(found))
+"""
+
+
+def run(hub, tmp_path, *steps, **environment):
+    """What each command printed, and its error; a step that is a text is Python, run before the next command."""
+    env = hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)} | environment
+    command = [sys.executable, "-c", COMMANDS, json.dumps(steps)]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def put(*options, folder="a", repo=REPO):
+    return [folder, "--repo", repo, *options]
+
+
+@pytest.mark.slow
+def test_a_folder_is_shown_then_put_there_in_one_commit_once(hub, tmp_path):
+    told = run(
+        hub, tmp_path, "head('a')", put("--dry_run"), put("--tag", "v1", "--collection", "The zoo"), put(),
+        "head('a', value=44.4, seed=1); Path('a/unread.txt').unlink(missing_ok=True)", put("--dry_run"), put(),
+        "head('a', value=55.5)", put("--create_pr"), put("--branch", "next"),
+        HF_TOKEN=SECRET,
+    )  # fmt: skip
+    assert [error for _, error in told] == [""] * 7
+    dry, first, again, dry_change, change, proposal, branch = (said for said, _ in told)
+    assert "a new repository" in dry
+    assert re.search(r"\+ model.safetensors \([\d,]+ bytes\)", dry)
+    repo = hub.repo(REPO)
+    commits = list(repo.commits.values())
+    assert "nothing to do, all" in again
+    assert [commit.title for commit in commits] == ["initial commit"] + ["Model with its record"] * 3, (
+        "the proposal and the branch hold the same"
+    )
+    assert repo.tags == {"v1": commits[1].oid}
+    assert f"tag v1 at {commits[1].oid[:12]}" in first
+    assert hub.collections == {"org/the-zoo-0": [{"id": REPO, "type": "model"}]}
+    assert "~ model.safetensors" in dry_change
+    assert "+| NTREX-128" in change
+    assert "44.4" in change
+    assert repo.branches.keys() == {"main", "refs/pr/1", "next"}
+    assert "discussions/1" in proposal
+    assert "a new branch" in branch
+    assert repo.branches["main"] == commits[2].oid, "neither proposal nor branch touched it"
+    card = hub.files(REPO)["README.md"].decode()
+    assert "repo_id" not in card
+    assert json.loads(hub.files(REPO)["results.json"])["card"]["repo_id"] == REPO
+    assert not any(SECRET.encode() in data for data in hub.files(REPO).values())
+
+
+@pytest.mark.slow
+def test_what_changed_since_the_dry_run_is_not_written_over(hub, tmp_path):
+    other = (
+        "from huggingface_hub import HfApi\n"
+        "HfApi().upload_file(path_or_fileobj=b'x', path_in_repo='x', repo_id='org/head')"
+    )
+    told = run(
+        hub, tmp_path, "head('a')", put(), "head('a', seed=1)", put("--dry_run"), other, put(), put("--dry_run"), put()
+    )
+    assert re.search(r"org/head, branch main changed since --dry_run \(\w{12} then, \w{12} now\)", told[2][1])
+    assert told[4][1] == ""
+    assert hub.files(REPO)["x"] == b"x", "what others added stays"
+
+
+@pytest.mark.slow
+def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, tmp_path):
+    more = "write_more = lambda: (Path('a/old.txt').write_text('x'), reseal('a'))"
+    reseal = (
+        "from hfxling.hub.record import file_hashes, sealed\n"
+        "def reseal(folder):\n"
+        "    path = Path(folder) / 'results.json'\n"
+        "    content = json.loads(path.read_text()); content.pop('digest')\n"
+        "    content['files'] = file_hashes(Path(folder)); path.write_text(sealed(json.dumps(content)))\n"
+    )
+    told = run(
+        hub, tmp_path, "head('a')", f"{reseal}\n{more}\nwrite_more()", put("--tag", "v1"), "head('a', seed=1)",
+        put("--tag", "v1"), put(),
+    )  # fmt: skip
+    assert re.match(r"tag=v1: stands at \w{12} in org/head", told[1][1])
+    assert "  - old.txt" in told[2][0]
+    assert "old.txt" not in hub.files(REPO)
+
+
+CASES = {
+    "no namespace": ([put(repo="head")], "repo='head': give the repository as namespace/name"),
+    "neither repository nor entry": ([["a"]], "give --repo namespace/name, or --zoo"),
+    "no such folder": ([put(folder="b")], "b: no such file or folder"),
+    "no record": (["Path('b').mkdir()", put(folder="b")], "b: no results.json there"),
+    "unknown entry": ([["a", "--zoo", "lo-zh-lexcal"]], "is no entry; the nearest is 'lo-zh-lexical'"),
+    "another entry": (
+        [["a", "--zoo", "lo-zh-lexical"]],
+        "is not lo-zh-lexical of the zoo: method siamese is not lexical",
+    ),
+    "an entry that may not be released": ([["a", "--zoo", "dap-mbert"]], "no licence is stated, so nothing made of it"),
+    "a proposal to a branch": ([put("--create_pr", "--branch", "x")], "a pull request is for main"),
+    "a file that was changed": (
+        ["Path('a/config.json').write_text('{}')", put()],
+        "config.json: is not what was recorded",
+    ),
+    "a pickle": (["Path('a/x.bin').write_bytes(b'x')", put()], "x.bin: is not recorded"),
+    "a recorded pickle": (
+        ["head('b'); Path('b/x.bin').write_bytes(b'x'); reseal('b')", put(folder="b")],
+        "x.bin: is a pickle, which runs code when it is read; publish safetensors",
+    ),
+    "a token": (
+        [f"head('b', limits=['{SECRET} opens it.'])", put(folder="b")],
+        r"README.md, line \d+: holds a token or a key; .*results.json, line \d+: holds a token",
+    ),
+    "a path": (
+        ["head('b', configuration={'train_data': ['/home/me/x.tsv']})", put(folder="b")],
+        r"README.md, line \d+: '/home/me/x.tsv' is a path of this machine; give --names /home/me/x.tsv=",
+    ),
+    "a path above": (
+        ["head('b', training_command='python x.py --train_data ../shared/x.tsv')", put(folder="b")],
+        r"README.md, line \d+: '../shared/x.tsv' is a path of this machine",
+    ),
+    "a local base": (["head('b', base_model='./encoder')", put(folder="b")], "'./encoder' is a local folder"),
+    "a base without licence": (
+        ["head('b', base_model='org/base')", put(folder="b")],
+        "the base model 'org/base': no licence",
+    ),
+    "a base that forbids": (
+        ["head('b', base_model='org/nc')", put(folder="b")],
+        "the base model 'org/nc' is under cc-by-nc-4.0: what is made of it may not be released for commercial use",
+    ),
+    "text that wants its own licence": (
+        ["head('b', licence='mit')", put(folder="b")],
+        "must be released under that licence",
+    ),
+    "text without a licence": (
+        ["head('b', train_data=[{'name': 'd', 'pairs': 3}])", put(folder="b")],
+        "the text 'd': no licence is stated",
+    ),
+    "a score without a row": (
+        ["head('b'); f = Path('b/README.md'); f.write_text(f.read_text() + 'Finds 97.3 % of all.')", put(folder="b")],
+        r"README.md, line \d+: 97.3 stands in no row of results.json",
+    ),
+    "another score": (
+        ["head('b'); f = Path('b/README.md'); f.write_text(f.read_text().replace('33.3', '43.3'))", put(folder="b")],
+        r"README.md, line \d+: .* is not what results.json says",
+    ),
+    "names that are none": ([put("--names", "x")], "names: 'x' is not LOCAL=PUBLIC"),
+    "a licence that is none": ([put("--base_licence", "CC BY")], "is no licence of the Hub"),
+    "data without languages": (
+        [["d.tsv", "--repo", REPO, "--dataset", "--licence", "mit"]],
+        "give those of the data set",
+    ),
+    "data without licence": (
+        [["d.tsv", "--repo", REPO, "--dataset", "--languages", "zh", "vi"]],
+        "no licence is stated",
+    ),
+    "data for a model": ([put("--languages", "zh", "vi")], "are for --dataset; a model's are in its results.json"),
+}
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    """How every case ended: one process for all."""
+    root = tmp_path_factory.mktemp("cases")
+    (root / "d.tsv").write_text("source\ttarget\n今天下雨\tHôm nay mưa\n", encoding="utf-8")
+    reseal = (
+        "from hfxling.hub.record import file_hashes, sealed\n"
+        "def reseal(folder):\n"
+        "    path = Path(folder) / 'results.json'\n"
+        "    content = json.loads(path.read_text()); content.pop('digest')\n"
+        "    content['files'] = file_hashes(Path(folder)); path.write_text(sealed(json.dumps(content)))\n"
+        "globals()['reseal'] = reseal\n"
+    )
+    steps = [reseal]
+    for given, _ in CASES.values():
+        steps += ["shutil.rmtree('a', True); shutil.rmtree('b', True); head('a')", *given]
+    with HubServer() as hub:
+        hub.put("org/nc", {"README.md": b"---\nlicense: cc-by-nc-4.0\n---\n"})
+        hub.put("org/base", {"README.md": b"# none\n"})
+        told = run(hub, root, *steps, HF_TOKEN="hf_AnotherTokenThatIsNotShown")
+        assert REPO not in {repo_id for _, repo_id in hub.repos}, "nothing was put there"
+    return dict(zip(CASES, told, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_what_may_not_be_published_is_refused(name, cases):
+    _, error = cases[name]
+    assert re.search(CASES[name][1], error), error or "no error"
+    assert "\n" not in error
+
+
+@pytest.mark.slow
+def test_local_names_get_their_public_ones(hub, tmp_path):
+    hub.put("org/nc", {"README.md": b"---\nlicense: cc-by-nc-4.0\n---\n"})
+    settings = {"base_model": "/home/me/encoder", "train_data": ["/home/me/texts/x.tsv"]}
+    make = f"head('a', base_model='/home/me/encoder', configuration={settings!r}, licence='cc-by-sa-4.0')"
+    names = ["--names", "/home/me/encoder=org/encoder", "/home/me/texts/=texts/", "--base_licence", "mit"]
+    ((_, first), (_, second)) = run(hub, tmp_path, make, put(), put(*names))
+    assert "/home/me/encoder' is a path" in first
+    assert second == ""
+    published = hub.files(REPO)
+    assert not any(b"/home/me" in data for data in published.values())
+    record = json.loads(published["results.json"])
+    assert (record["card"]["base_model"], record["settings"]["train_data"]) == ("org/encoder", ["texts/x.tsv"])
+    assert b"base_model: org/encoder" in published["README.md"]
+    (tmp_path / "there").mkdir()
+    for name, data in published.items():
+        (tmp_path / "there" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "there" / name).write_bytes(data)
+    from hfxling.hub.verify import verify_files
+
+    assert verify_files(str(tmp_path / "there"))[3] == [], "what is published is whole"
+
+
+@pytest.mark.slow
+def test_without_a_token_or_the_right_to_write_nothing_begins(hub, tmp_path):
+    for environment, message in (
+        ({"HF_TOKEN": ""}, "no token to push to org/head with; run hf auth login, or set HF_TOKEN"),
+        ({"HF_TOKEN": "read-only"}, "the token can only read"),
+    ):
+        ((_, error),) = run(hub, tmp_path, "head('a')", put(), **environment)
+        assert message in error
+    assert not hub.repos
+
+
+@pytest.mark.slow
+def test_data_go_with_a_card_of_what_is_counted(hub, tmp_path):
+    (tmp_path / "pairs.tsv").write_text(
+        "score\tsource\ttarget\tsource_line\ttarget_line\tflags\n"
+        "1.2\t今天下雨\tHôm nay mưa\t1\t1\t\n1.1\t今天下雨\tTrời mưa\t1\t2\tlength,copy\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "dropped.tsv").write_text("line\treasons\tsource\ttarget\n3\tcopy\ta\ta\n4\tcopy,length\tb\tb\n")
+    rounds = {"rounds": [{"estimate": {"precision": 0.912, "low": 0.88, "high": 0.94}}]}
+    (tmp_path / "rounds.json").write_text(json.dumps(rounds))
+    options = ["pairs.tsv", "--dataset", "--repo", "org/pairs", "--languages", "zh", "vi", "--licence", "cc-by-sa-4.0"]
+    load = (
+        "from datasets import load_dataset\n"
+        "assert load_dataset('org/pairs', split='train')['target'][:] == ['Hôm nay mưa', 'Trời mưa']"
+    )
+    told = run(
+        hub, tmp_path, [*options, "--report", "dropped.tsv"], load, [*options, "--report", "dropped.tsv"],
+        [*options, "--report", "rounds.json"],
+    )  # fmt: skip
+    assert [error for _, error in told] == [""] * 3
+    assert "nothing to do" in told[1][0]
+    files = hub.files("org/pairs", repo_type="dataset")
+    assert files.keys() == {".gitattributes", "README.md", "pairs.tsv"}
+    card = files["README.md"].decode()
+    assert "2 sentence pairs, zh and vi, in 1 file" in card
+    assert re.search(r"\| pairs.tsv \| +2 \| +1 \| +2 \| +8 \| +19 \| [0-9a-f]{16} \|", card), card
+    assert re.search(r"\| copy +\| +1 \|", card)
+    assert "91.2 % (88.0 to 94.0) are translations" in card
+    first = hub.repo("org/pairs", "dataset").commits
+    assert "all dropped" in next(c.files["README.md"].decode() for c in first.values() if "pairs.tsv" in c.files)
