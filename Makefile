@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: install quickstart test test-clients lint cards bench
+.PHONY: install quickstart test test-clients test-lowest lint cards bench
 
 install: .venv/installed
 
@@ -31,12 +31,22 @@ test: install
 .venv-clients/installed: tests/clients/constraints.txt
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< torch==2.13.0
-	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< sentence-transformers transformers
+	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< sentence-transformers transformers fastembed
 	touch $@
 
 test-clients: install .venv-clients/installed
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 HF_HUB_DISABLE_PROGRESS_BARS=1 \
 		$(BIN)/python tests/clients/check.py .venv-clients/bin/python
+
+# The oldest versions that pyproject.toml allows, in an environment of their own.
+.venv-lowest/installed: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt torch
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e ".[test]"
+	touch $@
+
+test-lowest: .venv-lowest/installed
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 .venv-lowest/bin/python -m pytest -n 2 --dist loadfile
 
 lint: install
 	$(BIN)/ruff check .

@@ -1,11 +1,13 @@
-"""Word alignment without an aligner of ours: eflomal, and IterMax on an encoder's vectors, against gold links.
+"""Word alignment without a network of ours: eflomal, our statistical links, and IterMax, against gold links.
 
-python benchmarks/align_baselines.py --data ../shared/data/align --sets zh-en ja-en ro-en en-fr \
+python benchmarks/align_baselines.py --data ../shared/data/align --sets zh-en ja-en ro-en en-fr es-fr --seeds 3 \
     --encoder ../shared/models/mini-xlm --layers 0 4 [--more zh-en=extra.zh,extra.en] [--name align_baselines]
 
 Every set is DATA/SET.tsv: source words TAB target words TAB links. eflomal learns from the sentences of the set (small
-letters) and those of --more, both directions, joined by grow-diag-final-and; IterMax links subwords and then the words
-they belong to, as SimAlign does by default. Prints AER, precision, recall, F1 and seconds.
+letters) and those of --more, both directions, joined by grow-diag-final-and; our links ("mean") from those of the set,
+read as words and, in Chinese and Japanese, as characters too; IterMax links subwords and then the words they belong to,
+as SimAlign does. Prints AER, precision, recall, F1 and seconds. Our rows carry the paired test against
+eflomal, whose counts are means over its seeds.
 """
 
 import tempfile
@@ -16,15 +18,20 @@ from pathlib import Path
 import numpy as np
 from harness import cpu_of_all, parser, report_rows
 
+from hfxling.alignment.aligner import Aligner
 from hfxling.alignment.links import itermax_links, symmetrize
+from hfxling.alignment.pairs import EncodedPairs
 from hfxling.arguments import run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned, read_links
 from hfxling.data.readers import read_lines
-from hfxling.evaluation.alignment import alignment_results
+from hfxling.data.segment import default_segmenter, learn_vocabularies
+from hfxling.evaluation.alignment import alignment_results, count_links, error_test
 from hfxling.evaluation.results import EvalResult
+from hfxling.training.aligner.data import learn_priors
 
 BATCH = 32
-TITLE = "Word links without an aligner of ours, learnt from the gold sets' sentences alone"
+TITLE = "Word links without a network of ours, learnt from the gold sets' sentences alone"
+EFLOMAL = "eflomal"
 
 Links = list[set[Link]]
 
@@ -43,9 +50,11 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     args = options.parse_args(argv)
 
     more = dict(entry.split("=", 1) for entry in args.more)
-    systems: dict[tuple[str, int], Callable[[str, list[AlignedPair]], Links]] = {}
+    systems: dict[tuple[str, int], Callable[[str, list[AlignedPair]], Links | None]] = {}
     for seed in range(args.seeds):
-        systems["eflomal", seed] = lambda name, gold: eflomal_links(gold, more.get(name))
+        systems[EFLOMAL, seed] = lambda name, gold: eflomal_links(gold, more.get(name))
+    systems["statistical links", 0] = lambda name, gold: prior_links(name, gold)
+    systems["statistical links, by characters", 0] = lambda name, gold: prior_links(name, gold, by_characters=True)
     if args.encoder:
         encode, encoder = load_encoder(args.encoder), Path(args.encoder).name
         for layer in args.layers:
@@ -59,14 +68,37 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
 def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> list[EvalResult]:
     """Rows of every system on one gold set."""
     gold, rows = read_aligned(path), []
+    counts: dict[str, list[np.ndarray]] = {}
     for (label, seed), align in systems.items():
         start = cpu_of_all()
         links = align(name, gold)
+        if links is None:
+            continue
         seconds = round(cpu_of_all() - start, 1)  # eflomal is a process of its own
+        counts.setdefault(label, []).append(count_links(links, gold))
         settings = {"stage": "after", "row": label, "train_cpu_s": seconds}
+        if label.startswith("statistical") and EFLOMAL in counts:
+            difference, p_value = error_test(counts[label][0], np.mean(counts[EFLOMAL], axis=0))
+            settings["paired"] = {"with": EFLOMAL, "difference": round(difference, 3), "p_value": p_value}
         found = alignment_results(links, gold, dataset=f"gold {name}", split="test", settings=settings)
         rows += [replace(row, seed=seed) for row in found]
+        print(f"{name}: {label} {rows[-4].value:.1f} {settings.get('paired', '')}", flush=True)
     return rows
+
+
+def prior_links(name: str, gold: Sequence[AlignedPair], by_characters: bool = False) -> Links | None:
+    """Our statistical aligner's links; by characters None where no language of the set is read as these."""
+    languages = tuple(name.split("-"))
+    segmenters = {lang: default_segmenter(lang) for lang in languages if default_segmenter(lang) == "characters"}
+    if by_characters and not segmenters:
+        return None
+    sides = [[" ".join(side) for side in of_side] for of_side in zip(*((pair.source, pair.target) for pair in gold))]
+    lines = dict(zip(languages, sides))
+    vocabularies = learn_vocabularies(lines, segmenters=segmenters if by_characters else None)
+    ids = ([row.ids for row in vocabularies[lang].encode_batch(text)] for lang, text in lines.items())
+    (prior,) = learn_priors([EncodedPairs(languages, *ids)], vocabularies)
+    aligned = Aligner(prior, vocabularies, languages, method="mean", prior=prior)(*sides)
+    return [{*line.links} for line in aligned]
 
 
 def eflomal_links(gold: Sequence[AlignedPair], more: str | None = None) -> Links:
@@ -84,6 +116,17 @@ def eflomal(sides: Sequence[Sequence[str]], sizes: Sequence[tuple[int, int]]) ->
         sides: source and target sentences, words apart.
         sizes: words of both sides of the first so many sentences: those whose links are wanted.
     """
+    found = []
+    for size, *both in zip(sizes, *eflomal_directions(sides)):
+        hard = np.zeros((2, 1, *size), bool)
+        for matrix, links in zip(hard[:, 0], both):
+            matrix[tuple(np.array([*links], int).reshape(-1, 2).T)] = True
+        found.append(_pairs(symmetrize(*hard)[0]))
+    return found
+
+
+def eflomal_directions(sides: Sequence[Sequence[str]], **options) -> list[list]:
+    """The links of either direction of eflomal, sentence by sentence; `options` are those of its `Aligner`."""
     try:
         from eflomal import Aligner
     except ImportError:
@@ -91,15 +134,8 @@ def eflomal(sides: Sequence[Sequence[str]], sizes: Sequence[tuple[int, int]]) ->
 
     with tempfile.TemporaryDirectory() as folder:
         paths = [f"{folder}/forward", f"{folder}/backward"]
-        Aligner().align(*sides, links_filename_fwd=paths[0], links_filename_rev=paths[1])
-        directions = [[links for links, _ in read_links(path)] for path in paths]
-    found = []
-    for size, *both in zip(sizes, *directions):
-        hard = np.zeros((2, 1, *size), bool)
-        for matrix, links in zip(hard[:, 0], both):
-            matrix[tuple(np.array([*links], int).reshape(-1, 2).T)] = True
-        found.append(_pairs(symmetrize(*hard)[0]))
-    return found
+        Aligner(**options).align(*sides, links_filename_fwd=paths[0], links_filename_rev=paths[1])
+        return [[links for links, _ in read_links(path)] for path in paths]
 
 
 def load_encoder(name: str) -> Callable[[Sequence[Sequence[str]], int], tuple[list[np.ndarray], list[list[int]]]]:

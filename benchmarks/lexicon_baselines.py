@@ -1,33 +1,44 @@
-"""Word translation without the neural aligner: eflomal, IterMax, an encoder's static embeddings, our prior alone.
+"""Word translation without a network of ours: eflomal's links and our statistical ones, IterMax, static embeddings.
 
 python benchmarks/lexicon_baselines.py --data ../shared/data --encoder ../shared/models/mini-xlm [--pairs lo-zh vi-zh]
 
-Lines 1 to 1543 of DATA/ntrex, segmented as recipes/aligner.py segments them, and the dictionaries DATA/dict/PAIR.tsv. A
-system that links words gives a table of counts, and that gives vectors (`link_vectors`). Dictionary words of several
-segments, the candidates (the whole target vocabulary) and CSLS are those of every other P@1 here.
+Lines 1 to 1543 of DATA/ntrex, segmented as recipes/aligner.py segments them (--text pieces: Chinese characters, learnt
+pieces of other languages), and the dictionaries DATA/dict/PAIR.tsv by both protocols. A system that links words gives a
+table of counts, and that gives vectors (`link_vectors`). Like is held against like: links joined by grow-diag-final-and
+on both sides ("hard"), and expected counts against those that eflomal samples (both directions of --samples short runs
+with one sampler each). Our rows carry the paired test against eflomal's hits, means over its seeds.
 """
 
 import os
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
 import numpy as np
-from align_baselines import eflomal, encoder_links, load_encoder
+from align_baselines import eflomal, eflomal_directions, encoder_links, load_encoder
 from harness import cpu_of_all, parser, report_rows
 from ntrex import training_text
 from transformers.utils import logging
 
+from hfxling.alignment.links import SoftAlignment, decode
 from hfxling.alignment.pairs import EncodedPairs
-from hfxling.alignment.prior import translation_counts
+from hfxling.alignment.prior import LinkPrior, translation_counts, word_classes
 from hfxling.arguments import run_recipe
 from hfxling.data.pharaoh import AlignedPair
-from hfxling.data.segment import Vocabulary
-from hfxling.evaluation.lexicon import lexicon_results, link_vectors, read_dictionary, score_lexicon, word_table
+from hfxling.data.segment import Vocabulary, default_segmenter
+from hfxling.evaluation.lexicon import link_vectors, protocol_results, read_dictionary
 from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.significance import paired_test
 
 TITLE = "Word translation by links and static vectors alone, NTREX"
+SAMPLER = {"n_samplers": 1, "rel_iterations": 0.3}  # of eflomal, where its links are samples
+LIKE = {  # ours: what it is held against
+    "statistical links, expected": "eflomal, sampled",
+    "statistical links, hard": "eflomal, hard",
+    "statistical links, hard by mean": "eflomal, hard",
+}
 PAIRS = ("lo-zh", "vi-zh", "th-zh", "id-zh", "lo-th")
 
 Tables = tuple[np.ndarray, np.ndarray]  # (V, D) source and (W, D) target vectors
@@ -37,49 +48,90 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options = parser(__doc__, "NAME")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and dict/")
     options.add_argument("--pairs", nargs="+", default=PAIRS)
+    options.add_argument("--text", choices=("words", "pieces"), default="words")
+    options.add_argument("--seeds", type=int, default=3, help="runs of eflomal, which draws at random")
+    options.add_argument("--samples", type=int, default=10, help="short runs of eflomal whose links are counted")
     options.add_argument("--encoder", help="folder or Hub id for IterMax and static embeddings; none without it")
     options.add_argument("--layer", type=int, default=4, help="hidden_states that IterMax reads")
     options.add_argument("--name", default="lexicon_baselines", help="of the results file")
     args = options.parse_args(argv)
     logging.set_verbosity_error()
-    systems: dict[str, Callable] = {"eflomal": eflomal_tables, "statistical prior alone": prior_tables}
+    systems: dict[tuple[str, int], Callable] = {}
+    for seed in range(args.seeds):
+        systems["eflomal, hard", seed] = eflomal_tables
+        systems["eflomal, sampled", seed] = lambda *text: sampled_tables(args.samples, *text)
+    systems["statistical links, hard", 0] = prior_tables
+    systems["statistical links, hard by mean", 0] = lambda *text: prior_tables(*text, method="mean")
+    systems["statistical links, expected", 0] = expected_tables
     if args.encoder:
         encode, name = load_encoder(args.encoder), Path(args.encoder).name
-        systems[f"{name}, static embeddings"] = lambda *text: static_tables(encode, *text)
-        systems[f"{name}, IterMax layer {args.layer}"] = lambda *text: itermax_tables(encode, args.layer, *text)
-    results = [row for pair in args.pairs for row in measure(pair, Path(args.data), systems)]
-    return report_rows("lexicon_baselines", results, vars(args), title=TITLE, labels=[*systems], metrics=["P@1"])
+        systems[f"{name}, static embeddings", 0] = lambda *text: static_tables(encode, *text)
+        systems[f"{name}, IterMax layer {args.layer}", 0] = lambda *text: itermax_tables(encode, args.layer, *text)
+    results = [row for pair in args.pairs for row in measure(pair, Path(args.data), systems, args.text)]
+    labels = list(dict.fromkeys(label for label, _ in systems))
+    return report_rows("lexicon_baselines", results, vars(args), title=TITLE, labels=labels, metrics=["P@1"])
 
 
-def measure(pair: str, data: Path, systems: dict[str, Callable]) -> list[EvalResult]:
-    """P@1, P@5 and coverage of every system on one language pair."""
-    vocabularies, pairs = training_text(data / "ntrex", pair)
+def measure(pair: str, data: Path, systems: dict[tuple[str, int], Callable], text: str) -> list[EvalResult]:
+    """P@1, P@5 and coverage of every system on one language pair, by both protocols."""
+    segmenters = {lang: default_segmenter(lang) for lang in pair.split("-")} if text == "pieces" else None
+    vocabularies, pairs = training_text(data / "ntrex", pair, segmenters)
     languages = pairs.languages
     entries = read_dictionary(next(data.glob(f"dict/{pair}.tsv*")))
-    words = list(entries), sorted(set().union(*entries.values()))
-    rows = []
-    for label, system in systems.items():
+    rows, hits = [], {}
+    for (label, seed), system in systems.items():
         start = cpu_of_all()
         vectors = system(pairs, vocabularies)
         spent = round(cpu_of_all() - start, 1)  # eflomal is a process of its own
-        tables = [word_table(vocabularies[lang], x, extra) for lang, x, extra in zip(languages, vectors, words)]
-        settings = {"stage": "after", "row": label, "method": "csls", "train_cpu_s": spent}
-        fields = {"dataset": f"dictionary {pair}", "split": "test", "direction": "->".join(languages)}
-        rows += lexicon_results(score_lexicon(entries, *tables), entries, settings=settings, **fields)
-        print(f"{pair}: {label} {rows[-5].value:.1f}", flush=True)
+        settings = {"stage": "after", "row": label, "text": text, "train_cpu_s": spent}
+        fields = {"dataset": f"dictionary {pair}", "split": "test", "direction": "->".join(languages), "seed": seed}
+        of_system = [vocabularies[lang] for lang in languages], vectors
+        for row in protocol_results(entries, *of_system, settings=settings, **fields):
+            if row.metric == "P@1":
+                key = row.settings["protocol"]
+                hits.setdefault((label, key), []).append(row.items.groups[0][:, 0])
+                if other := hits.get((LIKE.get(label), key)):
+                    test = asdict(paired_test(hits[label, key][0], np.mean(other, axis=0)))
+                    row = replace(row, settings=row.settings | {"paired": {"with": LIKE[label]} | test})
+                print(f"{pair} {key}: {label} {row.value:.1f} {row.settings.get('paired', '')} {spent}", flush=True)
+            rows.append(row)
     return rows
 
 
-def prior_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
+def expected_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
     """From the expected links of the statistical aligner, agreeing and independent."""
     return link_vectors(translation_counts(pairs, [vocabularies[lang] for lang in pairs.languages]))
 
 
+def prior_tables(
+    pairs: EncodedPairs, vocabularies: dict[str, Vocabulary], method: str = "grow-diag-final-and"
+) -> Tables:
+    """From the links that the agreeing aligner decides for."""
+    prior = LinkPrior.learn(pairs, [word_classes(vocabularies[lang]) for lang in pairs.languages])
+    links = []
+    for forward, backward in prior.posteriors(pairs.source, pairs.target):
+        blank, sizes = np.zeros((1, *forward.shape)), np.array([forward.shape])
+        hard = decode(SoftAlignment(forward[None], backward[None], blank, sizes), method)[0]
+        links.append(list(zip(*np.nonzero(hard))))
+    return link_vectors(counted(pairs, links, vocabularies))
+
+
+def as_text(pairs: EncodedPairs) -> list[list[str]]:
+    """Both sides as eflomal reads them: a word an id."""
+    return [[" ".join(f"w{i}" for i in ids) for ids in side] for side in (pairs.source, pairs.target)]
+
+
 def eflomal_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
     """From the links of both directions, joined by grow-diag-final-and."""
-    sides = [[" ".join(f"w{i}" for i in ids) for ids in side] for side in (pairs.source, pairs.target)]
     sizes = [(len(source), len(target)) for source, target in zip(pairs.source, pairs.target)]
-    return link_vectors(counted(pairs, eflomal(sides, sizes), vocabularies))
+    return link_vectors(counted(pairs, eflomal(as_text(pairs), sizes), vocabularies))
+
+
+def sampled_tables(samples: int, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
+    """From how often words are linked, in either direction, by so many short runs."""
+    sides = as_text(pairs)
+    directions = [links for _ in range(samples) for links in eflomal_directions(sides, **SAMPLER)]
+    return link_vectors(sum(counted(pairs, links, vocabularies) for links in directions))
 
 
 def itermax_tables(encode: Callable, layer: int, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:

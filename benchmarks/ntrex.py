@@ -1,5 +1,6 @@
 """The text and the untrained word aligner that the aligner's benchmarks share."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from hfxling.alignment.pairs import EncodedPairs
@@ -15,10 +16,12 @@ def read_text(folder: str | Path, pair: str) -> dict[str, list[str]]:
     return {lang: [text for _, text in read_lines(f"{folder}/{lang}.txt")] for lang in pair.split("-")}
 
 
-def training_text(folder: str | Path, pair: str) -> tuple[dict[str, Vocabulary], EncodedPairs]:
+def training_text(
+    folder: str | Path, pair: str, segmenters: Mapping[str, str] | None = None
+) -> tuple[dict[str, Vocabulary], EncodedPairs]:
     """Vocabularies of the training lines, and these lines in word ids."""
     lines = {lang: text[:LINES] for lang, text in read_text(folder, pair).items()}
-    vocabularies = learn_vocabularies(lines)
+    vocabularies = learn_vocabularies(lines, segmenters=segmenters)
     ids = ([row.ids for row in vocabularies[lang].encode_batch(text)] for lang, text in lines.items())
     return vocabularies, EncodedPairs(tuple(lines), *ids)
 

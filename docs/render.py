@@ -16,7 +16,8 @@ from hfxling.arguments import run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.tables import STALE, UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
-from hfxling.hub.card import CardInfo, render_card
+from hfxling.hub.zoo import ZOO
+from hfxling.training.zoo_cards import CARDS, zoo_card, zoo_table
 
 ROOT = Path(__file__).resolve().parents[1]
 OTHERS = "software"  # the page of files whose name begins with no page's
@@ -31,10 +32,15 @@ LEGEND = (
 
 TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")
 TRANSLATION = (
-    "Dictionary words by CSLS (K = 3) over the whole target vocabulary, NTREX lines 1 to 1543; the paper's own text "
-    "and dictionaries were not released. Budget, seeds and P@5 are in each pair's own table below; `with links` adds "
-    "the statistical links' cosines to those of the static vectors."
+    "Dictionary words by CSLS (K = 3), NTREX lines 1 to 1543; the paper's own text and dictionaries were not released. "
+    "Budget, seeds and P@5 are in each pair's own table below; `with links` adds the statistical links' cosines to "
+    "those of the static vectors; `pieces as text`: measured when characters and learnt pieces were the text, to be "
+    "measured anew on words."
 )
+PROTOCOL_HEADINGS = {
+    "vocabulary": "Words of the training vocabularies, among these only (as Wada et al.'s scripts and the paper ask):",
+    "composed": "Dictionary words of several segments too, and such translations among the candidates:",
+}
 
 
 CLAIMS = (
@@ -65,22 +71,18 @@ def main(argv: list[str] | None = None) -> None:
 
 def pages():
     """(path, text) of every rendered page."""
-    for path in sorted((ROOT / "model_cards").glob("*.json")):
-        info = CardInfo(**json.loads(path.read_text(encoding="utf-8"))["card"])
-        yield path.with_suffix(".md"), render_card(read_results(path), info)
+    for entry in ZOO.values():
+        yield ROOT / CARDS / f"{entry.name}.md", zoo_card(entry, ROOT)
     sections = results_sections(sorted((ROOT / "results").glob("*.json")))
     for name, page in sections.items():
         yield ROOT / "docs" / "results" / f"{name}.md", results_page(page, name)
     yield ROOT / "docs" / "results.md", results_index(sections)
     yield ROOT / "docs" / "claims.md", claims_page()
     readme = ROOT / "README.md"
-    table = readme_table()
-    marked = re.sub(
-        r"(<!-- results -->\n).*?(<!-- end -->)",
-        lambda match: f"{match[1]}{table}\n{match[2]}",
-        readme.read_text(encoding="utf-8"),
-        flags=re.DOTALL,
-    )
+    tables, marked = {"results": readme_table(), "zoo": zoo_table(ROOT)}, readme.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        place = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
+        marked = re.sub(place, lambda match, table=table: f"{match[1]}{table}\n{match[2]}", marked, flags=re.DOTALL)
     yield readme, marked
 
 
@@ -102,7 +104,9 @@ def results_page(page: dict, name: str) -> str:
     """One section a results file: the question, every row, both directions, every centring; what it does not show."""
     parts = [f"# {page['title']}: results\n\n{LEGEND}"]
     if name == "aligner":
-        parts.append(f"## Word translation, all pairs\n\n{TRANSLATION}\n\n{translation_table()}")
+        tables = [(heading, translation_table(protocol)) for protocol, heading in PROTOCOL_HEADINGS.items()]
+        shown_tables = [f"{heading}\n\n{table}" for heading, table in tables if table.count("\n") > 1]
+        parts.append("\n\n".join(["## Word translation, all pairs", TRANSLATION, *shown_tables]))
     for stem, about in page["files"].items():
         path = ROOT / "results" / f"{stem}.json"
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -178,8 +182,11 @@ def matches(row: EvalResult, where: dict) -> bool:
     return all(known.get(key) == value for key, value in where.items())
 
 
-def translation_table() -> str:
-    """P@1 of every way of translating words on every language pair, in the layout of Zhang et al. (2024), Table V."""
+def translation_table(protocol: str) -> str:
+    """P@1 of every way of translating words on every language pair, in the layout of Zhang et al. (2024), Table V.
+
+    The paper's figures stand beside the first protocol only.
+    """
     cells: dict[str, dict[str, list[EvalResult]]] = defaultdict(lambda: defaultdict(list))
     published: dict[str, dict[str, float]] = defaultdict(dict)
     for name in ("lexicon_baselines", *(f"aligner_study_{pair.replace('-', '_')}" for pair in TRANSLATION_PAIRS)):
@@ -187,16 +194,26 @@ def translation_table() -> str:
         content = json.loads(path.read_text(encoding="utf-8"))
         for row in read_results(path):
             how = row.settings.get("decoding", "")
-            if row.metric == "P@1" and how != "links alone":  # the same as the prior's in lexicon_baselines
-                cells[", ".join(filter(None, (row.settings["row"], how)))][row.dataset.split()[-1]].append(row)
+            if row.metric == "P@1" and how != "links alone" and row.settings.get("protocol", "composed") == protocol:
+                pieces = "" if "text" in row.settings else "pieces as text"
+                label = ", ".join(filter(None, (row.settings["row"], how, pieces)))
+                cells[label][row.dataset.split()[-1]].append(row)
         for row in content["rows"]:
-            if row.get("paper"):
+            if row.get("paper") and protocol == "vocabulary":
                 published[row["label"]][name[-5:].replace("_", "-")] = row["paper"][0]
+    paper = ["paper"] * (protocol == "vocabulary")
     table = [
-        [label, *(x for pair in TRANSLATION_PAIRS for x in (cell(found[pair]), published[label].get(pair, "")))]
+        [
+            label,
+            *(
+                x
+                for pair in TRANSLATION_PAIRS
+                for x in (cell(found[pair]), *(published[label].get(pair, "") for _ in paper))
+            ),
+        ]
         for label, found in cells.items()
     ]
-    return format_table(["", *(x for pair in TRANSLATION_PAIRS for x in (f"{pair} P@1", "paper"))], table)
+    return format_table(["", *(x for pair in TRANSLATION_PAIRS for x in (f"{pair} P@1", *paper))], table)
 
 
 def file_table(rows: list[EvalResult], content: dict) -> str:

@@ -7,7 +7,7 @@ padding.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,19 @@ def directed_links(soft: SoftAlignment, null: float = 0.0) -> tuple[np.ndarray, 
     """
     forward = _is_largest(soft.forward, 1) & (soft.forward > null)
     return forward, _is_largest(soft.backward, 2) & (soft.backward > null)
+
+
+def agreement(pairs: Iterable[SoftAlignment]) -> float:
+    """How far both directions agree, 0..1: best partners that are each other's, by the mean number of either's.
+
+    It needs no gold links: of two aligners of one text the one that agrees more with itself is the surer one.
+    """
+    both = single = 0
+    for soft in (pair for pair in pairs if pair.sizes.all()):
+        forward, backward = directed_links(soft)
+        both += int((forward & backward).sum())
+        single += int(forward.sum() + backward.sum())
+    return 2 * both / max(1, single)
 
 
 def symmetrize(forward: np.ndarray, backward: np.ndarray, method: str = "grow-diag-final-and") -> np.ndarray:

@@ -24,6 +24,7 @@ COMMANDS = {
     "lexicon": "a bilingual word list out of aligned text",
     "publish": "a model's folder, or data, onto the Hub, after checking it",
     "verify": "whether a folder or repository is what its card says",
+    "export": "a model's folder for other runtimes: ONNX, weights of 8 bits",
     "explain": "the links that make the score of a sentence pair",
     "demo": "a page in the browser: translations, links, mining; or a Space of the Hub",
 }

@@ -46,7 +46,7 @@ CSS = f"""
 .hx-less {{ background: linear-gradient(to right, #d1495b26 var(--at), transparent var(--at)); }}
 .hx-pairs {{ width: 100%; border: 0 !important; }}
 .hx-pairs td {{ padding: .35em .6em; vertical-align: top; border: 0 !important; }}
-.hx-pairs tr {{ border-bottom: 1px solid var(--border-color-primary) !important; }}
+.hx-pairs tr {{ border: 0 !important; border-bottom: 1px solid var(--border-color-primary) !important; }}
 .hx-pairs td:first-child {{ font-variant-numeric: tabular-nums; opacity: .65; }}
 .hx-dim {{ opacity: .65; }}
 """
@@ -90,7 +90,10 @@ def sentence_map(found: Hits) -> str:
         drawn.append('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="#888"/>'.format(*ends))
     drawn += [_dot(candidates[place], found.candidates[place], TARGET, 6, 1) for place in sorted(best)]
     drawn += [_dot(point, text, SOURCE, 6, 1) for point, text in zip(queries, found.sentences)]
-    named = [*zip(queries, found.sentences), *((candidates[place], found.candidates[place]) for place in sorted(best))]
+    named = []
+    for query, sentence, (place, *_) in zip(queries, found.sentences, found.places):
+        is_right = bool(query[0] > candidates[place][0])  # away from each other
+        named += [(query, sentence, is_right), (candidates[place], found.candidates[place], not is_right)]
     return (
         f'<svg class="hx-map" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="map of the sentences">'
         f"{''.join(drawn)}{''.join(_labels(named))}</svg>"
@@ -140,17 +143,19 @@ def _dot(point: np.ndarray, text: str, color: str, size: float, opacity: float) 
     return f'<circle {place} fill="{color}" fill-opacity="{opacity}"><title>{escape(text)}</title></circle>'
 
 
-def _labels(named: Sequence[tuple[np.ndarray, str]]) -> list[str]:
-    """A text beside each point, towards the middle; lower where another one is in its way."""
-    taken: list[tuple[bool, float]] = []
+def _labels(named: Sequence[tuple[np.ndarray, str, bool]]) -> list[str]:
+    """A text beside each point, to its right or left; lower where another one is in its way."""
+    taken: list[tuple[float, float, float]] = []
     drawn = []
-    for (x, y), text in sorted(named, key=lambda item: float(item[0][1])):
-        is_left = bool(x < WIDTH / 2)
-        while any(side == is_left and abs(y - other) < 15 for side, other in taken):
-            y += 15
-        taken.append((is_left, y))
+    for (x, y), text, is_right in sorted(named, key=lambda item: float(item[0][1])):
         short = text if len(text) <= LABEL else f"{text[:LABEL]}…"
-        anchor = f'x="{x + 10:.1f}"' if is_left else f'x="{x - 10:.1f}" text-anchor="end"'
+        width = sum(13 if letter >= "\u2e80" else 7.5 for letter in short)
+        is_right = x + 10 + width < WIDTH if is_right else x - 10 - width < 0
+        start = x + 10 if is_right else x - 10 - width
+        while any(start < stop and left < start + width and abs(y - other) < 15 for left, stop, other in taken):
+            y += 15
+        taken.append((start, start + width, y))
+        anchor = f'x="{x + 10:.1f}"' if is_right else f'x="{x - 10:.1f}" text-anchor="end"'
         drawn.append(f'<text {anchor} y="{y + 4:.1f}">{escape(short)}</text>')
     return drawn
 

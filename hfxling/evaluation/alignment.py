@@ -74,5 +74,21 @@ def alignment_results(
     ]
 
 
+def error_test(a: np.ndarray, b: np.ndarray, *, samples: int = 10_000, seed: int = 0) -> tuple[float, float]:
+    """Difference of two AERs on the same sentence pairs, in points, and its two-sided p-value by swaps of outcomes.
+
+    `a` and `b` are (N, 4) counts of `count_links`, or means of them over seeds.
+    """
+
+    def differences(of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+        return alignment_scores(of_a)["AER"] - alignment_scores(of_b)["AER"]
+
+    difference = float(differences(a.sum(0), b.sum(0)))
+    swapped = np.random.default_rng(seed).random((samples, len(a))) < 0.5
+    moved = swapped @ (b - a)
+    extreme = np.abs(differences(a.sum(0) + moved, b.sum(0) - moved)) >= abs(difference) - 1e-9
+    return difference, float((1 + extreme.sum()) / (samples + 1))
+
+
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.where(whole > 0, part / np.maximum(whole, 1), 1.0)

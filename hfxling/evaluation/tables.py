@@ -12,7 +12,7 @@ from .results import EvalResult, p_told
 UNTRAINED = "no training"
 STALE = " †"  # behind figures that a mended fault may have changed, until they are measured again
 COSTS = {"steps": "steps", "train_cpu_s": "CPU s"}  # settings of a row: column
-_TOLD_APART = ("method", "centering", "decoding")  # settings that make a column of their own where they vary
+_TOLD_APART = ("method", "protocol", "centering", "decoding")  # settings that make columns where they vary
 
 
 def study_table(

@@ -20,7 +20,6 @@ from transformers import AutoModel
 
 from hfxling.models.pooling import pool
 
-SERVER = "text-embeddings-inference"
 # Encoders that it has code for, on a CPU or a GPU.
 ENCODERS = ("bert", "camembert", "distilbert", "gemma3_text", "gte", "llama", "mistral", "modernbert", "mpnet")
 ENCODERS += ("nomic_bert", "qwen2", "qwen3", "roberta", "xlm-roberta")
@@ -50,10 +49,11 @@ def _refused(folder: Path) -> str:
     """What the server has no code for, or would leave out."""
     if not (folder / "modules.json").is_file():
         return "there is no encoder in it"
-    kinds = [module["type"].removeprefix("sentence_transformers.models.") for module in _modules(folder)]
-    routers = [_read(path)["structure"] for path in folder.glob("[0-9]*_Router/router_config.json")]
-    if routers:
-        languages = list(dict.fromkeys(name for routes in routers for name in routes if (folder / name).is_dir()))
+    modules = _modules(folder)
+    kinds = [module["type"].removeprefix("sentence_transformers.models.") for module in modules]
+    if "Router" in kinds:
+        routes = _read(folder / modules[kinds.index("Router")]["path"] / "router_config.json")["structure"]
+        languages = [name for name in routes if (folder / name / "modules.json").is_file()]
         branches = f": serve a branch, `--revision {languages[-1]}`" if languages else ""
         return f"it treats its languages differently, and the server cannot be told one{branches}"
     if unknown := [kind for kind in kinds if kind not in MODULES]:

@@ -10,8 +10,6 @@ from pathlib import Path
 from hfxling.models.stock import ROUTES
 
 TEI, FASTEMBED, LANGCHAIN = "text-embeddings-inference", "fastembed", "LangChain"
-# What that server has code for; other encoders of ours are T5's and XLM's.
-_TEI_ENCODERS = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "qwen2", "qwen3", "gemma3_text")
 ONNX = "onnx/model.onnx"
 _EXAMPLES = {
     "en": "It is raining today.",
@@ -60,6 +58,8 @@ with torch.no_grad():
 
 def clients_of(folder: Path) -> dict[str, str]:
     """Servers and frameworks, and for each why it cannot read a folder; "" where it can, or by which keywords."""
+    from .served import server_fault  # loads the model
+
     modules = _read(folder / "modules.json") or []
     if not modules:
         return {}
@@ -71,20 +71,7 @@ def clients_of(folder: Path) -> dict[str, str]:
     routes = list(dict.fromkeys(name for structure in routers for name in structure if name not in ROUTES))
     langchain = fault or f"routes {' '.join(routes)}" * bool(routes)
     fastembed = fault or ("" if (folder / ONNX).is_file() else "it has no ONNX file")
-    return {TEI: fault or _tei_fault(folder, kinds, routes), LANGCHAIN: langchain, FASTEMBED: fastembed}
-
-
-def _tei_fault(folder: Path, kinds: Sequence[str], routes: Sequence[str]) -> str:
-    """Why text-embeddings-inference would give no or other vectors: it reads an encoder, its pooling, maps, a norm."""
-    if routes:
-        return f"it treats its languages ({', '.join(routes)}) differently, and the server knows none"
-    encoder = (_read(folder / "config.json") or {}).get("model_type")
-    if kinds[0] != "Transformer" or encoder not in _TEI_ENCODERS:
-        return f"the server has no code for {encoder if kinds[0] == 'Transformer' else kinds[0]}"
-    rest = kinds[2:]
-    if kinds[1] != "Pooling" or rest != ["Dense"] * rest.count("Dense") + ["Normalize"] * (rest[-1:] == ["Normalize"]):
-        return f"the server ignores what stands between pooling and a map ({', '.join(kinds)})"
-    return ""
+    return {TEI: fault or server_fault(folder), LANGCHAIN: langchain, FASTEMBED: fastembed}
 
 
 def width_of(folder: Path) -> int | None:

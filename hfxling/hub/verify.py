@@ -16,6 +16,8 @@ from hfxling.evaluation.results import EvalResult, read_results
 from .card import CardInfo, render_card
 from .record import CARD, RECORD, file_faults, is_intact, read_record
 
+# Codes of few bits turn over with the last bits of a float, which differ by processor: so many items may.
+CODES, COARSE = ("int8", "binary"), 2
 _COUNTED = ("name", "pairs", "revision", "dropped", "leaks")  # of an entry of training data, what reading it gives
 
 
@@ -144,10 +146,11 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
                 )
             told.add(text)
             continue
+        allowed = max(tolerance, COARSE * 100 / row.n) if row.settings.get("precision") in CODES else tolerance
         differing = [
             f"{_label(row)}: {name} {a} is recorded, {b} measured"
             for name, a, b in _numbers(row, other)
-            if not _equal(a, b, tolerance)
+            if not _equal(a, b, allowed)
         ]
         agree += not differing
         faults += differing
@@ -156,7 +159,7 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
 
 
 def _place(row: EvalResult) -> tuple:
-    settings = sorted((key, str(value)) for key, value in row.settings.items() if key != "paired")
+    settings = sorted((key, str(value)) for key, value in row.settings.items() if key not in ("paired", "range"))
     return row.metric, row.unit, row.dataset, row.split, row.direction, tuple(settings)
 
 

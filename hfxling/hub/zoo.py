@@ -122,11 +122,12 @@ def _dap(name: str, base: str, licence: str) -> Entry:
     return Entry(name, "dap", pairs, data=_DAP_DATA, cost="100,000 steps of 1,024 pairs: days on 8 GPUs", **about)
 
 
-def _meaning(name: str, base: str | None, licence: str | None, config: str, cost: str, *more: str) -> Entry:
+def _meaning(name: str, base: str | None, licence: str | None, config: str, cost: str) -> Entry:
     options = () if base is None else ("--train_data", f"{_TATOEBA}:en-{{target}}")
     data = [{"name": _TATOEBA, "pairs": "to 500,000 a language", "licence": "cc-by-2.0", "hub_id": _TATOEBA}]
     about = {"base": base, "base_licence": licence, "config": f"disentangler/{config}.yaml", "licence": "cc-by-2.0"}
-    options = (*options, "--data_licence", "cc-by-2.0", *([] if base is None else ["--sts", ""]), *more)
+    tested = () if base is None else ("--sts", "", "--test_data", "Helsinki-NLP/opus-100:{pair}")
+    options = (*options, "--data_licence", "cc-by-2.0", *tested)
     return Entry(name, "disentangler", _MEANING_PAIRS, data=data, options=options, cost=cost, **about)
 
 

@@ -193,6 +193,8 @@ class StockModel(PreTrainedModel):
             )
         settings, tensors = self._stock_files()
         for path, content in settings.items():
+            if not content:  # of Normalize, for which sentence-transformers 5 writes no file
+                continue
             # A copy that sentence-transformers saved again, in its own schema, says the same.
             wanted, found = (_essence(path, each) for each in (content, _read(name, path, hub_kwargs)))
             if wanted != {key: found.get(key) for key in wanted}:

@@ -24,10 +24,9 @@ CARDS = "model_cards"
 def arguments(entry: Entry, root: Path) -> tuple[Any, TrainingArguments]:
     """What the recipe makes of the entry's command; `root` is that of the project."""
     package = method(entry.method)
+    words = [*entry.words(), "--use_cpu", "true"]  # this machine need not be one that could train it
     with contextlib.chdir(root):
-        return parse_arguments(
-            (package.Arguments, TrainingArguments), entry.words(), defaults=package.TRAINING_DEFAULTS
-        )
+        return parse_arguments((package.Arguments, TrainingArguments), words, defaults=package.TRAINING_DEFAULTS)
 
 
 def zoo_card(entry: Entry, root: Path) -> str:
@@ -49,8 +48,9 @@ def planned(entry: Entry, root: Path) -> CardInfo:
     """What the card of a model says that nobody has trained."""
     args, _ = arguments(entry, root)
     corpus = SimpleNamespace(languages=entry.languages, coverage=None)
+    prepared = SimpleNamespace(corpus=corpus, views=[SimpleNamespace(is_shared=False)])
     run = SimpleNamespace(reached={"objective": getattr(args, "objective", None)})
-    told = method(entry.method).card(args, SimpleNamespace(corpus=corpus), run)
+    told = method(entry.method).card(args, prepared, run)
     fault = entry.release_fault()
     status = "**Not trained at full size yet, so there are no scores here.** The command below trains it"
     status += f" ({entry.cost})."

@@ -6,6 +6,7 @@ import pytest
 from hfxling.alignment.links import (
     SYMMETRIZATIONS,
     SoftAlignment,
+    agreement,
     argmax_links,
     decode,
     directed_links,
@@ -137,3 +138,12 @@ def test_unknown_methods_are_refused():
         symmetrize(np.zeros((1, 1, 1), bool), np.zeros((1, 1, 1), bool), "x")
     with pytest.raises(ValueError, match="method='x' is not one of"):
         decode(None, "x")
+
+
+def test_agreement_is_of_best_partners_that_are_each_others():
+    forward = np.array([[[0.9, 0.2], [0.1, 0.8], [0.0, 0.0]]])  # target 0 looks at source 0, target 1 at source 1
+    backward = np.array([[[0.7, 0.3], [0.6, 0.4], [0.0, 1.0]]])  # sources 0 and 1 at target 0, source 2 at target 1
+    soft = SoftAlignment(forward, backward, np.zeros((1, 3, 2)), np.array([[3, 2]]))
+    empty = SoftAlignment(np.zeros((1, 0, 2)), np.zeros((1, 0, 2)), np.zeros((1, 0, 2)), np.array([[0, 2]]))
+    assert agreement([soft]) == agreement([soft, empty]) == pytest.approx(2 * 1 / (2 + 3))
+    assert agreement([]) == 0

@@ -46,6 +46,16 @@ def embed(model):
 
 second = AutoModel.from_pretrained(repo, trust_remote_code=True)
 found["second"] = embed(second)
+branches = list(zip(("zh", "vi"), (source, target)))
+found["branches"] = [
+    SentenceTransformer(repo, revision=lang, device="cpu").encode(texts).tolist() for lang, texts in branches
+]
+found["branches, own model"] = []
+for lang, texts in branches:
+    model = AutoModel.from_pretrained(repo, revision=lang, trust_remote_code=True)
+    with torch.inference_mode():
+        batch = tokenizer(texts, padding=True, return_tensors="pt")
+        found["branches, own model"].append(model(**batch).sentence_embedding.tolist())
 card = ModelCard.load(repo)
 card.validate()
 snippets = re.findall(r"```python\\n(.*?)```", card.text, re.DOTALL)
@@ -123,7 +133,7 @@ def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, tiny_bert, t
     found = json.loads(done.stdout.rstrip("\n").split("\n")[-1])
     local = SentenceTransformer(str(folder), device="cpu")
     expected = local.encode_query(SOURCE), local.encode_document(TARGET)
-    for door in ("first", "second", "third"):
+    for door in ("first", "second", "branches", "branches, own model", "third"):
         for vectors, wanted in zip(found[door], expected):
             assert np.allclose(vectors, wanted, atol=1e-5), door
     assert found["types"] == ["BertModel", "transformers_modules"]

@@ -88,7 +88,7 @@ def test_a_prior_travels_with_the_model_and_gold_links_are_scored(tmp_path, caps
     ]
     results = main(words)
     scored = [row for row in results if row.metric == "AER" and row.settings["stage"] == "after"]
-    assert [row.settings["decoding"] for row in scored] == [*GOLD_METHODS, "prior alone"]
+    assert [row.settings["decoding"] for row in scored] == [*GOLD_METHODS, "prior alone", "by agreement"]
     folder = tmp_path / "out" / "model"
     config = AlignerModel.from_pretrained(folder).config
     assert config.priors == ["lo-zh"]

@@ -82,7 +82,8 @@ class HubServer:
     """Serves on a free loopback port while its context is open.
 
     `fault(method, path)` is asked about every request: None lets it pass, a number answers with that status, "drop"
-    closes the connection before anything is done, "truncate" does what was asked but sends half of the answer.
+    closes the connection before anything is done, "truncate" does what was asked but sends half of the answer, "flip"
+    all of it with a wrong bit.
     `requests` lists what came in as (method, path), faults included.
     """
 
@@ -168,7 +169,13 @@ class Handler(BaseHTTPRequestHandler):
         elif fault == "drop":
             self.close_connection = True
         else:
-            self.send(self.answer(url.path), half=fault == "truncate")
+            reply = self.answer(url.path)
+            if fault == "flip" and reply.body:
+                place = len(reply.body) // 2
+                reply = reply._replace(
+                    body=reply.body[:place] + bytes([reply.body[place] ^ 1]) + reply.body[place + 1 :]
+                )
+            self.send(reply, half=fault == "truncate")
 
     do_GET = do_HEAD = do_POST = do_PUT = handle_request
 

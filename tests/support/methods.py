@@ -329,11 +329,12 @@ class Published(NamedTuple):
     stock: dict[str, torch.Tensor]  # what SentenceTransformer must give
 
 
-def publish_all(root: Path) -> dict[str, Published]:
-    """Write every variant of every method below `root`; by folder name."""
+def publish_all(root: Path, variants: dict[str, list[str]] | None = None) -> dict[str, Published]:
+    """Write every variant of every method below `root`, or those that are named by method; by folder name."""
     written = {}
     for name, method in METHODS.items():
-        for variant, settings in method.variants.items():
+        chosen = method.variants if variants is None else {key: method.variants[key] for key in variants[name]}
+        for variant, settings in chosen.items():
             folder = root / re.sub(r"\W+", "_", f"{name}_{variant}")  # transformers wants an identifier
             scratch = root / "scratch" / folder.name
             model = method.build(scratch, **settings)

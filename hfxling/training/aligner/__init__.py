@@ -17,6 +17,7 @@ from transformers import TrainingArguments
 
 from hfxling.alignment.aligner import load_aligner
 from hfxling.data.corpus import Corpus
+from hfxling.data.segment import Vocabulary
 from hfxling.evaluation.results import EvalResult
 from hfxling.training.publishing import Run
 
@@ -43,7 +44,8 @@ def run(args: AlignerArguments, training_args: TrainingArguments, prepared: Prep
     priors, counts = (prepared.priors, prepared.counts) if uses_priors else ([], {})
     torch.manual_seed(training_args.seed)
     model = new_model(args, vocabularies, priors)
-    results = evaluate(args, model, vocabularies, priors, counts, stage="before")
+    text = text_of(vocabularies)
+    results = evaluate(args, model, vocabularies, priors, counts, stage="before", text=text)
     record = fit(args, training_args, model, vocabularies, pairs, priors)
     passing = {name: record.pop(name) for name in ("scores", "curve")}
     passing = {name: points for name, points in passing.items() if name == "scores" or args.curve}
@@ -61,15 +63,22 @@ def measure(args: AlignerArguments, training_args: TrainingArguments, folder: Pa
     results, about = [], (prepared.vocabularies, prepared.priors, prepared.counts)
     if args.model is None:
         torch.manual_seed(training_args.seed)
-        results = evaluate(args, new_model(args, *about[:2]), *about, stage="before")
+        text = text_of(prepared.vocabularies)
+        results = evaluate(args, new_model(args, *about[:2]), *about, stage="before", text=text)
     results += _after(args, prepared, model, prepared.priors, prepared.counts)
     return [replace(row, seed=training_args.seed) for row in results], prepared.corpus
 
 
+def text_of(vocabularies: Mapping[str, Vocabulary]) -> str:
+    """What the text was cut into, for the rows that hang on it."""
+    return " ".join(f"{lang}={vocabulary.segmenter}" for lang, vocabulary in vocabularies.items())
+
+
 def _after(args: AlignerArguments, prepared: Prepared, model, priors: Sequence, counts: Mapping) -> list[EvalResult]:
-    results = evaluate(args, model, prepared.vocabularies, priors, counts, stage="after")
+    text = text_of(prepared.vocabularies)
+    results = evaluate(args, model, prepared.vocabularies, priors, counts, stage="after", text=text)
     if prepared.held_out:
         dictionaries = dice_dictionaries(prepared.held_out, prepared.vocabularies)
         found = dictionary_evaluator(prepared.vocabularies, dictionaries, "Dice, held-out text")(model)
-        results += [replace(row, split="test", settings={"stage": "after"}) for row in found]
+        results += [replace(row, split="test", settings={"stage": "after", "text": text}) for row in found]
     return results

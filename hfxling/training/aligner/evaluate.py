@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from hfxling.alignment.aligner import Aligner, default_method
 from hfxling.alignment.confidence import cross_validated, expected_calibration_error, gather
+from hfxling.alignment.links import agreement
 from hfxling.alignment.pairs import EncodedPairs
 from hfxling.alignment.prior import LinkPrior
 from hfxling.data.pharaoh import read_aligned
@@ -112,7 +113,8 @@ def evaluate(
     """P@1, P@5 and coverage of the static vectors on every dictionary, and AER and ECE on every file of gold links.
 
     Words are also translated by statistical links, and by both together, where their counts are given. Gold links are
-    decoded in the ways of `GOLD_METHODS`, and by the prior alone where there is one.
+    decoded in the ways of `GOLD_METHODS`; where there is a prior, also by it alone and by whichever of it and the
+    network has directions that agree more on that text.
 
     Args:
         args: name the files.
@@ -159,9 +161,19 @@ def gold_rows(
             aligner = Aligner(model, vocabularies, pair, method=method, prior=prior)
             rows += gold_results(aligner, path, decoding=method, **about)
         if prior is not None:
-            aligner = Aligner(prior, vocabularies, pair, method="mean", prior=prior)
-            rows += gold_results(aligner, path, decoding="prior alone", **about)
+            alone = Aligner(prior, vocabularies, pair, method="mean", prior=prior)
+            rows += gold_results(alone, path, decoding="prior alone", **about)
+            network = Aligner(model, vocabularies, pair, method="mean", prior=prior)
+            surer = max((alone, network), key=_agreement_on(path))
+            rows += gold_results(surer, path, decoding="by agreement", **about)
     return rows
+
+
+def _agreement_on(path: str) -> Callable[[Aligner], float]:
+    """How far an aligner's directions agree on the text of a file; its gold links are not looked at."""
+    gold = read_aligned(path)
+    sides = [" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold]
+    return lambda aligner: agreement(line.soft for line in aligner(*sides))
 
 
 def gold_results(aligner: Aligner, path: str, **settings) -> list[EvalResult]:

@@ -22,7 +22,7 @@ from hfxling.data.pharaoh import Link
 from hfxling.data.sources import Pair
 from hfxling.encoding import SentenceEmbedder, WordStates, model_name, token_limit
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.short_vectors import FinalVectors
+from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.hub.export import export
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_dap import DapModel
@@ -88,13 +88,16 @@ def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared
     def write(folder: Path) -> None:
         export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length)
 
-    def final() -> list[FinalVectors]:
-        embed = SentenceEmbedder(model, prepared.tokenizer, prepared.max_length)
-        fields = {"model": model_name(args.base_model), "seed": training_args.seed}
-        return held_out.final_vectors(embed, prepared.corpus, fields)
-
+    final = partial(_final_vectors, args, training_args.seed, prepared, model)
     # no model where others hold its pieces (FSDP)
     return Run(results, reached, None if model is None else write, curve=trainer.curve, vectors=final)
+
+
+def _final_vectors(args: DapArguments, seed: int, prepared: Prepared, model: DapModel) -> list[FinalVectors]:
+    """What the finished model gives for test text and some training text."""
+    embed = SentenceEmbedder(model, prepared.tokenizer, prepared.max_length)
+    fields = {"model": model_name(args.base_model), "seed": seed}
+    return prepared.held_out.final_vectors(embed, prepared.corpus, fields)
 
 
 def measure(args: DapArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
@@ -102,7 +105,10 @@ def measure(args: DapArguments, training_args: TrainingArguments, folder: Path) 
     prepared = prepare([args], training_args)
     model = DapModel.from_pretrained(folder).to(training_args.device)
     results = _before(args, prepared)
-    return results + _after(args, training_args, prepared, prepared.held_out, prepared.before, model), prepared.corpus
+    results += _after(args, training_args, prepared, prepared.held_out, prepared.before, model)
+    for vectors in _final_vectors(args, training_args.seed, prepared, model):
+        results += short_vector_results(vectors)
+    return results, prepared.corpus
 
 
 def _before(args: DapArguments, prepared: Prepared) -> list[EvalResult]:

@@ -17,6 +17,7 @@ from hfxling.data.corpus import Corpus
 from hfxling.data.sources import Pair, Source, name_of_pair
 from hfxling.evaluation.plots import plot_trajectory
 from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.short_vectors import short_vector_results
 from hfxling.models.modeling_disentangler import DisentanglerModel
 from hfxling.training.frozen import write_frozen
 from hfxling.training.publishing import Run, newest_checkpoint, training_cost
@@ -95,4 +96,7 @@ def measure(
         args = replace(args, base_model=str(folder), base_revision=None)
     prepared = prepare([args])
     heads = [FittedSplit(model.head, "", {}, [], list(range(len(prepared.train))))]
-    return evaluate(args, prepared, heads, training_args.seed), prepared.corpus
+    results = evaluate(args, prepared, heads, training_args.seed)
+    for vectors in final_vectors(prepared, heads, training_args.seed):
+        results += short_vector_results(vectors)
+    return results, prepared.corpus

@@ -14,6 +14,7 @@ from transformers import TrainingArguments
 
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.short_vectors import short_vector_results
 from hfxling.training.publishing import Run, training_cost
 
 from .arguments import TRAINING_DEFAULTS, LexicalArguments
@@ -51,5 +52,8 @@ def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prep
 
 def measure(args: LexicalArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
     """Retrieval of the test text by a published folder, and the text that was read; folds would have to be counted."""
-    corpus = load_corpus(args)
-    return evaluate(load_lexical(folder), corpus, seed=training_args.seed), corpus
+    corpus, model = load_corpus(args), load_lexical(folder)
+    results = evaluate(model, corpus, seed=training_args.seed)
+    for vectors in final_vectors(model, corpus, seed=training_args.seed):
+        results += short_vector_results(vectors)
+    return results, corpus

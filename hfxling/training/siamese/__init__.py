@@ -18,15 +18,15 @@ from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.encoding import model_name
 from hfxling.evaluation.plots import scatter_before_after
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.short_vectors import FinalVectors
+from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.hub.export import write_branch
-from hfxling.models.modeling_siamese import SiameseModel
+from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
 from hfxling.training.frozen import write_frozen
 from hfxling.training.publishing import Run, training_cost
 
 from .arguments import AUTO, TRAINING_DEFAULTS, SiameseArguments
 from .card import card
-from .data import Prepared, prepare
+from .data import PairVectors, Prepared, prepare
 from .evaluate import evaluate
 from .layers import choose_layers
 from .train import apply_rows, assemble, plain_output, train_head
@@ -62,16 +62,17 @@ def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prep
         after = [plain_output(model.head, array, lang) for array, lang in zip(shown, args.languages)]
         scatter_before_after(folder / "embeddings.png", shown, after, args.languages)
 
-    def final() -> list[FinalVectors]:
-        if not len(text.test):
-            return []
-        sides = [
-            [apply_rows(partial(head, language=lang), side) for side, lang in zip(split, args.languages)]
-            for split in (vectors.test, vectors.train)
-        ]
-        return [FinalVectors(tuple(args.languages), *sides, fields)]
-
+    final = partial(_final_vectors, args, head, vectors, fields) if len(text.test) else tuple
     return Run(results, reached, write, branches=branches, vectors=final)
+
+
+def _final_vectors(args: SiameseArguments, head: SiameseHead, vectors: PairVectors, fields: dict) -> list[FinalVectors]:
+    """What the finished model gives for both sides of the test and training text."""
+    sides = [
+        [apply_rows(partial(head, language=lang), side) for side, lang in zip(split, args.languages)]
+        for split in (vectors.test, vectors.train)
+    ]
+    return [FinalVectors(tuple(args.languages), *sides, fields)]
 
 
 def measure(args: SiameseArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
@@ -88,4 +89,6 @@ def measure(args: SiameseArguments, training_args: TrainingArguments, folder: Pa
     prepared = prepare([args])
     _, vectors = prepared.of(args.layer_index, args.pooling).draw(args.fraction, training_args.seed)
     fields = corpus.test_fields(prepared.text) | {"seed": training_args.seed}
-    return evaluate(args, vectors, model.head, **fields), prepared.corpus
+    results = evaluate(args, vectors, model.head, **fields)
+    short = short_vector_results(*_final_vectors(args, model.head, vectors, fields))
+    return results + short, prepared.corpus

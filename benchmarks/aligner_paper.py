@@ -1,0 +1,140 @@
+"""Runs of the word aligner in the paper's regime side by side: P@1, its curve, paired tests, where attention stands.
+
+for weight in 0 1; do for seed in 0 1 2; do
+    python recipes/aligner.py --config recipes/configs/aligner/paper_lo_zh.yaml --contrastive_weight $weight \\
+        --seed $seed --output_dir outputs/aligner_paper/$weight-$seed [--resume_from_checkpoint true]
+done; done
+python benchmarks/aligner_paper.py outputs/aligner_paper/* --name aligner_paper_lo_zh
+
+Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured from the stored models, by
+both protocols; runs with the contrastive term carry the paired test against the base model's, hits averaged over the
+seeds. Attention: of the links that the statistical aligner is sure of (both directions' mean over --sure), the share at
+which both words attend most to each other.
+"""
+
+import json
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
+
+import numpy as np
+import torch
+from harness import parser, report_rows
+from transformers.utils import logging
+
+from hfxling.alignment.aligner import load_aligner
+from hfxling.alignment.pairs import EncodedPairs, pad
+from hfxling.arguments import run_recipe
+from hfxling.data.corpus import load_corpus
+from hfxling.evaluation.averages import mean_result
+from hfxling.evaluation.lexicon import protocol_results, read_dictionary
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.significance import paired_test
+from hfxling.training.aligner.arguments import AlignerArguments
+from hfxling.training.aligner.data import encode_pairs, learn_priors
+
+BASE = "base (Wada et al.)"
+CSLS_KS = ("P@1", "P@5")
+_BATCH = 50  # sentence pairs
+
+
+def main(argv: list[str] | None = None) -> dict[str, dict]:
+    options = parser(__doc__, "NAME")
+    options.add_argument("folders", nargs="+", help="output_dir of each run")
+    options.add_argument("--sure", type=float, default=0.9, help="least probability of a confident link")
+    options.add_argument("--name", default="aligner_paper_lo_zh", help="of the results file")
+    args = options.parse_args(argv)
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    runs = [json.loads((Path(folder) / "model/results.json").read_text(encoding="utf-8")) for folder in args.folders]
+    folders = [Path(folder) / "model" for folder in args.folders]
+    results = [row for folder, run in zip(folders, runs) for row in measure(folder, run, args.sure)]
+    results = [replace(row, settings=row.settings | compared(row, results)) for row in results]
+    pairs = " ".join(runs[0]["settings"]["pairs"])
+    epochs, size = runs[0]["reached"]["epochs"], runs[0]["settings"]["size"]
+    title = f"{pairs}, {epochs:.0f} epochs in the paper's regime, {size} units"
+    labels = sorted({row.settings["row"] for row in results}, key=lambda label: (label != BASE, label))
+    metrics = ["P@1", "attention"]
+    return report_rows("aligner_paper", results, vars(args), title=title, labels=labels, metrics=metrics, shown=2)
+
+
+def label_of(settings: dict) -> str:
+    """Of a run, as Table V names it."""
+    if not settings["contrastive_weight"]:
+        return BASE
+    return f"{settings['negatives']}, {settings['contrastive_pooling']}"
+
+
+def measure(folder: Path, run: dict, sure: float) -> list[EvalResult]:
+    """Rows of one run, its curve among them as stage "during"."""
+    settings = run["settings"]
+    names = AlignerArguments.__dataclass_fields__
+    args = AlignerArguments(**{name: value for name, value in settings.items() if name in names})
+    model, vocabularies = load_aligner(str(folder))
+    about = {"stage": "after", "row": label_of(settings), "train_cpu_s": round(run["reached"]["cpu_seconds"])}
+    rows = []
+    for languages, path in args.pair_files("dictionaries").items():
+        fields = {"dataset": f"dictionary {'-'.join(languages)}", "split": "test", "direction": "->".join(languages)}
+        words, static = zip(*((vocabularies[lang], model.static_table(lang)) for lang in languages))
+        found = protocol_results(read_dictionary(path), words, static, settings=about, **fields)
+        rows += [row for row in found if row.metric in CSLS_KS]
+        rows += [point for row in found if row.metric == "P@1" for point in curve_of(run, row)]
+    for text in encode_pairs(load_corpus(args), vocabularies, max_words=args.max_words):
+        hits = 100.0 * attended(model, text, *learn_priors([text], vocabularies), sure)
+        fields = {"dataset": f"confident links {'-'.join(text.languages)}", "split": "train"}
+        rows.append(mean_result("attention", hits, settings=about, **fields))
+    return [replace(row, seed=settings["seed"]) for row in rows]
+
+
+def curve_of(run: dict, row: EvalResult) -> list[EvalResult]:
+    """A row of every evaluation in passing."""
+    key = f"{row.dataset} {row.settings['protocol']}_{row.direction}_{row.metric}"
+    about = row.settings | {"stage": "during"}
+    return [
+        EvalResult(
+            row.metric,
+            point[key],
+            row.n,
+            row.dataset,
+            row.split,
+            row.direction,
+            settings=about | {name: round(point[name], 1) for name in ("epoch", "cpu_seconds", "score")},
+        )
+        for point in run.get("curve", ())
+    ]
+
+
+def attended(model, text: EncodedPairs, prior, sure: float) -> np.ndarray:
+    """(N,) whether the words of each confident link attend most to each other, 0 or 1."""
+    hits = []
+    for start in range(0, len(text.source), _BATCH):
+        sides = [side[start : start + _BATCH] for side in (text.source, text.target)]
+        states = model.align_states(*map(pad, sides), text.languages)
+        both = zip(states.target_to_source.numpy(), states.source_to_target.numpy(), prior.posteriors(*sides), *sides)
+        for to_source, to_target, (forward, backward), source, target in both:
+            at = to_source[: len(target), : len(source)].argmax(1), to_target[: len(source), : len(target)].argmax(1)
+            for i, j in zip(*np.nonzero((forward + backward) / 2 > sure)):
+                hits.append(at[0][j] == i and at[1][i] == j)
+    return np.array(hits, float)
+
+
+def compared(row: EvalResult, results: list[EvalResult]) -> dict:
+    """The paired test of a row's objective against the base model on the same words, hits averaged over the seeds."""
+    if row.settings["row"] == BASE or row.metric != "P@1" or row.settings["stage"] != "after":
+        return {}
+    same = [other for other in results if (other.metric, other.dataset) == (row.metric, row.dataset) and other.items]
+    same = [other for other in same if other.settings["protocol"] == row.settings["protocol"]]
+    hits = [
+        [other.items.groups[0][:, 0] for other in same if other.settings["row"] == label]
+        for label in (row.settings["row"], BASE)
+    ]
+    if not hits[1]:
+        return {}
+    test = asdict(paired_test(*(np.mean(of_label, axis=0) for of_label in hits)))
+    return {"paired": {"with": BASE, "seeds": [*map(len, hits)]} | test}
+
+
+if __name__ == "__main__":
+    run_recipe(main)

@@ -1,0 +1,165 @@
+"""A published folder's encoder, pooling, maps and norm as one ONNX graph, in float32 and with weights of 8 bits."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import AutoTokenizer
+
+from hfxling.encoding import length_sorted
+from hfxling.files import atomic_path
+from hfxling.models import METHODS
+from hfxling.models.stock import StockModel
+
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+FOLDER, MODEL, INT8 = "onnx", "model.onnx", "model_int8.onnx"
+OUTPUT = "sentence_embedding"
+Run = Callable[[Tensor, Tensor], np.ndarray]  # token ids and mask, (B, S) each, to (B, D) vectors
+TOLERANCE = 1e-4  # between ONNX's float32 vectors and torch's
+_LARGEST = 1_800_000_000  # bytes of weights that a single file of the format can hold, with room for the graph
+_BATCH, _LENGTH = 3, 7  # of the texts that the graph is traced with; both may be anything afterwards
+
+
+class _Pipeline(nn.Module):
+    """Token ids to unit sentence vectors."""
+
+    def __init__(self, model: StockModel):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).sentence_embedding
+
+
+def check_packages() -> None:
+    """Raise the ValueError that says what to install."""
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise ValueError(f"ONNX needs {', '.join(missing)}: pip install 'hfxling[onnx]'.")
+
+
+def load_models(folder: str | Path) -> dict[str, StockModel]:
+    """What of a folder can become a graph: the model, or one a language by the language's code.
+
+    Raises:
+        FileNotFoundError: no such folder.
+        ValueError: a folder without an encoder and stock modules.
+    """
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise FileNotFoundError(f"{folder}: no model there; give the folder that a recipe or `hfxling fit` wrote.")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    known = [model for _, model in METHODS if issubclass(model, StockModel) and model.stock_key in config]
+    if not known:
+        kinds = ", ".join(model.stock_key for _, model in METHODS if issubclass(model, StockModel))
+        raise ValueError(f"{folder} is no encoder with a head ({kinds}), so there is nothing to make a graph of.")
+    model = known[0].from_pretrained(folder).float().eval()
+    if not getattr(model.config, "needs_language", False):
+        return {"": model}
+    return {language: model.for_language(language) for language in model.config.languages}
+
+
+def write_onnx(model: StockModel, path: Path) -> None:
+    """Write the graph: input_ids and attention_mask, (B, S) int64 each, to sentence_embedding, (B, D) at unit length.
+
+    Raises:
+        ValueError: when onnxruntime computes other vectors than torch.
+    """
+    ids = torch.randint(5, 50, (_BATCH, _LENGTH))
+    mask = torch.ones_like(ids)
+    mask[1, 4:] = 0
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence")}
+    with atomic_path(path) as scratch, _quiet():
+        torch.onnx.export(
+            _Pipeline(model),
+            (ids, mask),
+            scratch,
+            input_names=["input_ids", "attention_mask"],
+            output_names=[OUTPUT],
+            dynamic_shapes={"input_ids": sizes, "attention_mask": sizes},
+            external_data=sum(tensor.nbytes for tensor in model.state_dict().values()) > _LARGEST,
+            dynamo=True,
+            verbose=False,
+        )
+        wider = torch.randint(5, 50, (2, 11))
+        ours, theirs = torch_run(model), onnx_run(scratch)
+        for inputs in ((ids, mask), (wider, torch.ones_like(wider))):
+            gap = float(np.abs(theirs(*inputs) - ours(*inputs)).max())
+            if not gap < TOLERANCE:
+                raise ValueError(f"onnxruntime's vectors are off by {gap:.1e}: this encoder cannot be exported.")
+
+
+def write_int8(source: Path, path: Path) -> None:
+    """Write a copy of a graph whose weights have 8 bits, each column of a matrix its own scale."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    graph = onnx.load(source)
+    del graph.graph.value_info[:]  # shapes that the exporter noted, which quantisation would find contradicted
+    with atomic_path(path) as scratch, _quiet():
+        quantize_dynamic(graph, scratch, weight_type=QuantType.QInt8, per_channel=True)
+
+
+class TokenEncoder:
+    """Texts to vectors by a function of token ids, the same batches for all of them.
+
+    Args:
+        run: `torch_run` of a model or `onnx_run` of a file.
+        folder: with the tokenizer.
+        prompt: put before every text: a graph begins after the tokenizer.
+    """
+
+    def __init__(self, run: Run, folder: Path, prompt: str | None = None):
+        self.run, self.prompt = run, prompt or ""
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, D) float32 unit vectors."""
+        texts = [self.prompt + text for text in texts]
+        ids = self.tokenizer(texts, truncation=True, return_attention_mask=False)["input_ids"]
+        found = {}
+        for rows, inputs in length_sorted(self.tokenizer, ids, "cpu"):
+            found |= dict(zip(rows, self.run(inputs["input_ids"], inputs["attention_mask"])))
+        return np.stack([found[row] for row in range(len(texts))])
+
+
+def torch_run(model: StockModel) -> Run:
+    """The model's own vectors."""
+    pipeline = _Pipeline(model)
+
+    @torch.inference_mode()
+    def run(ids: Tensor, mask: Tensor) -> np.ndarray:
+        return pipeline(ids, mask).numpy()
+
+    return run
+
+
+def onnx_run(path: Path) -> Run:
+    """Those of a graph, by onnxruntime with as many threads as torch has."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda ids, mask: session.run([OUTPUT], {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})[0]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing of what exporter and quantiser say about their own insides."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)

@@ -1,0 +1,41 @@
+"""The notebook, cell by cell in a kernel and an empty folder, as its readers run it."""
+
+from pathlib import Path
+
+import pytest
+
+nbclient = pytest.importorskip("nbclient", reason="needs nbclient: pip install -e '.[dev]'")
+pytest.importorskip("ipykernel", reason="needs ipykernel: pip install -e '.[dev]'")
+import nbformat  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOK = ROOT / "docs" / "from_250_pairs.ipynb"
+
+
+def pictures(cells) -> int:
+    """Pictures among the outputs."""
+    return sum("image/png" in output.get("data", {}) for cell in cells for output in cell.get("outputs", []))
+
+
+def test_it_is_small_and_shows_its_pictures():
+    assert NOTEBOOK.stat().st_size < 300_000
+    notebook = nbformat.read(NOTEBOOK, 4)
+    nbformat.validate(notebook)
+    assert pictures(notebook.cells) == 3
+    text = NOTEBOOK.read_text(encoding="utf-8")
+    assert [name for name in ("Traceback", "/work", "/home", "/tmp", "/root", "../shared") if name in text] == []
+
+
+@pytest.mark.slow
+def test_every_cell_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    notebook = nbformat.read(NOTEBOOK, 4)
+    for cell in notebook.cells:
+        cell.update({"outputs": []} if cell.cell_type == "code" else {})
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert pictures(notebook.cells) == 3
+    said = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
+    assert "sparse is written" in said
+    model = tmp_path / "outputs" / "notebook" / "lo-zh" / "model"
+    assert (model / "README.md").is_file()
+    assert (tmp_path / "outputs" / "notebook" / "bootstrap" / "pairs.tsv").is_file()

@@ -1,0 +1,20 @@
+"""Which versions of other packages the package says that it works with, and which it is tested with."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pinned(name: str) -> dict[str, str]:
+    """Versions by package."""
+    lines = (ROOT / name).read_text(encoding="utf-8").split()
+    return dict(re.sub("_", "-", line).split("==") for line in lines)
+
+
+def test_the_oldest_versions_are_those_that_are_tested():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    bounds = dict(re.fullmatch(r"([\w-]+)>=([\d.]+)", each).groups() for each in project["dependencies"])
+    assert pinned("constraints-lowest.txt") == bounds
+    assert bounds.keys() <= pinned("constraints.txt").keys()
