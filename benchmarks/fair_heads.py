@@ -13,7 +13,7 @@ What was chosen is fitted on all training lines and meets the 454 test lines: th
 centring. Shown beside it are both losses at every kind of input, each with the best learning rate there; `chosen` with
 one switch turned; and the paper's settings. `tests` compare P@1, the mean of both directions and of the seeds, line by
 line, with those of the centred encoder and of the head that is best on development pairs, Holm-corrected over all of an
-encoder's. Every fit is kept: a run that was stopped goes on.
+encoder's. Every fit is kept in outputs/fair_heads: a run that was stopped goes on. Remove that to measure anew.
 """
 
 import json
