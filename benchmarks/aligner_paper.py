@@ -1,12 +1,12 @@
-"""Runs of the word aligner in the paper's regime side by side: P@1, its curve, paired tests, where attention stands.
+r"""Runs of the word aligner in the paper's regime side by side: P@1, its curve, paired tests, where attention stands.
 
 for weight in 0 1; do for seed in 0 1 2; do
-    python recipes/aligner.py --config recipes/configs/aligner/paper_lo_zh.yaml --contrastive_weight $weight \\
+    python recipes/aligner.py --config recipes/configs/aligner/paper_lo_zh.yaml --contrastive_weight $weight \
         --seed $seed --output_dir outputs/aligner_paper/$weight-$seed [--resume_from_checkpoint true]
 done; done
 python benchmarks/aligner_paper.py outputs/aligner_paper/* --name aligner_paper_lo_zh
 
-Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured from the stored models, by
+Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured on stored models, by
 both protocols; runs with the contrastive term carry the paired test against the base model's, hits averaged over the
 seeds. Attention: of the links that the statistical aligner is sure of (both directions' mean over --sure), the share at
 which both words attend most to each other.
