@@ -1,12 +1,12 @@
-"""Runs of the word aligner in the paper's regime side by side: P@1, its curve, paired tests, where attention stands.
+r"""Runs of the word aligner in the paper's regime side by side: P@1, its curve, paired tests, where attention stands.
 
 for weight in 0 1; do for seed in 0 1 2; do
-    python recipes/aligner.py --config recipes/configs/aligner/paper_lo_zh.yaml --contrastive_weight $weight \\
+    python recipes/aligner.py --config recipes/configs/aligner/paper_lo_zh.yaml --contrastive_weight $weight \
         --seed $seed --output_dir outputs/aligner_paper/$weight-$seed [--resume_from_checkpoint true]
 done; done
 python benchmarks/aligner_paper.py outputs/aligner_paper/* --name aligner_paper_lo_zh
 
-Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured from the stored models, by
+Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured on stored models, by
 both protocols; runs with the contrastive term carry the paired test against the base model's, hits averaged over the
 seeds. Attention: of the links that the statistical aligner is sure of (both directions' mean over --sure), the share at
 which both words attend most to each other.
@@ -53,27 +53,28 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     results = [row for folder, run in zip(folders, runs) for row in measure(folder, run, args.sure)]
     results = [replace(row, settings=row.settings | compared(row, results)) for row in results]
     pairs = " ".join(runs[0]["settings"]["pairs"])
-    epochs, size = runs[0]["reached"]["epochs"], runs[0]["settings"]["size"]
+    epochs, size = runs[0]["reached"]["epochs"], runs[0]["card"]["configuration"].get("size", 500)
     title = f"{pairs}, {epochs:.0f} epochs in the paper's regime, {size} units"
     labels = sorted({row.settings["row"] for row in results}, key=lambda label: (label != BASE, label))
     metrics = ["P@1", "attention"]
     return report_rows("aligner_paper", results, vars(args), title=title, labels=labels, metrics=metrics, shown=2)
 
 
-def label_of(settings: dict) -> str:
+def label_of(args: AlignerArguments) -> str:
     """Of a run, as Table V names it."""
-    if not settings["contrastive_weight"]:
+    if not args.contrastive_weight:
         return BASE
-    return f"{settings['negatives']}, {settings['contrastive_pooling']}"
+    return f"{args.negatives}, {args.contrastive_pooling}"
 
 
 def measure(folder: Path, run: dict, sure: float) -> list[EvalResult]:
     """Rows of one run, its curve among them as stage "during"."""
-    settings = run["settings"]
-    names = AlignerArguments.__dataclass_fields__
-    args = AlignerArguments(**{name: value for name, value in settings.items() if name in names})
+    known = AlignerArguments.__dataclass_fields__
+    args = AlignerArguments(**{name: value for name, value in run["settings"].items() if name in known})
     model, vocabularies = load_aligner(str(folder))
-    about = {"stage": "after", "row": label_of(settings), "train_cpu_s": round(run["reached"]["cpu_seconds"])}
+    text = " ".join(f"{lang}={vocabulary.segmenter}" for lang, vocabulary in vocabularies.items())
+    spent = round(run["reached"]["cpu_seconds"])
+    about = {"stage": "after", "row": label_of(args), "text": text, "train_cpu_s": spent}
     rows = []
     for languages, path in args.pair_files("dictionaries").items():
         fields = {"dataset": f"dictionary {'-'.join(languages)}", "split": "test", "direction": "->".join(languages)}
@@ -85,7 +86,7 @@ def measure(folder: Path, run: dict, sure: float) -> list[EvalResult]:
         hits = 100.0 * attended(model, text, *learn_priors([text], vocabularies), sure)
         fields = {"dataset": f"confident links {'-'.join(text.languages)}", "split": "train"}
         rows.append(mean_result("attention", hits, settings=about, **fields))
-    return [replace(row, seed=settings["seed"]) for row in rows]
+    return [replace(row, seed=run["results"][0]["seed"]) for row in rows]
 
 
 def curve_of(run: dict, row: EvalResult) -> list[EvalResult]:

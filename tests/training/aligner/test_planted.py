@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from test_train import arguments, training_arguments
+from transformers import TrainingArguments
 
 from hfxling.alignment.pairs import EncodedPairs, pad
 from hfxling.evaluation.results import EvalResult
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
+from hfxling.training.aligner.arguments import TRAINING_DEFAULTS, AlignerArguments
 from hfxling.training.aligner.train import train_aligner
 
 LANGUAGES = ("lo", "zh")
@@ -56,7 +57,9 @@ def test_a_planted_lexicon_is_found_and_attended_to(tmp_path, weight):
     def score(model: AlignerModel) -> list[EvalResult]:
         return [EvalResult("P@1", 100 * words_found(model, lexicon), WORDS, "planted", "train")]
 
-    settings = training_arguments(tmp_path, num_train_epochs=12, per_device_train_batch_size=16)
-    train_aligner(arguments(evaluate_every=4), settings, model, [pairs], [score])
+    changed = {"output_dir": str(tmp_path), "num_train_epochs": 12, "learning_rate": 0.01, "save_strategy": "no"}
+    settings = TrainingArguments(**TRAINING_DEFAULTS | changed | {"use_cpu": True, "disable_tqdm": True})
+    args = AlignerArguments(pairs=["lo-zh"], train_data=["sample"], evaluate_every=4)
+    train_aligner(args, settings, model, [pairs], [score])
     assert words_found(model, lexicon) > 0.98
     assert links_found(model, pairs, lexicon) > 0.95
