@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: install quickstart test test-clients test-lowest lint cards bench
+.PHONY: install quickstart test test-hub test-clients test-lowest lint cards bench
 
 install: .venv/installed
 
@@ -26,6 +26,10 @@ quickstart: install
 
 test: install
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# To the stand-in Hub on loopback and back, every method; also part of `make test`.
+test-hub: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m hub
 
 # The oldest clients that our folders are for, in an environment of their own.
 .venv-clients/installed: tests/clients/constraints.txt

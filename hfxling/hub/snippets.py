@@ -123,14 +123,16 @@ vectors = list(TextEmbedding("{{repo}}").embed([{one}, {other}]))"""
 def _langchain(routes: str, one: str, other: str) -> str:
     if routes and not routes.startswith("routes "):
         return routes
-    tasks = ""
+    options = ['model_name="{repo}"']
     if routes:
         query, document = (*routes.split()[1:], *routes.split()[1:])[:2]
-        tasks = f', query_encode_kwargs={{"task": "{query}"}}, encode_kwargs={{"task": "{document}"}}'
+        options += [f'query_encode_kwargs={{"task": "{query}"}}', f'encode_kwargs={{"task": "{document}"}}']
+    given = "".join(f"\n    {option}," for option in options) + "\n" if routes else options[0]
     return f"""from langchain_huggingface import HuggingFaceEmbeddings
 
-embeddings = HuggingFaceEmbeddings(model_name="{{repo}}"{tasks})
-query, documents = embeddings.embed_query({one}), embeddings.embed_documents([{other}])"""
+embeddings = HuggingFaceEmbeddings({given})
+query = embeddings.embed_query({one})
+documents = embeddings.embed_documents([{other}])"""
 
 
 def fenced(snippet: str) -> str:

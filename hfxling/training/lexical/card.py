@@ -27,7 +27,8 @@ target = model.encode(["..."]{as_target})
 print(model.similarity(source, target))"""
 SPARSE = """from sentence_transformers import SparseEncoder
 
-model = SparseEncoder("{repo}", revision="sparse", trust_remote_code=True)  # a local folder: FOLDER/sparse
+# of a local folder: SparseEncoder("FOLDER/sparse", trust_remote_code=True)
+model = SparseEncoder("{repo}", revision="sparse", trust_remote_code=True)
 source = model.encode_query(["..."], language="{source}")
 target = model.encode_document(["..."], language="{target}", max_active_dims=256)
 print(model.similarity(source, target))"""
