@@ -1,7 +1,6 @@
 """Two heaps in, pairs out: what is found, kept, dropped and resumed."""
 
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,11 +13,9 @@ import pytest
 from tiny_models import save_routed
 
 import hfxling
-from hfxling.cli import bootstrap, mine, mining_vectors
+from hfxling.cli import bootstrap, mine
 from hfxling.cli.mined import COLUMNS
-from hfxling.encoding import LexicalEncoder, SentenceEncoder
 from hfxling.mining import blocks
-from hfxling.mining.fusion import ROLES, fit_fusion
 
 PAIRED, ALONE, KNOWN = 120, 60, 100
 
@@ -218,24 +215,9 @@ def cluster(monkeypatch):
     ray.shutdown()
 
 
-def fused(heap: Path, encoder: Path, folder: Path) -> list[str]:
-    """Words that add an encoder's scores to those of links."""
-    shutil.copytree(encoder, folder)
-    dense, sparse = SentenceEncoder(str(folder)), LexicalEncoder(str(heap / "links"))
-    known = [line.split("\t") for line in (heap / "known.tsv").read_text(encoding="utf-8").splitlines()]
-    pools = {}
-    for side, lang in zip(zip(*known), ("zh", "vi")):
-        pools |= {(lang, role): (dense.encode(side), sparse.encode(side, lang, role)) for role in ROLES}
-    fold = pools["zh", "query"], pools["vi", "document"]
-    fit_fusion([(*fold, fold)], pools, lexical=sparse.revision, languages=("zh", "vi")).save(folder)
-    return [*links(heap), "--model", str(folder)]
-
-
 @pytest.mark.slow
-def test_on_a_cluster_the_same_bytes(heap, tiny_sentence_transformer, tmp_path, cluster, monkeypatch, capfd):
-    monkeypatch.setattr(mining_vectors, "_CHUNK", 50)
-    asked = {"fused": fused(heap, tiny_sentence_transformer, tmp_path / "encoder")}
-    asked["candidates"] = [*asked["fused"], "--candidates", "20", "--selection", "max"]
+def test_on_a_cluster_the_same_bytes(heap, tmp_path, cluster, capfd):
+    asked = {"links": links(heap), "candidates": [*links(heap), "--candidates", "20", "--selection", "max"]}
     for name, words_of in asked.items():
         for engine in ("local", "ray"):
             output = tmp_path / engine / f"{name}.parquet"
