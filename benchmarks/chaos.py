@@ -31,6 +31,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -76,10 +78,11 @@ def main(argv: list[str] | None = None) -> dict:
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.keep or Path(temporary)).resolve()
         make(work)
-        has_disk, counts = mounted(work / "disk"), Counter()
-        for case in Table(work, args.seed, args.share):
-            if re.search(args.only, case.name):
-                counts += judged(case, work / "case")
+        counts = Counter()
+        with small_disk(work / "disk") as has_disk:
+            for case in Table(work, args.seed, args.share):
+                if re.search(args.only, case.name):
+                    counts += judged(case, work / "case")
         for program in KILLED:
             for number in range(args.kills if re.search(args.only, f"kill {program}") else 0):
                 counts += killed(program, work, Random(f"{args.seed} {program} {number}"))
@@ -149,12 +152,17 @@ def make_text(work: Path) -> None:
     (work / "file").write_text("a file")
 
 
-def mounted(place: Path) -> bool:
+@contextmanager
+def small_disk(place: Path) -> Iterator[bool]:
     """Whether a small disk could be mounted there, for nobody but this process and those that it starts."""
-    if os.environ.get(_MOUNTS) is None:
-        return False
     place.mkdir(parents=True, exist_ok=True)
-    return not subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]).returncode
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    is_mounted = _MOUNTS in os.environ and not subprocess.run(mount).returncode
+    try:
+        yield is_mounted
+    finally:
+        if is_mounted:
+            subprocess.run(["umount", str(place)], check=True)
 
 
 def with_mounts() -> None:

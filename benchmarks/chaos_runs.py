@@ -175,6 +175,12 @@ def valid(work: Path) -> dict[str, dict]:
             "min_count": 1,
         },
         "explain": {"": ["今天下雨。", "Hôm nay trời mưa."], "model": model / "lexical"},
+    } | valid_of_heaps(text, model, pair)
+
+
+def valid_of_heaps(text: Path, model: Path, pair: dict) -> dict[str, dict]:
+    """The same of those that find, clean and compare pairs."""
+    return {
         "mine": {"": [text / "train.zh", text / "train.vi"], "model": model / "siamese", "output": "out.tsv"}
         | pair
         | {"cache_dir": "cache"},
