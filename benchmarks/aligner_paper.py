@@ -1,4 +1,4 @@
-rr"""Runs of the word aligner in the paper's regime side by side: P@1, its curve, paired tests, where attention stands.
+r"""Runs of the word aligner in the paper's regime side by side: P@1, its curve, paired tests, where attention stands.
 
 for weight in 0 1; do for seed in 0 1 2; do
     python recipes/aligner.py --config recipes/configs/aligner/paper_lo_zh.yaml --contrastive_weight $weight \
