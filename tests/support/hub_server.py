@@ -171,7 +171,9 @@ class Handler(BaseHTTPRequestHandler):
         else:
             reply = self.answer(url.path)
             if fault == "flip" and reply.body:
-                place = len(reply.body) // 2
+                place = min(
+                    len(reply.body) // 2 | 3, len(reply.body) - 1
+                )  # a float's exponent: no vector stays as it was
                 reply = reply._replace(
                     body=reply.body[:place] + bytes([reply.body[place] ^ 1]) + reply.body[place + 1 :]
                 )
