@@ -47,6 +47,25 @@ def test_links_through_a_shared_language_are_sums_over_its_words():
     assert links["vi", "lo"][:4].nnz == 0
 
 
+def test_links_through_several_languages_are_their_mean():
+    rng = np.random.default_rng(1)
+    ways = [("vi", "zh"), ("zh", "lo"), ("vi", "th"), ("th", "lo")]
+    args = LexicalArguments(pairs=["-".join(pair) for pair in ways], train_data=["{pair}"], min_ratio=0.0)
+
+    def links(pairs):
+        languages = {lang for pair in pairs for lang in pair}
+        text = [EncodedPairs(pair, [[4, 5, 5]], [[4, 5, 5]]) for pair in pairs]
+        given = [csr_array(counts[pair]) for pair in pairs]
+        return view_links(args, View({lang: Words(6) for lang in languages}, False, text, given))["vi", "lo"].toarray()
+
+    counts = {pair: rng.random((6, 6)) * 9 for pair in ways}
+    # P(t|s) over a background that counts both ways' text: 2 + 4 words of 4 and 5, 5, seen twice, and one more of each
+    single = np.array([1, 1, 1, 1, 2, 3]) / 9
+    double = np.array([1, 1, 1, 1, 3, 5]) / 12
+    expected = (links(ways[:2]) + links(ways[2:])) / 2 * (single / double)
+    np.testing.assert_allclose(links(ways), expected, rtol=1e-6)
+
+
 def test_a_pair_without_text_is_found_through_the_third_language():
     parts = {("vi", "zh"): slice(0, 250), ("lo", "zh"): slice(250, 500)}
     model = fit_lexical({pair: texts(pair, rows) for pair, rows in parts.items()}, views=["fine"], rank=8)

@@ -1,0 +1,13 @@
+"""A model's folder written over an earlier one."""
+
+from hfxling import fit_lexical, load_parallel
+from hfxling.training.lexical.export import export_lexical
+
+
+def test_a_folder_may_be_written_again(tmp_path):
+    found = load_parallel("sample", "zh", "vi", split="train")[:60]
+    model = fit_lexical(found["source"], found["target"], ("zh", "vi"), views=["fine"], rank=4)
+    export_lexical(model, tmp_path / "model")
+    first = {path: path.read_bytes() for path in (tmp_path / "model").rglob("*") if path.is_file()}
+    export_lexical(model, tmp_path / "model")
+    assert {path: path.read_bytes() for path in (tmp_path / "model").rglob("*") if path.is_file()} == first
