@@ -15,4 +15,14 @@ REASONS = {
     "cae41e9d6b": "equivalent: of as many as are kept the largest are all",
     # static.py: if max(linked.shape) <= _EXACT
     "52e27fdc89": "equivalent but for the time: which of two factorisations that agree runs",
+    # neighbours.py: x.astype(np.float64, copy=True)
+    "f3f680bd89": "equivalent but for the time: a copy that nobody writes to",
+    # lexical/evaluate.py: zip(given[:3], given[2])
+    "cec254e83c": "equivalent: zip ends with the shorter, which has two",
+    # lexical/export.py: module = {"idx": 1, ...}
+    "438237468a": "equivalent to sentence-transformers, which reads modules in their order",
+    # lexical/train.py: np.linspace(1, count - 1, ...)
+    "846e0a46d0": "another evenly spaced sample of sentences, as good as this one",
+    # lexical/bootstrap.py: def learn(..., static: bool = True)
+    "907921577f": "equivalent but for the time: static vectors that nobody asks for",
 }

@@ -170,6 +170,8 @@ def _line_of(error: Exception) -> str | None:
         return f"{os.fsdecode(error.filename2 or error.filename)}: {_REMEDIES[error.errno]}"
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"{_REMEDIES[errno.ENOSPC]} ({error})"
+    if isinstance(error, RuntimeError) and "iostream error" in str(error):  # torch, which names no reason
+        return "a file could not be written: is the disk full? Make room, or name another place."
     return str(error) or None if isinstance(error, ValueError | FileNotFoundError) else None
 
 

@@ -308,14 +308,21 @@ def test_what_the_system_says_of_files_is_one_line_with_a_remedy(make, message, 
     assert line.endswith(f": {message}\n")
 
 
-def test_a_full_disk_is_one_line_without_a_name_too(capsys):
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(28, "No space left on device"), "the disk is full; make room"),
+        (RuntimeError("basic_ios::clear: iostream error"), "is the disk full? Make room"),  # torch.save
+    ],
+)
+def test_a_full_disk_is_one_line_without_a_name_too(error, message, capsys):
     def full():
-        raise OSError(28, "No space left on device")
+        raise error
 
     with pytest.raises(SystemExit) as stop:
         run_recipe(full, [])
     assert stop.value.code == 2
-    assert "the disk is full; make room" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_warnings_are_lines_without_code_and_advice_for_developers_is_left_out(capsys):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hfxling.data.coverage import CoverageWarning, check_coverage
+from hfxling.data.parallel import BLANK
 from hfxling.data.readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
 from hfxling.data.sources import Source
 
@@ -53,7 +54,7 @@ def read_sides(request: Request, *, skip_bad: bool) -> Iterator[tuple[int, str, 
     """
     number = 0
     for number, *sides, human in _padded_rows(request) if skip_bad else read_rows(request):
-        yield number, *(side.strip() if isinstance(side, str) else "" for side in sides), human
+        yield number, *(side.strip() if isinstance(side, str) and side.strip(BLANK) else "" for side in sides), human
     if not number:
         raise ValueError(f"{' and '.join(request.paths)}: no sentence pair in it; give at least one")
 

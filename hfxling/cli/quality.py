@@ -132,7 +132,8 @@ def read_pairs(request: Request, skip_bad: bool) -> Iterator[tuple[int, Row]]:
         place = f"{' and '.join(request.paths)}, {request.unit} {number}"
         if not all(sides) and not skip_bad:
             side = "target" if sides[0] else "source"
-            raise ValueError(f"{place}: the {side} side is empty; fill it in or --skip_bad")
+            told = f"{place}: the {side} side is empty (zero-width characters are no text)"
+            raise ValueError(f"{told}; fill it in or --skip_bad")
         yield number, (*(sides if all(sides) else ("", "")), _human(human, place))
 
 

@@ -35,7 +35,7 @@ _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
     "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\u2800\u3164\ufeff\uffa0"
 )
-_BLANK = _INVISIBLE + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
+BLANK = _INVISIBLE + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 _BLOCK = 10_000  # pairs turned into Arrow at a time, as Python strings take several times the memory
 
 
@@ -206,7 +206,7 @@ def _checked_pairs(request: Request) -> Iterator[tuple]:
             continue
         try:
             source, target = source.strip(), target.strip()
-            sound = source.strip(_BLANK) and target.strip(_BLANK)
+            sound = source.strip(BLANK) and target.strip(BLANK)
         except (AttributeError, TypeError):
             sound = False
         if not sound:
@@ -231,7 +231,7 @@ def _checked_pairs(request: Request) -> Iterator[tuple]:
 
 def _side_error(request: Request, place: str, source: Any, target: Any) -> ValueError:
     """What is wrong with the first unsound side of a pair."""
-    if isinstance(source, str) and source.strip(_BLANK):
+    if isinstance(source, str) and source.strip(BLANK):
         path, side, language, value = request.paths[-1], "target", request.target_lang, target
     else:
         path, side, language, value = request.paths[0], "source", request.source_lang, source
@@ -285,7 +285,7 @@ def _hub_batch(batch: dict[str, list], keys: tuple, languages: tuple[str, str], 
                 wanted = "text" if kind is str else "numbers"
                 raise ValueError(f"{place}: column {key!r} holds {kind_of(value)}, not {wanted}; name another column")
         source, target, *score = fields
-        has_text = all(side and side.strip(_BLANK) for side in (source, target))
+        has_text = all(side and side.strip(BLANK) for side in (source, target))
         if has_text and all(s is not None and s == s for s in score):
             kept.append((source.strip(), target.strip(), *languages, *score))
     names = ["source", "target", "source_lang", "target_lang", "score"][: len(keys) + 2 - (keys[2] is None)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .parallel import _BLANK
+from .parallel import BLANK
 from .readers import TABLE_SUFFIXES, Request, read_lines, read_rows, suffix_of
 from .sources import hub_parts
 
@@ -50,7 +50,7 @@ def read_texts(data: str, *, split: str = "train") -> Texts:
     wrong = next((number for number, text in found if not isinstance(text, str | None)), None)
     if wrong is not None:
         raise ValueError(f"{path}, row {wrong}: column {column!r} holds no text; name another one with #COLUMN.")
-    found = [(number, stripped) for number, text in found if (stripped := (text or "").strip(_BLANK))]
+    found = [(number, stripped) for number, text in found if (stripped := (text or "").strip(BLANK))]
     if not found:
         raise ValueError(f"{path}: no sentence in it; give one a line.")
     return Texts(path, *map(list, zip(*found)))

@@ -102,7 +102,9 @@ def check_push(repo_id: str | None) -> None:
     Raises:
         ValueError: a repository without a namespace, or no token.
     """
-    if not repo_id or repo_id.count("/") != 1:
+    if not repo_id:
+        raise ValueError("push_to_hub: no repository is named; give --hub_model_id namespace/name.")
+    if repo_id.count("/") != 1:
         raise ValueError(f"repository {repo_id!r}: give it as namespace/name to push to it.")
     validate_repo_id(repo_id)
     if not get_token():

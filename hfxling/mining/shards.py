@@ -127,7 +127,9 @@ def claim(folder: Path, key: Mapping) -> None:
         ValueError: it is another key's, or nobody can say whose.
     """
     text, about = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False), folder / "key.json"
-    if about.exists() and about.read_bytes() != text.encode():
+    with _whole(about):
+        is_another = about.exists() and about.read_bytes() != text.encode()
+    if is_another:
         with _whole(about):
             before = dict(json.loads(about.read_text(encoding="utf-8")))
         changed = ", ".join(sorted(name for name in {*key, *before} if key.get(name) != before.get(name)))

@@ -12,6 +12,7 @@ from hfxling.evaluation.retrieval import (
     rank_translations,
     ranking_results,
     retrieval_results,
+    unlike_blanks,
 )
 from hfxling.evaluation.significance import paired_test
 from hfxling.mining.neighbours import unit
@@ -234,3 +235,11 @@ def test_a_baseline_ranked_otherwise_is_refused():
     centred = rank_translations(source, target, **LANGS, centering="corpus")
     with pytest.raises(ValueError, match="rank both models alike"):
         ranking_results(plain, baseline=centred, **DATA)
+
+
+def test_texts_without_a_vector_are_like_nothing_not_even_each_other():
+    source, target = np.array([[1.0, 2.0], [0.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 4.0]])
+    left, right = unlike_blanks(source, target)
+    assert left.shape == right.shape == (2, 4)
+    assert all(np.abs(side).sum(1).min() > 0 for side in (left, right))
+    np.testing.assert_array_equal(left @ right.T, [[0, 11], [0, 0]])

@@ -7,6 +7,7 @@ from hfxling.mining import precision as module
 from hfxling.mining.engine import Mined
 from hfxling.mining.precision import (
     Found,
+    _probabilities,
     check_wanted,
     choose_threshold,
     found_pairs,
@@ -48,6 +49,15 @@ def test_an_assumed_share_is_used_as_it_is():
     assert strict.threshold > loose.threshold
     assert (strict.unpaired, loose.unpaired) == (0.9, 0.1)
     assert strict.recall < loose.recall
+
+
+def test_an_assumed_share_counts_what_is_found_and_what_of_it_is_right():
+    """Scores say nothing here, so that every pair has the probability that shares alone give."""
+    kept = np.repeat([True, False], 40)
+    found, right = np.arange(80) < 60, np.arange(80) < 20  # of 40 kept: 20 right and 20 wrong; of 40 others: 20 wrong
+    known = Found(np.where(found, 1.0, -np.inf), right, kept, np.ones(50))
+    # a half has a translation there: 1/2 of these are found right, all are found; of the others 1/2 are found
+    np.testing.assert_allclose(_probabilities(known, np.ones(50), 0.5), 0.25 / (0.5 + 0.25), rtol=1e-6)
 
 
 def test_those_that_did_not_choose_say_what_it_is_worth(monkeypatch):

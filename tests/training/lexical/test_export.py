@@ -1,7 +1,9 @@
 """A model's folder written over an earlier one."""
 
+import numpy as np
+
 from hfxling import fit_lexical, load_parallel
-from hfxling.training.lexical.export import export_lexical
+from hfxling.training.lexical.export import export_lexical, load_lexical
 
 
 def test_a_folder_may_be_written_again(tmp_path):
@@ -11,3 +13,6 @@ def test_a_folder_may_be_written_again(tmp_path):
     first = {path: path.read_bytes() for path in (tmp_path / "model").rglob("*") if path.is_file()}
     export_lexical(model, tmp_path / "model")
     assert {path: path.read_bytes() for path in (tmp_path / "model").rglob("*") if path.is_file()} == first
+    loaded = load_lexical(tmp_path / "model")
+    for lang in ("zh", "vi"):
+        np.testing.assert_allclose(loaded.static[lang], model.static[lang], atol=1e-6)

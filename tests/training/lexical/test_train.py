@@ -1,16 +1,19 @@
 """From link counts to an encoder: links through a shared language, lexicons, rounds of the length prior."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from hfxling import fit_lexical, load_parallel
 from hfxling.alignment.pairs import EncodedPairs
+from hfxling.data.filters import count_words
 from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.training.lexical.arguments import LexicalArguments
 from hfxling.training.lexical.data import View, _segments, prepare, read_lexicon
 from hfxling.training.lexical.evaluate import cross_validated, rank
-from hfxling.training.lexical.train import fit, view_links
+from hfxling.training.lexical.train import _scale, fit, view_links
 
 
 def texts(pair, rows=slice(60)):
@@ -84,6 +87,40 @@ def test_length_means_explain_every_pair():
         ]
         mean = model.config.length_means[pair[1]] - model.config.length_means[pair[0]]
         assert np.log(lengths[1] / lengths[0]).mean() == pytest.approx(mean, abs=0.02)
+
+
+def test_the_spread_of_lengths_is_that_of_their_ratio_about_its_mean():
+    source, target = texts(("zh", "vi"), slice(200))
+    model = fit_lexical(source, target, ("zh", "vi"), views=["fine"], rank=4)
+    counts = [[count_words(text, lang) for text in side] for side, lang in ((source, "zh"), (target, "vi"))]
+    assert 0 < model.config.length_sigma < np.log(np.divide(*counts)).std() * 2
+    assert model.config.length_sigma != 1.0
+
+
+class Linked:
+    """A model whose links of either direction are a matrix of ones times a number."""
+
+    def __init__(self, size, forward, backward):
+        self.config, self.numbers, self.size = SimpleNamespace(), {("zh", "vi"): forward, ("vi", "zh"): backward}, size
+
+    def _linked(self, shares, source, target, view):
+        return csr_array(shares.sum(1)[:, None] * np.full((1, self.size), self.numbers[source, target]))
+
+
+def test_the_length_prior_is_as_wide_as_what_is_no_translation_scores():
+    rng = np.random.default_rng(0)
+    own = [csr_array(rng.random((6, 4))) for _ in range(2)]
+    bags = [{lang: SimpleNamespace(lengths=np.ones(6), shares=[side]) for lang, side in zip(("zh", "vi"), own)}]
+    model = Linked(4, 2.0, 3.0)
+    args = LexicalArguments(
+        pairs=["zh-vi"], train_data=["memory"], views=["fine"], view_weights=[0.5], length_prior=0.3
+    )
+    _scale(args, model, bags)
+    left, right = (side.toarray().sum(1) for side in own)
+    others = (0.5 * (2 + 3) * np.outer(left, right))[~np.eye(6, dtype=bool)]
+    assert model.config.length_scale == pytest.approx(0.3 * others.std())
+    linked = np.mean([2 * left.mean(), 3 * right.mean()])
+    assert model.config.balance == pytest.approx(np.sqrt(linked / np.mean([side.data.mean() for side in own])))
 
 
 @pytest.mark.parametrize("view", ["fine", "coarse"])  # in one tokenizer, and in one each
