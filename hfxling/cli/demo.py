@@ -20,7 +20,7 @@ from hfxling import __version__
 from hfxling.arguments import as_tokens, check_place, key, parse_arguments, resolved
 from hfxling.files import atomic_path
 
-from .demo_model import ShownArguments
+from .model import ShownArguments
 from .nearest import read_candidates
 
 logger = logging.getLogger(__name__)

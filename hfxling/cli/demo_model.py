@@ -14,7 +14,6 @@ import numpy as np
 
 from hfxling.alignment.aligner import Aligner, AlignerModel, default_method, load_aligner
 from hfxling.alignment.prior import load_prior
-from hfxling.arguments import key
 from hfxling.data.faults import FaultFinder
 from hfxling.data.sample import LANGUAGES
 from hfxling.data.texts import Texts
@@ -28,7 +27,7 @@ from hfxling.models.modeling_lexical import HUB, LENGTH, ROLES, LexicalModel
 from .mine import MineArguments, mine_sides
 from .mined import Row, flagged, write
 from .mining_vectors import Haystack
-from .model import FusedArguments, FusedEncoder
+from .model import FusedArguments, FusedEncoder, ShownArguments
 
 MAX_LINES, MAX_LETTERS = 1_000, 2_000  # of a text, and of one of its lines: what a CPU does while somebody waits
 MAX_FOREIGN = 0.5  # of the lines that may be in another language
@@ -58,14 +57,6 @@ class Links:
     reasons: dict[tuple[int, int], list[tuple[str, float]]]  # what makes the weight of a cell
     terms: list[tuple[str, float]] = field(default_factory=list)  # what makes the score of the pair, largest first
     score: float | None = None
-
-
-@dataclass(kw_only=True)
-class ShownArguments(FusedArguments):
-    """The model, a lexical encoder or an aligner among them."""
-
-    source_lang: str | None = key("of the sentences; by default the model's first", None)
-    target_lang: str | None = key("of their translations; by default the model's second", None)
 
 
 class ShownModel:

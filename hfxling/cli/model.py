@@ -61,6 +61,14 @@ class FusedArguments(ModelArguments):
         return FusedEncoder(self.encoder(), lexical) if self.model else lexical
 
 
+@dataclass(kw_only=True)
+class ShownArguments(FusedArguments):
+    """The model, a lexical encoder or an aligner among them."""
+
+    source_lang: str | None = key("of the sentences; by default the model's first", None)
+    target_lang: str | None = key("of their translations; by default the model's second", None)
+
+
 class FusedEncoder:
     """A dense and a lexical encoder whose scores are added, in the place of either.
 

@@ -52,6 +52,9 @@ def transformers(load: Callable, name: str, job: dict) -> dict:
     """A model class: token ids in, `sentence_embedding` out."""
     model, found = load(name), {}
     for language, lines in job["texts"].items():
+        if len(getattr(model.config, "views", [])) > 1:  # token ids of each view; the model cuts texts itself
+            found[language] = torch.from_numpy(model.encode(lines, language).toarray())
+            continue
         own = f"tokenizer_{language}"
         tokenizer = AutoTokenizer.from_pretrained(name, subfolder=own if Path(name, own).is_dir() else "")
         lines = [(job["prompt"] or "") + line for line in lines]

@@ -138,7 +138,6 @@ def test_refusals_become_the_clients_own_errors(hub, tmp_path):
         "create": lambda: api.create_repo("org/m"),
         "tag": lambda: api.create_tag("org/m", tag="v1"),
         "stale parent": lambda: api.create_commit("org/m", add, commit_message="m", parent_commit="{oid}"),
-        "pull request": lambda: api.create_commit("org/m", add, commit_message="m", create_pr=True),
     }}
     seen = {{}}
     for name, call in calls.items():
@@ -162,7 +161,6 @@ def test_refusals_become_the_clients_own_errors(hub, tmp_path):
         "create": ["HfHubHTTPError", 409],
         "tag": ["HfHubHTTPError", 409],
         "stale parent": ["HfHubHTTPError", 412],
-        "pull request": ["BadRequestError", 400],
     }
     assert hub.files("org/m") == {".gitattributes": GITATTRIBUTES, "a.txt": b"b"}
 

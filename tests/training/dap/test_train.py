@@ -182,7 +182,7 @@ def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, tm
     words += command_line({"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2})
     done = run("no", *words, processes=2, script=SHARDED)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("eval_sample_zh->en_P@1") == 2, done.stdout  # step 2 and the last
+    assert done.stdout.count("eval sample zh->en P@1") == 2, done.stdout  # step 2 and the last
     before, one, two = (
         DapModel.from_pretrained(path).state_dict()
         for path in (plain, tmp_path / "one" / "out" / "model", tmp_path / "two" / "out" / "model")
