@@ -73,13 +73,14 @@ def planned(entry: Entry, root: Path) -> CardInfo:
 
 
 def zoo_table(root: Path) -> str:
-    """Every entry with its first figure, both directions, where it was trained."""
+    """Every entry with its first figure, both directions, where it was trained; of which pair, if there are several."""
     rows = []
     for entry in ZOO.values():
         record = root / CARDS / f"{entry.name}.json"
         found = headline(read_results(record), {}) if record.is_file() else []
         figures = " / ".join(f"{row.value:.1f}" for row, _ in found[:2])
-        told = f"{found[0][0].metric} {figures}, {found[0][0].dataset}" if found else "not trained yet"
+        of_pair = f" {found[0][0].direction}" * (len(found) > 2)
+        told = f"{found[0][0].metric}{of_pair} {figures}, {found[0][0].dataset}" if found else "not trained yet"
         told = f"{told}; may not be released" if entry.release_fault() else told
         languages = ", ".join(entry.languages) if len(entry.languages) < 8 else f"{len(entry.languages)} languages"
         name = f"[{entry.name}]({CARDS}/{entry.name}.md)"
