@@ -79,7 +79,7 @@ def zoo_table(root: Path) -> str:
         record = root / CARDS / f"{entry.name}.json"
         found = headline(read_results(record), {}) if record.is_file() else []
         figures = " / ".join(f"{row.value:.1f}" for row, _ in found[:2])
-        of_pair = f" {found[0][0].direction}" * (len(found) > 2)
+        of_pair = f" {found[0][0].direction}" if len(found) > 2 else ""
         told = f"{found[0][0].metric}{of_pair} {figures}, {found[0][0].dataset}" if found else "not trained yet"
         told = f"{told}; may not be released" if entry.release_fault() else told
         languages = ", ".join(entry.languages) if len(entry.languages) < 8 else f"{len(entry.languages)} languages"
