@@ -53,7 +53,7 @@ def test_report_of_an_encoder(gold, tiny_bert, capsys):
     content = json.loads(path.read_text())
     shown = ("rows", "paper_columns", "show")  # from these the table is rendered
     header, table = study_table(read_results(path), *(content[key] for key in shown))
-    assert [line[0] for line in table] == ["eflomal", f"{tiny_bert.name}, IterMax layer 0"]
+    assert [line[0] for line in table] == ["eflomal", "statistical links", f"{tiny_bert.name}, IterMax layer 0"]
     assert header[2:] == ["AER", "CPU s"]
     assert content["title"] == baselines.TITLE
 

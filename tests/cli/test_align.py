@@ -177,7 +177,8 @@ def test_lexicon_by_links_needs_no_trained_vectors(folder, tmp_path):
 
 
 def test_runs_are_words_made_of_adjacent_segments():
-    vocabulary = learn_vocabularies({"zh": ["长颈鹿 很高。长颈鹿"]}, pieces=50)["zh"]
+    text = {"zh": ["长颈鹿 很高。长颈鹿"]}
+    vocabulary = learn_vocabularies(text, segmenters={"zh": "characters"}, pieces=50)["zh"]
     encoded = vocabulary.encode_batch(["长颈鹿 很高。长颈鹿", "长颈"])
     counts = lexicon.runs(lexicon.occurrences(encoded, 3), 1)
     assert counts["长颈"] == 2
