@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -192,13 +193,14 @@ def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, tm
     for name in moved:
         assert (one[name] - two[name]).norm() <= 1e-3 * moved[name] + 1e-6, name
     results = read_results(tmp_path / "two" / "out" / "model" / "results.json")
+    results = [row for row in results if "dimensions" not in row.settings]  # of short vectors
     assert [row.settings["stage"] for row in results] == ["before"] * 4 + ["after"] * 4
     # The file's own precision, in chunks, the last of the three steps only.
     shutil.rmtree(tmp_path / "two" / "out" / "model")
     words += ["--chunk_size", "1", "--resume_from_checkpoint", str(tmp_path / "two" / "out" / "checkpoint-2")]
     resumed = run("bf16", *words, processes=2, script=SHARDED)
     assert resumed.returncode == 0, resumed.stderr
-    assert resumed.stdout.count("{'loss'") == 1, resumed.stdout
+    assert len(re.findall("^epoch [0-9.]+: loss ", resumed.stdout, re.M)) == 1, resumed.stdout
     three = DapModel.from_pretrained(tmp_path / "two" / "out" / "model").state_dict()
     for name in moved:
         assert (three[name] - one[name]).norm() <= 0.2 * moved[name] + 1e-5, name
