@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-_SCRATCH, _LOCK, _REPLACED = ".scratch", ".lock", ".replaced"  # of folders beside a final name, and what lies in them
+# Of folders beside a final name, and what lies in them.
+_SCRATCH, _UNLOCKED, _LOCK, _REPLACED = ".scratch", ".unlocked", ".lock", ".replaced"
 
 
 @contextmanager
@@ -33,9 +34,10 @@ def atomic_path(final: str | Path) -> Iterator[Path]:
     _clear_dead(final)
     scratch_dir = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=_SCRATCH, dir=final.parent))
     scratch = scratch_dir / final.name
-    with open(scratch_dir / _LOCK, "w") as lock:
+    with open(scratch_dir / _UNLOCKED, "w") as lock:
         with suppress(OSError):  # a disk without locks: nobody clears what is left there
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(lock.name, scratch_dir / _LOCK)  # locked before anybody can see it
         try:
             yield scratch
             _share(scratch, os.fstat(lock.fileno()).st_mode)
