@@ -62,7 +62,7 @@ MODULES = {
     "hfxling/models/lexical_vectors.py": "tests/models/test_lexical_vectors.py",
     "hfxling/training/lexical/arguments.py": _LEXICAL,
     "hfxling/training/lexical/data.py": _LEXICAL,
-    "hfxling/training/lexical/evaluate.py": f"{_LEXICAL} tests/recipes/test_lexical.py",
+    "hfxling/training/lexical/evaluate.py": f"tests/training/lexical/test_evaluate.py {_LEXICAL} tests/recipes/test_lexical.py",
     "hfxling/training/lexical/export.py": "tests/training/lexical/test_export.py tests/recipes/test_lexical.py",
     "hfxling/training/lexical/static.py": "tests/training/lexical/test_static.py",
     "hfxling/training/lexical/train.py": _LEXICAL,
@@ -187,7 +187,9 @@ def told(path: Path, rows: list[dict], args, *, quiet: bool = False) -> dict:
     for row in survivors:
         row["reason"] = REASONS.get(row["id"], "")
     killed = len(rows) - len(survivors)
+    faults = killed + sum("equivalent" not in row["reason"] for row in survivors)
     figures = {"mutants": len(rows), "killed": killed, "killed_percent": round(100 * killed / max(1, len(rows)), 1)}
+    figures["killed_percent_of_faults"] = round(100 * killed / max(1, faults), 1)  # equivalent ones are none
     figures["no_reason"] = sum(not row["reason"] for row in survivors)
     settings = {"each": args.each, "seed": args.seed}
     if quiet:

@@ -9,8 +9,6 @@ REASONS = {
     "04203d1a93": "equivalent: the first step divides by its own sum, whatever factor all of it has",
     # blocks.py: _searched(..., backward=True)
     "70180bd30f": "equivalent but for the time: of both directions found the first is taken",
-    # fusion.py: json.dumps(..., ensure_ascii=True)
-    "a0d52915a3": "equivalent to any reader of JSON; people see escapes",
     # lexical_vectors.py: if end - start < most
     "cae41e9d6b": "equivalent: of as many as are kept the largest are all",
     # static.py: if max(linked.shape) <= _EXACT
@@ -19,14 +17,8 @@ REASONS = {
     "f3f680bd89": "equivalent but for the time: a copy that nobody writes to",
     # lexical/evaluate.py: zip(given[:3], given[2])
     "cec254e83c": "equivalent: zip ends with the shorter, which has two",
-    # lexical/export.py: module = {"idx": 1, ...}
-    "438237468a": "equivalent to sentence-transformers, which reads modules in their order",
     # lexical/train.py: np.linspace(1, count - 1, ...)
     "846e0a46d0": "another evenly spaced sample of sentences, as good as this one",
     # lexical/bootstrap.py: def learn(..., static: bool = True)
     "907921577f": "equivalent but for the time: static vectors that nobody asks for",
-    # lexical/evaluate.py: side / np.minimum(norm, 1e-30)
-    "b41c948e3e": "not tested: inner products in place of cosines, of copies that are about as long as the translation",
-    # lexical/evaluate.py: np.nan_to_num(..., nan=np.inf)
-    "67bf2a758b": "not tested: only a spoilt copy that loses its last known segment is scored so",
 }

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array, hstack, issparse
 
 from hfxling.files import atomic_path
+from hfxling.models.stock import write_json
 
 from .neighbours import neighbour_means, unit
 
@@ -92,7 +93,7 @@ class Fusion:
         with atomic_path(Path(folder) / TENSORS) as scratch:
             save_file(tensors, scratch)
         with atomic_path(Path(folder) / FILE) as scratch:
-            scratch.write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_json(scratch, about)
 
     @classmethod
     def load(cls, folder: str | Path, lexical: str) -> Fusion:

@@ -1,5 +1,7 @@
 """A model's folder written over an earlier one."""
 
+import json
+
 import numpy as np
 
 from hfxling import fit_lexical, load_parallel
@@ -13,6 +15,9 @@ def test_a_folder_may_be_written_again(tmp_path):
     first = {path: path.read_bytes() for path in (tmp_path / "model").rglob("*") if path.is_file()}
     export_lexical(model, tmp_path / "model")
     assert {path: path.read_bytes() for path in (tmp_path / "model").rglob("*") if path.is_file()} == first
+    for folder in ("model", "model/sparse"):  # an index says a module's place, as where sentence-transformers writes it
+        modules = json.loads((tmp_path / folder / "modules.json").read_text())
+        assert [module["idx"] for module in modules] == [*range(len(modules))]
     loaded = load_lexical(tmp_path / "model")
     for lang in ("zh", "vi"):
         np.testing.assert_allclose(loaded.static[lang], model.static[lang], atol=1e-6)
