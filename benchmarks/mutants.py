@@ -62,7 +62,8 @@ MODULES = {
     "hfxling/models/lexical_vectors.py": "tests/models/test_lexical_vectors.py",
     "hfxling/training/lexical/arguments.py": _LEXICAL,
     "hfxling/training/lexical/data.py": _LEXICAL,
-    "hfxling/training/lexical/evaluate.py": f"tests/training/lexical/test_evaluate.py {_LEXICAL} tests/recipes/test_lexical.py",
+    "hfxling/training/lexical/evaluate.py": "tests/training/lexical/test_evaluate.py tests/recipes/test_lexical.py "
+    + _LEXICAL,
     "hfxling/training/lexical/export.py": "tests/training/lexical/test_export.py tests/recipes/test_lexical.py",
     "hfxling/training/lexical/static.py": "tests/training/lexical/test_static.py",
     "hfxling/training/lexical/train.py": _LEXICAL,
