@@ -219,7 +219,7 @@ def translation_table(protocol: str) -> str:
 def file_table(rows: list[EvalResult], content: dict) -> str:
     """A study's results, or a benchmark's figures."""
     if not rows:
-        return format_table(["figure", "value"], list(flat(content["figures"]).items()))
+        return figures_tables(content["figures"])
     if "tests" in content:
         return (
             tests_table(content["tests"])
@@ -268,6 +268,23 @@ def tests_table(tests: list[dict]) -> str:
     roles = list(dict.fromkeys(role for found in lines.values() for role in found))
     header = ["encoder, layer", "head", "centring", "seeds", "P@1, both directions", "n", *roles]
     return format_table(header, [[*key, *(found.get(role, "") for role in roles)] for key, found in lines.items()])
+
+
+def figures_tables(figures: dict) -> str:
+    """A line a figure; of groups of groups a line a group, those of the same figures in one table."""
+    single = flat({name: value for name, value in figures.items() if not is_nested(value)})
+    tables = [format_table(["figure", "value"], list(single.items()))] if single else []
+    alike = defaultdict(list)
+    for name, value in figures.items():
+        for group, found in value.items() if is_nested(value) else ():
+            found = flat(found) if isinstance(found, dict) else {"value": found}
+            alike[tuple(found)].append([f"{name} {group}", *found.values()])
+    return "\n\n".join(tables + [format_table(["", *names], table) for names, table in alike.items()])
+
+
+def is_nested(value: object) -> bool:
+    """Whether it is a group of groups."""
+    return isinstance(value, dict) and any(isinstance(part, dict) for part in value.values())
 
 
 def flat(figures: dict) -> dict:
