@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from hfxling.data.scored import ScoredPairs
-from hfxling.evaluation.results import EvalResult, write_results
 from hfxling.evaluation.similarity import cosines
 
 INTRA = disentangler_joint.WEIGHTS["intra"]
@@ -35,16 +34,6 @@ def test_pairs_that_agree_on_other_dimensions_want_other_matrices():
     assert alike["gradient_cosine"] > 0.8
     assert alike["change_cosine"] > other["change_cosine"] + 0.1
     assert alike["gradient_cosine"] > other["gradient_cosine"] + 0.1
-
-
-def test_only_a_run_with_the_same_settings_goes_on(tmp_path):
-    path = tmp_path / "results.json"
-    row = EvalResult("Pearson avg", 0.1, 9, "made", "dev", settings={"row": "intra, own"})
-    write_results(path, [row], settings={"epochs": 3, "pairs": ["a-b"], "seeds": 1, "results_dir": "x"})
-    same = {"epochs": 3, "pairs": ["a-b"], "seeds": 2, "results_dir": "y"}
-    assert disentangler_joint.earlier(path, same) == [row]
-    assert disentangler_joint.earlier(path, same | {"epochs": 4}) == []
-    assert disentangler_joint.earlier(tmp_path / "none.json", same) == []
 
 
 def test_own_heads_are_also_tried_on_another_pair(monkeypatch):
