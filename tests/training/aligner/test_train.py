@@ -110,6 +110,19 @@ def test_training_finds_the_translations_and_keeps_the_best_weights(tmp_path, up
     assert not model.training
 
 
+def test_the_contrastive_terms_share_of_the_loss_is_told(tmp_path):
+    model, text = tiny_model(dropout=0.0), word_for_word(8)
+    model.config.contrastive_weight = 3.0
+    with torch.no_grad():
+        start = model.pair_loss(**PairBatches([text], 8, updates="one", seed=0)[0])
+    settings = training_arguments(tmp_path, num_train_epochs=4, logging_steps=1)
+    first, last = train_aligner(arguments(), settings, model, [text])["contrastive_share"]
+    assert first == pytest.approx(float(3 * start.loss_contrastive / start.loss), rel=1e-3)
+    assert last != first
+    model.config.contrastive_weight = 0.0
+    assert "contrastive_share" not in train_aligner(arguments(), settings, model, [text])
+
+
 def test_of_equal_scores_the_later_state_is_kept_and_test_rows_choose_nothing(tmp_path):
     watched = iter((5.0, 99.0, 1.0))
     weights = []
