@@ -174,6 +174,17 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path):
     assert whole.keys() == resumed.keys()
 
 
+def test_a_resumed_run_has_the_whole_curve(tmp_path):
+    def train(folder, **settings):
+        settings = training_arguments(folder, num_train_epochs=3, save_strategy="epoch", **settings)
+        record = train_aligner(arguments(evaluate_every=1), settings, tiny_model(), [word_for_word(16)], [precision])
+        return [(point["epoch"], point["words_P@1"]) for point in record["curve"]]
+
+    whole = train(tmp_path, save_total_limit=None)
+    assert [epoch for epoch, _ in whole] == [1, 2, 3]
+    assert train(tmp_path, resume_from_checkpoint=str(tmp_path / "checkpoint-4")) == whole
+
+
 def test_the_budget_ends_training_cleanly_and_is_counted_across_a_resume(tmp_path):
     model = tiny_model()
     settings = training_arguments(tmp_path, num_train_epochs=10_000, save_strategy="steps", save_steps=1)
