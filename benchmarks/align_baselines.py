@@ -7,7 +7,7 @@ Every set is DATA/SET.tsv: source words TAB target words TAB links. eflomal lear
 letters) and those of --more, both directions, joined by grow-diag-final-and; our links ("mean") from those of the set,
 read as words and, in Chinese and Japanese, as characters too; IterMax links subwords and then the words they belong to,
 as SimAlign does. Prints AER, precision, recall, F1 and seconds. Our rows carry the paired test against
-eflomal, whose counts are means over its seeds.
+eflomal, whose counts are means over its seeds. Sets that are done are kept: a stopped run goes on with the others.
 """
 
 import tempfile
@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from harness import cpu_of_all, parser, report_rows
+from harness import cpu_of_all, earlier_rows, parser, report_rows, write_rows
 
 from hfxling.alignment.aligner import Aligner
 from hfxling.alignment.links import itermax_links, symmetrize
@@ -59,10 +59,15 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         encode, encoder = load_encoder(args.encoder), Path(args.encoder).name
         for layer in args.layers:
             systems[f"{encoder}, IterMax layer {layer}", 0] = lambda name, gold, k=layer: encoder_links(encode, gold, k)
-    results = [row for name in args.sets for row in measure(Path(args.data) / f"{name}.tsv", name, systems)]
-    labels = list(dict.fromkeys(label for label, _ in systems))
-    metrics = ["AER", "precision", "recall", "F1"]
-    return report_rows("align_baselines", results, vars(args), title=TITLE, labels=labels, metrics=metrics)
+    labels, metrics = list(dict.fromkeys(label for label, _ in systems)), ["AER", "precision", "recall", "F1"]
+    about = {"title": TITLE, "labels": labels}
+    results = earlier_rows(vars(args), "sets")
+    done = {row.dataset for row in results}
+    for name in args.sets:
+        if f"gold {name}" not in done:
+            results += measure(Path(args.data) / f"{name}.tsv", name, systems)
+            write_rows("align_baselines", results, vars(args), metrics=metrics[:1], **about)
+    return report_rows("align_baselines", results, vars(args), metrics=metrics, **about)
 
 
 def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> list[EvalResult]:

@@ -1,4 +1,4 @@
-r"""Runs of the word aligner in the paper's regime side by side: P@1, its curve, paired tests, where attention stands.
+r"""Runs of the word aligner in the paper's regime side by side: P@1, AER, curves, paired tests, where attention stands.
 
 for weight in 0 1; do for seed in 0 1 2; do
     python recipes/aligner.py --config recipes/configs/aligner/paper_lo_zh.yaml --contrastive_weight $weight \
@@ -6,10 +6,10 @@ for weight in 0 1; do for seed in 0 1 2; do
 done; done
 python benchmarks/aligner_paper.py outputs/aligner_paper/* --name aligner_paper_lo_zh
 
-Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured on stored models, by
-both protocols; runs with the contrastive term carry the paired test against the base model's, hits averaged over the
-seeds. Attention: of the links that the statistical aligner is sure of (both directions' mean over --sure), the share at
-which both words attend most to each other.
+Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured on stored models, P@1 by
+both protocols and AER where the run has gold links; runs with the contrastive term carry the paired test against the
+base model's, hits averaged over the seeds. Attention: of the links that the statistical aligner is sure of (both
+directions' mean over --sure), the share at which both words attend most to each other.
 """
 
 import json
@@ -34,6 +34,7 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import paired_test
 from hfxling.training.aligner.arguments import AlignerArguments
 from hfxling.training.aligner.data import encode_pairs, learn_priors
+from hfxling.training.aligner.evaluate import gold_rows
 
 BASE = "base (Wada et al.)"
 CSLS_KS = ("P@1", "P@5")
@@ -56,8 +57,9 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     epochs, size = runs[0]["reached"]["epochs"], runs[0]["card"]["configuration"].get("size", 500)
     title = f"{pairs}, {epochs:.0f} epochs in the paper's regime, {size} units"
     labels = sorted({row.settings["row"] for row in results}, key=lambda label: (label != BASE, label))
-    metrics = ["P@1", "attention"]
-    return report_rows("aligner_paper", results, vars(args), title=title, labels=labels, metrics=metrics, shown=2)
+    metrics = [metric for metric in ("P@1", "AER", "attention") if any(row.metric == metric for row in results)]
+    shown = len(metrics)
+    return report_rows("aligner_paper", results, vars(args), title=title, labels=labels, metrics=metrics, shown=shown)
 
 
 def label_of(args: AlignerArguments) -> str:
@@ -75,13 +77,15 @@ def measure(folder: Path, run: dict, sure: float) -> list[EvalResult]:
     text = " ".join(f"{lang}={vocabulary.segmenter}" for lang, vocabulary in vocabularies.items())
     spent = round(run["reached"]["cpu_seconds"])
     about = {"stage": "after", "row": label_of(args), "text": text, "train_cpu_s": spent}
+    about |= {name: value for name, value in run["reached"].items() if name == "contrastive_share"}
     rows = []
     for languages, path in args.pair_files("dictionaries").items():
         fields = {"dataset": f"dictionary {'-'.join(languages)}", "split": "test", "direction": "->".join(languages)}
         words, static = zip(*((vocabularies[lang], model.static_table(lang)) for lang in languages))
         found = protocol_results(read_dictionary(path), words, static, settings=about, **fields)
         rows += [row for row in found if row.metric in CSLS_KS]
-        rows += [point for row in found if row.metric == "P@1" for point in curve_of(run, row)]
+    rows += [row for row in gold_rows(args, model, vocabularies, **about) if row.metric == "AER"]
+    rows += [point for row in rows if row.metric != "P@5" for point in curve_of(run, row)]
     for text in encode_pairs(load_corpus(args), vocabularies, max_words=args.max_words):
         hits = 100.0 * attended(model, text, *learn_priors([text], vocabularies), sure)
         fields = {"dataset": f"confident links {'-'.join(text.languages)}", "split": "train"}
@@ -91,7 +95,8 @@ def measure(folder: Path, run: dict, sure: float) -> list[EvalResult]:
 
 def curve_of(run: dict, row: EvalResult) -> list[EvalResult]:
     """A row of every evaluation in passing."""
-    key = f"{row.dataset} {row.settings['protocol']}_{row.direction}_{row.metric}"
+    name = f"{row.dataset} {row.settings.get('protocol') or row.settings['decoding']}"
+    key = "_".join(filter(None, (name, row.direction, row.metric)))
     about = row.settings | {"stage": "during"}
     return [
         EvalResult(

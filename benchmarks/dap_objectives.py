@@ -225,7 +225,8 @@ def draw(folder: Path, labels: Sequence[str], args) -> None:
     """Token vectors of the start and of every objective's first seed, a panel each."""
     pairs = read_aligned(args.gold)[:100]
     stages = {}
-    for title, name in {"before": args.start} | {label: folder / f"{label}-0" / "model" for label in labels}.items():
+    models = {"before": args.start} | {label: folder / f"{label}-0" / "model" for label in labels}
+    for title, name in models.items():
         encoder = SentenceEncoder(str(name))
         stages[title] = tuple(
             encoder.word_states([getattr(pair, side) for pair in pairs]) for side in ("source", "target")

@@ -10,22 +10,20 @@ start, mean over pairs of heads), and the first step of the shared one (cosine o
 that are done are kept: a stopped one goes on with the others.
 """
 
-import json
 import os
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import numpy as np
 import torch
-from harness import parser, report_rows
+from harness import earlier_rows, parser, report_rows, write_rows
 from torch import Tensor
 
 from hfxling.arguments import run_recipe
-from hfxling.evaluation.results import EvalResult, read_results, write_results
+from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.similarity import correlation_results, cosines
 from hfxling.models.losses import split_losses
 from hfxling.models.modeling_disentangler import START
@@ -34,7 +32,8 @@ from hfxling.training import disentangler
 TITLE = "Own heads and shared ones: Pearson with human scores on MLQE's development sets"
 WEIGHTS = {"intra": (1, 1, 0, 0), "inter": (0, 0, 1, 1), "its meaning term alone": (1, 0, 0, 0)}
 OTHER = "another pair's"
-HEADS = ("own", OTHER, "shared", "own biases", "own, centred", "shared, centred")
+HEADS = ("own", "shared", "own biases", "own, centred", "shared, centred")
+LABELS = [f"{term}, {heads}" for term in WEIGHTS for heads in (HEADS[0], OTHER, *HEADS[1:])]
 BATCH, RATE = 512, 1e-3  # as in the study of the objectives
 
 
@@ -57,16 +56,16 @@ def main(argv: list[str] | None = None) -> dict:
         qe_split="dev",
     )
     prepared = disentangler.prepare([told])
-    path = Path(args.results_dir) / "disentangler_joint.json"
-    results = earlier(path, vars(args)) or untrained(prepared)
+    settings = vars(args) | {"name": "disentangler_joint"}
+    about = {"title": TITLE, "labels": LABELS, "metrics": ["Pearson avg"]}
+    results = earlier_rows(settings, "seeds") or untrained(prepared)
     done = {(row.settings["row"], row.seed) for row in results if "row" in row.settings}
     for seed in range(args.seeds):
-        for term, weights in WEIGHTS.items():
+        for term in WEIGHTS:
             for heads in HEADS:
                 if (f"{term}, {heads}", seed) not in done:
-                    results += measure(prepared, f"{term}, {heads}", weights, heads, args.epochs, seed)
-                    write_results(path, results, recipe="benchmarks/disentangler_joint.py", settings=vars(args))
-    labels = list(dict.fromkeys(row.settings["row"] for row in results if "row" in row.settings))
+                    results += measure(prepared, term, heads, args.epochs, seed)
+                    write_rows("disentangler_joint", results, settings, **about)
     figures = {
         f"{name}, {row.settings['row']}": row.settings[name]
         for row in results
@@ -74,19 +73,7 @@ def main(argv: list[str] | None = None) -> dict:
         for name in ("gradient_cosine", "change_cosine")
         if name in row.settings
     }
-    settings = vars(args) | {"name": "disentangler_joint"}
-    return report_rows(
-        "disentangler_joint", results, settings, title=TITLE, labels=labels, metrics=["Pearson avg"], figures=figures
-    )
-
-
-def earlier(path: Path, settings: dict) -> list[EvalResult]:
-    """Rows of a run with the same settings that was stopped."""
-    if not path.is_file():
-        return []
-    then = json.loads(path.read_text(encoding="utf-8")).get("settings", {})
-    own = {key: value for key, value in settings.items() if key not in ("results_dir", "seeds")}
-    return read_results(path) if all(then.get(key) == value for key, value in own.items()) else []
+    return report_rows("disentangler_joint", results, settings, figures=figures, **about)
 
 
 def untrained(prepared) -> list[EvalResult]:
@@ -94,14 +81,20 @@ def untrained(prepared) -> list[EvalResult]:
     return correlation_results(prepared.corpus.scored, scores, settings={"stage": "before"}, model=prepared.model)
 
 
-def measure(prepared, label: str, weights: Sequence[float], heads: str, epochs: int, seed: int) -> list[EvalResult]:
-    """Rows of one way to share heads."""
-    names = [pair.languages for pair in prepared.corpus.pairs]
+def measure(prepared, term: str, heads: str, epochs: int, seed: int) -> list[EvalResult]:
+    """Rows of one way to share heads; of own ones also what another pair's would do."""
     means = [[side.mean(0) if "centred" in heads else 0.0 for side in sides] for sides in prepared.train]
     train = [_pairs(sides, mean) for sides, mean in zip(prepared.train, means)]
-    kind = "own" if heads == OTHER else heads.split(",")[0]
-    maps, about = fit(train, weights, kind, epochs, seed)
-    maps = maps[1:] + maps[:1] if heads == OTHER else maps
+    maps, about = fit(train, WEIGHTS[term], heads.split(",")[0], epochs, seed)
+    rows = scored(prepared, maps, means, {"row": f"{term}, {heads}"} | about, seed)
+    if heads == "own":
+        rows += scored(prepared, maps[1:] + maps[:1], means, {"row": f"{term}, {OTHER}"} | about, seed)
+    return rows
+
+
+def scored(prepared, maps: Sequence, means: Sequence, about: dict, seed: int) -> list[EvalResult]:
+    """Rows of what the maps of the language pairs give for their test sets."""
+    names = [pair.languages for pair in prepared.corpus.pairs]
     scores = []
     for test, sides in zip(prepared.corpus.scored, prepared.scored):
         pair = names.index(tuple(test.direction.split("->")))
@@ -109,7 +102,7 @@ def measure(prepared, label: str, weights: Sequence[float], heads: str, epochs: 
         parts = _pairs(sides, means[pair]) @ matrix.T + bias
         scores.append(cosines(*parts.unbind(1)))
     before = [cosines(*sides) for sides in prepared.scored]
-    settings = {"stage": "after", "row": label} | about
+    settings = {"stage": "after"} | about
     return correlation_results(
         prepared.corpus.scored, scores, baseline=before, settings=settings, model=prepared.model, seed=seed
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hfxling.evaluation.results import EvalResult, format_table, write_results
+from hfxling.evaluation.results import EvalResult, as_json, format_table, read_results, write_results
 
 
 def parser(description: str, name: str | None = None) -> argparse.ArgumentParser:
@@ -133,15 +133,43 @@ def report_rows(
     """
     from hfxling.evaluation.tables import study_table
 
-    rows = [{"label": label} for label in labels]
-    about = {"title": title, "rows": rows, "paper_columns": [], "show": {"metric": metrics[:shown]}}
-    path = Path(settings["results_dir"]) / f"{settings['name']}.json"
-    write_results(path, results, recipe=f"benchmarks/{benchmark}.py", settings=settings, extra=about)
-    header, table = study_table(results, rows, show={"metric": metrics})
+    write_rows(benchmark, results, settings, title=title, labels=labels, metrics=metrics[:shown])
+    header, table = study_table(results, [{"label": label} for label in labels], show={"metric": metrics})
     print(format_table(header, table))
     figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table} | dict(figures or {})
     print(json.dumps({"name": settings["name"], "figures": figures, "settings": settings}, ensure_ascii=False))
     return figures
+
+
+def write_rows(
+    benchmark: str,
+    results: Sequence[EvalResult],
+    settings: dict,
+    *,
+    title: str,
+    labels: Sequence[str],
+    metrics: Sequence[str],
+) -> None:
+    """Write what is measured by now, as a file that pages can be rendered from; arguments as for `report_rows`."""
+    rows = [{"label": label} for label in labels]
+    about = {"title": title, "rows": rows, "paper_columns": [], "show": {"metric": list(metrics)}}
+    path = Path(settings["results_dir"]) / f"{settings['name']}.json"
+    write_results(path, results, recipe=f"benchmarks/{benchmark}.py", settings=settings, extra=about)
+
+
+def earlier_rows(settings: dict, more: str) -> list[EvalResult]:
+    """Rows of a run that was stopped, with the same settings; it may have been told another `more`.
+
+    Args:
+        settings: as for `report_rows`.
+        more: the setting that says how much is measured, such as "seeds".
+    """
+    path = Path(settings["results_dir"]) / f"{settings['name']}.json"
+    if not path.is_file():
+        return []
+    then = json.loads(path.read_text(encoding="utf-8")).get("settings", {})
+    own = {key: value for key, value in as_json(settings).items() if key not in ("results_dir", more)}
+    return read_results(path) if all(key in then and then[key] == value for key, value in own.items()) else []
 
 
 def _flat(figures: Mapping) -> dict:

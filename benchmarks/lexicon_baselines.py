@@ -6,7 +6,8 @@ Lines 1 to 1543 of DATA/ntrex, segmented as recipes/aligner.py segments them (--
 pieces of other languages), and the dictionaries DATA/dict/PAIR.tsv by both protocols. A system that links words gives a
 table of counts, and that gives vectors (`link_vectors`). Like is held against like: links joined by grow-diag-final-and
 on both sides ("hard"), and expected counts against those that eflomal samples (both directions of --samples short runs
-with one sampler each). Our rows carry the paired test against eflomal's hits, means over its seeds.
+with one sampler each). Our rows carry the paired test against eflomal's hits, means over its seeds. Pairs that are done
+are kept: a stopped run goes on with the others.
 """
 
 import os
@@ -18,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 
 import numpy as np
 from align_baselines import eflomal, eflomal_directions, encoder_links, load_encoder
-from harness import cpu_of_all, parser, report_rows
+from harness import cpu_of_all, earlier_rows, parser, report_rows, write_rows
 from ntrex import training_text
 from transformers.utils import logging
 
@@ -67,9 +68,14 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         encode, name = load_encoder(args.encoder), Path(args.encoder).name
         systems[f"{name}, static embeddings", 0] = lambda *text: static_tables(encode, *text)
         systems[f"{name}, IterMax layer {args.layer}", 0] = lambda *text: itermax_tables(encode, args.layer, *text)
-    results = [row for pair in args.pairs for row in measure(pair, Path(args.data), systems, args.text)]
-    labels = list(dict.fromkeys(label for label, _ in systems))
-    return report_rows("lexicon_baselines", results, vars(args), title=TITLE, labels=labels, metrics=["P@1"])
+    about = {"title": TITLE, "labels": list(dict.fromkeys(label for label, _ in systems)), "metrics": ["P@1"]}
+    results = earlier_rows(vars(args), "pairs")
+    done = {row.dataset for row in results}
+    for pair in args.pairs:
+        if f"dictionary {pair}" not in done:
+            results += measure(pair, Path(args.data), systems, args.text)
+            write_rows("lexicon_baselines", results, vars(args), **about)
+    return report_rows("lexicon_baselines", results, vars(args), **about)
 
 
 def measure(pair: str, data: Path, systems: dict[tuple[str, int], Callable], text: str) -> list[EvalResult]:

@@ -50,6 +50,7 @@ CLAIMS = (
     "nothing was measured yet says so. Figures: mean over the seeds ± standard deviation (95 % interval over test "
     "items)."
 )
+CURVE_POINTS = 12  # of a curve that a table shows
 VERDICTS = ("seen", "not seen", "cannot be tested")
 LEVEL = 0.05
 CENTRED = "encoder, centred"
@@ -311,21 +312,30 @@ def language_table(rows: list[EvalResult]) -> str:
 
 
 def curve_table(rows: list[EvalResult]) -> str:
-    """What was measured while training, step by step, and the CPU seconds of training until then; seeds' means."""
-    cells: dict[tuple, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """What was measured while training, by steps or epochs, and the CPU seconds until then; seeds' means.
+
+    Of a long curve every second, third, ... point, the last one always.
+    """
+    cells: dict[tuple, dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    unit = "step"
     for row in (row for row in rows if row.settings["stage"] == "during"):
-        label, step = row.settings["row"], row.settings["step"]
-        cells[row.dataset, row.metric, row.direction or "", label][step].append(row.value)
-        cells["", "CPU s", "", label][step].append(row.settings["train_cpu_s"])
+        about = row.settings
+        unit = "step" if "step" in about else "epoch"
+        metric = " ".join(filter(None, (row.metric, about.get("protocol"), about.get("decoding"))))
+        cells[row.dataset, metric, row.direction or "", about["row"]][about[unit]].append(row.value)
+        spent = about["train_cpu_s"] if unit == "step" else about["cpu_seconds"]
+        cells["", "CPU s", "", about["row"]][about[unit]].append(spent)
     if not cells:
         return ""
-    steps = sorted({step for found in cells.values() for step in found})
+    points = sorted({point for found in cells.values() for point in found})
+    points = points[::-1][:: -(-len(points) // CURVE_POINTS)][::-1]
     ordered = sorted(cells.items(), key=lambda entry: entry[0][:3])  # the labels of a figure in their own order
     table = [
-        [*key, *(f"{np.mean(found[step]):.1f}" if step in found else "" for step in steps)] for key, found in ordered
+        [*key, *(f"{np.mean(found[point]):.1f}" if point in found else "" for point in points)]
+        for key, found in ordered
     ]
     return "\n\n" + format_table(
-        ["while training", "metric", "direction", "", *(f"step {step}" for step in steps)], table
+        ["while training", "metric", "direction", "", *(f"{unit} {point:g}" for point in points)], table
     )
 
 

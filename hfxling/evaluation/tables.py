@@ -91,8 +91,8 @@ def _column_names(shown: Sequence[EvalResult], forward: bool) -> Callable[[EvalR
 
     def name(row: EvalResult) -> str:
         direction = None if forward else row.direction
-        settings = (row.settings.get(key) for key in varied)
-        settings = (f"centred ({value})" if key == "centering" else value for key, value in zip(varied, settings))
+        settings = ((key, row.settings.get(key)) for key in varied)
+        settings = (f"centred ({value})" if key == "centering" and value else value for key, value in settings)
         settings = (value for value in settings if value not in (None, "centred (none)"))
         return " ".join(filter(None, (row.dataset if several_sets else None, row.metric, direction, *settings)))
 

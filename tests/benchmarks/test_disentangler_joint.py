@@ -1,10 +1,14 @@
 """What heads have in common, and that language pairs that want the same are told from those that do not."""
 
+from types import SimpleNamespace
+
 import disentangler_joint
+import numpy as np
 import pytest
 import torch
 
-from hfxling.evaluation.results import EvalResult, write_results
+from hfxling.data.scored import ScoredPairs
+from hfxling.evaluation.similarity import cosines
 
 INTRA = disentangler_joint.WEIGHTS["intra"]
 
@@ -32,11 +36,20 @@ def test_pairs_that_agree_on_other_dimensions_want_other_matrices():
     assert alike["gradient_cosine"] > other["gradient_cosine"] + 0.1
 
 
-def test_only_a_run_with_the_same_settings_goes_on(tmp_path):
-    path = tmp_path / "results.json"
-    row = EvalResult("Pearson avg", 0.1, 9, "made", "dev", settings={"row": "intra, own"})
-    write_results(path, [row], settings={"epochs": 3, "pairs": ["a-b"], "seeds": 1, "results_dir": "x"})
-    same = {"epochs": 3, "pairs": ["a-b"], "seeds": 2, "results_dir": "y"}
-    assert disentangler_joint.earlier(path, same) == [row]
-    assert disentangler_joint.earlier(path, same | {"epochs": 4}) == []
-    assert disentangler_joint.earlier(tmp_path / "none.json", same) == []
+def test_own_heads_are_also_tried_on_another_pair(monkeypatch):
+    fits, fit = [], disentangler_joint.fit
+    monkeypatch.setattr(disentangler_joint, "fit", lambda *args: fits.append(args) or fit(*args))
+    pairs = [("a", "x"), ("b", "x")]
+    train = [[side.numpy() for side in vectors(noisy, 0).unbind(1)] for noisy in (range(6), range(6, 12))]
+    scored = [
+        ScoredPairs("made", "dev", "->".join(pair), ["s"] * 300, ["t"] * 300, cosines(*sides) + np.arange(300) % 7)
+        for pair, sides in zip(pairs, train)
+    ]
+    corpus = SimpleNamespace(pairs=[SimpleNamespace(languages=pair) for pair in pairs], scored=scored)
+    prepared = SimpleNamespace(corpus=corpus, train=train, scored=train, model="made")
+    rows = disentangler_joint.measure(prepared, "intra", "own", 4, 0)
+    found = {(row.settings["row"], row.direction): row.value for row in rows if row.metric == "Pearson"}
+    assert len(fits) == 1
+    assert {label for label, _ in found} == {"intra, own", "intra, another pair's"}
+    for direction in ("a->x", "b->x"):
+        assert found["intra, own", direction] != found["intra, another pair's", direction]

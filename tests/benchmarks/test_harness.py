@@ -7,6 +7,9 @@ from pathlib import Path
 import harness
 import pytest
 
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.tables import study_table
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 PROGRAMS = sorted(path.stem for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text(encoding="utf-8"))
 
@@ -34,3 +37,16 @@ def test_report_ends_with_one_object(tmp_path, capsys, goals):
     content = json.loads(path.read_text())
     assert (content["title"], content["figures"], content["results"]) == ("T", figures, [])
     assert (content["recipe"], content["curve"]) == ("benchmarks/x.py", [1, 2])
+
+
+def test_a_stopped_run_goes_on_with_the_same_settings_only(tmp_path):
+    settings = {"name": "made", "results_dir": str(tmp_path), "pairs": ("a-b",), "epochs": 3, "seeds": 1}
+    assert harness.earlier_rows(settings, "seeds") == []
+    rows = [EvalResult("Pearson", 0.1, 9, "made", "dev", settings={"stage": "after", "row": label}) for label in "xy"]
+    harness.write_rows("x", rows, settings, title="T", labels=["x", "y"], metrics=["Pearson"])
+    assert harness.earlier_rows(settings | {"seeds": 2}, "seeds") == rows
+    assert harness.earlier_rows(settings | {"epochs": 4}, "seeds") == []
+    assert harness.earlier_rows(settings | {"further": None}, "seeds") == []
+    content = json.loads((tmp_path / "made.json").read_text())
+    _, table = study_table(rows, content["rows"], content["paper_columns"], content["show"])
+    assert [line[0] for line in table] == ["x", "y"]  # it can be rendered before it is complete

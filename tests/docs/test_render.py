@@ -66,6 +66,24 @@ def test_a_curve_is_a_table_of_its_own_and_no_evidence():
     assert [cards.matches(each, {"metric": "P@1 avg"}) for each in rows] == [False] * 4 + [True]
 
 
+def test_a_curve_over_epochs_has_a_row_a_protocol_and_few_points():
+    def row(epoch, protocol):
+        settings = {"stage": "during", "row": "base", "epoch": epoch, "cpu_seconds": epoch, "protocol": protocol}
+        return EvalResult("P@1", epoch, 9, "made", "test", "lo->zh", settings=settings)
+
+    rows = [row(float(epoch), protocol) for epoch in range(5, 205, 5) for protocol in ("vocabulary", "composed")]
+    header, _, *lines = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in cards.curve_table(rows).split("\n") if line
+    ]
+    assert len(header) == 4 + 10
+    assert (header[4], header[-1]) == ("epoch 20", "epoch 200")
+    assert [(line[1], line[-1]) for line in lines] == [
+        ("CPU s", "200.0"),
+        ("P@1 composed", "200.0"),
+        ("P@1 vocabulary", "200.0"),
+    ]
+
+
 def claims():
     text = (ROOT / "docs" / "results" / "claims.yaml").read_text(encoding="utf-8")
     return [claim for paper in yaml.safe_load(text).values() for claim in paper["claims"]]

@@ -155,7 +155,8 @@ def train_aligner(
         priors: one for each of the pairs: what the attention starts from.
 
     Returns:
-        steps, epochs, CPU seconds, all scores, the best one, the curve.
+        steps, epochs, CPU seconds, the contrastive term's share of the loss in the first and the last log line, all
+        scores, the best one, the curve.
 
     Raises:
         ValueError: for bf16 on a processor that cannot run an LSTM in it.
@@ -188,6 +189,10 @@ def train_aligner(
     if best.is_file():
         model.load_state_dict(load_file(best))
         record["best_score"] = best_score(best.parent)
+    parts = [line for line in trainer.state.log_history if "loss_contrastive" in line]
+    if parts:
+        shares = [model.config.contrastive_weight * line["loss_contrastive"] / line["loss"] for line in parts]
+        record["contrastive_share"] = [round(shares[i], 5) for i in (0, -1)]
     model.eval().to("cpu")
     return record | {"scores": trainer.scores(), "curve": trainer.curve()}
 

@@ -110,6 +110,19 @@ def test_training_finds_the_translations_and_keeps_the_best_weights(tmp_path, up
     assert not model.training
 
 
+def test_the_contrastive_terms_share_of_the_loss_is_told(tmp_path):
+    model, text = tiny_model(dropout=0.0), word_for_word(8)
+    model.config.contrastive_weight = 3.0
+    with torch.no_grad():
+        start = model.pair_loss(**PairBatches([text], 8, updates="one", seed=0)[0])
+    settings = training_arguments(tmp_path, num_train_epochs=4, logging_steps=1)
+    first, last = train_aligner(arguments(), settings, model, [text])["contrastive_share"]
+    assert first == pytest.approx(float(3 * start.loss_contrastive / start.loss), rel=1e-3)
+    assert last != first
+    model.config.contrastive_weight = 0.0
+    assert "contrastive_share" not in train_aligner(arguments(), settings, model, [text])
+
+
 def test_of_equal_scores_the_later_state_is_kept_and_test_rows_choose_nothing(tmp_path):
     watched = iter((5.0, 99.0, 1.0))
     weights = []
@@ -159,6 +172,17 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path):
     for key, state in last[0].items():
         torch.testing.assert_close(state["exp_avg"], last[1][key]["exp_avg"], rtol=0, atol=0)
     assert whole.keys() == resumed.keys()
+
+
+def test_a_resumed_run_has_the_whole_curve(tmp_path):
+    def train(folder, **settings):
+        settings = training_arguments(folder, num_train_epochs=3, save_strategy="epoch", **settings)
+        record = train_aligner(arguments(evaluate_every=1), settings, tiny_model(), [word_for_word(16)], [precision])
+        return [(point["epoch"], point["words_P@1"]) for point in record["curve"]]
+
+    whole = train(tmp_path, save_total_limit=None)
+    assert [epoch for epoch, _ in whole] == [1, 2, 3]
+    assert train(tmp_path, resume_from_checkpoint=str(tmp_path / "checkpoint-4")) == whole
 
 
 def test_the_budget_ends_training_cleanly_and_is_counted_across_a_resume(tmp_path):
