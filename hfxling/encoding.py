@@ -390,10 +390,13 @@ def _has_branch(name: str, branch: str) -> bool:
 
 def _revision(name: str, config: PreTrainedConfig | None) -> str | None:
     """The Hub's commit; of a folder the hash of its weights."""
-    if not Path(name).is_dir():
-        return getattr(config, "_commit_hash", None)
+    return weights_hash(name) if Path(name).is_dir() else getattr(config, "_commit_hash", None)
+
+
+def weights_hash(folder: str | Path) -> str:
+    """Of all weights in a folder, wherever it lies."""
     digest = hashlib.sha256()
-    for path in sorted(Path(name).rglob("*.safetensors")):
+    for path in sorted(Path(folder).rglob("*.safetensors")):
         with open(path, "rb") as weights:
             digest.update(hashlib.file_digest(weights, "sha256").digest())
     return digest.hexdigest()[:16]

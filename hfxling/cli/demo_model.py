@@ -79,9 +79,7 @@ class ShownModel:
         kind = kind_of(args.model, **self.hub_kwargs) if args.model else None
         if kind == LexicalModel.config_class.model_type and not args.lexical:
             self.args = args = replace(args, model=None, lexical=args.model)
-            self.encoder = LexicalEncoder(args.lexical, args.model_revision)
-        else:
-            self.encoder = args.scorer()
+        self.encoder = args.scorer()
         if kind == AlignerModel.config_class.model_type:
             self.aligner = load_aligner(args.model, **self.hub_kwargs)
         self.lexical: LexicalEncoder | None = getattr(self.encoder, "lexical", self.encoder if args.lexical else None)

@@ -158,9 +158,10 @@ class EvaluateArguments(FusedArguments):
         from .encoders import fingerprint
 
         found = [fingerprint(path) for path in (*self.source_vectors, *self.target_vectors)]
-        if self.model:
-            found.append(fingerprint(self.model, self.model_revision))
-        return found + [fingerprint(name) for name in (self.lexical, self.baseline) if name]
+        named = [name for name in (self.model, self.lexical) if name]
+        revisions = (self.model_revision, None)  # the first one's
+        found += map(fingerprint, named, revisions)
+        return found + [fingerprint(self.baseline)] * bool(self.baseline)
 
 
 class Models:

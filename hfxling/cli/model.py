@@ -21,7 +21,7 @@ class ModelArguments:
     """The model, any that sentence-transformers loads."""
 
     model: str = key("folder or Hub id")
-    model_revision: str | None = key("branch, tag or commit of the model", None)
+    model_revision: str | None = key("branch, tag or commit of the model, or of what stands in its place", None)
     prompt: str | None = key("put before every text; by default the model's own", None)
     batch_size: int = key("texts encoded at once", 32, least=1)
     device: str | None = key("by default a GPU when there is one", None)
@@ -43,7 +43,7 @@ class FusedArguments(ModelArguments):
     model: str | None = key("folder or Hub id", None)
     lexical: str | None = key(
         "folder or Hub id of a lexical encoder: its sparse vectors, or its score and the model's as one, for which the "
-        "model's folder needs a fusion.json (hfxling fit writes such folders)",
+        "model needs a fusion.json that was made for it (hfxling fit --choose fused writes both)",
         None,
     )
 
@@ -57,8 +57,9 @@ class FusedArguments(ModelArguments):
 
         if not self.lexical:
             return self.encoder()
-        lexical = LexicalEncoder(self.lexical)
-        return FusedEncoder(self.encoder(), lexical) if self.model else lexical
+        if not self.model:
+            return LexicalEncoder(self.lexical, self.model_revision)
+        return FusedEncoder(self.encoder(), LexicalEncoder(self.lexical), self.model_revision)
 
 
 @dataclass(kw_only=True)
@@ -72,18 +73,26 @@ class ShownArguments(FusedArguments):
 class FusedEncoder:
     """A dense and a lexical encoder whose scores are added, in the place of either.
 
+    Args:
+        dense: of a folder or repository with a fusion.
+        lexical: that the fusion was made for.
+        revision: branch, tag or commit of the dense one on the Hub.
+
     Raises:
-        FileNotFoundError: the dense encoder is no folder with a fusion.
+        FileNotFoundError: the dense encoder has no fusion.
         ValueError: the fusion was made for another lexical encoder.
     """
 
     method = "dot"
 
-    def __init__(self, dense: SentenceEncoder, lexical: LexicalEncoder):
-        from hfxling.mining.fusion import Fusion
+    def __init__(self, dense: SentenceEncoder, lexical: LexicalEncoder, revision: str | None = None):
+        from hfxling.encoding import weights_hash
+        from hfxling.mining.fusion import FILE, TENSORS, Fusion
 
         self.dense, self.lexical = dense, lexical
-        self.fusion = Fusion.load(Path(dense.name), lexical.revision)
+        links = fetched(lexical.name, "lexical", "*.safetensors", revision=lexical.revision)
+        folder = fetched(dense.name, "model", FILE, TENSORS, revision=revision)
+        self.fusion = Fusion.load(folder, weights_hash(links), dense.name)
         self.label, self.revision = f"{dense.label} + {lexical.label}", f"{dense.revision}+{lexical.revision}"
         self.languages = self.routes = list(self.fusion.languages)
 
@@ -105,3 +114,19 @@ class FusedEncoder:
     def parts(self, dense: np.ndarray, texts: Sequence[str], lang: str, role: str) -> tuple[np.ndarray, csr_array]:
         """Vectors whose inner products add up to the score, of texts with the dense encoder's vectors."""
         return self.fusion.parts(dense, self.lexical.encode(texts, lang, role), lang, role)
+
+
+def fetched(name: str, what: str, *files: str, revision: str | None) -> Path:
+    """A folder as it is; that of a repository's files of these names, from the cache where there is no network.
+
+    Raises:
+        FileNotFoundError: not to be had; `what` is the argument that named it.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    from huggingface_hub import snapshot_download
+
+    from hfxling.missing import one_line_where_missing
+
+    with one_line_where_missing(name, what, "a model"):
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*files]))
