@@ -172,7 +172,7 @@ from hfxling.cli import demo, demo_model
 from hfxling.arguments import parse_arguments
 
 def shown(argv):
-    model = demo_model.ShownModel(parse_arguments((demo.DemoArguments,), argv, prog="", description="")[0])
+    model = demo_model.ShownModel(*parse_arguments((demo_model.ShownArguments,), argv))
     found = model.nearest(*sys.argv[2:], ("zh", "vi"))
     print(json.dumps([model.has_links, found.places.tolist(), found.scores.tolist()]))
 
