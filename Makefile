@@ -8,13 +8,18 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 
 install: .venv/installed
 
-.venv/installed: pyproject.toml constraints.txt
+.venv/package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/installed: .venv/package
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-quickstart: install
+# Needs none of the extras.
+quickstart: .venv/package
 	$(BIN)/python recipes/pretrain.py --config recipes/configs/pretrain/quickstart.yaml
 	$(BIN)/python -m hfxling fit sample --languages zh vi --model outputs/quickstart/encoder/model \
 		--only fused --choose fused --output outputs/quickstart/zh-vi

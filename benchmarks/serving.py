@@ -195,8 +195,10 @@ def graphs(args, encoder: str, pair: str) -> list[EvalResult]:
         about = {"row": f"{model_name(arguments.base_model)} {GRAPHS[form]}"} | test.figures[form]
         if form == INT8:
             about["lost_on_training_pairs"] = round(measures["gate"].lost(INT8), 2)
+        kept = [{name: value for name, value in row.settings.items() if name != "method"} for row in found]
         rows += [
-            replace(row, dataset=pair, split="test", settings=row.settings | about, seed=args.seed) for row in found
+            replace(row, dataset=pair, split="test", settings=settings | about, seed=args.seed)
+            for row, settings in zip(found, kept)
         ]
     return rows
 
