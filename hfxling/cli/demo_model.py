@@ -208,9 +208,9 @@ def check_language(lines: Sequence[str], pair: Pair, name: str) -> None:
     if len(foreign) > MAX_FOREIGN * len(lines):
         first = lines[foreign[0]]
         shown = first if len(first) <= 40 else f"{first[:40]}..."
-        told = "it" if len(lines) == 1 else f"{len(foreign):,} of its {len(lines):,} lines"
+        told = "it looks" if len(lines) == 1 else f"{len(foreign):,} of its {len(lines):,} lines look"
         raise ValueError(
-            f"{name.capitalize()} should be in {pair[1]!r}, but {told} looks like another language ({shown!r}). "
+            f"{name.capitalize()} should be in {pair[1]!r}, but {told} like another language ({shown!r}). "
             "Give other text, or choose another language above."
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hfxling.arguments import key
@@ -86,12 +85,13 @@ class FusedEncoder:
     method = "dot"
 
     def __init__(self, dense: SentenceEncoder, lexical: LexicalEncoder, revision: str | None = None):
-        from hfxling.encoding import weights_hash
+        from hfxling.files import weights_hash
+        from hfxling.hub.verify import fetch_folder
         from hfxling.mining.fusion import FILE, TENSORS, Fusion
 
         self.dense, self.lexical = dense, lexical
-        links = fetched(lexical.name, "lexical", "*.safetensors", revision=lexical.revision)
-        folder = fetched(dense.name, "model", FILE, TENSORS, revision=revision)
+        links, _ = fetch_folder(lexical.name, lexical.revision, ["*.safetensors"])
+        folder, _ = fetch_folder(dense.name, revision, [FILE, TENSORS])
         self.fusion = Fusion.load(folder, weights_hash(links), dense.name)
         self.label, self.revision = f"{dense.label} + {lexical.label}", f"{dense.revision}+{lexical.revision}"
         self.languages = self.routes = list(self.fusion.languages)
@@ -114,19 +114,3 @@ class FusedEncoder:
     def parts(self, dense: np.ndarray, texts: Sequence[str], lang: str, role: str) -> tuple[np.ndarray, csr_array]:
         """Vectors whose inner products add up to the score, of texts with the dense encoder's vectors."""
         return self.fusion.parts(dense, self.lexical.encode(texts, lang, role), lang, role)
-
-
-def fetched(name: str, what: str, *files: str, revision: str | None) -> Path:
-    """A folder as it is; that of a repository's files of these names, from the cache where there is no network.
-
-    Raises:
-        FileNotFoundError: not to be had; `what` is the argument that named it.
-    """
-    if Path(name).is_dir():
-        return Path(name)
-    from huggingface_hub import snapshot_download
-
-    from hfxling.missing import one_line_where_missing
-
-    with one_line_where_missing(name, what, "a model"):
-        return Path(snapshot_download(name, revision=revision, allow_patterns=[*files]))

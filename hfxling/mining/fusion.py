@@ -17,7 +17,6 @@ from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array, hstack, issparse
 
 from hfxling.files import atomic_path
-from hfxling.models.stock import write_json
 
 from .neighbours import neighbour_means, unit
 
@@ -93,7 +92,7 @@ class Fusion:
         with atomic_path(Path(folder) / TENSORS) as scratch:
             save_file(tensors, scratch)
         with atomic_path(Path(folder) / FILE) as scratch:
-            write_json(scratch, about)
+            scratch.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | Path, lexical: str, name: str | None = None) -> Fusion:

@@ -107,7 +107,7 @@ def test_mined_pairs_are_those_of_the_command(folders, tmp_path, name):
         (ZH[0], f"{VI[0]}\n" * 10_000, PAIR, f"The candidates: 10,000 lines, and this page takes {MAX_LINES:,}"),
         (f"{ZH[0]}\n{'我' * 3000}", VI[0], PAIR, f"line 2 has 3,000 letters, and a sentence here {MAX_LETTERS:,}"),
         (VI[0], VI[0], PAIR, "The sentences should be in 'zh', but it looks like another language"),
-        (ZH[0], "\n".join([*ZH[:6], *VI[:4]]), PAIR, "in 'vi', but 6 of its 10 lines looks like another language"),
+        (ZH[0], "\n".join([*ZH[:6], *VI[:4]]), PAIR, "in 'vi', but 6 of its 10 lines look like another language"),
         (ZH[0], ZH[0], ("zh", "zh"), "Both languages are 'zh'. Choose two."),
     ],
 )
