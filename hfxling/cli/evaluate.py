@@ -158,10 +158,9 @@ class EvaluateArguments(FusedArguments):
         from .encoders import fingerprint
 
         found = [fingerprint(path) for path in (*self.source_vectors, *self.target_vectors)]
-        named = [name for name in (self.model, self.lexical) if name]
-        revisions = (self.model_revision, None)  # the first one's
-        found += map(fingerprint, named, revisions)
-        return found + [fingerprint(self.baseline)] * bool(self.baseline)
+        models = [name for name in (self.model, self.lexical) if name]
+        found += map(fingerprint, models, (self.model_revision, None))  # the revision is the first one's
+        return found + [fingerprint(name) for name in (self.baseline,) if name]
 
 
 class Models:
