@@ -108,9 +108,8 @@ def client_snippets(clients: Mapping[str, str], languages: Sequence[str], width:
     told = dict(clients)
     if clients.get(TEI) == "":
         body = server_request([example(source), example(target)])
-        told[
-            TEI
-        ] = f"""docker run -p 8080:80 ghcr.io/huggingface/text-embeddings-inference:cpu-latest --model-id {{repo}}
+        image = "ghcr.io/huggingface/text-embeddings-inference:cpu-latest"
+        told[TEI] = f"""docker run -p 8080:80 {image} --model-id {{repo}}
 curl localhost:8080/embed -H 'Content-Type: application/json' -d '{body}'"""
     if LANGCHAIN in clients:
         told[LANGCHAIN] = _langchain(clients[LANGCHAIN], source, target)

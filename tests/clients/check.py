@@ -49,11 +49,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         root, pythons = Path(scratch), (sys.executable, os.path.abspath(sys.argv[1]))
         written = publish_all(root)
+        plain = {name: each for name, each in written.items() if not needs_flag(root / name)}
         found: list[dict] = []
         for python in pythons:
             run = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True, check=True, cwd=scratch)
             print("sentence-transformers + transformers", run.stdout.strip())
-            plain = {name: each for name, each in written.items() if not needs_flag(root / name)}
             found.append(stock_vectors(root, plain, "sentence-transformers", python))
         worst = 0.0
         for name, published in plain.items():
