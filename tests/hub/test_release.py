@@ -305,6 +305,15 @@ def test_without_a_token_or_the_right_to_write_nothing_begins(hub, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_hub_that_fails_while_it_is_asked_is_an_error_of_one_line(hub, tmp_path):
+    hub.put(REPO, {"README.md": b"# x"})
+    hub.fault = lambda method, path: 403 if "/tree/" in path else None
+    ((_, error),) = run(hub, tmp_path, "head('a')", put())
+    assert re.match(r"org/head: the Hub cannot be asked what is there \(.*403", error)
+    assert "\n" not in error
+
+
+@pytest.mark.slow
 def test_data_go_with_a_card_of_what_is_counted(hub, tmp_path):
     (tmp_path / "pairs.tsv").write_text(
         "score\tsource\ttarget\tsource_line\ttarget_line\tflags\n"
