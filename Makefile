@@ -40,7 +40,8 @@ test-hub: install
 .venv-clients/installed: tests/clients/constraints.txt
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< torch==2.13.0
-	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< sentence-transformers transformers fastembed
+	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -c $< sentence-transformers transformers fastembed \
+		langchain-huggingface
 	touch $@
 
 test-clients: install .venv-clients/installed

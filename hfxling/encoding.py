@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hfxling.data.features import cached_features
+from hfxling.files import weights_hash
 from hfxling.missing import check_device, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.modeling_lexical import ROLES, LexicalModel
@@ -390,10 +391,4 @@ def _has_branch(name: str, branch: str) -> bool:
 
 def _revision(name: str, config: PreTrainedConfig | None) -> str | None:
     """The Hub's commit; of a folder the hash of its weights."""
-    if not Path(name).is_dir():
-        return getattr(config, "_commit_hash", None)
-    digest = hashlib.sha256()
-    for path in sorted(Path(name).rglob("*.safetensors")):
-        with open(path, "rb") as weights:
-            digest.update(hashlib.file_digest(weights, "sha256").digest())
-    return digest.hexdigest()[:16]
+    return weights_hash(name) if Path(name).is_dir() else getattr(config, "_commit_hash", None)

@@ -106,3 +106,12 @@ def content_hash(*columns: Iterable[str]) -> str:
             digest.update(b"%d:" % len(data) + data)  # the length keeps ("ab", "c") and ("a", "bc") apart
         digest.update(b";")
     return digest.hexdigest()[:16]
+
+
+def weights_hash(folder: str | Path) -> str:
+    """Of all weights in a folder, wherever it lies."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).rglob("*.safetensors")):
+        with open(path, "rb") as weights:
+            digest.update(hashlib.file_digest(weights, "sha256").digest())
+    return digest.hexdigest()[:16]

@@ -79,9 +79,7 @@ class ShownModel:
         kind = kind_of(args.model, **self.hub_kwargs) if args.model else None
         if kind == LexicalModel.config_class.model_type and not args.lexical:
             self.args = args = replace(args, model=None, lexical=args.model)
-            self.encoder = LexicalEncoder(args.lexical, args.model_revision)
-        else:
-            self.encoder = args.scorer()
+        self.encoder = args.scorer()
         if kind == AlignerModel.config_class.model_type:
             self.aligner = load_aligner(args.model, **self.hub_kwargs)
         self.lexical: LexicalEncoder | None = getattr(self.encoder, "lexical", self.encoder if args.lexical else None)
@@ -210,9 +208,9 @@ def check_language(lines: Sequence[str], pair: Pair, name: str) -> None:
     if len(foreign) > MAX_FOREIGN * len(lines):
         first = lines[foreign[0]]
         shown = first if len(first) <= 40 else f"{first[:40]}..."
-        told = "it" if len(lines) == 1 else f"{len(foreign):,} of its {len(lines):,} lines"
+        told = "it looks" if len(lines) == 1 else f"{len(foreign):,} of its {len(lines):,} lines look"
         raise ValueError(
-            f"{name.capitalize()} should be in {pair[1]!r}, but {told} looks like another language ({shown!r}). "
+            f"{name.capitalize()} should be in {pair[1]!r}, but {told} like another language ({shown!r}). "
             "Give other text, or choose another language above."
         )
 

@@ -158,9 +158,9 @@ class EvaluateArguments(FusedArguments):
         from .encoders import fingerprint
 
         found = [fingerprint(path) for path in (*self.source_vectors, *self.target_vectors)]
-        if self.model:
-            found.append(fingerprint(self.model, self.model_revision))
-        return found + [fingerprint(name) for name in (self.lexical, self.baseline) if name]
+        models = [name for name in (self.model, self.lexical) if name]
+        found += map(fingerprint, models, (self.model_revision, None))  # the revision is the first one's
+        return found + [fingerprint(name) for name in (self.baseline,) if name]
 
 
 class Models:

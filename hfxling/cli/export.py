@@ -6,7 +6,8 @@ Writes onnx/model.onnx into the folder: encoder, pooling, maps and norm in one g
 sentence_embedding, for onnxruntime, fastembed and text-embeddings-inference. A model that treats its languages
 differently gets one a language, LANG/onnx/model.onnx, which a push puts on the branch LANG. With --int8 also
 model_int8.onnx, whose weights have 8 bits; it is kept only where it finds at most 1 % of your pairs' translations less.
-Pairs that the model was not trained on tell best. results.json and the card then say what was measured.
+Pairs that the model was not trained on tell best. results.json and the card are written anew: what was measured, and
+who reads the graph.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from hfxling.models.stock import StockModel
 
 MOST_LOST = 1.0  # percentage points of P@1, both directions, that weights of 8 bits may cost
-WRITTEN_ANEW = {"results", "versions", "recipe", "settings", "card", "files", "digest"}  # of results.json
+WRITTEN_ANEW = {"results", "versions", "recipe", "settings", "card", "files", "digest", "runtimes"}  # of results.json
 TORCH, FLOAT, INT8 = "torch", "onnx", "onnx int8"
 Graphs = dict[str, dict[str, Path]]  # by form and language, "" where one is for all
 
@@ -79,14 +80,13 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
                 print(f"weights of 8 bits cost more than {MOST_LOST:g} percentage point: they are not kept.")
                 del graphs[INT8]
         place(graphs, folder)
-    if measure:
-        measure.record([*graphs])
+    record(folder, measure, [*graphs])
     return measure.figures if measure else {}
 
 
 def place(graphs: Graphs, folder: Path) -> None:
     """Move graphs to where they belong, with the second file that large weights are in; earlier ones go."""
-    from hfxling.hub.onnx import FOLDER
+    from hfxling.hub.onnx import FOLDER, graph_files
 
     for lang in next(iter(graphs.values())):
         target = folder / lang / FOLDER
@@ -94,7 +94,7 @@ def place(graphs: Graphs, folder: Path) -> None:
         for earlier in target.glob("*.onnx*"):
             earlier.unlink()
         for path in (paths[lang] for paths in graphs.values()):
-            for part in path.parent.glob(f"{path.name}*"):
+            for part in graph_files(path):
                 os.replace(part, target / part.name)
             print(target / path.name)
 
@@ -124,15 +124,14 @@ class Measure:
 
     def run(self, graphs: Graphs) -> None:
         """Measure torch, and then the graphs against it."""
-        from hfxling.hub.onnx import onnx_run, torch_run
+        from hfxling.hub.onnx import graph_files, onnx_run, torch_run
 
         self._measure(TORCH, {lang: torch_run(model) for lang, model in self.models.items()})
         tensors = next(iter(self.models.values())).state_dict().values()
         self.figures[TORCH]["megabytes"] = round(sum(tensor.nbytes for tensor in tensors) / 1e6, 1)
         for form, paths in graphs.items():
             self._measure(form, {lang: onnx_run(path) for lang, path in paths.items()})
-            path = next(iter(paths.values()))
-            parts = path.parent.glob(f"{path.name}*")
+            parts = graph_files(next(iter(paths.values())))
             self.figures[form]["megabytes"] = round(sum(part.stat().st_size for part in parts) / 1e6, 1)
 
     def _measure(self, form: str, runs: Mapping) -> None:
@@ -182,21 +181,31 @@ class Measure:
         ways = ["->".join(pair) for pair in (self.languages, self.languages[::-1])]
         return format_table(["", "MB", "sentences/CPU s", *ways, "change"], lines)
 
-    def record(self, forms: Sequence[str]) -> None:
-        """Write the results.json and card of the folder anew, where it has any, with what graphs give."""
-        from hfxling.evaluation.results import read_results
-        from hfxling.hub.card import CardInfo
-        from hfxling.hub.publish import write_record
+    def told(self) -> dict[str, dict]:
+        """The figures with the difference to torch, by form."""
+        changes = {form: {"change": asdict(self.difference(form))} for form in self.figures if form != TORCH}
+        return {form: figures | changes.get(form, {}) for form, figures in self.figures.items()}
 
-        path = self.folder / "results.json"
-        if not path.is_file():
-            return
-        record = json.loads(path.read_text(encoding="utf-8"))
-        rows = [row for row in read_results(path) if "runtime" not in row.settings]
-        rows += [row for form in (TORCH, *forms) for row in self.rows[form]]
-        found = {form: self.figures[form] | self._change(form) for form in self.figures}
-        extra = {name: value for name, value in record.items() if name not in WRITTEN_ANEW} | {"runtimes": found}
-        write_record(self.folder, rows, CardInfo(**record["card"]), recipe=record["recipe"], extra=extra)
 
-    def _change(self, form: str) -> dict:
-        return {} if form == TORCH else {"change": asdict(self.difference(form))}
+def record(folder: Path, measure: Measure | None, forms: Sequence[str]) -> None:
+    """Write the results.json and card of a folder anew, where it has any, with its graphs and what they give.
+
+    Sentences that were added to the card by hand stay.
+    """
+    from hfxling.evaluation.results import read_results
+    from hfxling.hub.card import CardInfo, moved, render_card
+    from hfxling.hub.publish import write_record
+
+    path, card = folder / "results.json", folder / "README.md"
+    if not path.is_file():
+        return
+    content, rows = json.loads(path.read_text(encoding="utf-8")), read_results(path)
+    before = render_card(rows, CardInfo(**content["card"]))
+    written = card.read_text(encoding="utf-8") if card.is_file() else before
+    rows = [row for row in rows if "runtime" not in row.settings]
+    extra = {name: value for name, value in content.items() if name not in WRITTEN_ANEW}
+    if measure:
+        rows += [row for form in (TORCH, *forms) for row in measure.rows[form]]
+        extra["runtimes"] = measure.told()
+    write_record(folder, rows, CardInfo(**content["card"]), recipe=content["recipe"], extra=extra)
+    card.write_text(moved(written, before, card.read_text(encoding="utf-8")), encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hfxling.arguments import key
@@ -21,7 +20,7 @@ class ModelArguments:
     """The model, any that sentence-transformers loads."""
 
     model: str = key("folder or Hub id")
-    model_revision: str | None = key("branch, tag or commit of the model", None)
+    model_revision: str | None = key("branch, tag or commit of the model, or of what stands in its place", None)
     prompt: str | None = key("put before every text; by default the model's own", None)
     batch_size: int = key("texts encoded at once", 32, least=1)
     device: str | None = key("by default a GPU when there is one", None)
@@ -43,7 +42,7 @@ class FusedArguments(ModelArguments):
     model: str | None = key("folder or Hub id", None)
     lexical: str | None = key(
         "folder or Hub id of a lexical encoder: its sparse vectors, or its score and the model's as one, for which the "
-        "model's folder needs a fusion.json (hfxling fit writes such folders)",
+        "model needs a fusion.json that was made for it (hfxling fit --choose fused writes both)",
         None,
     )
 
@@ -57,8 +56,9 @@ class FusedArguments(ModelArguments):
 
         if not self.lexical:
             return self.encoder()
-        lexical = LexicalEncoder(self.lexical)
-        return FusedEncoder(self.encoder(), lexical) if self.model else lexical
+        if not self.model:
+            return LexicalEncoder(self.lexical, self.model_revision)
+        return FusedEncoder(self.encoder(), LexicalEncoder(self.lexical), self.model_revision)
 
 
 @dataclass(kw_only=True)
@@ -72,18 +72,27 @@ class ShownArguments(FusedArguments):
 class FusedEncoder:
     """A dense and a lexical encoder whose scores are added, in the place of either.
 
+    Args:
+        dense: of a folder or repository with a fusion.
+        lexical: that the fusion was made for.
+        revision: branch, tag or commit of the dense one on the Hub.
+
     Raises:
-        FileNotFoundError: the dense encoder is no folder with a fusion.
+        FileNotFoundError: the dense encoder has no fusion.
         ValueError: the fusion was made for another lexical encoder.
     """
 
     method = "dot"
 
-    def __init__(self, dense: SentenceEncoder, lexical: LexicalEncoder):
-        from hfxling.mining.fusion import Fusion
+    def __init__(self, dense: SentenceEncoder, lexical: LexicalEncoder, revision: str | None = None):
+        from hfxling.files import weights_hash
+        from hfxling.hub.verify import fetch_folder
+        from hfxling.mining.fusion import FILE, TENSORS, Fusion
 
         self.dense, self.lexical = dense, lexical
-        self.fusion = Fusion.load(Path(dense.name), lexical.revision)
+        links, _ = fetch_folder(lexical.name, lexical.revision, ["*.safetensors"])
+        folder, _ = fetch_folder(dense.name, revision, [FILE, TENSORS])
+        self.fusion = Fusion.load(folder, weights_hash(links), dense.name)
         self.label, self.revision = f"{dense.label} + {lexical.label}", f"{dense.revision}+{lexical.revision}"
         self.languages = self.routes = list(self.fusion.languages)
 

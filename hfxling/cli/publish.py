@@ -38,7 +38,7 @@ class PublishArguments:
     languages: list[str] = key("of a data set: its languages, source first", [])
     licence: str | None = key("of a data set: the Hub's identifier", None)
     report: str | None = key(
-        "of a data set: JSON of what was counted, as hfxling clean, mine and bootstrap write", None
+        "of a data set: rounds.json of hfxling bootstrap, or the dropped pairs of hfxling clean", None
     )
 
     def __post_init__(self):
@@ -57,6 +57,10 @@ class PublishArguments:
             raise ValueError(f"repo={self.repo!r}: {error}") from None
         if self.create_pr and self.branch != "main":
             raise ValueError(f"create_pr with branch={self.branch}: a pull request is for main; leave one of both out.")
+        if self.create_pr and (self.tag or self.collection):
+            raise ValueError(
+                "create_pr: what is only proposed gets no tag and no collection; publish it again with them."
+            )
         if self.dataset and (self.zoo or self.names or self.base_licence):
             raise ValueError("dataset: --zoo, --names and --base_licence are for models; leave them out.")
         if not self.dataset and (self.languages or self.licence or self.report):

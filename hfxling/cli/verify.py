@@ -69,6 +69,6 @@ def figures(args: VerifyArguments, folder: Path, record: dict) -> tuple[list[str
     told = f"{compared.agree} of {len(rows)} rows measured again and equal"
     if compared.unmeasured:
         splits = ", ".join(dict.fromkeys(f"{row.dataset}, {row.split}" for row in compared.unmeasured))
-        told += f", {len(compared.unmeasured)} that only training gives not measured again ({splits})"
+        told += f", {len(compared.unmeasured)} not, as only training or an export gives them ({splits})"
     licence = record["settings"].get("data_licence")
     return text_faults(record["card"]["train_data"], corpus.card_entries(licence)) + compared.faults, told

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
 
@@ -113,6 +115,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "unread": {client: told for client, told in clients.items() if "\n" not in told},
         "results_table": _results_table(lines, info.published) if results or info.published else "",
         "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
+        "runs_code": any("trust_remote_code=True" in text for text in snippets.values()),
         "data_table": _data_table(info.train_data),
         "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
         "short_table": short_table(short) if short else "",
@@ -120,6 +123,21 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     _check_prose([info.intended_use, *info.limits], known)
     return f"---\n{metadata(results, info).to_yaml()}\n---\n\n{template('model_card').render(values)}"
+
+
+def moved(card: str, before: str, after: str) -> str:
+    """A card with sentences by hand, in which all that was rendered is what is rendered now."""
+    lines, old, new = card.splitlines(), before.splitlines(), after.splitlines()
+    now: dict[int, list[str]] = defaultdict(list)  # by line of the earlier one
+    for kind, start, stop, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            now |= {start + i: [new[first + i]] for i in range(stop - start)}
+        else:
+            now[start if kind == "replace" else start - 1] += new[first:last]
+    kept = []
+    for kind, start, stop, first, last in SequenceMatcher(None, old, lines, autojunk=False).get_opcodes():
+        kept += (line for i in range(start, stop) for line in now[i]) if kind == "equal" else lines[first:last]
+    return "\n".join(kept) + "\n"
 
 
 @cache

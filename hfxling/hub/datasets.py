@@ -116,27 +116,25 @@ def _report(name: str | None) -> tuple[str, str]:
     """What was dropped by reason, as a table, and a sentence about precision; each may be empty."""
     if name is None:
         return "", ""
-    path = Path(name)
+    path, wrong = Path(name), "give rounds.json, or the dropped pairs of hfxling clean."
     if not path.is_file():
-        raise FileNotFoundError(
-            f"report={name}: no such file; give rounds.json, or the dropped pairs of hfxling clean."
-        )
+        raise FileNotFoundError(f"report={name}: no such file; {wrong}")
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
-        rounds = json.loads(text).get("rounds") or [{}]
-        estimate = rounds[-1].get("estimate")
+        try:
+            estimate = (json.loads(text)["rounds"] or [{}])[-1].get("estimate")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(f"report={name}: no list 'rounds' in it; {wrong}") from None
         if not estimate:
             return "", ""
         share, low, high = (f"{100 * estimate[key]:.1f}" for key in ("precision", "low", "high"))
-        return (
-            "",
-            f"Estimated on known pairs that were hidden in the text: {share} % ({low} to {high}) are translations.",
-        )
-    header, *lines = text.splitlines()
-    if "reasons" not in header.split("\t"):
-        raise ValueError(
-            f"report={name}: no column 'reasons'; give rounds.json, or the dropped pairs of hfxling clean."
-        )
-    place = header.split("\t").index("reasons")
-    counts = Counter(reason for line in lines for reason in line.split("\t")[place].split(","))
+        told = f"Estimated on known pairs that were hidden in the text: {share} % ({low} to {high}) are translations."
+        return "", told
+    header, *lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
+    if "reasons" not in header:
+        raise ValueError(f"report={name}: no column 'reasons'; {wrong}")
+    place = header.index("reasons")
+    if short := [row for row, line in enumerate(lines, 2) if len(line) <= place]:
+        raise ValueError(f"report={name}, line {short[0]}: no column 'reasons'; {wrong}")
+    counts = Counter(reason for line in lines for reason in line[place].split(","))
     return format_table(["Reason", "Pairs"], [*counts.most_common(), ("all dropped", len(lines))]), ""

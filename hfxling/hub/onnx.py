@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -70,6 +72,8 @@ def load_models(folder: str | Path) -> dict[str, StockModel]:
 def write_onnx(model: StockModel, path: Path) -> None:
     """Write the graph: input_ids and attention_mask, (B, S) int64 each, to sentence_embedding, (B, D) at unit length.
 
+    Weights that a single file cannot hold lie in a second one beside it.
+
     Raises:
         ValueError: when onnxruntime computes other vectors than torch.
     """
@@ -77,7 +81,9 @@ def write_onnx(model: StockModel, path: Path) -> None:
     mask = torch.ones_like(ids)
     mask[1, 4:] = 0
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence")}
-    with atomic_path(path) as scratch, _quiet():
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".onnx", dir=path.parent) as folder, _quiet():
+        scratch = Path(folder, path.name)
         torch.onnx.export(
             _Pipeline(model),
             (ids, mask),
@@ -95,6 +101,13 @@ def write_onnx(model: StockModel, path: Path) -> None:
             gap = float(np.abs(theirs(*inputs) - ours(*inputs)).max())
             if not gap < TOLERANCE:
                 raise ValueError(f"onnxruntime's vectors are off by {gap:.1e}: this encoder cannot be exported.")
+        for part in graph_files(scratch)[::-1]:
+            os.replace(part, path.with_name(part.name))
+
+
+def graph_files(path: Path) -> list[Path]:
+    """A graph's file, and the second one that large weights are in."""
+    return [path, *sorted(path.parent.glob(f"{path.name}.*"))]
 
 
 def write_int8(source: Path, path: Path) -> None:

@@ -14,10 +14,9 @@ from huggingface_hub import HfApi
 from hfxling.evaluation.results import EvalResult, read_results
 
 from . import upload
-from .card import CardInfo, public_yaml, render_card
+from .card import CardInfo, moved, public_yaml, render_card
 from .checks import base_licence, folder_contents, release_faults, text_faults
 from .doors import door_faults
-from .index import is_hub_id
 from .record import CARD, RECORD, file_faults, is_intact, read_record, sealed
 from .upload import Content, Plan
 from .verify import card_faults
@@ -140,31 +139,40 @@ def renamed(
 ) -> tuple[dict[str, Content], dict]:
     """The files with the repository's own id and public names in record, card and configuration; fields of the card."""
     files = dict(files)
-    text = _bytes(files[RECORD]).decode("utf-8")
-    for local, public in what.names.items():
-        end = "" if local.endswith("/") else r"(?![\w-])"  # a whole name, or what a path begins with
-        text = re.sub(rf"(?<![\w./-])(?:\./)?{re.escape(local)}{end}", lambda _, public=public: public, text)
-    told = json.loads(text)
-    licence = what.base_licence or record["card"].get("base_licence")
+    told = _named({name: value for name, value in record.items() if name != "files"}, what.names)
+    told["files"] = record["files"]
     base = told["card"]["base_model"]
     base = base.removeprefix("./") if base.removeprefix("./") in what.names.values() else base
     told["card"] |= {"repo_id": what.repo_id, "base_model": base}
-    told["card"]["base_licence"] = licence or (base_licence(base, api) if is_hub_id(base) else None)
+    told["card"]["base_licence"] = _licence_of_base(base, what, record["card"].get("base_licence"), api)
     if told == record:
         return files, told["card"]
     before = render_card(rows, CardInfo(**record["card"]))
-    after = render_card(rows, CardInfo(**told["card"]))
-    card = _bytes(files[CARD]).decode("utf-8")
-    files[CARD] = (after if card == before else _moved(card, before, after)).encode()
+    after = render_card([EvalResult(**row) for row in told["results"]], CardInfo(**told["card"]))
+    files[CARD] = moved(_bytes(files[CARD]).decode("utf-8"), before, after).encode()
     files["config.yaml"] = public_yaml(told["card"]["configuration"]).encode()
     files[RECORD] = _record_text(told, files)
     return files, told["card"]
 
 
-def _moved(card: str, before: str, after: str) -> str:
-    """A card with sentences by hand, in which every line that was rendered is the one that is rendered now."""
-    lines = dict(zip(before.splitlines(), after.splitlines()))
-    return "\n".join(lines.get(line, line) for line in card.splitlines()) + "\n"
+def _named(value, names: Mapping[str, str]):
+    """The same content with public names in its texts: each in place of a whole name, or of what a path begins with."""
+    if isinstance(value, dict):
+        return {key: _named(each, names) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_named(each, names) for each in value]
+    for local, public in names.items() if isinstance(value, str) else ():
+        end = "" if local.endswith("/") else r"(?![\w-])"
+        value = re.sub(rf"(?<![\w./-])(?:\./)?{re.escape(local)}{end}", lambda _, public=public: public, value)
+    return value
+
+
+def _licence_of_base(base: str, what: Release, recorded: str | None, api: HfApi) -> str | None:
+    """What the Hub states of the base model, or else what it is said to be under; ValueError where these differ."""
+    stated = base_licence(base, api)
+    if stated and what.base_licence not in (None, stated):
+        raise ValueError(f"base_licence={what.base_licence!r}: the Hub states {stated} of {base}; leave it out.")
+    return stated or what.base_licence or recorded
 
 
 def _record_text(told: dict, files: Mapping[str, Content]) -> bytes:

@@ -57,21 +57,35 @@ with torch.no_grad():
 
 
 def clients_of(folder: Path) -> dict[str, str]:
-    """Servers and frameworks, and for each why it cannot read a folder; "" where it can, or by which keywords."""
+    """Servers and frameworks, and for each why it cannot read a folder.
+
+    "" where it can; for LangChain that, or the words `flag` and `routes`, the latter with the languages it must name;
+    for fastembed that, or `files` with what lies beside the ONNX file.
+    """
     from .served import server_fault  # loads the model
 
     modules = _read(folder / "modules.json") or []
     if not modules:
         return {}
     kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
-    fault = ""
-    if "NormalizeParts" in kinds:
-        fault = "it has a module of its own, which sentence-transformers alone runs, with trust_remote_code=True"
+    flag = ["flag"] * ("NormalizeParts" in kinds)
+    fault = "it has a module of its own, which needs trust_remote_code=True" * bool(flag)
     routers = [_read(path)["structure"] for path in folder.rglob("router_config.json")]
     routes = list(dict.fromkeys(name for structure in routers for name in structure if name not in ROUTES))
-    langchain = fault or f"routes {' '.join(routes)}" * bool(routes)
-    fastembed = fault or ("" if (folder / ONNX).is_file() else "it has no ONNX file")
-    return {TEI: fault or server_fault(folder), LANGCHAIN: langchain, FASTEMBED: fastembed}
+    langchain = " ".join([*flag, *(["routes", *routes] if routes else [])])
+    return {TEI: fault or server_fault(folder), LANGCHAIN: langchain, FASTEMBED: _fastembed_fault(folder)}
+
+
+def _fastembed_fault(folder: Path) -> str:
+    """As in `clients_of`."""
+    if not (folder / ONNX).is_file():
+        languages = [path.parts[-3] for path in sorted(folder.glob(f"*/{ONNX}"))]
+        branches = f" on main, which is all it asks for; the branches {' and '.join(languages)} have one"
+        return "it has no ONNX file" + branches * bool(languages)
+    if (_read(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):
+        return "it puts no prompt before texts, and this model wants one"
+    beside = sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{ONNX}?*"))
+    return " ".join(["files", *beside]) if beside else ""
 
 
 def width_of(folder: Path) -> int | None:
@@ -91,20 +105,55 @@ def client_snippets(clients: Mapping[str, str], languages: Sequence[str], width:
         width: of a vector, which fastembed must be told.
     """
     source, target = ((*languages, *languages)[:2]) if languages else ("en", "en")
-    one, other = (json.dumps(example(code), ensure_ascii=False) for code in (source, target))
-    told = {}
-    if TEI in clients:
-        told[TEI] = (
-            clients[TEI]
-            or f"""docker run -p 8080:80 ghcr.io/huggingface/text-embeddings-inference:cpu-latest --model-id {{repo}}
-curl localhost:8080/embed -H 'Content-Type: application/json' -d '{{"inputs": [{one}, {other}]}}'"""
-        )
+    told = dict(clients)
+    if clients.get(TEI) == "":
+        body = server_request([example(source), example(target)])
+        image = "ghcr.io/huggingface/text-embeddings-inference:cpu-latest"
+        told[TEI] = f"""docker run -p 8080:80 {image} --model-id {{repo}}
+curl localhost:8080/embed -H 'Content-Type: application/json' -d '{body}'"""
     if LANGCHAIN in clients:
-        told[LANGCHAIN] = _langchain(clients[LANGCHAIN], one, other)
-    if FASTEMBED in clients and width:
-        told[FASTEMBED] = (
-            clients[FASTEMBED]
-            or f"""from fastembed import TextEmbedding
+        told[LANGCHAIN] = _langchain(clients[LANGCHAIN], source, target)
+    if FASTEMBED in told and width is None:  # nothing that could be an ONNX graph
+        del told[FASTEMBED]
+    elif FASTEMBED in told:
+        told[FASTEMBED] = _fastembed(clients[FASTEMBED], source, target, width)
+    return told
+
+
+def server_request(texts: Sequence[str]) -> str:
+    """What text-embeddings-inference is asked for vectors with, as JSON; long texts are cut, as everywhere else."""
+    return json.dumps({"inputs": [*texts], "truncate": True}, ensure_ascii=False)
+
+
+def _langchain(keywords: str, source: str, target: str) -> str:
+    """The snippet for what `clients_of` says, or that where it is a reason against it."""
+    words = keywords.split()
+    if words and words[0] not in ("flag", "routes"):
+        return keywords
+    options = ['model_name="{repo}"']
+    if words[:1] == ["flag"]:
+        options.append('model_kwargs={"trust_remote_code": True}')
+    if "routes" in words:
+        routes = words[words.index("routes") + 1 :]
+        source, target = (*routes, *routes)[:2]
+        options += [f'query_encode_kwargs={{"task": "{source}"}}', f'encode_kwargs={{"task": "{target}"}}']
+    given = "".join(f"\n    {option}," for option in options) + "\n" if len(options) > 1 else options[0]
+    one, other = (json.dumps(example(code), ensure_ascii=False) for code in (source, target))
+    return f"""from langchain_huggingface import HuggingFaceEmbeddings
+
+embeddings = HuggingFaceEmbeddings({given})
+query = embeddings.embed_query({one})
+documents = embeddings.embed_documents([{other}])"""
+
+
+def _fastembed(keywords: str, source: str, target: str, width: int | None) -> str:
+    """As `_langchain`."""
+    kind, *beside = keywords.split() or [""]
+    if kind not in ("", "files"):
+        return keywords
+    more = f"\n    additional_files={json.dumps(beside)}," * bool(beside)
+    texts = json.dumps([example(source), example(target)], ensure_ascii=False)
+    return f"""from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 
 TextEmbedding.add_custom_model(
@@ -113,26 +162,9 @@ TextEmbedding.add_custom_model(
     normalization=False,
     sources=ModelSource(hf="{{repo}}"),
     dim={width},
-    model_file="{ONNX}",
+    model_file="{ONNX}",{more}
 )
-vectors = list(TextEmbedding("{{repo}}").embed([{one}, {other}]))"""
-        )
-    return told
-
-
-def _langchain(routes: str, one: str, other: str) -> str:
-    if routes and not routes.startswith("routes "):
-        return routes
-    options = ['model_name="{repo}"']
-    if routes:
-        query, document = (*routes.split()[1:], *routes.split()[1:])[:2]
-        options += [f'query_encode_kwargs={{"task": "{query}"}}', f'encode_kwargs={{"task": "{document}"}}']
-    given = "".join(f"\n    {option}," for option in options) + "\n" if routes else options[0]
-    return f"""from langchain_huggingface import HuggingFaceEmbeddings
-
-embeddings = HuggingFaceEmbeddings({given})
-query = embeddings.embed_query({one})
-documents = embeddings.embed_documents([{other}])"""
+vectors = list(TextEmbedding("{{repo}}").embed({texts}))"""
 
 
 def fenced(snippet: str) -> str:

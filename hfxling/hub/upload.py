@@ -88,13 +88,18 @@ def plan_upload(
         ValueError: the Hub cannot be asked.
     """
     try:
+        return _plan(api, repo_id, files, branch, kind)
+    except (HTTPError, OSError) as error:
+        raise ValueError(f"{repo_id}: the Hub cannot be asked what is there ({one_line(error)}).") from None
+
+
+def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, kind: str) -> Plan:
+    try:
         parent = api.repo_info(repo_id, repo_type=kind, revision=branch).sha
     except RevisionNotFoundError:
         return Plan(repo_id, kind, branch, None, False, files, sorted(files))
     except RepositoryNotFoundError:
         return Plan(repo_id, kind, branch, None, True, files, sorted(files))
-    except (HTTPError, OSError) as error:
-        raise ValueError(f"{repo_id}: the Hub cannot be asked what is there ({one_line(error)}).") from None
     there = {
         entry.path: entry
         for entry in api.list_repo_tree(repo_id, recursive=True, repo_type=kind, revision=parent)

@@ -21,8 +21,13 @@ CODES, COARSE = ("int8", "binary"), 2
 _COUNTED = ("name", "pairs", "revision", "dropped", "leaks")  # of an entry of training data, what reading it gives
 
 
-def fetch_folder(name: str, revision: str | None = None) -> tuple[Path, str | None]:
+def fetch_folder(name: str, revision: str | None = None, files: Sequence[str] | None = None) -> tuple[Path, str | None]:
     """A local folder as it is, or the files of a repository and its commit; from the cache where there is no network.
+
+    Args:
+        name: of either.
+        revision: branch, tag or commit on the Hub.
+        files: patterns of the names that are wanted; by default all.
 
     Raises:
         FileNotFoundError: neither a folder nor to be had from the Hub.
@@ -30,7 +35,7 @@ def fetch_folder(name: str, revision: str | None = None) -> tuple[Path, str | No
     if Path(name).is_dir():
         return Path(name).resolve(), None
     try:
-        folder = Path(snapshot_download(name, revision=revision))
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=files))
     except (HfHubHTTPError, LocalEntryNotFoundError, ValueError, OSError) as error:
         cause = " ".join(str(error).split())[:200]
         where = f"{name}@{revision}" if revision else name

@@ -95,31 +95,36 @@ class Fusion:
             scratch.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: str | Path, lexical: str) -> Fusion:
+    def load(cls, folder: str | Path, lexical: str, name: str | None = None) -> Fusion:
         """Read what `save` wrote, for the sparse encoder with that hash.
+
+        Args:
+            folder: of the dense encoder.
+            lexical: hash of the sparse encoder's weights.
+            name: what errors call the folder.
 
         Raises:
             FileNotFoundError: the folder has no fusion.
             ValueError: it was made for another sparse encoder, or is damaged.
         """
-        folder = Path(folder)
+        folder, name = Path(folder), name or str(folder)
         if not (folder / FILE).is_file() or not (folder / TENSORS).is_file():
-            raise FileNotFoundError(f"{folder} has no {FILE} and {TENSORS}; `hfxling fit` writes such a folder.")
+            raise FileNotFoundError(f"{name} has no {FILE} and {TENSORS}; `hfxling fit` writes such a folder.")
         try:
             about, tensors = json.loads((folder / FILE).read_text(encoding="utf-8")), load_file(folder / TENSORS)
             pools = {}
             for key in product(about["languages"], ROLES):
-                name = ".".join(key)
-                parts = [tensors[f"{name}.sparse.{part}"] for part in ("data", "indices", "indptr")]
-                sparse = csr_array(tuple(parts), shape=tuple(tensors[f"{name}.sparse.shape"].tolist()))
-                pools[key] = tensors[f"{name}.dense"].astype(np.float32), sparse
-            about |= {name: tuple(about[name]) for name in ("deviations", "languages")}
+                stem = ".".join(key)
+                parts = [tensors[f"{stem}.sparse.{part}"] for part in ("data", "indices", "indptr")]
+                sparse = csr_array(tuple(parts), shape=tuple(tensors[f"{stem}.sparse.shape"].tolist()))
+                pools[key] = tensors[f"{stem}.dense"].astype(np.float32), sparse
+            about |= {field: tuple(about[field]) for field in ("deviations", "languages")}
             found = cls(pools=pools, **about)
         except Exception as error:
-            raise ValueError(f"{folder}: {FILE} or {TENSORS} is damaged ({error}); fit it anew.") from None
+            raise ValueError(f"{name}: {FILE} or {TENSORS} is damaged ({error}); fit it anew.") from None
         if found.lexical != lexical:
             raise ValueError(
-                f"{folder / FILE} was made for the sparse encoder {found.lexical}, not {lexical}; give that one, or "
+                f"{name}: its {FILE} was made for the sparse encoder {found.lexical}, not {lexical}; give that one, or "
                 "fit anew."
             )
         return found

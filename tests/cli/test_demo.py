@@ -3,6 +3,10 @@
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +20,11 @@ from hfxling.cli import mine
 from hfxling.cli.demo_model import MAX_LETTERS, MAX_LINES, ShownArguments, ShownModel
 from hfxling.data.sample import sample_texts
 from hfxling.encoding import LexicalEncoder, SentenceEncoder
+from hfxling.hub.record import folder_files
+from hfxling.mining.fusion import fit_fusion
 from hfxling.mining.neighbours import nearest
 
+ROOT = Path(__file__).resolve().parents[2]
 PAIR = ("zh", "vi")
 ZH, VI = (sample_texts(lang, "test", generated=0) for lang in PAIR)
 
@@ -100,7 +107,7 @@ def test_mined_pairs_are_those_of_the_command(folders, tmp_path, name):
         (ZH[0], f"{VI[0]}\n" * 10_000, PAIR, f"The candidates: 10,000 lines, and this page takes {MAX_LINES:,}"),
         (f"{ZH[0]}\n{'我' * 3000}", VI[0], PAIR, f"line 2 has 3,000 letters, and a sentence here {MAX_LETTERS:,}"),
         (VI[0], VI[0], PAIR, "The sentences should be in 'zh', but it looks like another language"),
-        (ZH[0], "\n".join([*ZH[:6], *VI[:4]]), PAIR, "in 'vi', but 6 of its 10 lines looks like another language"),
+        (ZH[0], "\n".join([*ZH[:6], *VI[:4]]), PAIR, "in 'vi', but 6 of its 10 lines look like another language"),
         (ZH[0], ZH[0], ("zh", "zh"), "Both languages are 'zh'. Choose two."),
     ],
 )
@@ -140,6 +147,67 @@ def test_models_and_languages(folders, options, message):
     model = ShownModel(ShownArguments(**args))
     assert (model.pair, model.has_links) == (("zh", "vi"), False)
     assert isinstance(model.encoder, SentenceEncoder)
+
+
+@pytest.fixture(scope="module")
+def fused(folders) -> tuple[Path, Path]:
+    """A dense encoder and the links that its fusion is for."""
+    dense, sparse = SentenceEncoder(str(folders / "routed")), LexicalEncoder(str(folders / "lexical"))
+    texts = dict(zip(PAIR, (ZH[:60], VI[:60])))
+    pools = {
+        (lang, role): tuple(x.encode(texts[lang], lang, role) for x in (dense, sparse))
+        for lang in PAIR
+        for role in ("query", "document")
+    }
+    fold = pools["zh", "query"], pools["vi", "document"]
+    shutil.copytree(folders / "routed", folders / "dense")
+    fusion = fit_fusion([(*fold, fold)], pools, lexical=sparse.revision, languages=PAIR)
+    replace(fusion, weight=0.5).save(folders / "dense")
+    return folders / "dense", folders / "lexical"
+
+
+SPACE = """
+import json, runpy, sys
+from hfxling.cli import demo, demo_model
+from hfxling.arguments import parse_arguments
+
+def shown(argv):
+    model = demo_model.ShownModel(*parse_arguments((demo_model.ShownArguments,), argv))
+    found = model.nearest(*sys.argv[2:], ("zh", "vi"))
+    print(json.dumps([model.has_links, found.places.tolist(), found.scores.tolist()]))
+
+demo.main = shown
+runpy.run_path(sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_a_space_of_both_parts_needs_their_ids_alone(fused, hub, tmp_path):
+    pytest.importorskip("gradio", reason="needs gradio: pip install 'hfxling[demo]'")
+    from hfxling.cli import demo
+
+    for name, folder in zip(("org/dense", "org/links"), fused):
+        hub.put(name, {key: path.read_bytes() for key, path in folder_files(folder).items()})
+    hub.put("org/other", hub.files("org/links") | {"x.safetensors": b"x"})
+    demo.main(["--model", "org/dense", "--lexical", "org/links", "--space", f"{tmp_path}/space"])
+    demo.main(["--model", "org/dense", "--lexical", "org/other", "--space", f"{tmp_path}/other"])
+    texts = [f"{ZH[20]}\n{ZH[5]}", "\n".join(VI[:30])]
+
+    def opened(space: str, **environment: str) -> subprocess.CompletedProcess:
+        env = hub.env(tmp_path) | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"} | environment
+        command = [sys.executable, "-c", SPACE, str(tmp_path / space / "app.py"), *texts]
+        return subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+
+    found, offline = opened("space"), opened("space", HF_HUB_OFFLINE="1")
+    assert found.returncode == 0, found.stderr[-2000:]
+    here = ShownModel(ShownArguments(model=str(fused[0]), lexical=str(fused[1])))
+    expected = here.nearest(*texts, PAIR)
+    for done in (found, offline):
+        has_links, places, scores = json.loads(done.stdout.splitlines()[-1])
+        assert has_links
+        assert places == expected.places.tolist()
+        np.testing.assert_allclose(scores, expected.scores, atol=1e-5)
+    assert "org/dense: its fusion.json was made for the sparse encoder" in opened("other").stderr
 
 
 def labels(blocks) -> list[str]:

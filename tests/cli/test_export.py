@@ -11,6 +11,7 @@ from sentence_transformers import SentenceTransformer
 from hfxling.cli import export
 from hfxling.evaluation.results import read_results
 from hfxling.hub.onnx import TokenEncoder, onnx_run
+from hfxling.hub.verify import verify_files
 from recipes import siamese
 
 TEXTS = ["我爱吃苹果", "今天下雨", "你好"]
@@ -71,11 +72,24 @@ def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, cap
     again = read_results(folder / "results.json")
     assert [row.settings["runtime"] for row in again[len(before) :]] == ["torch"] * 2 + ["onnx"] * 2
 
+    # and without pairs: what was measured is not of this graph, what was written by hand stays
+    card = (folder / "README.md").read_text()
+    (folder / "README.md").write_text(card.replace("## Limits", "Written by hand.\n\n## Limits"))
+    run(folder, "--onnx")
+    assert read_results(folder / "results.json") == before
+    assert "runtimes" not in json.loads((folder / "results.json").read_text())
+    card = (folder / "README.md").read_text()
+    assert "from fastembed import TextEmbedding" in card
+    assert "Written by hand.\n\n## Limits" in card
+    assert "runtime" not in card
+    assert verify_files(str(folder))[3] == []
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["cca"], indirect=True)
 def test_a_graph_a_language_lies_where_its_branch_is(folder):
     assert run(folder, "--onnx") == {}
+    assert verify_files(str(folder))[3] == [], "the record knows of the graphs, so the folder can be published"
     model = SentenceTransformer(str(folder), device="cpu")
     for lang in ("zh", "vi"):
         found = TokenEncoder(onnx_run(folder / lang / "onnx" / "model.onnx"), folder)(TEXTS)

@@ -10,6 +10,7 @@ from tiny_models import save_routed, save_tiny
 
 import hfxling
 from hfxling.cli import evaluate, nearest
+from hfxling.cli.model import FusedArguments
 from hfxling.data.sample import sample_texts
 from hfxling.encoding import LexicalEncoder, SentenceEncoder
 from hfxling.mining.fusion import fit_fusion
@@ -128,6 +129,17 @@ def test_a_model_without_fusion_or_of_other_languages(folder, lexical, refusal):
     other = ["--source_lang", "en", "--target_lang", "vi"]
     said = refusal(lambda: nearest.main(["a", *other, *models, str(folder / "routed")]))
     assert "is for zh and vi, not en" in said
+
+
+@pytest.mark.parametrize(("model", "revision"), [(None, "v1"), ("org/dense", None)])
+def test_a_revision_is_that_of_the_links_where_they_stand_alone(monkeypatch, model, revision):
+    loaded, dense = [], []
+    monkeypatch.setattr("hfxling.encoding.LexicalEncoder", lambda *given: loaded.append(given))
+    monkeypatch.setattr("hfxling.encoding.SentenceEncoder", lambda *given: dense.append(given[:2]))
+    monkeypatch.setattr("hfxling.cli.model.FusedEncoder", lambda *given: given[2])
+    found = FusedArguments(model=model, lexical="org/links", model_revision="v1").scorer()
+    assert loaded == [("org/links", revision) if revision else ("org/links",)]
+    assert (found, dense) == (("v1", [("org/dense", "v1")]) if model else (None, []))
 
 
 def test_both_are_evaluated(folder, lexical, tmp_path):

@@ -217,11 +217,13 @@ def test_the_loading_snippets_are_python_for_this_repository(languages):
     assert 'SentenceTransformer("me/zh-vi-sf")' in snippets[0]
     assert "trust_remote_code" not in snippets[0]
     assert "trust_remote_code=True" in snippets[1]
+    assert "runs the code of this repository, which needs transformers 5." in render_card([AFTER], INFO)
 
 
 def test_given_snippets_replace_the_standard_ones():
     card = render_card([AFTER], replace(INFO, loading={"Per language": 'model.encode(texts, task="zh")'}))
     assert re.findall(r"```python\n(.*?)\n```", card, re.DOTALL) == ['model.encode(texts, task="zh")']
+    assert "needs transformers" not in card
 
 
 def test_the_configuration_is_yaml_without_secrets(tmp_path):

@@ -71,6 +71,16 @@ def test_other_vectors_than_torch_are_refused_and_nothing_is_left(written, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_weights_that_a_file_cannot_hold_lie_beside_it(written, tmp_path, monkeypatch):
+    folder, model = written
+    monkeypatch.setattr(onnx, "_LARGEST", 0)
+    onnx.write_onnx(model, tmp_path / "onnx" / MODEL)
+    assert {path.name for path in (tmp_path / "onnx").iterdir()} == {MODEL, f"{MODEL}.data"}
+    (tmp_path / "onnx").rename(tmp_path / "elsewhere")
+    found = TokenEncoder(onnx_run(tmp_path / "elsewhere" / MODEL), folder / "model")(TEXTS)
+    np.testing.assert_allclose(found, TokenEncoder(torch_run(model), folder / "model")(TEXTS), atol=1e-5)
+
+
 def test_a_model_that_treats_its_languages_differently_gives_one_a_language(tmp_path):
     method = METHODS["siamese"]
     model = method.build(tmp_path / "encoder", **method.variants["per language"])

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from hub_server import HubServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,6 +137,7 @@ def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, tmp
     assert "old.txt" not in hub.files(REPO)
 
 
+DATA = ["d.tsv", "--repo", REPO, "--dataset", "--languages", "zh", "vi", "--licence", "mit"]
 CASES = {
     "no namespace": ([put(repo="head")], "repo='head': give the repository as namespace/name"),
     "neither repository nor entry": ([["a"]], "give --repo namespace/name, or --zoo"),
@@ -194,6 +196,25 @@ CASES = {
         ["head('b'); f = Path('b/README.md'); f.write_text(f.read_text().replace('33.3', '43.3'))", put(folder="b")],
         r"README.md, line \d+: .* is not what results.json says",
     ),
+    "a licence that is not the base's": (
+        ["head('b', base_model='org/nc')", put("--base_licence", "mit", folder="b")],
+        "base_licence='mit': the Hub states cc-by-nc-4.0 of org/nc; leave it out",
+    ),
+    "a tag for a proposal": ([put("--create_pr", "--tag", "v1")], "what is only proposed gets no tag"),
+    "data with a report of something else": (
+        [
+            "Path('r.json').write_text('{}')",
+            [*DATA, "--report", "r.json"],
+        ],
+        "report=r.json: no list 'rounds' in it; give rounds.json, or the dropped pairs of hfxling clean",
+    ),
+    "data with a report that is cut": (
+        [
+            "Path('r.tsv').write_text('line\\treasons\\n3')",
+            [*DATA, "--report", "r.tsv"],
+        ],
+        "report=r.tsv, line 2: no column 'reasons'",
+    ),
     "names that are none": ([put("--names", "x")], "names: 'x' is not LOCAL=PUBLIC"),
     "a licence that is none": ([put("--base_licence", "CC BY")], "is no licence of the Hub"),
     "data without languages": (
@@ -244,7 +265,11 @@ def test_what_may_not_be_published_is_refused(name, cases):
 def test_local_names_get_their_public_ones(hub, tmp_path):
     hub.put("org/nc", {"README.md": b"---\nlicense: cc-by-nc-4.0\n---\n"})
     settings = {"base_model": "/home/me/encoder", "train_data": ["/home/me/texts/x.tsv"]}
-    make = f"head('a', base_model='/home/me/encoder', configuration={settings!r}, licence='cc-by-sa-4.0')"
+    make = (
+        f"head('a', base_model='/home/me/encoder', configuration={settings!r}, licence='cc-by-sa-4.0')\n"
+        "card = Path('a/README.md'); text = card.read_text()\n"
+        "card.write_text(text.replace('## Limits', 'Written by hand.\\n\\n## Limits'))"
+    )
     names = ["--names", "/home/me/encoder=org/encoder", "/home/me/texts/=texts/", "--base_licence", "mit"]
     ((_, first), (_, second)) = run(hub, tmp_path, make, put(), put(*names))
     assert "/home/me/encoder' is a path" in first
@@ -253,7 +278,12 @@ def test_local_names_get_their_public_ones(hub, tmp_path):
     assert not any(b"/home/me" in data for data in published.values())
     record = json.loads(published["results.json"])
     assert (record["card"]["base_model"], record["settings"]["train_data"]) == ("org/encoder", ["texts/x.tsv"])
-    assert b"base_model: org/encoder" in published["README.md"]
+    card = published["README.md"].decode()
+    front = yaml.safe_load(card.split("---\n")[1])
+    assert (front["base_model"], front["base_model_relation"]) == ("org/encoder", "finetune")
+    assert "Written by hand.\n\n## Limits" in card
+    assert card.count("texts/x.tsv") == 1
+    assert "# head\n" in card, "the repository's name"
     (tmp_path / "there").mkdir()
     for name, data in published.items():
         (tmp_path / "there" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -272,6 +302,15 @@ def test_without_a_token_or_the_right_to_write_nothing_begins(hub, tmp_path):
         ((_, error),) = run(hub, tmp_path, "head('a')", put(), **environment)
         assert message in error
     assert not hub.repos
+
+
+@pytest.mark.slow
+def test_a_hub_that_fails_while_it_is_asked_is_an_error_of_one_line(hub, tmp_path):
+    hub.put(REPO, {"README.md": b"# x"})
+    hub.fault = lambda method, path: 403 if "/tree/" in path else None
+    ((_, error),) = run(hub, tmp_path, "head('a')", put())
+    assert re.match(r"org/head: the Hub cannot be asked what is there \(.*403", error)
+    assert "\n" not in error
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """A server's vectors against sentence-transformers': a real one where TEI_URL is set, else one that reads alike.
 
     text-embeddings-router --model-id FOLDER --port 8080 &
-    TEI_URL=http://127.0.0.1:8080 pytest -m serving tests/hub/test_serving.py
+    TEI_URL=http://127.0.0.1:8080 pytest -m serving tests/hub/test_served.py
 
 TEI_MODEL names the folder or Hub id where the server was given another path; TEI_REVISION its branch.
 """
@@ -18,6 +18,7 @@ from methods import METHODS
 from sentence_transformers import SentenceTransformer
 
 from hfxling.hub.served import PROBES, ServedModel, server_fault
+from hfxling.hub.snippets import server_request
 
 TEXTS = [text for text in PROBES if text]
 # The server computes GELU by its tanh approximation, and may do so in half precision.
@@ -25,8 +26,8 @@ CLOSE = 0.999
 
 
 def served(url, texts):
-    """(N, D) vectors of a server."""
-    body = json.dumps({"inputs": texts, "truncate": True, "normalize": True}).encode()
+    """(N, D) vectors of a server that is asked as cards say."""
+    body = server_request(texts).encode()
     with urlopen(Request(f"{url}/embed", body, {"Content-Type": "application/json"}), timeout=60) as answer:
         return np.array(json.load(answer), np.float32)
 
