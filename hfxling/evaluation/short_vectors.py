@@ -65,16 +65,15 @@ def coded(vectors: np.ndarray, precision: str, most: float) -> np.ndarray:
             `calibration_embeddings` gives, would make weak components as heavy as strong ones: on NTREX zh-vi it costs
             a CCA half of what it finds.
     """
-    from sentence_transformers import quantize_embeddings
-
     if precision == "float32":
         return vectors
     if precision == "int8":
+        from sentence_transformers import quantize_embeddings
+
         ranges = np.repeat([[-most], [most]], vectors.shape[1], axis=1)
         codes = quantize_embeddings(vectors, "int8", ranges=ranges).astype(np.float32)
     else:
-        bits = np.unpackbits(quantize_embeddings(vectors, "ubinary"), axis=1, count=vectors.shape[1])
-        codes = 2 * bits.astype(np.float32) - 1
+        codes = np.where(vectors > 0, np.float32(1), np.float32(-1))  # the signs, as quantize_embeddings takes them
     return codes * vectors.any(1, keepdims=True)
 
 

@@ -12,6 +12,7 @@ from hfxling.evaluation.results import read_results
 
 @pytest.mark.slow
 def test_every_row_is_measured_once(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("onnxscript")
     pairs = sentence_pairs(120)
     monkeypatch.setattr(serving, "TRAIN", "1-90")
     monkeypatch.setattr(serving, "TEST", "91-120")

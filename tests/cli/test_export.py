@@ -8,6 +8,8 @@ from builders import command_line, sentence_pairs
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
+pytest.importorskip("onnxscript")
+
 from hfxling.cli import export
 from hfxling.evaluation.results import read_results
 from hfxling.hub.onnx import TokenEncoder, onnx_run

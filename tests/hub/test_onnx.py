@@ -3,11 +3,12 @@
 import sys
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 from methods import METHODS, TEXTS, tokens
 from transformers import AutoTokenizer
+
+onnxruntime = pytest.importorskip("onnxruntime")
 
 from hfxling.hub import onnx
 from hfxling.hub.onnx import INT8, MODEL, OUTPUT, TokenEncoder, check_packages, load_models, onnx_run, torch_run

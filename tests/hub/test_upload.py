@@ -9,6 +9,7 @@ import pytest
 import torch
 from hub_server import HubServer
 from methods import METHODS, needs_flag, publish_all, texts_of
+from versions import older
 
 ROOT = Path(__file__).resolve().parents[2]
 PUSH = """
@@ -72,6 +73,8 @@ def test_folder_to_an_empty_cache_offline_and_with_hfxling_is_equal(place, writt
         script = ROOT / "tests" / "support" / "hub_doors.py"
         first = client(hub, place / "empty", "-P", script, "jobs.json")
         before = len(hub.requests)
+        if older("transformers", "5.23"):
+            pytest.skip("older ones look for a tokenizer's config.json even offline, where its folder has none")
         again = client(hub, place / "empty", "-P", script, "jobs.json", HF_HUB_OFFLINE="1")
         pinned = client(hub, place / "empty", "-P", script, "jobs.json", ROOT, HF_HUB_OFFLINE="1")
         assert len(hub.requests) == before, "offline asks nobody"

@@ -64,6 +64,8 @@ def test_contrastive_loss_agrees_with_sentence_transformers(metric, theirs):
     label = torch.tensor([0, 1, 0, 1, 1, 0, 0, 1, 0])
     ours = contrastive_loss(pair_distance(source, target, metric), label, margin=0.9).mean()
     reference = ContrastiveLoss(model=None, distance_metric=theirs, margin=0.9)
+    if not hasattr(reference, "compute_loss_from_embeddings"):
+        pytest.skip("this sentence-transformers computes the loss from text alone")
     assert ours.item() == pytest.approx(
         reference.compute_loss_from_embeddings([source, target], 1 - label).item(), abs=1e-6
     )

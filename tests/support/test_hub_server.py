@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hub_files import GITATTRIBUTES
 from hub_server import HubServer, hub
+from versions import older
 
 
 def run_client(server: HubServer, folder: Path, code: str, **settings: str) -> dict | list:
@@ -187,6 +188,7 @@ def test_offline_client_reads_its_cache_and_asks_nothing(hub, tmp_path):
     assert hub.requests == asked
 
 
+@pytest.mark.skipif(older("huggingface_hub", "2"), reason="older clients do not send an upload again")
 def test_client_gets_over_passing_faults_and_reports_lasting_ones(hub, tmp_path):
     seen = Counter()
 
