@@ -8,13 +8,13 @@ from builders import command_line, sentence_pairs
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
-pytest.importorskip("onnxscript")
-
 from hfxling.cli import export
 from hfxling.evaluation.results import read_results
 from hfxling.hub.onnx import TokenEncoder, onnx_run
 from hfxling.hub.verify import verify_files
 from recipes import siamese
+
+pytest.importorskip("onnxscript")
 
 TEXTS = ["我爱吃苹果", "今天下雨", "你好"]
 

@@ -8,11 +8,10 @@ import torch
 from methods import METHODS, TEXTS, tokens
 from transformers import AutoTokenizer
 
-onnxruntime = pytest.importorskip("onnxruntime")
-
 from hfxling.hub import onnx
 from hfxling.hub.onnx import INT8, MODEL, OUTPUT, TokenEncoder, check_packages, load_models, onnx_run, torch_run
 
+onnxruntime = pytest.importorskip("onnxruntime")
 VARIANTS = {"siamese": {"layer": 1, "bias": True}, "disentangler": {"pooling": "last", "encoder": "xlm-roberta"}}
 
 
