@@ -25,7 +25,7 @@ from hfxling.arguments import key, parse_arguments
 from hfxling.data.pharaoh import format_links, read_aligned, write_links
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
-from hfxling.evaluation.plots import draw_alignment
+from hfxling.evaluation.plots import can_draw, draw_alignment
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path
 
@@ -71,6 +71,8 @@ class AlignArguments:
                 raise ValueError("--fit_confidence GOLD needs --confidence FILE to write to, and --units words.")
         elif not (self.source and self.target):
             raise ValueError("give a source and a target file, or --fit_confidence GOLD.")
+        if self.heatmap and not can_draw():
+            raise ValueError(f"heatmap={self.heatmap!r} needs matplotlib: pip install 'hfxling[eval]'.")
         if self.min_confidence and not self.confidence:
             raise ValueError("--min_confidence needs --confidence FILE; fit one with --fit_confidence GOLD.")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.compare import matched, paired
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.mining import SPLITS, mine_margin, mining_results, read_bucc
-from hfxling.evaluation.plots import plot_bars, scatter_tokens
+from hfxling.evaluation.plots import can_draw, plot_bars, scatter_tokens
 from hfxling.evaluation.probes import probe_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, hits_at, rank_translations, ranking_results
@@ -226,7 +225,7 @@ def tokens(args: Arguments, pairs: list, encoder: Encoder, baseline: Encoder | N
 
 def _picture(args: Arguments, name: str, label: str) -> Path | None:
     """Where a picture of a model goes; None without matplotlib."""
-    if find_spec("matplotlib") is None:
+    if not can_draw():
         return None
     return Path(args.output) / f"{name}-{label.replace('/', '-')}.png"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,11 @@ _COLORS = ("#d1495b", "#30638e")
 _FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "WenQuanYi Micro Hei", "PingFang SC")
 _FONTS += ("Microsoft YaHei", "Noto Sans Lao", "Noto Sans Thai", "Lao UI", "Leelawadee UI", "Phetsarath OT")
 _FONTS += ("Arial Unicode MS",)
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is there; who calls a function of this module asks first."""
+    return find_spec("matplotlib") is not None
 
 
 def _panels(width: float, height: float = 4.6, count: int = 1) -> tuple:

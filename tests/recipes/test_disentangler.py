@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,14 @@ def run(data, tiny_bert):
 @pytest.fixture(scope="module")
 def published(run, tmp_path_factory) -> Path:
     return run(tmp_path_factory.mktemp("out"), prompt="in ")
+
+
+def test_without_matplotlib_only_the_picture_is_missing(run, published, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    folder = run(tmp_path, prompt="in ")
+    assert {path.name for path in published.iterdir()} - {path.name for path in folder.iterdir()} == {"trajectory.png"}
 
 
 def test_the_folder_is_complete_and_the_card_counts_the_leak(published):

@@ -15,7 +15,7 @@ from transformers import TrainingArguments
 
 from hfxling.data.corpus import Corpus
 from hfxling.data.sources import Pair, Source, name_of_pair
-from hfxling.evaluation.plots import plot_trajectory
+from hfxling.evaluation.plots import can_draw, plot_trajectory
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.short_vectors import short_vector_results
 from hfxling.models.modeling_disentangler import DisentanglerModel
@@ -79,7 +79,8 @@ def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared:
 
     def write(folder: Path) -> None:
         write_frozen(args, assemble(args, prepared.hidden_size, first), folder)
-        plot_trajectory(folder / "trajectory.png", {first.objective: [point[1:] for point in first.trajectory]})
+        if can_draw():
+            plot_trajectory(folder / "trajectory.png", {first.objective: [point[1:] for point in first.trajectory]})
 
     results = evaluate(args, prepared, heads, training_args.seed)
     extra = {} if more else {"trajectory": first.trajectory}

@@ -16,7 +16,7 @@ from transformers import TrainingArguments
 
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.encoding import model_name
-from hfxling.evaluation.plots import scatter_before_after
+from hfxling.evaluation.plots import can_draw, scatter_before_after
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.hub.export import write_branch
@@ -58,9 +58,10 @@ def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prep
         write_frozen(args, model, folder)
         for lang in branches:
             write_branch(model.for_language(lang), folder, lang)
-        shown = vectors.test if len(text.test) else tuple(side[:SHOWN] for side in vectors.train)
-        after = [plain_output(model.head, array, lang) for array, lang in zip(shown, args.languages)]
-        scatter_before_after(folder / "embeddings.png", shown, after, args.languages)
+        if can_draw():
+            shown = vectors.test if len(text.test) else tuple(side[:SHOWN] for side in vectors.train)
+            after = [plain_output(model.head, array, lang) for array, lang in zip(shown, args.languages)]
+            scatter_before_after(folder / "embeddings.png", shown, after, args.languages)
 
     final = partial(_final_vectors, args, head, vectors, fields) if len(text.test) else tuple
     return Run(results, reached, write, branches=branches, vectors=final)
