@@ -1,6 +1,7 @@
 """Offline by default, one thread, tiny models built in code."""
 
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -62,3 +63,11 @@ def tiny_sentence_transformer(tiny_bert, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("tiny_sentence_transformer")
     SentenceTransformer(modules=[transformer, Pooling(transformer.get_embedding_dimension())]).save(str(folder))
     return folder
+
+
+@pytest.fixture
+def no_matplotlib(monkeypatch):
+    """As where hfxling is installed without its extras."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)

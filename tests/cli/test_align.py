@@ -124,6 +124,11 @@ def test_mistakes_are_told_in_a_line(folder, monkeypatch, argv, message):
         run(Path("."), *argv)
 
 
+def test_a_picture_needs_matplotlib(folder, no_matplotlib):
+    with pytest.raises(ValueError, match="needs matplotlib: pip install"):
+        run(folder, folder / "source", folder / "target", "--heatmap", "p.png")
+
+
 def test_no_model_there(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"is neither the folder of an aligner .*; check the name"):
         run(tmp_path / "nothing", tmp_path / "s", tmp_path / "t")

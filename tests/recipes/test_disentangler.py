@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -60,10 +59,7 @@ def published(run, tmp_path_factory) -> Path:
     return run(tmp_path_factory.mktemp("out"), prompt="in ")
 
 
-def test_without_matplotlib_only_the_picture_is_missing(run, published, tmp_path, monkeypatch):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+def test_without_matplotlib_only_the_picture_is_missing(run, published, tmp_path, no_matplotlib):
     folder = run(tmp_path, prompt="in ")
     assert {path.name for path in published.iterdir()} - {path.name for path in folder.iterdir()} == {"trajectory.png"}
 

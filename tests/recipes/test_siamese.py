@@ -107,10 +107,7 @@ def test_the_folder_is_complete_and_nothing_else_is_left(published):
     assert [path.name for path in published.parent.iterdir()] == ["model"]
 
 
-def test_without_matplotlib_only_the_picture_is_missing(run, published, tmp_path, monkeypatch):
-    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+def test_without_matplotlib_only_the_picture_is_missing(run, published, tmp_path, no_matplotlib):
     folder = run(tmp_path, fit="cca")
     assert {path.name for path in published.iterdir()} - {path.name for path in folder.iterdir()} == {"embeddings.png"}
 
