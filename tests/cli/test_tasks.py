@@ -206,8 +206,7 @@ def test_a_baseline_is_tested_in_every_task(run, models, tmp_path):
     assert sum("paired" in row.settings for row in rows) == 8
 
 
-def test_without_matplotlib_there_are_no_pictures(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("hfxling.cli.tasks.find_spec", lambda name: None)
+def test_without_matplotlib_there_are_no_pictures(run, tmp_path, no_matplotlib):
     (tmp_path / "p.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in sentence_pairs(9)), encoding="utf-8")
     run("geometry", data=tmp_path / "p.tsv", **ZH_EN)
     assert not [*(tmp_path / "out").glob("*.png")]
