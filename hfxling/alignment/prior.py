@@ -6,6 +6,7 @@ words but by their ids, and learns from a few hundred sentence pairs where the n
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -33,6 +34,10 @@ FLOOR = 1e-10  # probability of a pair of words that never met
 _LEAST = 1e-3  # expected links that are counted
 _CELLS = 300_000  # source words x target words x pairs of a batch
 _ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
+# Malay words change in front: a prefix is cut off where four letters stay. Longer ones first; what a nasal swallowed
+# (menulis, of tulis) stays lost.
+PREFIXED = ("id", "ms")
+_PREFIX = re.compile("^(?:memper|diper|meng|meny|peng|peny|mem|men|pem|pen|ber|ter|per|me|di|ke|se|pe)(?=.{4})")
 
 
 class _Tables(NamedTuple):
@@ -191,15 +196,18 @@ def prior_file(languages: Sequence[str]) -> str:
 def word_classes(vocabulary: Vocabulary) -> np.ndarray:
     """(V,) class of every word id: whole words of an alphabet that begin with the same letters share one.
 
-    Learnt pieces are short as they are. Vietnamese words are syllables, whose endings tell them apart.
+    In Indonesian and Malay they are those behind a prefix. Learnt pieces are short as they are. Vietnamese words are
+    syllables, whose endings tell them apart.
     """
-    stems = vocabulary.segmenter in ("words", "whitespace") and vocabulary.lang.partition("-")[0] != "vi"
+    lang = vocabulary.lang.partition("-")[0]
+    stems = vocabulary.segmenter in ("words", "whitespace") and lang != "vi"
     classes: dict[str, int] = {}
     found = []
     for number, word in enumerate(vocabulary.words):
         alphabet = unicodedata.name(word[0], "").partition(" ")[0]
-        short = word[:STEM] if stems and number > EOS and alphabet in _ALPHABETS else word
-        found.append(classes.setdefault(short, len(classes) + 1))
+        if stems and number > EOS and alphabet in _ALPHABETS:
+            word = (_PREFIX.sub("", word, count=1) if lang in PREFIXED else word)[:STEM]
+        found.append(classes.setdefault(word, len(classes) + 1))
     return np.array(found)
 
 

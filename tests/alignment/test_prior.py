@@ -157,7 +157,16 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
 
 @pytest.mark.parametrize(
     ("lang", "lines", "together"),
-    [("en", ["walking walked"], True), ("vi", ["nghiêm nghiệp"], False), ("lo", ["ສະບາຍດີ ສະບາຍໃຈ"], False)],
+    [
+        ("en", ["walking walked"], True),
+        ("en", ["berjalan jalannya"], False),
+        ("id", ["berjalan jalannya"], True),
+        ("ms-MY", ["memperbesar besarkan"], True),
+        ("id", ["memilih memberi"], False),
+        ("id", ["pernah nahkoda"], False),  # too little would stay behind the prefix
+        ("vi", ["nghiêm nghiệp"], False),
+        ("lo", ["ສະບາຍດີ ສະບາຍໃຈ"], False),
+    ],
 )
 def test_words_of_an_alphabet_share_the_class_of_their_first_letters(lang, lines, together):
     vocabulary = Vocabulary.learn(lines, lang, segmenter="whitespace")

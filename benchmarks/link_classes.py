@@ -1,0 +1,75 @@
+"""What words of an alphabet should count by in the statistical links: nats a word of lines that these never saw.
+
+python benchmarks/link_classes.py [--pairs id-zh ms-zh en-zh] [--text ../shared/data/ntrex]
+
+Links are learnt on NTREX lines 1 to 1235. A word of lines 1236 to 1543 is as probable as the link counts of the other
+sentence's words make it (add-2 towards its frequency, a tenth of which is mixed in), mean of both directions. The words
+are the same whatever they count by, so the figures of a pair can be compared. Less is better.
+"""
+
+import os
+from collections.abc import Sequence
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
+
+import numpy as np
+from harness import parser, report
+
+from hfxling.alignment import prior as links
+from hfxling.alignment.pairs import EncodedPairs
+from hfxling.arguments import run_recipe
+from hfxling.data.segment import Vocabulary
+from hfxling.training.aligner import prepare
+from hfxling.training.aligner.arguments import AlignerArguments
+
+TRAIN, HELD_OUT = "1-1235", "1236-1543"
+LETTERS = (3, 4, 5, 6, 99)
+ADDED, MIXED = 2.0, 0.1
+
+
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__, "link_classes")
+    options.add_argument("--pairs", nargs="+", default=["id-zh", "id-th", "id-lo", "id-vi", "ms-zh", "en-zh", "fil-zh"])
+    options.add_argument("--text", default="../shared/data/ntrex", help="folder of {lang}.txt")
+    args = options.parse_args(argv)
+    figures = {}
+    for pair in args.pairs:
+        text = "+".join(f"{args.text}/{lang}.txt" for lang in pair.split("-"))
+        about = {"train_data": [f"{text}@{TRAIN}"], "test_data": [f"{text}@{HELD_OUT}"], "data_name": "NTREX-128"}
+        prepared = prepare([AlignerArguments(pairs=[pair], data_licence="cc-by-sa-4.0", **about)])
+        train, held_out = prepared.pairs[0], prepared.held_out[0]
+        vocabularies = [prepared.vocabularies[lang] for lang in train.languages]
+        kept = {name: getattr(links, name) for name in ("STEM", "PREFIXED")}
+        figures[pair] = {}
+        for cut, languages in (("", ()), (" behind a prefix", links.PREFIXED)):
+            for links.STEM in LETTERS if not languages or {*train.languages} & {*languages} else ():
+                links.PREFIXED = languages
+                label = ("all letters" if links.STEM == LETTERS[-1] else f"{links.STEM} letters") + cut
+                figures[pair][label] = round(nats(train, held_out, vocabularies), 4)
+        for name, value in kept.items():
+            setattr(links, name, value)
+        print(pair, figures[pair], flush=True)
+    title = "What words of an alphabet count by in the links: nats a held-out word, NTREX lines 1236 to 1543"
+    return report("link_classes", figures, vars(args), title=title, path=f"{args.results_dir}/link_classes.json")
+
+
+def nats(train: EncodedPairs, held_out: EncodedPairs, vocabularies: Sequence[Vocabulary]) -> float:
+    """Negative log-likelihood of a held-out word, mean of both directions, by links of the training text."""
+    counts = links.translation_counts(train, vocabularies)
+    directions = [(counts, train.target, held_out.source, held_out.target)]
+    directions += [(counts.T.tocsr(), train.source, held_out.target, held_out.source)]
+    found = []
+    for table, seen, given, wanted in directions:
+        frequency = np.bincount(np.concatenate(seen), minlength=table.shape[1]) + 0.5
+        frequency, totals = frequency / frequency.sum(), np.asarray(table.sum(1)).ravel()
+        logs = []
+        for source, target in zip(given, wanted):
+            by_word = (table[source][:, target].toarray() + ADDED * frequency[target]) / (totals[source, None] + ADDED)
+            logs += [*np.log((1 - MIXED) * by_word.mean(0) + MIXED * frequency[target])]
+        found.append(-np.mean(logs))
+    return float(np.mean(found))
+
+
+if __name__ == "__main__":
+    run_recipe(main)
