@@ -24,7 +24,7 @@ from hfxling.training.aligner import prepare
 from hfxling.training.aligner.arguments import AlignerArguments
 
 TRAIN, HELD_OUT = "1-1235", "1236-1543"
-LETTERS = (3, 4, 5, 6, 99)
+LETTERS = {f"{n} letters": n for n in (3, 4, 5, 6)} | {"all letters": 99}
 ADDED, MIXED = 2.0, 0.1
 
 
@@ -40,15 +40,13 @@ def main(argv: list[str] | None = None) -> dict:
         prepared = prepare([AlignerArguments(pairs=[pair], data_licence="cc-by-sa-4.0", **about)])
         train, held_out = prepared.pairs[0], prepared.held_out[0]
         vocabularies = [prepared.vocabularies[lang] for lang in train.languages]
-        kept = {name: getattr(links, name) for name in ("STEM", "PREFIXED")}
-        figures[pair] = {}
-        for cut, languages in (("", ()), (" behind a prefix", links.PREFIXED)):
-            for links.STEM in LETTERS if not languages or {*train.languages} & {*languages} else ():
-                links.PREFIXED = languages
-                label = ("all letters" if links.STEM == LETTERS[-1] else f"{links.STEM} letters") + cut
-                figures[pair][label] = round(nats(train, held_out, vocabularies), 4)
-        for name, value in kept.items():
-            setattr(links, name, value)
+        kept, figures[pair] = (links.STEM, links.PREFIXED), {}
+        is_prefixed = {*train.languages} & {*links.PREFIXED}
+        for cut, languages in {"": (), " behind a prefix": links.PREFIXED}.items():
+            for name, letters in LETTERS.items() if is_prefixed or not languages else ():
+                links.STEM, links.PREFIXED = letters, languages
+                figures[pair][name + cut] = round(nats(train, held_out, vocabularies), 4)
+        links.STEM, links.PREFIXED = kept
         print(pair, figures[pair], flush=True)
     title = "What words of an alphabet count by in the links: nats a held-out word, NTREX lines 1236 to 1543"
     return report("link_classes", figures, vars(args), title=title, path=f"{args.results_dir}/link_classes.json")
