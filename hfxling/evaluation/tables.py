@@ -53,7 +53,8 @@ def study_table(
             published = [f"{value:g}" for value in figures.get(label, ())]
             published = [*published, *[""] * len(paper)][: len(paper)]
             values = [text for at in found for text in ([cell(at), starting_point(at)] if several else [cell(at)])]
-            table.append([label, len(runs), *values, *spent, *published])
+            seeds = max(len(runs), len(runs[0].settings.get("by_seed", ())))  # one row may be the mean over several
+            table.append([label, seeds, *values, *spent, *published])
     names = [name for column in columns for name in ([column, "encoder"] if several else [column])]
     return ["", "seeds", *names, *(COSTS[name] for name in costs), *(f"paper {name}" for name in paper)], table
 
