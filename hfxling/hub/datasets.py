@@ -11,7 +11,7 @@ from huggingface_hub import DatasetCardData, HfApi
 
 from hfxling.data.licences import release_fault
 from hfxling.data.parallel import check_languages, load_parallel
-from hfxling.data.readers import TABLE_SUFFIXES
+from hfxling.data.readers import TABLE_SUFFIXES, read_lines, suffix_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import content_hash
 
@@ -101,15 +101,14 @@ def dataset_card(
 
 def _flags(path: Path) -> tuple[list[str], Counter]:
     """The columns of a table that `hfxling mine` wrote, and how often each flag is in it."""
-    if path.suffix != ".tsv":
+    if suffix_of(str(path)) != ".tsv":
         return [], Counter()
-    with path.open(encoding="utf-8", newline="\n") as file:
-        header = next(file, "").rstrip("\n").split("\t")
-        if "flags" not in header:
-            return header if {"source", "target"} <= {*header} else [], Counter()
-        place = header.index("flags")
-        found = (line.rstrip("\n").split("\t")[place] for line in file)
-        return header, Counter(flag for flags in found for flag in flags.split(",") if flag)
+    lines = (line.split("\t") for _, line in read_lines(str(path)))
+    header = next(lines, [])
+    if "flags" not in header:
+        return header if {"source", "target"} <= {*header} else [], Counter()
+    place = header.index("flags")
+    return header, Counter(flag for cells in lines for flag in cells[place].split(",") if flag)
 
 
 def _report(name: str | None) -> tuple[str, str]:

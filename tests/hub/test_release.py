@@ -1,5 +1,6 @@
 """`hfxling publish` against the stand-in Hub: checked, shown, one commit; and what it refuses."""
 
+import gzip
 import json
 import re
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 from hub_server import HubServer
+
+from hfxling.hub.datasets import dataset_card
 
 ROOT = Path(__file__).resolve().parents[2]
 REPO = "org/head"
@@ -311,6 +314,13 @@ def test_a_hub_that_fails_while_it_is_asked_is_an_error_of_one_line(hub, tmp_pat
     ((_, error),) = run(hub, tmp_path, "head('a')", put())
     assert re.match(r"org/head: the Hub cannot be asked what is there \(.*403", error)
     assert "\n" not in error
+
+
+def test_flags_of_a_gzipped_table_are_counted_too(tmp_path):
+    path = tmp_path / "pairs.tsv.gz"
+    path.write_bytes(gzip.compress("source\ttarget\tflags\n今天\tHôm nay\tlength,copy\n雨\tmưa\t\n".encode()))
+    card = dataset_card("org/pairs", {path.name: path}, ["zh", "vi"], "cc-by-sa-4.0", None)
+    assert re.search(r"\| copy +\| +1 \|", card)
 
 
 @pytest.mark.slow
