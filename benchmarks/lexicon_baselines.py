@@ -122,20 +122,22 @@ def prior_tables(
     return link_vectors(counted(pairs, links, vocabularies))
 
 
-def as_text(pairs: EncodedPairs) -> list[list[str]]:
-    """Both sides as eflomal reads them: a word an id."""
-    return [[" ".join(f"w{i}" for i in ids) for ids in side] for side in (pairs.source, pairs.target)]
+def as_text(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> list[list[str]]:
+    """Both sides as eflomal reads them: the classes that words count by in our links, too."""
+    sides = zip(pairs.languages, (pairs.source, pairs.target))
+    of_sides = ((word_classes(vocabularies[lang]), side) for lang, side in sides)
+    return [[" ".join(f"w{i}" for i in classes[list(ids)]) for ids in side] for classes, side in of_sides]
 
 
 def eflomal_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
     """From the links of both directions, joined by grow-diag-final-and."""
     sizes = [(len(source), len(target)) for source, target in zip(pairs.source, pairs.target)]
-    return link_vectors(counted(pairs, eflomal(as_text(pairs), sizes), vocabularies))
+    return link_vectors(counted(pairs, eflomal(as_text(pairs, vocabularies), sizes), vocabularies))
 
 
 def sampled_tables(samples: int, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
     """From how often words are linked, in either direction, by so many short runs."""
-    sides = as_text(pairs)
+    sides = as_text(pairs, vocabularies)
     directions = [links for _ in range(samples) for links in eflomal_directions(sides, **SAMPLER)]
     return link_vectors(sum(counted(pairs, links, vocabularies) for links in directions))
 

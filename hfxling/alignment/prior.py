@@ -193,21 +193,25 @@ def prior_file(languages: Sequence[str]) -> str:
     return f"prior_{'-'.join(languages)}.safetensors"
 
 
-def word_classes(vocabulary: Vocabulary) -> np.ndarray:
-    """(V,) class of every word id: whole words of an alphabet that begin with the same letters share one.
+def stem(word: str, lang: str) -> str:
+    """What a whole word counts by: of an alphabet its first letters, in Indonesian and Malay those behind a prefix.
 
-    In Indonesian and Malay they are those behind a prefix. Learnt pieces are short as they are. Vietnamese words are
-    syllables, whose endings tell them apart.
+    Vietnamese words are syllables, whose endings tell them apart; other scripts are left alone, too.
     """
-    lang = vocabulary.lang.partition("-")[0]
-    stems = vocabulary.segmenter in ("words", "whitespace") and lang != "vi"
+    lang = lang.partition("-")[0]
+    if lang == "vi" or unicodedata.name(word[0], "").partition(" ")[0] not in _ALPHABETS:
+        return word
+    return (_PREFIX.sub("", word, count=1) if lang in PREFIXED else word)[:STEM]
+
+
+def word_classes(vocabulary: Vocabulary) -> np.ndarray:
+    """(V,) class of every word id: whole words of one stem share one. Learnt pieces are short as they are."""
+    stems = vocabulary.segmenter in ("words", "whitespace")
     classes: dict[str, int] = {}
     found = []
     for number, word in enumerate(vocabulary.words):
-        alphabet = unicodedata.name(word[0], "").partition(" ")[0]
-        if stems and number > EOS and alphabet in _ALPHABETS:
-            word = (_PREFIX.sub("", word, count=1) if lang in PREFIXED else word)[:STEM]
-        found.append(classes.setdefault(word, len(classes) + 1))
+        key = stem(word, vocabulary.lang) if stems and number > EOS else word
+        found.append(classes.setdefault(key, len(classes) + 1))
     return np.array(found)
 
 

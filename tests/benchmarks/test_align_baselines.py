@@ -53,7 +53,15 @@ def test_report_of_an_encoder(gold, tiny_bert, capsys):
     content = json.loads(path.read_text())
     shown = ("rows", "paper_columns", "show")  # from these the table is rendered
     header, table = study_table(read_results(path), *(content[key] for key in shown))
-    assert [line[0] for line in table] == ["eflomal", "statistical links", f"{tiny_bert.name}, IterMax layer 0"]
+    ours = ["statistical links", "statistical links, grow-diag-final-and"]
+    assert [line[0] for line in table] == [
+        "eflomal",
+        "eflomal, stems",
+        *ours,
+        f"{tiny_bert.name}, IterMax layer 0",
+    ]
+    with_rival = [row.settings["paired"]["with"] for row in read_results(path) if row.settings["row"] in ours]
+    assert {*with_rival} == {"eflomal, stems"}
     assert header[2:] == ["AER", "CPU s"]
     assert content["title"] == baselines.TITLE
 
@@ -65,3 +73,23 @@ def test_eflomal_finds_that_the_words_are_the_same(gold):
     assert len(links) == len(pairs)
     hits = sum(len(found & pair.sure) for found, pair in zip(links, pairs))
     assert hits > 0.5 * sum(len(pair.sure) for pair in pairs)
+
+
+def test_eflomal_may_read_the_stems_that_our_links_count_by(tmp_path):
+    """Every word has an ending of its own, so that whole words never come twice."""
+    pytest.importorskip("eflomal")
+    stems, endings = ["gather", "mountain", "letter", "number"], iter(range(100))
+    row = "\n".join(
+        "{}\t{}\t0-2 1-1 2-0".format(
+            " ".join(f"{stems[(i + k) % 4]}{next(endings)}" for k in range(3)),
+            " ".join(f"{stems[(i + k) % 4]}{next(endings)}" for k in (2, 1, 0)),
+        )
+        for i in range(16)
+    )
+    (tmp_path / "en-fr.tsv").write_text(row + "\n", encoding="utf-8")
+    pairs = baselines.read_aligned(tmp_path / "en-fr.tsv")
+    whole, cut = (
+        sum(len(found & pair.sure) for found, pair in zip(baselines.eflomal_links(pairs, stems_of=langs), pairs))
+        for langs in ((), ("en", "fr"))
+    )
+    assert cut > 40 > whole
