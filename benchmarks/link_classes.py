@@ -1,10 +1,10 @@
-"""What words of an alphabet should count by in the statistical links: nats a word of lines that these never saw.
+"""What words of an alphabet should count by in the statistical links: perplexity of lines that these never saw.
 
 python benchmarks/link_classes.py [--pairs id-zh ms-zh en-zh] [--text ../shared/data/ntrex]
 
 Links are learnt on NTREX lines 1 to 1235. A word of lines 1236 to 1543 is as probable as the link counts of the other
-sentence's words make it (add-2 towards its frequency, a tenth of which is mixed in), mean of both directions. The words
-are the same whatever they count by, so the figures of a pair can be compared. Less is better.
+sentence's words make it (add-2 towards its frequency, a tenth of which is mixed in); geometric mean of both directions.
+The words are the same whatever they count by, so the figures of a pair can be compared. Less is better.
 """
 
 import os
@@ -33,27 +33,27 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--pairs", nargs="+", default=["id-zh", "id-th", "id-lo", "id-vi", "ms-zh", "en-zh", "fil-zh"])
     options.add_argument("--text", default="../shared/data/ntrex", help="folder of {lang}.txt")
     args = options.parse_args(argv)
-    figures = {}
+    figures = {"perplexity": (found := {})}
     for pair in args.pairs:
         text = "+".join(f"{args.text}/{lang}.txt" for lang in pair.split("-"))
         about = {"train_data": [f"{text}@{TRAIN}"], "test_data": [f"{text}@{HELD_OUT}"], "data_name": "NTREX-128"}
         prepared = prepare([AlignerArguments(pairs=[pair], data_licence="cc-by-sa-4.0", **about)])
         train, held_out = prepared.pairs[0], prepared.held_out[0]
         vocabularies = [prepared.vocabularies[lang] for lang in train.languages]
-        kept, figures[pair] = (links.STEM, links.PREFIXED), {}
+        kept, found[pair] = (links.STEM, links.PREFIXED), {}
         is_prefixed = {*train.languages} & {*links.PREFIXED}
         for cut, languages in {"": (), " behind a prefix": links.PREFIXED}.items():
             for name, letters in LETTERS.items() if is_prefixed or not languages else ():
                 links.STEM, links.PREFIXED = letters, languages
-                figures[pair][name + cut] = round(nats(train, held_out, vocabularies), 4)
+                found[pair][name + cut] = round(perplexity(train, held_out, vocabularies), 1)
         links.STEM, links.PREFIXED = kept
-        print(pair, figures[pair], flush=True)
-    title = "What words of an alphabet count by in the links: nats a held-out word, NTREX lines 1236 to 1543"
+        print(pair, found[pair], flush=True)
+    title = "What words of an alphabet count by in the links: perplexity of a held-out word, NTREX lines 1236 to 1543"
     return report("link_classes", figures, vars(args), title=title, path=f"{args.results_dir}/link_classes.json")
 
 
-def nats(train: EncodedPairs, held_out: EncodedPairs, vocabularies: Sequence[Vocabulary]) -> float:
-    """Negative log-likelihood of a held-out word, mean of both directions, by links of the training text."""
+def perplexity(train: EncodedPairs, held_out: EncodedPairs, vocabularies: Sequence[Vocabulary]) -> float:
+    """Of a held-out word, geometric mean of both directions, by links of the training text."""
     counts = links.translation_counts(train, vocabularies)
     directions = [(counts, train.target, held_out.source, held_out.target)]
     directions += [(counts.T.tocsr(), train.source, held_out.target, held_out.source)]
@@ -66,7 +66,7 @@ def nats(train: EncodedPairs, held_out: EncodedPairs, vocabularies: Sequence[Voc
             by_word = (table[source][:, target].toarray() + ADDED * frequency[target]) / (totals[source, None] + ADDED)
             logs += [*np.log((1 - MIXED) * by_word.mean(0) + MIXED * frequency[target])]
         found.append(-np.mean(logs))
-    return float(np.mean(found))
+    return float(np.exp(np.mean(found)))
 
 
 if __name__ == "__main__":

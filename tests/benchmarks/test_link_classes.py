@@ -25,7 +25,7 @@ def text(tmp_path, monkeypatch):
 
 def test_words_that_differ_in_front_are_told_better_by_what_stands_behind_it(text):
     before = prior.STEM, prior.PREFIXED
-    found = benchmark.main(["--pairs", "id-zh", "--text", str(text), "--results_dir", str(text)])["id-zh"]
+    found = benchmark.main(["--pairs", "id-zh", "--text", str(text), "--results_dir", str(text)])["perplexity"]["id-zh"]
     assert found["4 letters behind a prefix"] < min(found["all letters"], found["4 letters"])
     assert before == (prior.STEM, prior.PREFIXED)
     assert (text / "link_classes.json").is_file()
