@@ -301,7 +301,7 @@ def language_table(rows: list[EvalResult]) -> str:
     averaged = {(row.dataset, row.metric.split(" avg")[0]) for row in rows if "avg" in row.metric}
     cells: dict[tuple, dict[str, list[EvalResult]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        if (row.dataset, row.metric) in averaged:
+        if (row.dataset, row.metric) in averaged and row.dataset != "development":  # there averages choose
             cells[row.metric, row.direction, row.n][row.settings.get("row", UNTRAINED)].append(row)
     if not cells:
         return ""
