@@ -6,9 +6,10 @@ python benchmarks/align_baselines.py --data ../shared/data/align --sets zh-en ja
 Every set is DATA/SET.tsv: source words TAB target words TAB links. eflomal learns from the sentences of the set (small
 letters) and those of --more, by whole words and by the stems that words count by in our links; both directions, joined
 by grow-diag-final-and. Our links learn from the sentences of the set, read as words and, in Chinese and Japanese, as
-characters too; joined by "mean", or as eflomal's. IterMax links subwords and then the words they belong to, as SimAlign
-does. Prints AER, precision, recall, F1 and seconds. Our rows carry the paired test against eflomal with stems, whose
-counts are means over its seeds. Sets that are done are kept: a stopped run goes on with the others.
+characters too; joined by "mean", or as eflomal's; with and without a start for words that are written alike. IterMax
+links subwords and then the words they belong to, as SimAlign does. Prints AER, precision, recall, F1 and seconds. Our
+rows carry the paired test against eflomal with stems, whose counts are means over its seeds. Sets that are done are
+kept: a stopped run goes on with the others.
 """
 
 import tempfile
@@ -19,10 +20,11 @@ from pathlib import Path
 import numpy as np
 from harness import cpu_of_all, earlier_rows, parser, report_rows, write_rows
 
+from hfxling.alignment import prior as link_prior
 from hfxling.alignment.aligner import Aligner
+from hfxling.alignment.classes import stem
 from hfxling.alignment.links import itermax_links, symmetrize
 from hfxling.alignment.pairs import EncodedPairs
-from hfxling.alignment.prior import stem
 from hfxling.arguments import run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned, read_links
 from hfxling.data.readers import read_lines
@@ -56,9 +58,10 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     systems: dict[tuple[str, int], Callable[[str, list[AlignedPair]], Links | None]] = {}
     for seed in range(args.seeds):
         systems["eflomal", seed] = lambda name, gold: eflomal_links(gold, more.get(name))
-        systems[EFLOMAL, seed] = lambda name, gold: eflomal_links(gold, more.get(name), name.split("-"))
+        systems[EFLOMAL, seed] = lambda name, gold: eflomal_links(gold, more.get(name), languages_of(name))
     systems["statistical links", 0] = prior_links
     systems[f"statistical links, {JOINED}", 0] = lambda name, gold: prior_links(name, gold, JOINED)
+    systems["statistical links, equal words as others", 0] = without_start
     systems["statistical links, by characters", 0] = lambda name, gold: prior_links(name, gold, by_characters=True)
     if args.encoder:
         encode, encoder = load_encoder(args.encoder), Path(args.encoder).name
@@ -100,7 +103,7 @@ def prior_links(
     name: str, gold: Sequence[AlignedPair], method: str = "mean", by_characters: bool = False
 ) -> Links | None:
     """Our statistical aligner's links; by characters None where no language of the set is read as these."""
-    languages = tuple(name.split("-"))
+    languages = languages_of(name)
     segmenters = {lang: default_segmenter(lang) for lang in languages if default_segmenter(lang) == "characters"}
     if by_characters and not segmenters:
         return None
@@ -111,6 +114,20 @@ def prior_links(
     (prior,) = learn_priors([EncodedPairs(languages, *ids)], vocabularies)
     aligned = Aligner(prior, vocabularies, languages, method=method, prior=prior)(*sides)
     return [{*line.links} for line in aligned]
+
+
+def without_start(name: str, gold: Sequence[AlignedPair]) -> Links | None:
+    """Our links where words that are written alike start no likelier than others."""
+    kept, link_prior.SAME = link_prior.SAME, 1
+    try:
+        return prior_links(name, gold)
+    finally:
+        link_prior.SAME = kept
+
+
+def languages_of(name: str) -> tuple[str, ...]:
+    """Of a set, such as en-bg.xlwa-dev."""
+    return tuple(name.partition(".")[0].split("-"))
 
 
 def eflomal_links(gold: Sequence[AlignedPair], more: str | None = None, stems_of: Sequence[str] = ()) -> Links:

@@ -23,15 +23,17 @@ from harness import cpu_of_all, earlier_rows, parser, report_rows, write_rows
 from ntrex import training_text
 from transformers.utils import logging
 
+from hfxling.alignment.classes import word_classes
 from hfxling.alignment.links import SoftAlignment, decode
 from hfxling.alignment.pairs import EncodedPairs
-from hfxling.alignment.prior import LinkPrior, translation_counts, word_classes
+from hfxling.alignment.prior import translation_counts
 from hfxling.arguments import run_recipe
 from hfxling.data.pharaoh import AlignedPair
 from hfxling.data.segment import Vocabulary, default_segmenter
 from hfxling.evaluation.lexicon import link_vectors, protocol_results, read_dictionary
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import paired_test
+from hfxling.training.aligner.data import learn_priors
 
 TITLE = "Word translation by links and static vectors alone, NTREX"
 SAMPLER = {"n_samplers": 1, "rel_iterations": 0.3}  # of eflomal, where its links are samples
@@ -113,7 +115,7 @@ def prior_tables(
     pairs: EncodedPairs, vocabularies: dict[str, Vocabulary], method: str = "grow-diag-final-and"
 ) -> Tables:
     """From the links that the agreeing aligner decides for."""
-    prior = LinkPrior.learn(pairs, [word_classes(vocabularies[lang]) for lang in pairs.languages])
+    (prior,) = learn_priors([pairs], vocabularies)
     links = []
     for forward, backward in prior.posteriors(pairs.source, pairs.target):
         blank, sizes = np.zeros((1, *forward.shape)), np.array([forward.shape])

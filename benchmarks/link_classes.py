@@ -16,8 +16,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 import numpy as np
 from harness import parser, report
 
-from hfxling.alignment import prior as links
+from hfxling.alignment import classes
 from hfxling.alignment.pairs import EncodedPairs
+from hfxling.alignment.prior import translation_counts
 from hfxling.arguments import run_recipe
 from hfxling.data.segment import Vocabulary
 from hfxling.training.aligner import prepare
@@ -40,13 +41,13 @@ def main(argv: list[str] | None = None) -> dict:
         prepared = prepare([AlignerArguments(pairs=[pair], data_licence="cc-by-sa-4.0", **about)])
         train, held_out = prepared.pairs[0], prepared.held_out[0]
         vocabularies = [prepared.vocabularies[lang] for lang in train.languages]
-        kept, found[pair] = (links.STEM, links.PREFIXED), {}
-        is_prefixed = {*train.languages} & {*links.PREFIXED}
-        for cut, languages in {"": (), " behind a prefix": links.PREFIXED}.items():
+        kept, found[pair] = (classes.STEM, classes.PREFIXED), {}
+        is_prefixed = {*train.languages} & {*classes.PREFIXED}
+        for cut, languages in {"": (), " behind a prefix": classes.PREFIXED}.items():
             for name, letters in LETTERS.items() if is_prefixed or not languages else ():
-                links.STEM, links.PREFIXED = letters, languages
+                classes.STEM, classes.PREFIXED = letters, languages
                 found[pair][name + cut] = round(perplexity(train, held_out, vocabularies), 1)
-        links.STEM, links.PREFIXED = kept
+        classes.STEM, classes.PREFIXED = kept
         print(pair, found[pair], flush=True)
     title = "What words of an alphabet count by in the links: perplexity of a held-out word, NTREX lines 1236 to 1543"
     return report("link_classes", figures, vars(args), title=title, path=f"{args.results_dir}/link_classes.json")
@@ -54,7 +55,7 @@ def main(argv: list[str] | None = None) -> dict:
 
 def perplexity(train: EncodedPairs, held_out: EncodedPairs, vocabularies: Sequence[Vocabulary]) -> float:
     """Of a held-out word, geometric mean of both directions, by links of the training text."""
-    counts = links.translation_counts(train, vocabularies)
+    counts = translation_counts(train, vocabularies)
     directions = [(counts, train.target, held_out.source, held_out.target)]
     directions += [(counts.T.tocsr(), train.source, held_out.target, held_out.source)]
     found = []

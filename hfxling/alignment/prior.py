@@ -6,8 +6,6 @@ words but by their ids, and learns from a few hundred sentence pairs where the n
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,25 +17,21 @@ from safetensors.numpy import load_file, save_file
 from torch import Tensor
 from transformers.utils import cached_file
 
-from hfxling.data.segment import EOS, Vocabulary
+from hfxling.data.segment import Vocabulary
 from hfxling.files import atomic_path
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignStates
 
+from .classes import word_classes
 from .pairs import EncodedPairs, stack
 
 MODEL_1, AGREE, HMM = 5, 3, 2  # rounds of EM by Model 1 and by HMM; the directions agree from round AGREE on
 NULL = 0.1  # prior probability that a word has no counterpart
-STEM = 4  # letters that count of a word in an alphabet, as eflomal's and fast_align's users stem
+SAME = 10  # times as probable words of equal classes start: numbers, names, cognates. Chosen on xlwa-dev gold links
 WINDOW = 50  # jumps beyond count as this long
 FLOOR = 1e-10  # probability of a pair of words that never met
 _LEAST = 1e-3  # expected links that are counted
 _CELLS = 300_000  # source words x target words x pairs of a batch
-_ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
-# Malay words change in front: a prefix is cut off where four letters stay. Longer ones first; what a nasal swallowed
-# (menulis, of tulis) stays lost.
-PREFIXED = ("id", "ms")
-_PREFIX = re.compile("^(?:memper|diper|meng|meny|peng|peny|mem|men|pem|pen|ber|ter|per|me|di|ke|se|pe)(?=.{4})")
 
 
 class _Tables(NamedTuple):
@@ -73,16 +67,30 @@ class LinkPrior:
         self.languages, self.classes, self.tables = tuple(languages), tuple(classes), tuple(tables)
 
     @classmethod
-    def learn(cls, pairs: EncodedPairs, classes: Sequence[np.ndarray], *, agree: bool = True) -> LinkPrior:
+    def learn(
+        cls,
+        pairs: EncodedPairs,
+        classes: Sequence[np.ndarray],
+        *,
+        agree: bool = True,
+        equal: np.ndarray | None = None,
+    ) -> LinkPrior:
         """Learn from the sentences of one language pair; seconds for a few thousand, with a bar.
 
-        `classes` are for each side those of every id, see `word_classes`. Directions trained to agree give fewer wrong
-        links, and fewer translations to choose from.
+        Args:
+            pairs: the text.
+            classes: for each side those of every id, see `word_classes`.
+            agree: whether the directions are trained to agree, which gives fewer wrong links, and fewer translations to
+                choose from.
+            equal: of every source class the target class that is written alike, see `equal_classes`; their links start
+                likelier than others.
 
         Raises:
             ValueError: no pair with words on both sides.
         """
         tables, batches = _untrained(classes, pairs)
+        if equal is not None:
+            tables = [_likelier(table, of) for table, of in zip(tables, (equal, _inverse(equal, tables[0].classes)))]
         return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=agree))
 
     def posteriors(
@@ -193,28 +201,6 @@ def prior_file(languages: Sequence[str]) -> str:
     return f"prior_{'-'.join(languages)}.safetensors"
 
 
-def stem(word: str, lang: str) -> str:
-    """What a whole word counts by: of an alphabet its first letters, in Indonesian and Malay those behind a prefix.
-
-    Vietnamese words are syllables, whose endings tell them apart; other scripts are left alone, too.
-    """
-    lang = lang.partition("-")[0]
-    if lang == "vi" or unicodedata.name(word[0], "").partition(" ")[0] not in _ALPHABETS:
-        return word
-    return (_PREFIX.sub("", word, count=1) if lang in PREFIXED else word)[:STEM]
-
-
-def word_classes(vocabulary: Vocabulary) -> np.ndarray:
-    """(V,) class of every word id: whole words of one stem share one. Learnt pieces are short as they are."""
-    stems = vocabulary.segmenter in ("words", "whitespace")
-    classes: dict[str, int] = {}
-    found = []
-    for number, word in enumerate(vocabulary.words):
-        key = stem(word, vocabulary.lang) if stems and number > EOS else word
-        found.append(classes.setdefault(key, len(classes) + 1))
-    return np.array(found)
-
-
 def _batches(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) -> Iterator[tuple[np.ndarray, list]]:
     """Rows of like lengths and the sides of either direction, see `_Batch`; pairs with an empty side are left out."""
     lengths = np.array([[len(ids) for ids in side] for side in (source, target)])
@@ -258,6 +244,20 @@ def _untrained(classes: Sequence[np.ndarray], pairs: EncodedPairs) -> tuple[list
         for batch, distinct in zip(batches, met):
             batch.places[d] = _places(tables[d], distinct[d])[batch.places[d]]
     return tables, batches
+
+
+def _likelier(table: _Tables, equal: np.ndarray) -> _Tables:
+    """A table where pairs of equal classes are likelier; `equal` is that class of the target for each of the source."""
+    source, target = np.divmod(table.keys, table.classes)
+    return table._replace(probability=np.where(equal[source] == target, SAME, 1) * table.probability)
+
+
+def _inverse(equal: np.ndarray, classes: int) -> np.ndarray:
+    """The same from target classes to source classes."""
+    found = np.zeros(classes, int)
+    found[equal] = np.arange(len(equal))
+    found[0] = 0
+    return found
 
 
 def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range, *, agree: bool) -> list[_Tables]:

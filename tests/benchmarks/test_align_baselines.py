@@ -53,7 +53,7 @@ def test_report_of_an_encoder(gold, tiny_bert, capsys):
     content = json.loads(path.read_text())
     shown = ("rows", "paper_columns", "show")  # from these the table is rendered
     header, table = study_table(read_results(path), *(content[key] for key in shown))
-    ours = ["statistical links", "statistical links, grow-diag-final-and"]
+    ours = [f"statistical links{how}" for how in ("", ", grow-diag-final-and", ", equal words as others")]
     assert [line[0] for line in table] == [
         "eflomal",
         "eflomal, stems",

@@ -4,7 +4,7 @@ import link_classes as benchmark
 import numpy as np
 import pytest
 
-from hfxling.alignment import prior
+from hfxling.alignment import classes
 
 STEMS = ["jalan", "besar", "kirim", "tulis", "lihat", "gunung", "makan", "rumah"]
 CHARACTERS = "走大寄写看山吃家"
@@ -24,8 +24,8 @@ def text(tmp_path, monkeypatch):
 
 
 def test_words_that_differ_in_front_are_told_better_by_what_stands_behind_it(text):
-    before = prior.STEM, prior.PREFIXED
+    before = classes.STEM, classes.PREFIXED
     found = benchmark.main(["--pairs", "id-zh", "--text", str(text), "--results_dir", str(text)])["perplexity"]["id-zh"]
     assert found["4 letters behind a prefix"] < min(found["all letters"], found["4 letters"])
-    assert before == (prior.STEM, prior.PREFIXED)
+    assert before == (classes.STEM, classes.PREFIXED)
     assert (text / "link_classes.json").is_file()

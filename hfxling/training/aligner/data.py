@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from hfxling.alignment.aligner import load_aligner
+from hfxling.alignment.classes import equal_classes, word_classes
 from hfxling.alignment.pairs import EncodedPairs, pad, pad_matrices
-from hfxling.alignment.prior import LinkPrior, load_prior, translation_counts, word_classes
+from hfxling.alignment.prior import LinkPrior, load_prior, translation_counts
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.data.segment import Vocabulary, learn_vocabularies
 from hfxling.data.sources import Pair
@@ -107,8 +108,11 @@ def encode_pairs(
 
 def learn_priors(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]) -> list[LinkPrior]:
     """A statistical aligner for every language pair's training text."""
-    classes = {lang: word_classes(vocabulary) for lang, vocabulary in vocabularies.items()}
-    return [LinkPrior.learn(text, [classes[lang] for lang in text.languages]) for text in pairs]
+    priors = []
+    for text in pairs:
+        of_text = [vocabularies[lang] for lang in text.languages]
+        priors.append(LinkPrior.learn(text, [word_classes(x) for x in of_text], equal=equal_classes(of_text)))
+    return priors
 
 
 def dictionary_counts(
