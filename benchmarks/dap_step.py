@@ -8,8 +8,8 @@ differ in the objectives only. Then on real lengths, a mean of 19 of 32 tokens: 
 pairs of like length together (a batch at 1/6, 1/2 and 5/6 of the sorted ones, their mean counts) and updates the
 embedding rows in use. All are timed in one process on one thread, interleaved; medians of the repeats.
 
-Peak memory is that of a fresh process which does one variant only: a small step that makes the optimizer's moments,
-then one of full size. It is the high-water mark of the resident memory, parameters and libraries included; on a GPU
+Peak memory is that of fresh processes which do one variant only (their median): a small step that makes the optimizer's
+moments, then one of full size. It is the high-water mark of the resident memory, parameters and libraries included; on a GPU
 that of the allocator. FLOPs are those of matrix products of the forward pass, counted while it runs, as in the paper's
 Table 6; the optimizer and the backward pass are in the seconds only.
 """
@@ -232,14 +232,17 @@ def peak_memory(name: str, pairs: int, device: torch.device) -> float:
 
 
 def peak_memories(names: Iterable[str], options: argparse.Namespace) -> dict[str, float]:
-    """GiB of each variant, measured in a fresh process each."""
+    """GiB of each variant, the median of fresh processes: what the allocator makes of the same step varies."""
     found = {}
     for name in tqdm(list(names), desc="memory"):
         words = ["--memory-of", name, "--pairs", str(options.pairs), "--device", options.device]
-        done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=False)
-        if done.returncode:
-            sys.exit(f"{name}: {done.stderr.strip().splitlines()[-1]}")
-        found[name] = float(done.stdout)
+        peaks = []
+        for _ in range(options.repeats):
+            done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.exit(f"{name}: {done.stderr.strip().splitlines()[-1]}")
+            peaks.append(float(done.stdout))
+        found[name] = statistics.median(peaks)
     return found
 
 

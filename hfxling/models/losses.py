@@ -53,12 +53,12 @@ def vocabulary_cross_entropy(
         weight: (V, H), e.g. the input embeddings.
         bias: (V,).
         target: (N,) ids in 0..V-1.
-        chunk: tokens whose logits are held at a time; by default 256 on a CPU, 1,024 elsewhere.
+        chunk: tokens whose logits are held at a time; by default 128 on a CPU, 1,024 elsewhere.
 
     Returns:
         Scalar sum over N, in nats; no second derivative.
     """
-    chunk = chunk or (256 if states.device.type == "cpu" else 1024)
+    chunk = chunk or (128 if states.device.type == "cpu" else 1024)
     return _VocabularyCrossEntropy.apply(states, weight, bias, target, chunk, torch.is_grad_enabled())
 
 
@@ -74,18 +74,22 @@ class _VocabularyCrossEntropy(torch.autograd.Function):
             of_bias = torch.zeros_like(bias) if learn else None
             of_w = torch.zeros_like(weight) if learn and ctx.needs_input_grad[1] else None
             loss = torch.zeros((), dtype=precise, device=x.device)
+            # Written over chunk by chunk: on a CPU new memory of this size costs more than the softmax in it.
+            room = torch.empty(min(chunk, len(x)), len(w), dtype=dtype, device=x.device)
             for start in range(0, len(x), chunk):
                 part, gold = x[start : start + chunk], target[start : start + chunk, None]
-                logits = torch.addmm(bias.to(dtype), part, w.T).to(precise)
-                log_sum = logits.logsumexp(1, keepdim=True)
-                loss += (log_sum - logits.gather(1, gold)).sum()
+                logits = torch.addmm(bias.to(dtype), part, w.T, out=room[: len(part)]).to(precise)
+                highest, of_gold = logits.amax(1, keepdim=True), logits.gather(1, gold)
+                shares = logits.sub_(highest).exp_()
+                total = shares.sum(1, keepdim=True)
+                loss += (total.log() + highest - of_gold).sum()
                 if not learn:
                     continue
-                slope = logits.sub_(log_sum).exp_()
-                slope.scatter_add_(1, gold, torch.full_like(log_sum, -1.0))
+                slope = shares.div_(total)
+                slope.scatter_add_(1, gold, torch.full_like(total, -1.0))
                 of_bias += slope.sum(0)
                 slope = slope.to(dtype)
-                of_x[start : start + chunk] = slope @ w
+                torch.mm(slope, w, out=of_x[start : start + chunk])
                 if of_w is not None:
                     of_w.addmm_(slope.T, part) if dtype == of_w.dtype else of_w.add_(slope.T @ part)
         ctx.type = states.dtype
