@@ -8,10 +8,10 @@ differ in the objectives only. Then on real lengths, a mean of 19 of 32 tokens: 
 pairs of like length together (a batch at 1/6, 1/2 and 5/6 of the sorted ones, their mean counts) and updates the
 embedding rows in use. All are timed in one process on one thread, interleaved; medians of the repeats.
 
-Peak memory is that of fresh processes which do one variant only (their median): a small step that makes the optimizer's
-moments, then one of full size. It is the high-water mark of the resident memory, parameters and libraries included; on a GPU
-that of the allocator. FLOPs are those of matrix products of the forward pass, counted while it runs, as in the paper's
-Table 6; the optimizer and the backward pass are in the seconds only.
+Peak memory is that of a fresh process which does one variant only, the median of the repeats: a small step that makes
+the optimizer's moments, then one of full size. It is the high-water mark of the resident memory, parameters and
+libraries included; on a GPU that of the allocator. FLOPs are those of matrix products of the forward pass, counted while
+it runs, as in the paper's Table 6; the optimizer and the backward pass are in the seconds only.
 """
 
 import argparse
