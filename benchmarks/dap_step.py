@@ -10,8 +10,8 @@ embedding rows in use. All are timed in one process on one thread, interleaved; 
 
 Peak memory is that of a fresh process which does one variant only, the median of the repeats: a small step that makes
 the optimizer's moments, then one of full size. It is the high-water mark of the resident memory, parameters and
-libraries included; on a GPU that of the allocator. FLOPs are those of matrix products of the forward pass, counted while
-it runs, as in the paper's Table 6; the optimizer and the backward pass are in the seconds only.
+libraries included; on a GPU that of the allocator. FLOPs are those of matrix products of the forward pass, counted as
+it runs, like those of the paper's Table 6; the optimizer and the backward pass are in the seconds only.
 """
 
 import argparse
