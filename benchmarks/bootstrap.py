@@ -11,19 +11,18 @@ that was stopped goes on with the others.
 
 import dataclasses
 import os
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
 import numpy as np
 import torch
 from distractors import distractors
-from harness import parser, report_rows, timed
+from harness import earlier_rows, parser, report_rows, timed, write_rows
 from ntrex import LINES, read_text
 from transformers.utils import logging
 
 from hfxling.arguments import run_recipe
-from hfxling.evaluation.results import EvalResult, read_results, write_results
+from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results
 from hfxling.evaluation.significance import mean_interval
 from hfxling.files import content_hash
@@ -48,23 +47,26 @@ def main(argv: list[str] | None = None) -> dict:
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    path = Path(args.results_dir) / "bootstrap.json"
-    results = read_results(path) if path.is_file() else []
+    settings = vars(args) | {"name": "bootstrap"}
+    results = earlier_rows(settings, "pairs", "sizes")
     for size in args.sizes:
         for pair in args.pairs:
             if not any((row.dataset, row.settings["seed_pairs"]) == (pair, size) for row in results):
                 results += measure(pair, size, args)
-                write_results(path, results, recipe="benchmarks/bootstrap.py", settings=vars(args))
+                write_rows("bootstrap", results, settings, **about(results))
     by_place = {(row.dataset, row.settings["seed_pairs"], row.metric): row.value for row in results}
     found = {name: by_place.get((*place, "P@1")) for name, place in FIGURES.items()}
     for metric in ("precision", "recall"):
         found[f"{metric}_zh_vi_100"] = by_place.get(("zh-vi", 100, metric))
     figures = {name: round(value, 2) for name, value in found.items() if value is not None}
-    labels = list(dict.fromkeys(row.settings["row"] for row in results))
-    settings = vars(args) | {"name": "bootstrap"}
-    metrics = ["P@1", "precision", "recall", "estimated precision"]
-    report_rows("bootstrap", results, settings, title=TITLE, labels=labels, metrics=metrics, shown=3, figures=figures)
+    report_rows("bootstrap", results, settings, **about(results), shown=3, figures=figures)
     return figures
+
+
+def about(results: list[EvalResult]) -> dict:
+    """What the table of the rows shows."""
+    labels = list(dict.fromkeys(row.settings["row"] for row in results))
+    return {"title": TITLE, "labels": labels, "metrics": ["P@1", "precision", "recall", "estimated precision"]}
 
 
 def measure(pair: str, size: int, args) -> list[EvalResult]:

@@ -157,18 +157,18 @@ def write_rows(
     write_results(path, results, recipe=f"benchmarks/{benchmark}.py", settings=settings, extra=about)
 
 
-def earlier_rows(settings: dict, more: str) -> list[EvalResult]:
-    """Rows of a run that was stopped, with the same settings; it may have been told another `more`.
+def earlier_rows(settings: dict, *more: str) -> list[EvalResult]:
+    """Rows of a run that was stopped, with the same settings; it may have been told others of `more`.
 
     Args:
         settings: as for `report_rows`.
-        more: the setting that says how much is measured, such as "seeds".
+        more: settings that say how much is measured, such as "seeds".
     """
     path = Path(settings["results_dir"]) / f"{settings['name']}.json"
     if not path.is_file():
         return []
     then = json.loads(path.read_text(encoding="utf-8")).get("settings", {})
-    own = {key: value for key, value in as_json(settings).items() if key not in ("results_dir", more)}
+    own = {key: value for key, value in as_json(settings).items() if key not in ("results_dir", *more)}
     return read_results(path) if all(key in then and then[key] == value for key, value in own.items()) else []
 
 

@@ -21,7 +21,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 import numpy as np
 import torch
 from distractors import SOURCES, distractors
-from harness import parser, report_rows
+from harness import earlier_rows, parser, report_rows, write_rows
 from ntrex import LINES, read_text
 from retrieval_table import fitted
 from transformers.utils import logging
@@ -31,7 +31,7 @@ from hfxling.cli.contest import Contest
 from hfxling.cli.fit import FitArguments
 from hfxling.data.filters import count_words
 from hfxling.evaluation.mining import f1_test, scores_of
-from hfxling.evaluation.results import EvalResult, read_results, write_results
+from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import jackknife_error, ratio_interval
 from hfxling.files import content_hash
 from hfxling.mining import both_ways, select
@@ -56,17 +56,16 @@ def main(argv: list[str] | None = None) -> dict:
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    path = Path(args.results_dir) / "mining_f1.json"
-    results = read_results(path) if path.is_file() else []
+    settings = vars(args) | {"name": "mining_f1"}
+    about = {"title": TITLE, "labels": LABELS, "metrics": [*METRICS[::-1]]}
+    results = earlier_rows(settings, "pairs")
     for pair in args.pairs:
         if not any(row.dataset == pair for row in results):
             results += measure(pair, args)
-            write_results(path, results, recipe="benchmarks/mining_f1.py", settings=vars(args))
+            write_rows("mining_f1", results, settings, **about)
     best = {row.dataset: row.value for row in results if row.settings["row"] == "fused" and row.metric == "F1"}
     figures = {f"fused_f1_{pair.replace('-', '_')}": round(value / 100, 4) for pair, value in best.items()}
-    settings = vars(args) | {"name": "mining_f1"}
-    about = {"title": TITLE, "labels": LABELS, "metrics": [*METRICS[::-1]], "figures": figures}
-    report_rows("mining_f1", results, settings, **about)
+    report_rows("mining_f1", results, settings, **about, figures=figures)
     return figures
 
 

@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 
 import numpy as np
 import torch
-from harness import parser, report_rows, timed
+from harness import earlier_rows, parser, report_rows, timed, write_rows
 from transformers.utils import logging
 
 from hfxling.arguments import run_recipe
@@ -30,7 +30,7 @@ from hfxling.cli.fit import FitArguments
 from hfxling.cli.model import FusedEncoder
 from hfxling.data.sources import load_pairs
 from hfxling.encoding import LexicalEncoder, SentenceEncoder
-from hfxling.evaluation.results import EvalResult, read_results, write_results
+from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, language_mean, postprocess, ranking_results, unlike_blanks
 from hfxling.files import content_hash
 from hfxling.mining.fusion import ROLES
@@ -89,26 +89,26 @@ def main(argv: list[str] | None = None) -> dict:
     figures = {}
     for title, names, suffix in ((TATOEBA_TITLE, args.tatoeba, "_tatoeba"), (TITLE, args.pairs, "")):
         names = [f"{lang}-en" for lang in names] if suffix else names
-        found = measured(names, args, f"{args.name}{suffix}")
+        settings = vars(args) | {"name": f"{args.name}{suffix}"}
+        about = {"title": title, "labels": [*LABELS], "metrics": ["P@1"]}
+        found = measured(names, args, settings, about)
         by_place = {(row.dataset, row.settings["row"]): round(row.value, 2) for row in forward(found)}
         figures |= {name: by_place[place] for name, place in FIGURES.items() if place in by_place}
         if suffix and found:
             fused = {name: value for (name, row), value in by_place.items() if row == "fused"}
             figures |= {"tatoeba_fused": round(float(np.mean([*fused.values()])), 2), "tatoeba_languages": len(fused)}
-        settings = vars(args) | {"name": f"{args.name}{suffix}"}
-        report_rows("retrieval_table", found, settings, title=title, labels=[*LABELS], metrics=["P@1"], figures=figures)
+        report_rows("retrieval_table", found, settings, **about, figures=figures)
     return figures
 
 
-def measured(names: list[str], args, file: str) -> list[EvalResult]:
+def measured(names: list[str], args, settings: dict, about: dict) -> list[EvalResult]:
     """Rows of all texts, those of an earlier run with them."""
-    path = Path(args.results_dir) / f"{file}.json"
-    results = read_results(path) if path.is_file() else []
+    results = earlier_rows(settings, "pairs", "tatoeba")
     for name in names:
         if not any(row.dataset == name for row in results):
             with tempfile.TemporaryDirectory() as folder:
                 results += measure(name, args, Path(folder))
-            write_results(path, results, recipe="benchmarks/retrieval_table.py", settings=vars(args))
+            write_rows("retrieval_table", results, settings, **about)
         told = (f"{row.settings['row']} {row.value:.1f}" for row in forward(results) if row.dataset == name)
         print(f"{name}: {', '.join(told)}", flush=True)
     return results

@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 
 import numpy as np
 import torch
-from harness import machine, parser, report_rows
+from harness import earlier_rows, machine, parser, report_rows, write_rows
 from sentence_transformers import quantize_embeddings
 from transformers import TrainingArguments
 from transformers.utils import logging
@@ -30,7 +30,7 @@ from hfxling.arguments import run_recipe
 from hfxling.cli.export import FLOAT, INT8, TORCH, ExportArguments, Measure
 from hfxling.encoding import model_name
 from hfxling.evaluation.averages import mean_result
-from hfxling.evaluation.results import EvalResult, read_results, write_results
+from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at, unlike_blanks
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.hub.onnx import MODEL, load_models, write_int8, write_onnx
@@ -60,12 +60,12 @@ def main(argv: list[str] | None = None) -> dict:
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    results = measured(args)
     names = [model_name(encoder.partition("@")[0]) for encoder in args.encoders]
     labels = [f"{name} {head}" for name in names for head in (ENCODER, *HEADS, *GRAPHS.values())] + [STATIC]
     settings = vars(args) | {"name": "serving", "encoders": [*map(label, args.encoders)], "data": "ntrex"} | machine()
-    shown = {"title": TITLE, "labels": labels, "metrics": ["P@1"]}
-    return report_rows("serving", results, settings, **shown, figures=figures(results))
+    about = {"title": TITLE, "labels": labels, "metrics": ["P@1"]}
+    results = measured(args, settings, about)
+    return report_rows("serving", results, settings, **about, figures=figures(results))
 
 
 def label(encoder: str) -> str:
@@ -74,10 +74,9 @@ def label(encoder: str) -> str:
     return f"{model_name(folder)}@{layer}"
 
 
-def measured(args) -> list[EvalResult]:
+def measured(args, settings: dict, about: dict) -> list[EvalResult]:
     """Rows of all pairs and encoders, those of an earlier run with them."""
-    path = Path(args.results_dir) / "serving.json"
-    results = read_results(path) if path.is_file() else []
+    results = earlier_rows(settings, "pairs", "encoders")
     jobs = [(STATIC, pair) for pair in args.pairs]
     jobs += [(encoder, pair) for encoder in args.encoders for pair in args.pairs]
     jobs += [(f"{encoder} graphs", args.graphs) for encoder in args.encoders]
@@ -88,7 +87,7 @@ def measured(args) -> list[EvalResult]:
         made = static if job == STATIC else graphs if job.endswith(" graphs") else heads
         rows = made(args, job.removesuffix(" graphs"), pair)
         results += [replace(row, settings=row.settings | {"job": key}) for row in rows]
-        write_results(path, results, recipe="benchmarks/serving.py", settings=vars(args) | machine())
+        write_rows("serving", results, settings, **about)
         whole = [row for row in rows if "dimensions" not in row.settings]
         print(
             pair, key, ", ".join(f"{row.settings['row']} {row.direction} {row.value:.1f}" for row in whole), flush=True
