@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> dict:
             if args.xnli and seed in args.xnli_seeds:
                 rows += once(kept / "xnli.json", lambda kept=kept, seed=seed: fine_tuned(kept, seed, args.xnli))
     if args.figure:
-        draw(folder, [*runs], args)
+        draw(folder, sorted(runs, key=lambda label: label != TR), args)
     results = [row for label in runs if label != TR for row in differences(label, runs[label], runs[TR])]
     labels = list(dict.fromkeys(row.settings["row"] for row in results))
     metrics = list(dict.fromkeys(row.metric for row in results))

@@ -37,7 +37,7 @@ def _panels(width: float, height: float = 4.6, count: int = 1) -> tuple:
 
 def _save_png(figure, path: str | Path) -> None:
     with atomic_path(path) as scratch:
-        figure.savefig(scratch, format="png", dpi=120)
+        figure.savefig(scratch, format="png", dpi=min(120, 1800 / figure.get_figwidth()))  # a page's width
 
 
 def project_2d(*groups: np.ndarray) -> list[np.ndarray]:
