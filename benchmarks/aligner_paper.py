@@ -7,9 +7,10 @@ done; done
 python benchmarks/aligner_paper.py outputs/aligner_paper/* --name aligner_paper_lo_zh
 
 Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured on stored models, P@1 by
-both protocols and AER where the run has gold links; runs with the contrastive term carry the paired test against the
-base model's, hits averaged over the seeds. Attention: of the links that the statistical aligner is sure of (both
-directions' mean over --sure), the share at which both words attend most to each other.
+both protocols and AER where the run has gold links. Rows of other runs that the results file has stay in it, with every
+word's hits: the runs need not stand side by side. Runs with the contrastive term carry the paired test against the base
+model's on the seeds that both have, hits averaged over them. Attention: of the links that the statistical aligner is
+sure of (both directions' mean over --sure), the share at which both words attend most to each other.
 """
 
 import json
@@ -21,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 
 import numpy as np
 import torch
-from harness import parser, report_rows
+from harness import earlier_rows, parser, report_rows
 from transformers.utils import logging
 
 from hfxling.alignment.aligner import load_aligner
@@ -52,14 +53,17 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     runs = [json.loads((Path(folder) / "model/results.json").read_text(encoding="utf-8")) for folder in args.folders]
     folders = [Path(folder) / "model" for folder in args.folders]
     results = [row for folder, run in zip(folders, runs) for row in measure(folder, run, args.sure)]
+    measured = {(row.settings["row"], row.seed) for row in results}
+    earlier = [row for row in earlier_rows(vars(args), "folders") if (row.settings["row"], row.seed) not in measured]
+    results = sorted([*earlier, *results], key=lambda row: row.seed)
     results = [replace(row, settings=row.settings | compared(row, results)) for row in results]
     pairs = " ".join(runs[0]["settings"]["pairs"])
     epochs, size = runs[0]["reached"]["epochs"], runs[0]["card"]["configuration"].get("size", 500)
     title = f"{pairs}, {epochs:.0f} epochs in the paper's regime, {size} units"
     labels = sorted({row.settings["row"] for row in results}, key=lambda label: (label != BASE, label))
     metrics = [metric for metric in ("P@1", "AER", "attention") if any(row.metric == metric for row in results)]
-    shown = len(metrics)
-    return report_rows("aligner_paper", results, vars(args), title=title, labels=labels, metrics=metrics, shown=shown)
+    about = {"title": title, "labels": labels, "metrics": metrics, "shown": len(metrics), "with_items": True}
+    return report_rows("aligner_paper", results, vars(args), **about)
 
 
 def label_of(args: AlignerArguments) -> str:
@@ -89,7 +93,7 @@ def measure(folder: Path, run: dict, sure: float) -> list[EvalResult]:
     for text in encode_pairs(load_corpus(args), vocabularies, max_words=args.max_words):
         hits = 100.0 * attended(model, text, *learn_priors([text], vocabularies), sure)
         fields = {"dataset": f"confident links {'-'.join(text.languages)}", "split": "train"}
-        rows.append(mean_result("attention", hits, settings=about, **fields))
+        rows.append(replace(mean_result("attention", hits, settings=about, **fields), items=None))
     return [replace(row, seed=run["results"][0]["seed"]) for row in rows]
 
 
@@ -127,19 +131,20 @@ def attended(model, text: EncodedPairs, prior, sure: float) -> np.ndarray:
 
 
 def compared(row: EvalResult, results: list[EvalResult]) -> dict:
-    """The paired test of a row's objective against the base model on the same words, hits averaged over the seeds."""
+    """The paired test of a row's objective against the base model on the same words, hits averaged over their seeds."""
     if row.settings["row"] == BASE or row.metric != "P@1" or row.settings["stage"] != "after":
         return {}
-    same = [other for other in results if (other.metric, other.dataset) == (row.metric, row.dataset) and other.items]
-    same = [other for other in same if other.settings["protocol"] == row.settings["protocol"]]
-    hits = [
-        [other.items.groups[0][:, 0] for other in same if other.settings["row"] == label]
-        for label in (row.settings["row"], BASE)
-    ]
-    if not hits[1]:
+    hits = {row.settings["row"]: {}, BASE: {}}
+    for other in results:
+        same = (other.metric, other.dataset) == (row.metric, row.dataset) and other.settings["stage"] == "after"
+        if same and other.settings["protocol"] == row.settings["protocol"] and other.settings["row"] in hits:
+            hits[other.settings["row"]][other.seed] = other.items.groups[0][:, 0]
+    own, base = hits.values()
+    seeds = sorted(own.keys() & base.keys())
+    if not seeds:
         return {}
-    test = asdict(paired_test(*(np.mean(of_label, axis=0) for of_label in hits)))
-    return {"paired": {"with": BASE, "seeds": [*map(len, hits)]} | test}
+    test = paired_test(*(np.mean([of_seed[seed] for seed in seeds], axis=0) for of_seed in (own, base)))
+    return {"paired": {"with": BASE, "seeds": seeds} | asdict(test)}
 
 
 if __name__ == "__main__":

@@ -118,6 +118,7 @@ def report_rows(
     metrics: list[str],
     shown: int = 1,
     figures: Mapping[str, float] | None = None,
+    with_items: bool = False,
 ) -> dict:
     """The same for result rows of several systems: a line a system, a column a test set.
 
@@ -130,10 +131,12 @@ def report_rows(
         metrics: those that are printed.
         shown: how many of them, from the first, the rendered table shows.
         figures: further ones, by name.
+        with_items: whether the file keeps the outcome of every item.
     """
     from hfxling.evaluation.tables import study_table
 
-    write_rows(benchmark, results, settings, title=title, labels=labels, metrics=metrics[:shown])
+    shown_first = metrics[:shown]
+    write_rows(benchmark, results, settings, title=title, labels=labels, metrics=shown_first, with_items=with_items)
     header, table = study_table(results, [{"label": label} for label in labels], show={"metric": metrics})
     print(format_table(header, table))
     figures = {line[0]: dict(zip(header[2:], line[2:])) for line in table} | dict(figures or {})
@@ -149,12 +152,14 @@ def write_rows(
     title: str,
     labels: Sequence[str],
     metrics: Sequence[str],
+    with_items: bool = False,
 ) -> None:
     """Write what is measured by now, as a file that pages can be rendered from; arguments as for `report_rows`."""
     rows = [{"label": label} for label in labels]
     about = {"title": title, "rows": rows, "paper_columns": [], "show": {"metric": list(metrics)}}
     path = Path(settings["results_dir"]) / f"{settings['name']}.json"
-    write_results(path, results, recipe=f"benchmarks/{benchmark}.py", settings=settings, extra=about)
+    recipe = f"benchmarks/{benchmark}.py"
+    write_results(path, results, recipe=recipe, settings=settings, extra=about, with_items=with_items)
 
 
 def earlier_rows(settings: dict, *more: str) -> list[EvalResult]:
