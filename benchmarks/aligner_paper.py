@@ -8,9 +8,10 @@ python benchmarks/aligner_paper.py outputs/aligner_paper/* --name aligner_paper_
 
 Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured on stored models, P@1 by
 both protocols and AER where the run has gold links. Rows of other runs that the results file has stay in it, with every
-word's hits: the runs need not stand side by side. Runs with the contrastive term carry the paired test against the base
-model's on the seeds that both have, hits averaged over them. Attention: of the links that the statistical aligner is
-sure of (both directions' mean over --sure), the share at which both words attend most to each other.
+word's hits: the runs need not stand side by side. All carry the paired test against the base model's on the seeds that
+both have, hits averaged over them. Attention: of the links that the statistical aligner is
+sure of (both directions' mean over --sure), the share at which both words attend most to each other. With --statistical
+also rows of links learnt from the same text, counted as in lexicon_baselines.py: ours and those of three eflomal runs.
 """
 
 import json
@@ -23,6 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 import numpy as np
 import torch
 from harness import earlier_rows, parser, report_rows
+from lexicon_baselines import eflomal_tables, expected_tables, sampled_tables, translated
 from transformers.utils import logging
 
 from hfxling.alignment.aligner import load_aligner
@@ -39,6 +41,12 @@ from hfxling.training.aligner.evaluate import gold_rows
 
 BASE = "base (Wada et al.)"
 CSLS_KS = ("P@1", "P@5")
+SAMPLES = 10  # short runs of eflomal whose links are counted, as in lexicon_baselines.py
+STATISTICAL = {
+    ("statistical links, expected", None): expected_tables,
+    **{("eflomal, sampled", seed): lambda *text: sampled_tables(SAMPLES, *text) for seed in range(3)},
+    **{("eflomal, hard", seed): eflomal_tables for seed in range(3)},
+}
 _BATCH = 50  # sentence pairs
 
 
@@ -46,6 +54,9 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options = parser(__doc__, "NAME")
     options.add_argument("folders", nargs="+", help="output_dir of each run")
     options.add_argument("--sure", type=float, default=0.9, help="least probability of a confident link")
+    options.add_argument(
+        "--statistical", action="store_true", help="also measure links learnt from the first run's text"
+    )
     options.add_argument("--name", default="aligner_paper_lo_zh", help="of the results file")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
@@ -53,9 +64,11 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     runs = [json.loads((Path(folder) / "model/results.json").read_text(encoding="utf-8")) for folder in args.folders]
     folders = [Path(folder) / "model" for folder in args.folders]
     results = [row for folder, run in zip(folders, runs) for row in measure(folder, run, args.sure)]
+    results += statistical(folders[0], runs[0]) if args.statistical else []
     measured = {(row.settings["row"], row.seed) for row in results}
-    earlier = [row for row in earlier_rows(vars(args), "folders") if (row.settings["row"], row.seed) not in measured]
-    results = sorted([*earlier, *results], key=lambda row: row.seed)
+    earlier = earlier_rows(vars(args), "folders", "statistical")
+    results += [row for row in earlier if (row.settings["row"], row.seed) not in measured]
+    results = sorted(results, key=lambda row: (row.settings["row"] in dict(STATISTICAL), row.seed or 0))
     results = [replace(row, settings=row.settings | compared(row, results)) for row in results]
     pairs = " ".join(runs[0]["settings"]["pairs"])
     epochs, size = runs[0]["reached"]["epochs"], runs[0]["card"]["configuration"].get("size", 500)
@@ -73,10 +86,27 @@ def label_of(args: AlignerArguments) -> str:
     return f"{args.negatives}, {args.contrastive_pooling}"
 
 
+def arguments_of(run: dict) -> AlignerArguments:
+    """Of a run's stored settings, which are the Trainer's, too."""
+    known = AlignerArguments.__dataclass_fields__
+    return AlignerArguments(**{name: value for name, value in run["settings"].items() if name in known})
+
+
+def statistical(folder: Path, run: dict) -> list[EvalResult]:
+    """Rows of links that are learnt from the text of a run, in its words."""
+    args, (_, vocabularies) = arguments_of(run), load_aligner(str(folder))
+    files = args.pair_files("dictionaries")
+    return [
+        row
+        for text in encode_pairs(load_corpus(args), vocabularies, max_words=args.max_words)
+        if text.languages in files
+        for row in translated(text, vocabularies, read_dictionary(files[text.languages]), STATISTICAL, "words")
+    ]
+
+
 def measure(folder: Path, run: dict, sure: float) -> list[EvalResult]:
     """Rows of one run, its curve among them as stage "during"."""
-    known = AlignerArguments.__dataclass_fields__
-    args = AlignerArguments(**{name: value for name, value in run["settings"].items() if name in known})
+    args = arguments_of(run)
     model, vocabularies = load_aligner(str(folder))
     text = " ".join(f"{lang}={vocabulary.segmenter}" for lang, vocabulary in vocabularies.items())
     spent = round(run["reached"]["cpu_seconds"])
@@ -131,7 +161,7 @@ def attended(model, text: EncodedPairs, prior, sure: float) -> np.ndarray:
 
 
 def compared(row: EvalResult, results: list[EvalResult]) -> dict:
-    """The paired test of a row's objective against the base model on the same words, hits averaged over their seeds."""
+    """The paired test of a row's system against the base model on the same words, hits averaged over their seeds."""
     if row.settings["row"] == BASE or row.metric != "P@1" or row.settings["stage"] != "after":
         return {}
     hits = {row.settings["row"]: {}, BASE: {}}
@@ -140,6 +170,8 @@ def compared(row: EvalResult, results: list[EvalResult]) -> dict:
         if same and other.settings["protocol"] == row.settings["protocol"] and other.settings["row"] in hits:
             hits[other.settings["row"]][other.seed] = other.items.groups[0][:, 0]
     own, base = hits.values()
+    if None in own:  # nothing is drawn: the same for every seed
+        own = dict.fromkeys(base, own[None])
     seeds = sorted(own.keys() & base.keys())
     if not seeds:
         return {}

@@ -30,7 +30,7 @@ from hfxling.alignment.prior import translation_counts
 from hfxling.arguments import run_recipe
 from hfxling.data.pharaoh import AlignedPair
 from hfxling.data.segment import Vocabulary, default_segmenter
-from hfxling.evaluation.lexicon import link_vectors, protocol_results, read_dictionary
+from hfxling.evaluation.lexicon import Dictionary, link_vectors, protocol_results, read_dictionary
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import paired_test
 from hfxling.training.aligner.data import learn_priors
@@ -84,24 +84,36 @@ def measure(pair: str, data: Path, systems: dict[tuple[str, int], Callable], tex
     """P@1, P@5 and coverage of every system on one language pair, by both protocols."""
     segmenters = {lang: default_segmenter(lang) for lang in pair.split("-")} if text == "pieces" else None
     vocabularies, pairs = training_text(data / "ntrex", pair, segmenters)
-    languages = pairs.languages
     entries = read_dictionary(next(data.glob(f"dict/{pair}.tsv*")))
+    return translated(pairs, vocabularies, entries, systems, text)
+
+
+def translated(
+    pairs: EncodedPairs,
+    vocabularies: dict[str, Vocabulary],
+    entries: Dictionary,
+    systems: dict[tuple[str, int | None], Callable],
+    text: str,
+) -> list[EvalResult]:
+    """The same on any text."""
+    languages = pairs.languages
     rows, hits = [], {}
     for (label, seed), system in systems.items():
         start = cpu_of_all()
         vectors = system(pairs, vocabularies)
         spent = round(cpu_of_all() - start, 1)  # eflomal is a process of its own
         settings = {"stage": "after", "row": label, "text": text, "train_cpu_s": spent}
-        fields = {"dataset": f"dictionary {pair}", "split": "test", "direction": "->".join(languages), "seed": seed}
+        fields = {"direction": "->".join(languages), "dataset": f"dictionary {'-'.join(languages)}", "split": "test"}
         of_system = [vocabularies[lang] for lang in languages], vectors
-        for row in protocol_results(entries, *of_system, settings=settings, **fields):
+        for row in protocol_results(entries, *of_system, settings=settings, seed=seed, **fields):
             if row.metric == "P@1":
                 key = row.settings["protocol"]
                 hits.setdefault((label, key), []).append(row.items.groups[0][:, 0])
                 if other := hits.get((LIKE.get(label), key)):
                     test = asdict(paired_test(hits[label, key][0], np.mean(other, axis=0)))
                     row = replace(row, settings=row.settings | {"paired": {"with": LIKE[label]} | test})
-                print(f"{pair} {key}: {label} {row.value:.1f} {row.settings.get('paired', '')} {spent}", flush=True)
+                told = f"{label} {row.value:.1f} {row.settings.get('paired', '')} {spent}"
+                print(f"{'-'.join(languages)} {key}: {told}", flush=True)
             rows.append(row)
     return rows
 
