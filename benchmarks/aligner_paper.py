@@ -8,10 +8,10 @@ python benchmarks/aligner_paper.py outputs/aligner_paper/* --name aligner_paper_
 
 Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured on stored models, P@1 by
 both protocols and AER where the run has gold links. Rows of other runs that the results file has stay in it, with every
-word's hits: the runs need not stand side by side. All carry the paired test against the base model's on the seeds that
-both have, hits averaged over them. Attention: of the links that the statistical aligner is
-sure of (both directions' mean over --sure), the share at which both words attend most to each other. With --statistical
-also rows of links learnt from the same text, counted as in lexicon_baselines.py: ours and those of three eflomal runs.
+word's hits: the runs need not stand side by side. All carry the paired test against the base model, hits averaged over
+the seeds, those that both have. Attention: of the links that the statistical aligner is sure of (both directions' mean
+over --sure), the share at which both words attend most to each other. With --statistical also rows of links learnt from
+the same text, counted as in lexicon_baselines.py: ours and those of three eflomal runs.
 """
 
 import json
@@ -47,6 +47,7 @@ STATISTICAL = {
     **{("eflomal, sampled", seed): lambda *text: sampled_tables(SAMPLES, *text) for seed in range(3)},
     **{("eflomal, hard", seed): eflomal_tables for seed in range(3)},
 }
+LINKS = {label for label, _ in STATISTICAL}
 _BATCH = 50  # sentence pairs
 
 
@@ -68,12 +69,12 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     measured = {(row.settings["row"], row.seed) for row in results}
     earlier = earlier_rows(vars(args), "folders", "statistical")
     results += [row for row in earlier if (row.settings["row"], row.seed) not in measured]
-    results = sorted(results, key=lambda row: (row.settings["row"] in dict(STATISTICAL), row.seed or 0))
+    results = sorted(results, key=lambda row: (place(row.settings["row"]), row.seed or 0))
     results = [replace(row, settings=row.settings | compared(row, results)) for row in results]
     pairs = " ".join(runs[0]["settings"]["pairs"])
     epochs, size = runs[0]["reached"]["epochs"], runs[0]["card"]["configuration"].get("size", 500)
     title = f"{pairs}, {epochs:.0f} epochs in the paper's regime, {size} units"
-    labels = sorted({row.settings["row"] for row in results}, key=lambda label: (label != BASE, label))
+    labels = sorted({row.settings["row"] for row in results}, key=place)
     metrics = [metric for metric in ("P@1", "AER", "attention") if any(row.metric == metric for row in results)]
     about = {"title": title, "labels": labels, "metrics": metrics, "shown": len(metrics), "with_items": True}
     return report_rows("aligner_paper", results, vars(args), **about)
@@ -84,6 +85,11 @@ def label_of(args: AlignerArguments) -> str:
     if not args.contrastive_weight:
         return BASE
     return f"{args.negatives}, {args.contrastive_pooling}"
+
+
+def place(label: str) -> tuple:
+    """In the order of a table: the base model, its variants, links."""
+    return label in LINKS, label != BASE, label
 
 
 def arguments_of(run: dict) -> AlignerArguments:
@@ -170,13 +176,12 @@ def compared(row: EvalResult, results: list[EvalResult]) -> dict:
         if same and other.settings["protocol"] == row.settings["protocol"] and other.settings["row"] in hits:
             hits[other.settings["row"]][other.seed] = other.items.groups[0][:, 0]
     own, base = hits.values()
-    if None in own:  # nothing is drawn: the same for every seed
-        own = dict.fromkeys(base, own[None])
-    seeds = sorted(own.keys() & base.keys())
-    if not seeds:
+    if row.settings["row"] not in LINKS:  # whose draws have nothing to do with the seeds of training
+        own, base = ({seed: of_seed[seed] for seed in own.keys() & base.keys()} for of_seed in (own, base))
+    if not base:
         return {}
-    test = paired_test(*(np.mean([of_seed[seed] for seed in seeds], axis=0) for of_seed in (own, base)))
-    return {"paired": {"with": BASE, "seeds": seeds} | asdict(test)}
+    test = paired_test(*(np.mean([*of_seed.values()], axis=0) for of_seed in (own, base)))
+    return {"paired": {"with": BASE, "seeds": sorted(base)} | asdict(test)}
 
 
 if __name__ == "__main__":

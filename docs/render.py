@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 from hfxling.arguments import run_recipe
-from hfxling.evaluation.results import EvalResult, format_table, read_results
+from hfxling.evaluation.results import EvalResult, format_table, p_told, read_results
 from hfxling.evaluation.tables import STALE, UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
 from hfxling.hub.zoo import ZOO
@@ -231,6 +231,7 @@ def file_table(rows: list[EvalResult], content: dict) -> str:
         return (
             format_table(*study_table(rows, content["rows"], content["paper_columns"], content.get("show")))
             + language_table(rows)
+            + paired_table(rows, content.get("show") or {})
             + curve_table(rows)
         )
     cells: dict[tuple, dict] = defaultdict(lambda: defaultdict(list))
@@ -309,6 +310,20 @@ def language_table(rows: list[EvalResult]) -> str:
     is_single = all(len(runs) == 1 for found in cells.values() for runs in found.values())
     table = [[*key, *(tested(found[label], is_single) for label in labels)] for key, found in cells.items()]
     return "\n\n" + format_table(["metric", "direction", "n", *labels], table)
+
+
+def paired_table(rows: list[EvalResult], show: dict) -> str:
+    """What systems have more than the one that their rows name, on the same items, with the p-value of the test."""
+    cells: dict[tuple, dict[str, str]] = defaultdict(dict)
+    for row in rows:
+        paired, about = row.settings.get("paired", {}), row.settings
+        if "with" in paired and row.metric in show.get("metric", ()):
+            column = " ".join(filter(None, (row.dataset, row.metric, about.get("protocol"), about.get("decoding"))))
+            told = f"{paired['difference']:+.1f} (p {p_told(paired['p_value'])})"
+            cells[about["row"], paired["with"]][column] = told
+    columns = list(dict.fromkeys(column for found in cells.values() for column in found))
+    table = [[*key, *(found.get(column) for column in columns)] for key, found in cells.items()]
+    return "\n\n" + format_table(["paired test", "against", *columns], table) if table else ""
 
 
 def curve_table(rows: list[EvalResult]) -> str:
