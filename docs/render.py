@@ -169,7 +169,7 @@ def evidence(wanted: dict) -> str:
     missing = [name for name in found if name not in shown]
     if missing:
         raise ValueError(f"docs/results/claims.yaml: {path.name} has no {', '.join(missing)} of {wanted}.")
-    about = [str(wanted[key]) for key in ("metric", "direction", "dataset") if key in wanted]
+    about = [str(wanted[key]) for key in ("metric", "direction", "dataset", "protocol") if key in wanted]
     about += [f"centring {wanted['centering']}"] if "centering" in wanted else []
     told = "; ".join(f"{name} {value}" for name, value in shown.items())
     return f"`{wanted['file']}`{', '.join(['', *about])}: {told}"
