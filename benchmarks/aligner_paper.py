@@ -4,7 +4,7 @@ for weight in 0 1; do for seed in 0 1 2; do
     python recipes/aligner.py --config recipes/configs/aligner/paper_lo_zh.yaml --contrastive_weight $weight \
         --seed $seed --output_dir outputs/aligner_paper/$weight-$seed [--resume_from_checkpoint true]
 done; done
-python benchmarks/aligner_paper.py outputs/aligner_paper/* --name aligner_paper_lo_zh
+python benchmarks/aligner_paper.py outputs/aligner_paper/* --statistical --name aligner_paper_lo_zh
 
 Every folder is a run's output_dir, told apart by what its results.json says. Rows are measured on stored models, P@1 by
 both protocols and AER where the run has gold links. Rows of other runs that the results file has stay in it, with every
