@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 from hfxling.arguments import run_recipe
-from hfxling.evaluation.results import EvalResult, format_table, p_told, read_results
+from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, read_results
 from hfxling.evaluation.tables import STALE, UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
 from hfxling.hub.zoo import ZOO
@@ -369,7 +369,7 @@ def curve_line(rows: list[EvalResult], content: dict) -> str:
 def shown(rows: list[EvalResult]) -> str:
     """Mean over seeds, interval and p of the first."""
     first = rows[0]
-    text = f"{np.mean([row.value for row in rows]):.1f} ({first.low:.1f}-{first.high:.1f})"
+    text = f"{np.mean([row.value for row in rows]):.1f} ({interval_told(first.low, first.high)})"
     text += f" p={first.settings['paired']['p_value']:.2g}" if "paired" in first.settings else ""
     return text + STALE * ("stale" in first.settings)
 

@@ -26,7 +26,7 @@ from hfxling.data.pharaoh import format_links, read_aligned, write_links
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.plots import can_draw, draw_alignment
-from hfxling.evaluation.results import format_table
+from hfxling.evaluation.results import format_table, interval_told
 from hfxling.files import atomic_path
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def fit_confidence(args: AlignArguments, aligner: Aligner) -> None:
     about = {"method": args.symmetrize, "languages": aligner.languages, "pairs": len(gold), "links": len(right)}
     LinkConfidence.fit(features, right, groups, **about, expected_calibration_error=error).save(args.confidence)
     rows = alignment_results([line.links for line in lines], gold, dataset=args.fit_confidence, split="gold")
-    table = [(row.metric, row.value, f"{row.low:.1f}-{row.high:.1f}") for row in rows]
+    table = [(row.metric, row.value, interval_told(row.low, row.high)) for row in rows]
     print(format_table(["metric, %", "value", "95 %"], table))
     print(f"expected calibration error, 5-fold, 10 bins: {error:.3f}")
     logger.info("written: %s", args.confidence)

@@ -142,6 +142,11 @@ def p_told(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
 
 
+def interval_told(low: float, high: float, digits: int = 1) -> str:
+    """Both ends of an interval; a hyphen between them only where it is no second minus sign."""
+    return f"{low:.{digits}f}{' to ' if low < 0 else '-'}{high:.{digits}f}"
+
+
 def _compact(row: EvalResult, with_items: bool) -> dict:
     """A row for one line of the file: without empty fields, numbers to six decimals."""
     content = {f.name: getattr(row, f.name) for f in fields(row)}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from .learning_curve import Forecast, forecast
-from .results import EvalResult, p_told
+from .results import EvalResult, interval_told, p_told
 
 UNTRAINED = "no training"
 STALE = " †"  # behind figures that a mended fault may have changed, until they are measured again
@@ -109,7 +109,7 @@ def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
     text = f"{np.mean(values):.{digits}f}" + (f" ±{np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
     lows, highs = ([getattr(row, end) for row in rows] for end in ("low", "high"))
     if interval and None not in lows + highs:
-        text += f" ({np.mean(lows):.{digits}f}-{np.mean(highs):.{digits}f})"
+        text += f" ({interval_told(np.mean(lows), np.mean(highs), digits)})"
     return text + STALE * any("stale" in row.settings for row in rows)
 
 

@@ -19,7 +19,7 @@ from hfxling.files import content_hash
 
 from .averages import macro_average
 from .items import mean_items
-from .results import EvalResult
+from .results import EvalResult, interval_told
 from .retrieval import Ranking, hits_at, rank_translations, ranking_results
 
 if TYPE_CHECKING:
@@ -159,6 +159,6 @@ def tatoeba_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
         size = row.settings.get("languages")
         name = f"{size} langs" if size else row.direction.replace(f"->{ENGLISH}", "").replace(f"{ENGLISH}->", "")
         cell = cells.setdefault((name, row.settings["method"]), [row.n])
-        cell += [row.value, f"{row.low:.1f}-{row.high:.1f}"]
+        cell += [row.value, interval_told(row.low, row.high)]
     headers = ["language", "similarity", "pairs", "xx->en", "95 %", "en->xx", "95 %"]
     return headers, [[*key, *values] for key, values in cells.items()]

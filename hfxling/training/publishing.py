@@ -16,7 +16,7 @@ from transformers import TrainingArguments
 
 from hfxling.arguments import resolved
 from hfxling.data.corpus import TextArguments
-from hfxling.evaluation.results import EvalResult, format_table, p_told, write_results
+from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, write_results
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo, scrubbed
@@ -239,7 +239,7 @@ def before_and_after(results: Sequence[EvalResult]) -> str:
         digits = 1 if next(iter(stages.values())).unit == "%" else 3
         values = [None if row is None else f"{row.value:.{digits}f}" for row in (before, after)]
         known = after is not None and after.low is not None
-        interval = f"{after.low:.{digits}f}-{after.high:.{digits}f}" if known else None
+        interval = interval_told(after.low, after.high, digits) if known else None
         paired = after.settings.get("paired") if after else None
         table.append([*key, *values, interval, p_told(paired["p_value"]).removeprefix("= ") if paired else None])
     if not table:

@@ -23,7 +23,7 @@ from transformers.utils import logging
 from hfxling.data.readers import suffix_of
 from hfxling.encoding import model_name, token_limit
 from hfxling.evaluation.nli import LABELS, load_nli, nli_results
-from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.evaluation.results import EvalResult, format_table, interval_told
 from hfxling.missing import one_line_where_missing
 
 from .publishing import Run, training_cost
@@ -265,7 +265,7 @@ def run(args: NliArguments, training_args: TrainingArguments, data: NliData) -> 
 def summary(results: Sequence[EvalResult]) -> str:
     """A language a row, the average last."""
     table = [
-        [x.split, x.direction, x.metric.removeprefix("accuracy "), x.n, x.value, f"{x.low:.1f}-{x.high:.1f}"]
+        [x.split, x.direction, x.metric.removeprefix("accuracy "), x.n, x.value, interval_told(x.low, x.high)]
         for x in results
     ]
     return format_table(["split", "direction", "metric", "n", "%", "95 %"], table)

@@ -5,7 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hfxling.evaluation.results import EvalResult, format_table, p_told, package_versions, read_results, write_results
+from hfxling.evaluation.results import (
+    EvalResult,
+    format_table,
+    interval_told,
+    p_told,
+    package_versions,
+    read_results,
+    write_results,
+)
 from hfxling.files import content_hash
 
 ROW = EvalResult(
@@ -148,6 +156,14 @@ def test_table_cells_cannot_break_the_table():
 )
 def test_no_p_value_is_zero(p_value, told):
     assert p_told(p_value) == told
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [((0.24, 0.5), "0.2-0.5"), ((-2.4, -1.4), "-2.4 to -1.4"), ((-0.0381, 0.085, 3), "-0.038 to 0.085")],
+)
+def test_an_interval_has_no_two_hyphens(ends, told):
+    assert interval_told(*ends) == told
 
 
 def test_a_table_without_rows_is_its_header():
