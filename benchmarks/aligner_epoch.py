@@ -67,6 +67,7 @@ class Ancestor(nn.Module):
         """All words' vectors; dropout strikes every entry of the tables."""
         embedding, p = self.model.embedding, self.model.config.dropout
         ids = embedding.piece_ids(language)
+        ids = ids[:, : (ids > 0).sum(1).max()]  # the scripts pad to the longest word of this language
         pieces = F.dropout(F.embedding(ids, embedding.pieces.weight), p, self.training)
         means = (pieces * (ids > 0)[:, :, None]).sum(1) / (ids > 0).sum(1, keepdim=True).clamp(min=1)
         return F.dropout(embedding.words[f"of_{language}"].weight, p, self.training) + means
@@ -208,6 +209,7 @@ def measure(pair: str, args: argparse.Namespace) -> dict:
         "tokens_per_cpu_s": round(epoch_words / epoch["one"]),
         "peak_mib": round(peak["one"]),
         "peak_mib_ancestor": round(peak["ancestor"]),
+        "peak_over_ancestor": round(peak["one"] / peak["ancestor"], 3),
         "share_by_part": by_part(ways["one"]),
     }
 
