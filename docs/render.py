@@ -14,7 +14,7 @@ import yaml
 
 from hfxling.arguments import run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, read_results
-from hfxling.evaluation.tables import STALE, UNTRAINED, cell, learning_curve, study_table
+from hfxling.evaluation.tables import UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
 from hfxling.hub.zoo import ZOO
 from hfxling.training.zoo_cards import CARDS, zoo_card, zoo_table
@@ -27,7 +27,6 @@ LEGEND = (
     "([evaluation](../evaluation.md)), which knows nothing of other training runs. Centring: `none`, `train` (means of "
     "the training text), `corpus` (means of the test text, as in the paper of the siamese method). p: paired test "
     "against what the run started from; in tables by encoder and layer interval and p are the first seed's."
-    f"{STALE}: measured when equal sentences of a batch counted as negatives, to be measured anew."
 )
 
 TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")
@@ -370,8 +369,7 @@ def shown(rows: list[EvalResult]) -> str:
     """Mean over seeds, interval and p of the first."""
     first = rows[0]
     text = f"{np.mean([row.value for row in rows]):.1f} ({interval_told(first.low, first.high)})"
-    text += f" p={first.settings['paired']['p_value']:.2g}" if "paired" in first.settings else ""
-    return text + STALE * ("stale" in first.settings)
+    return text + (f" p={first.settings['paired']['p_value']:.2g}" if "paired" in first.settings else "")
 
 
 def readme_table() -> str:

@@ -10,7 +10,6 @@ from .learning_curve import Forecast, forecast
 from .results import EvalResult, interval_told, p_told
 
 UNTRAINED = "no training"
-STALE = " †"  # behind figures that a mended fault may have changed, until they are measured again
 COSTS = {"steps": "steps", "train_cpu_s": "CPU s"}  # settings of a row: column
 _TOLD_APART = ("method", "protocol", "centering", "decoding")  # settings that make columns where they vary
 
@@ -110,7 +109,7 @@ def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
     lows, highs = ([getattr(row, end) for row in rows] for end in ("low", "high"))
     if interval and None not in lows + highs:
         text += f" ({interval_told(np.mean(lows), np.mean(highs), digits)})"
-    return text + STALE * any("stale" in row.settings for row in rows)
+    return text
 
 
 def starting_point(rows: list[EvalResult]) -> str:
