@@ -194,7 +194,9 @@ def translation_table(protocol: str) -> str:
         content = json.loads(path.read_text(encoding="utf-8"))
         for row in read_results(path):
             how = row.settings.get("decoding", "")
-            if row.metric == "P@1" and how != "links alone" and row.settings.get("protocol", "composed") == protocol:
+            if row.settings.get("stage") == "before" or row.metric != "P@1" or how == "links alone":
+                continue
+            if row.settings.get("protocol", "composed") == protocol:
                 pieces = "" if "text" in row.settings else "pieces as text"
                 label = ", ".join(filter(None, (row.settings["row"], how, pieces)))
                 cells[label][row.dataset.split()[-1]].append(row)
