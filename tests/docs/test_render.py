@@ -135,7 +135,7 @@ def test_the_table_of_all_pairs_shows_every_study_and_baseline():
     rows = [
         row
         for row in content["results"]
-        if (row["metric"], row["settings"]["row"], row["settings"].get("decoding")) == ("P@1", "inter, avg", None)
+        if (row["metric"], row["settings"].get("row"), row["settings"].get("decoding")) == ("P@1", "inter, avg", None)
         and row["settings"].get("protocol", "composed") == "composed"
     ]
     label = "inter, avg" if "text" in rows[0]["settings"] else "inter, avg, pieces as text"
