@@ -33,8 +33,7 @@ TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")
 TRANSLATION = (
     "Dictionary words by CSLS (K = 3), NTREX lines 1 to 1543; the paper's own text and dictionaries were not released. "
     "Budget, seeds and P@5 are in each pair's own table below; `with links` adds the statistical links' cosines to "
-    "those of the static vectors; `pieces as text`: measured when characters and learnt pieces were the text, to be "
-    "measured anew on words."
+    "those of the static vectors."
 )
 PROTOCOL_HEADINGS = {
     "vocabulary": "Words of the training vocabularies, among these only (as Wada et al.'s scripts and the paper ask):",
@@ -196,9 +195,8 @@ def translation_table(protocol: str) -> str:
             how = row.settings.get("decoding", "")
             if row.settings.get("stage") == "before" or row.metric != "P@1" or how == "links alone":
                 continue
-            if row.settings.get("protocol", "composed") == protocol:
-                pieces = "" if "text" in row.settings else "pieces as text"
-                label = ", ".join(filter(None, (row.settings["row"], how, pieces)))
+            if row.settings["protocol"] == protocol:
+                label = ", ".join(filter(None, (row.settings["row"], how)))
                 cells[label][row.dataset.split()[-1]].append(row)
         for row in content["rows"]:
             if row.get("paper") and protocol == "vocabulary":
