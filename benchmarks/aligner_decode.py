@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> dict:
     vocabularies, pairs = training_text(args.data, args.pair)
     torch.manual_seed(0)
     model = new_model(settings_of(args.data, args.pair, size=args.size), vocabularies)
-    aligner = Aligner(model, vocabularies, pairs.languages, units="segments")
+    aligner = Aligner(model, vocabularies, pairs.languages, units="segments", method="grow-diag-final-and")
     text = [lines[LINES : LINES + args.pairs] for lines in read_text(args.data, args.pair).values()]
     seconds: dict[str, list[float]] = {"one by one": [], "in batches": []}
     links = {}

@@ -24,7 +24,7 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerModelC
 from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
 
-from hfxling.alignment.aligner import Aligner, default_method
+from hfxling.alignment.aligner import Aligner
 from hfxling.data.corpus import Corpus, PairText
 from hfxling.data.sources import Pair, name_of_pair
 from hfxling.encoding import SentenceEncoder, token_limit
@@ -187,7 +187,7 @@ def fit_aligner(
         model = network.new_model(args, vocabularies, priors)
         network.fit(args, training_args, model, vocabularies, encoded, priors)
     prior = priors[0] if priors else None
-    return Aligner(model, vocabularies, languages, method=default_method(prior), prior=prior)
+    return Aligner(model, vocabularies, languages, prior=prior)
 
 
 def fit_lexical(

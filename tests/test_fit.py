@@ -379,7 +379,7 @@ def test_an_aligner_is_that_of_the_recipe_and_saved_as_it_is(prior, files, tmp_p
     links, again = ([line.links for line in aligner_(*UNSEEN)] for aligner_ in (fitted, loaded))
     assert links == again
     assert any(links)
-    assert fitted.method == ("mean" if prior else "grow-diag-final-and")
+    assert fitted.method == ("mean" if prior else "itermax")
     assert SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode(ZH, task="zh").shape == (COUNT, 8)
 
 

@@ -46,7 +46,7 @@ class AlignArguments:
     source_lang: str | None = key("by default the model's first language", None)
     target_lang: str | None = key("by default the model's second language", None)
     symmetrize: str | None = key(
-        f"how links are decided: {', '.join(METHODS)}; by default mean with a prior, else grow-diag-final-and", None
+        f"how links are decided: {', '.join(METHODS)}; by default mean with a prior, else itermax", None
     )
     units: str = key("words (between white space), or the model's segments", "words")
     null: float = key("weight up to which a word's best partner is no link", 0.0, least=0)
@@ -79,19 +79,21 @@ class AlignArguments:
 
 def main(argv: list[str] | None = None) -> None:
     (args,) = parse_arguments((AlignArguments,), argv, prog="hfxling align", description=__doc__)
-    from hfxling.alignment.aligner import Aligner, default_method, load_aligner
+    from hfxling.alignment.aligner import Aligner, load_aligner
     from hfxling.alignment.confidence import LinkConfidence
     from hfxling.alignment.prior import load_prior
 
     model, vocabularies = load_aligner(args.model)
     pair = language_pair(args.source_lang, args.target_lang, model.config.languages)
     prior = load_prior(args.model, model.config, pair)
-    args.symmetrize = args.symmetrize or default_method(prior)
     aligner = Aligner(model, vocabularies, pair, units=args.units, method=args.symmetrize, null=args.null, prior=prior)
     if args.fit_confidence:
         fit_confidence(args, aligner)
         return
     confidence = LinkConfidence.load(args.confidence) if args.confidence else None
+    if confidence and (fitted := confidence.settings.get("method", aligner.method)) != aligner.method:
+        told = f"give --symmetrize {fitted}, or fit one for {aligner.method}"
+        raise ValueError(f"{args.confidence} was fitted on links by {fitted}, not by {aligner.method}; {told}.")
     lines = [[text for _, text in read_lines(path)] for path in (args.source, args.target)]
     if not any(lines):
         raise ValueError(f"{args.source} and {args.target}: no line in them; give aligned text.")
@@ -112,7 +114,7 @@ def fit_confidence(args: AlignArguments, aligner: Aligner) -> None:
     lines = list(tqdm(found, total=len(gold), unit=" pairs", disable=None))
     features, right, groups = gather(lines, gold)
     error = expected_calibration_error(cross_validated(features, right, groups), right)
-    about = {"method": args.symmetrize, "languages": aligner.languages, "pairs": len(gold), "links": len(right)}
+    about = {"method": aligner.method, "languages": aligner.languages, "pairs": len(gold), "links": len(right)}
     LinkConfidence.fit(features, right, groups, **about, expected_calibration_error=error).save(args.confidence)
     rows = alignment_results([line.links for line in lines], gold, dataset=args.fit_confidence, split="gold")
     table = [(row.metric, row.value, interval_told(row.low, row.high)) for row in rows]

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from hfxling.alignment.aligner import Aligner, AlignerModel, default_method, load_aligner
+from hfxling.alignment.aligner import Aligner, AlignerModel, load_aligner
 from hfxling.alignment.prior import load_prior
 from hfxling.data.faults import FaultFinder
 from hfxling.data.sample import LANGUAGES
@@ -162,8 +162,7 @@ class ShownModel:
         """The links of an aligner, with the weights of its attention."""
         model, vocabularies = self.aligner
         prior = load_prior(self.args.model, model.config, pair, **self.hub_kwargs)
-        method = default_method(prior)
-        (line,) = Aligner(model, vocabularies, pair, units="segments", method=method, prior=prior)([source], [target])
+        (line,) = Aligner(model, vocabularies, pair, units="segments", prior=prior)([source], [target])
         forward, backward, similarity = (x[0] for x in (line.soft.forward, line.soft.backward, line.soft.similarity))
         words = ([span.text for span in side] for side in (line.source, line.target))
         weights = (forward + backward) / 2
@@ -173,7 +172,7 @@ class ShownModel:
                 (f"attention to {pair[1]}", float(backward[i, j])),
                 ("cosine of the vectors", float(similarity[i, j])),
             ]
-            for i, j in np.argwhere(weights >= 0.01).tolist()
+            for i, j in {*map(tuple, np.argwhere(weights >= 0.01).tolist()), *line.links}
         }
         return Links(*words, weights, {*line.links}, reasons)
 

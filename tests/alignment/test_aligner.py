@@ -81,7 +81,8 @@ def test_segments_of_a_word_look_together_and_are_looked_at_together(vocabularie
     """Source "dog rice", target words 狗吃 饭 of three segments."""
     to_source = [[1.0, 0.0], [0.4, 0.6], [0.3, 0.7]]
     to_target = [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]
-    row = next(aligner(FixedModel(to_source, to_target), vocabularies)(["dog rice"], ["狗吃 饭"]))
+    align = aligner(FixedModel(to_source, to_target), vocabularies, method="grow-diag-final-and")
+    row = next(align(["dog rice"], ["狗吃 饭"]))
     assert np.allclose(row.soft.forward[0], [[0.7, 0.3], [0.3, 0.7]])
     assert np.allclose(row.soft.backward[0], [[0.8, 0.2], [0.3, 0.7]])
     assert row.links == [(0, 0), (1, 1)]
@@ -108,6 +109,7 @@ def test_a_very_long_sentence_is_aligned(model, vocabularies):
     [
         (lambda m, v: aligner(m, v, units="letters"), "units='letters' is not one of words, segments"),
         (lambda m, v: aligner(m, v, method="best"), "method='best' is not one of intersection"),
+        (lambda m, v: aligner(m, v, null=0.1), "null=0.1 says nothing to itermax, which compares vectors"),
         (lambda m, v: Aligner(m, v, ("en", "lo")), "language 'lo' is none of the model's: en, zh"),
         (lambda m, v: next(aligner(m, v)(["a"], [])), "1 source and 0 target lines"),
     ],

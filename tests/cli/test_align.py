@@ -87,12 +87,15 @@ def test_picture(folder, tmp_path):
 
 def test_confidence_is_fitted_stored_and_used(folder, tmp_path, capsys):
     path = tmp_path / "confidence.json"
-    run(folder, "--fit_confidence", folder / "gold.tsv", "--confidence", path)
+    run(folder, "--fit_confidence", folder / "gold.tsv", "--confidence", path, "--symmetrize", "grow-diag-final-and")
     printed = capsys.readouterr().out
     assert "AER" in printed
     assert "expected calibration error" in printed
     assert 0 <= json.loads(path.read_text())["settings"]["expected_calibration_error"] < 0.3
     files = [folder / "source", folder / "target", "--confidence", path]
+    with pytest.raises(ValueError, match="by grow-diag-final-and, not by itermax; give --symmetrize grow"):
+        run(folder, *files)
+    files += ["--symmetrize", "grow-diag-final-and"]
     run(folder, *files, "--spans", tmp_path / "spans", "--output", tmp_path / "all")
     rows = [json.loads(row)["links"] for row in (tmp_path / "spans").read_text().splitlines()]
     probabilities = [link["confidence"] for row in rows for link in row]
