@@ -1,24 +1,26 @@
-"""Word alignment without a network of ours: eflomal, our statistical links, and IterMax, against gold links.
+"""Word alignment without a network of ours: eflomal, fast_align, our statistical links, IterMax, against gold links.
 
 python benchmarks/align_baselines.py --data ../shared/data/align --sets zh-en ja-en ro-en en-fr es-fr --seeds 3 \
     --encoder ../shared/models/mini-xlm --layers 0 4 [--more zh-en=extra.zh,extra.en] [--name align_baselines]
 
-Every set is DATA/SET.tsv: source words TAB target words TAB links. eflomal learns from the sentences of the set (small
-letters) and those of --more, by whole words and by the stems that words count by in our links; both directions, joined
-by grow-diag-final-and. Our links learn from the sentences of the set, read as words and, in Chinese and Japanese, as
-characters too; joined by "mean", or as eflomal's; with and without a start for words that are written alike. IterMax
-links subwords and then the words they belong to, as SimAlign does. Prints AER, precision, recall, F1 and seconds. Our
-rows carry the paired test against eflomal with stems, whose counts are means over its seeds. Sets that are done are
-kept: a stopped run goes on with the others.
+Every set is DATA/SET.tsv: source words TAB target words TAB links. eflomal and, where the package systran-align is
+installed, fast_align learn from the sentences of the set (small letters) and those of --more, by whole words and by the
+stems that words count by in our links; both directions, joined by grow-diag-final-and. Our links learn from the
+sentences of the set, read as words and, in Chinese and Japanese, as characters too; joined by "mean", or as eflomal's;
+with and without a start for words that are written alike. IterMax links subwords and then the words they belong to, as
+SimAlign does. Prints AER, precision, recall, F1 and seconds. Our rows carry the paired test against eflomal with stems,
+whose counts are means over its seeds. Rows that are there are kept: a stopped run goes on with the others.
 """
 
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from harness import cpu_of_all, earlier_rows, parser, report_rows, write_rows
+from harness import cpu_of_all, earlier_rows, parser, replaced, report_rows, systems_left, write_rows
 
 from hfxling.alignment import prior as link_prior
 from hfxling.alignment.aligner import Aligner
@@ -36,6 +38,7 @@ from hfxling.training.aligner.data import learn_priors
 BATCH = 32
 TITLE = "Word links without a network of ours, learnt from the gold sets' sentences alone"
 EFLOMAL = "eflomal, stems"  # what ours is held against: the same preprocessing
+FAST_ALIGN = {"favor_diagonal": True, "optimize_tension": True, "variational_bayes": True}  # its -d -o -v
 JOINED = "grow-diag-final-and"
 
 Links = list[set[Link]]
@@ -48,34 +51,45 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options.add_argument("--encoder", help="folder or Hub id for IterMax; none without it")
     options.add_argument("--layers", nargs="*", type=int, default=[0], help="hidden_states that IterMax reads")
     options.add_argument(
-        "--more", nargs="*", default=[], help="SET=SOURCE,TARGET: further text for eflomal, spaced words"
+        "--more", nargs="*", default=[], help="SET=SOURCE,TARGET: further text for eflomal and fast_align, spaced words"
     )
     options.add_argument("--seeds", type=int, default=1, help="runs of eflomal, which draws at random")
     options.add_argument("--name", default="align_baselines", help="of the results file")
     args = options.parse_args(argv)
 
-    more = dict(entry.split("=", 1) for entry in args.more)
-    systems: dict[tuple[str, int], Callable[[str, list[AlignedPair]], Links | None]] = {}
-    for seed in range(args.seeds):
-        systems["eflomal", seed] = lambda name, gold: eflomal_links(gold, more.get(name))
-        systems[EFLOMAL, seed] = lambda name, gold: eflomal_links(gold, more.get(name), languages_of(name))
-    systems["statistical links", 0] = prior_links
-    systems[f"statistical links, {JOINED}", 0] = lambda name, gold: prior_links(name, gold, JOINED)
-    systems["statistical links, equal words as others", 0] = without_start
-    systems["statistical links, by characters", 0] = lambda name, gold: prior_links(name, gold, by_characters=True)
-    if args.encoder:
-        encode, encoder = load_encoder(args.encoder), Path(args.encoder).name
-        for layer in args.layers:
-            systems[f"{encoder}, IterMax layer {layer}", 0] = lambda name, gold, k=layer: encoder_links(encode, gold, k)
-    labels, metrics = list(dict.fromkeys(label for label, _ in systems)), ["AER", "precision", "recall", "F1"]
+    encode = load_encoder(args.encoder) if args.encoder else None
+    metrics = ["AER", "precision", "recall", "F1"]
+    systems = {name: systems_of(name, encode, args) for name in args.sets}
+    labels = list(dict.fromkeys(label for of_set in systems.values() for label, _ in of_set))
     about = {"title": TITLE, "labels": labels}
     results = earlier_rows(vars(args), "sets")
-    done = {row.dataset for row in results}
-    for name in args.sets:
-        if f"gold {name}" not in done:
-            results += measure(Path(args.data) / f"{name}.tsv", name, systems)
+    for name, of_set in systems.items():
+        if left := systems_left(of_set, results, f"gold {name}"):
+            results = replaced(results, measure(Path(args.data) / f"{name}.tsv", name, left))
             write_rows("align_baselines", results, vars(args), metrics=metrics[:1], **about)
     return report_rows("align_baselines", results, vars(args), metrics=metrics, **about)
+
+
+def systems_of(name: str, encode: Callable | None, args) -> dict[tuple[str, int], Callable[[list[AlignedPair]], Links]]:
+    """By label and seed, what finds the links of a set."""
+    languages = languages_of(name)
+    more = dict(entry.split("=", 1) for entry in args.more).get(name)
+    systems: dict[tuple[str, int], Callable] = {}
+    for seed in range(args.seeds):
+        systems["eflomal", seed] = partial(rival_links, eflomal, more=more)
+        systems[EFLOMAL, seed] = partial(rival_links, eflomal, more=more, stems_of=languages)
+    if find_spec("systran_align"):
+        systems["fast_align", 0] = partial(rival_links, fast_align, more=more)
+        systems["fast_align, stems", 0] = partial(rival_links, fast_align, more=more, stems_of=languages)
+    systems["statistical links", 0] = partial(prior_links, languages)
+    systems[f"statistical links, {JOINED}", 0] = partial(prior_links, languages, method=JOINED)
+    systems["statistical links, equal words as others", 0] = partial(without_start, languages)
+    if characters := {lang: "characters" for lang in languages if default_segmenter(lang) == "characters"}:
+        systems["statistical links, by characters", 0] = partial(prior_links, languages, segmenters=characters)
+    for layer in args.layers if encode else ():
+        label = f"{Path(args.encoder).name}, IterMax layer {layer}"
+        systems[label, 0] = partial(encoder_links, encode, layer=layer)
+    return systems
 
 
 def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> list[EvalResult]:
@@ -84,9 +98,7 @@ def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> 
     counts: dict[str, list[np.ndarray]] = {}
     for (label, seed), align in systems.items():
         start = cpu_of_all()
-        links = align(name, gold)
-        if links is None:
-            continue
+        links = align(gold)
         seconds = round(cpu_of_all() - start, 1)  # eflomal is a process of its own
         counts.setdefault(label, []).append(count_links(links, gold))
         settings = {"stage": "after", "row": label, "train_cpu_s": seconds}
@@ -100,27 +112,26 @@ def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> 
 
 
 def prior_links(
-    name: str, gold: Sequence[AlignedPair], method: str = "mean", by_characters: bool = False
-) -> Links | None:
-    """Our statistical aligner's links; by characters None where no language of the set is read as these."""
-    languages = languages_of(name)
-    segmenters = {lang: default_segmenter(lang) for lang in languages if default_segmenter(lang) == "characters"}
-    if by_characters and not segmenters:
-        return None
+    languages: tuple[str, str],
+    gold: Sequence[AlignedPair],
+    method: str = "mean",
+    segmenters: dict[str, str] | None = None,
+) -> Links:
+    """Our statistical aligner's links."""
     sides = [[" ".join(side) for side in of_side] for of_side in zip(*((pair.source, pair.target) for pair in gold))]
     lines = dict(zip(languages, sides))
-    vocabularies = learn_vocabularies(lines, segmenters=segmenters if by_characters else None)
+    vocabularies = learn_vocabularies(lines, segmenters=segmenters)
     ids = ([row.ids for row in vocabularies[lang].encode_batch(text)] for lang, text in lines.items())
     (prior,) = learn_priors([EncodedPairs(languages, *ids)], vocabularies)
     aligned = Aligner(prior, vocabularies, languages, method=method, prior=prior)(*sides)
     return [{*line.links} for line in aligned]
 
 
-def without_start(name: str, gold: Sequence[AlignedPair]) -> Links | None:
+def without_start(languages: tuple[str, str], gold: Sequence[AlignedPair]) -> Links:
     """Our links where words that are written alike start no likelier than others."""
     kept, link_prior.SAME = link_prior.SAME, 1
     try:
-        return prior_links(name, gold)
+        return prior_links(languages, gold)
     finally:
         link_prior.SAME = kept
 
@@ -130,14 +141,16 @@ def languages_of(name: str) -> tuple[str, ...]:
     return tuple(name.partition(".")[0].split("-"))
 
 
-def eflomal_links(gold: Sequence[AlignedPair], more: str | None = None, stems_of: Sequence[str] = ()) -> Links:
-    """Links of eflomal, learnt from the gold sentences and further text; by stems where both languages are told."""
+def rival_links(
+    align: Callable, gold: Sequence[AlignedPair], more: str | None = None, stems_of: Sequence[str] = ()
+) -> Links:
+    """Of `eflomal` or `fast_align`, from the gold sentences and further text; by stems if both languages are told."""
     sides = [[" ".join(pair.source).lower() for pair in gold], [" ".join(pair.target).lower() for pair in gold]]
     for side, path in zip(sides, more.split(",") if more else ()):
         side += [text.lower() for _, text in read_lines(path)]
     for side, lang in zip(sides, stems_of):
         side[:] = (" ".join(stem(word, lang) for word in text.split()) for text in side)
-    return eflomal(sides, [(len(pair.source), len(pair.target)) for pair in gold])
+    return align(sides, [(len(pair.source), len(pair.target)) for pair in gold])
 
 
 def eflomal(sides: Sequence[Sequence[str]], sizes: Sequence[tuple[int, int]]) -> Links:
@@ -167,6 +180,20 @@ def eflomal_directions(sides: Sequence[Sequence[str]], **options) -> list[list]:
         paths = [f"{folder}/forward", f"{folder}/backward"]
         Aligner(**options).align(*sides, links_filename_fwd=paths[0], links_filename_rev=paths[1])
         return [[links for links, _ in read_links(path)] for path in paths]
+
+
+def fast_align(sides: Sequence[Sequence[str]], sizes: Sequence[tuple[int, int]]) -> Links:
+    """The same of fast_align, as the package systran-align runs and joins its directions."""
+    import systran_align
+
+    words = [[text.split() for text in side] for side in sides]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/{name}" for name in ("text", "forward", "backward")]
+        lines = (f"{' '.join(source)} ||| {' '.join(target)}\n" for source, target in zip(*words))
+        Path(paths[0]).write_text("".join(lines), encoding="utf-8")
+        systran_align.generate_alignment_probabilities(*paths, **FAST_ALIGN)
+        found = systran_align.Aligner(*paths[1:]).align_batch(*(side[: len(sizes)] for side in words))
+    return [{*map(tuple, of_line["alignments"])} for of_line in found]
 
 
 def load_encoder(name: str) -> Callable[[Sequence[Sequence[str]], int], tuple[list[np.ndarray], list[list[int]]]]:

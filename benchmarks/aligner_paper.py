@@ -17,14 +17,16 @@ the same text, counted as in lexicon_baselines.py: ours and those of three eflom
 import json
 import os
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
 import numpy as np
 import torch
+from align_baselines import eflomal
 from harness import earlier_rows, parser, report_rows
-from lexicon_baselines import eflomal_tables, expected_tables, sampled_tables, translated
+from lexicon_baselines import expected_tables, rival_tables, sampled_tables, translated
 from transformers.utils import logging
 
 from hfxling.alignment.aligner import load_aligner
@@ -45,7 +47,7 @@ SAMPLES = 10  # short runs of eflomal whose links are counted, as in lexicon_bas
 STATISTICAL = {
     ("statistical links, expected", None): expected_tables,
     **{("eflomal, sampled", seed): lambda *text: sampled_tables(SAMPLES, *text) for seed in range(3)},
-    **{("eflomal, hard", seed): eflomal_tables for seed in range(3)},
+    **{("eflomal, hard", seed): partial(rival_tables, eflomal) for seed in range(3)},
 }
 LINKS = {label for label, _ in STATISTICAL}
 _BATCH = 50  # sentence pairs

@@ -177,6 +177,24 @@ def earlier_rows(settings: dict, *more: str) -> list[EvalResult]:
     return read_results(path) if all(key in then and then[key] == value for key, value in own.items()) else []
 
 
+def systems_left(systems: Mapping[tuple, Callable], results: Sequence[EvalResult], dataset: str) -> dict:
+    """Those, by label and seed, that have no row of a dataset.
+
+    All, where one of ours is among them: their tests are against the others' items, which rows do not keep.
+    """
+    there = {(row.settings["row"], row.seed) for row in results if row.dataset == dataset}
+    left = {key: system for key, system in systems.items() if key not in there}
+    return dict(systems) if any(label.startswith("statistical") for label, _ in left) else left
+
+
+def replaced(results: Sequence[EvalResult], rows: Sequence[EvalResult]) -> list[EvalResult]:
+    """Results with new rows in place of those of the same dataset, system and seed; a dataset's stand together."""
+    new = {(row.dataset, row.settings["row"], row.seed) for row in rows}
+    kept = [row for row in results if (row.dataset, row.settings["row"], row.seed) not in new]
+    order = list(dict.fromkeys(row.dataset for row in [*results, *rows]))
+    return sorted([*kept, *rows], key=lambda row: order.index(row.dataset))
+
+
 def _flat(figures: Mapping) -> dict:
     """Figures of groups under the group's name and their own."""
     found = {}

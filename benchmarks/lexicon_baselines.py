@@ -1,4 +1,4 @@
-"""Word translation without a network of ours: eflomal's links and our statistical ones, IterMax, static embeddings.
+"""Word translation without a network of ours: links of eflomal, fast_align and ours, IterMax, static embeddings.
 
 python benchmarks/lexicon_baselines.py --data ../shared/data --encoder ../shared/models/mini-xlm [--pairs lo-zh vi-zh]
 
@@ -6,20 +6,22 @@ Lines 1 to 1543 of DATA/ntrex, segmented as recipes/aligner.py segments them (--
 pieces of other languages), and the dictionaries DATA/dict/PAIR.tsv by both protocols. A system that links words gives a
 table of counts, and that gives vectors (`link_vectors`). Like is held against like: links joined by grow-diag-final-and
 on both sides ("hard"), and expected counts against those that eflomal samples (both directions of --samples short runs
-with one sampler each). Our rows carry the paired test against eflomal's hits, means over its seeds. Pairs that are done
-are kept: a stopped run goes on with the others.
+with one sampler each). Our rows carry the paired test against eflomal's hits, means over its seeds. fast_align is there
+where the package systran-align is installed. Rows that are there are kept: a stopped run goes on with the others.
 """
 
 import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
 import numpy as np
-from align_baselines import eflomal, eflomal_directions, encoder_links, load_encoder
-from harness import cpu_of_all, earlier_rows, parser, report_rows, write_rows
+from align_baselines import eflomal, eflomal_directions, encoder_links, fast_align, load_encoder
+from harness import cpu_of_all, earlier_rows, parser, replaced, report_rows, systems_left, write_rows
 from ntrex import training_text
 from transformers.utils import logging
 
@@ -61,8 +63,10 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     logging.set_verbosity_error()
     systems: dict[tuple[str, int], Callable] = {}
     for seed in range(args.seeds):
-        systems["eflomal, hard", seed] = eflomal_tables
+        systems["eflomal, hard", seed] = partial(rival_tables, eflomal)
         systems["eflomal, sampled", seed] = lambda *text: sampled_tables(args.samples, *text)
+    if find_spec("systran_align"):
+        systems["fast_align, hard", 0] = partial(rival_tables, fast_align)
     systems["statistical links, hard", 0] = prior_tables
     systems["statistical links, hard by mean", 0] = lambda *text: prior_tables(*text, method="mean")
     systems["statistical links, expected", 0] = expected_tables
@@ -72,10 +76,9 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         systems[f"{name}, IterMax layer {args.layer}", 0] = lambda *text: itermax_tables(encode, args.layer, *text)
     about = {"title": TITLE, "labels": list(dict.fromkeys(label for label, _ in systems)), "metrics": ["P@1"]}
     results = earlier_rows(vars(args), "pairs")
-    done = {row.dataset for row in results}
     for pair in args.pairs:
-        if f"dictionary {pair}" not in done:
-            results += measure(pair, Path(args.data), systems, args.text)
+        if left := systems_left(systems, results, f"dictionary {pair}"):
+            results = replaced(results, measure(pair, Path(args.data), left, args.text))
             write_rows("lexicon_baselines", results, vars(args), **about)
     return report_rows("lexicon_baselines", results, vars(args), **about)
 
@@ -137,16 +140,16 @@ def prior_tables(
 
 
 def as_text(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> list[list[str]]:
-    """Both sides as eflomal reads them: the classes that words count by in our links, too."""
+    """Both sides as eflomal and fast_align read them: the classes that words count by in our links, too."""
     sides = zip(pairs.languages, (pairs.source, pairs.target))
     of_sides = ((word_classes(vocabularies[lang]), side) for lang, side in sides)
     return [[" ".join(f"w{i}" for i in classes[list(ids)]) for ids in side] for classes, side in of_sides]
 
 
-def eflomal_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
-    """From the links of both directions, joined by grow-diag-final-and."""
+def rival_tables(align: Callable, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
+    """From the links of both directions of `eflomal` or `fast_align`, joined by grow-diag-final-and."""
     sizes = [(len(source), len(target)) for source, target in zip(pairs.source, pairs.target)]
-    return link_vectors(counted(pairs, eflomal(as_text(pairs, vocabularies), sizes), vocabularies))
+    return link_vectors(counted(pairs, align(as_text(pairs, vocabularies), sizes), vocabularies))
 
 
 def sampled_tables(samples: int, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:

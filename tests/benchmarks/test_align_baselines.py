@@ -1,6 +1,8 @@
 """The baselines' benchmark: subword links become word links, and its report."""
 
 import json
+import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import align_baselines as baselines
@@ -57,6 +59,7 @@ def test_report_of_an_encoder(gold, tiny_bert, capsys):
     assert [line[0] for line in table] == [
         "eflomal",
         "eflomal, stems",
+        *(["fast_align", "fast_align, stems"] if find_spec("systran_align") else []),
         *ours,
         f"{tiny_bert.name}, IterMax layer 0",
     ]
@@ -69,7 +72,7 @@ def test_report_of_an_encoder(gold, tiny_bert, capsys):
 def test_eflomal_finds_that_the_words_are_the_same(gold):
     pytest.importorskip("eflomal")
     pairs = baselines.read_aligned(gold / "aa-bb.tsv")
-    links = baselines.eflomal_links(pairs)
+    links = baselines.rival_links(baselines.eflomal, pairs)
     assert len(links) == len(pairs)
     hits = sum(len(found & pair.sure) for found, pair in zip(links, pairs))
     assert hits > 0.5 * sum(len(pair.sure) for pair in pairs)
@@ -89,7 +92,41 @@ def test_eflomal_may_read_the_stems_that_our_links_count_by(tmp_path):
     (tmp_path / "en-fr.tsv").write_text(row + "\n", encoding="utf-8")
     pairs = baselines.read_aligned(tmp_path / "en-fr.tsv")
     whole, cut = (
-        sum(len(found & pair.sure) for found, pair in zip(baselines.eflomal_links(pairs, stems_of=langs), pairs))
+        sum(
+            len(found & pair.sure)
+            for found, pair in zip(baselines.rival_links(baselines.eflomal, pairs, stems_of=langs), pairs)
+        )
         for langs in ((), ("en", "fr"))
     )
     assert cut > 40 > whole
+
+
+def test_fast_align_links_the_first_sentences_of_its_text():
+    """Words keep their places, as it expects."""
+    pytest.importorskip("systran_align")
+    words = [f"w{i}" for i in range(8)]
+    rows = [[words[(i * 3 + k) % 8] for k in range(3 + i % 3)] for i in range(40)]
+    sides = [" ".join(row) for row in rows], [" ".join(word.upper() for word in row) for row in rows]
+    links = baselines.fast_align(sides, [(len(row), len(row)) for row in rows[:30]])
+    assert len(links) == 30
+    right = {(n, k, k) for n, row in enumerate(rows[:30]) for k in range(len(row))}
+    found = {(n, i, j) for n, of_line in enumerate(links) for i, j in of_line}
+    assert len(found & right) > 0.9 * len(right)
+    assert len(found & right) > 0.9 * len(found)
+
+
+def test_what_is_measured_is_kept(gold, capsys):
+    """All but one row are there: that one alone is measured, and where it is one of ours, all are."""
+    argv = ["--data", str(gold), "--sets", "aa-bb", "--results_dir", str(gold)]
+    baselines.main(argv)
+    path = gold / "align_baselines.json"
+    whole = read_results(path)
+    for lost, measured in (("eflomal", {"eflomal"}), ("statistical links", {row.settings["row"] for row in whole})):
+        content = json.loads(path.read_text())
+        content["results"] = [row for row in content["results"] if row["settings"]["row"] != lost]
+        path.write_text(json.dumps(content))
+        capsys.readouterr()
+        baselines.main(argv)
+        told = re.findall(r"^aa-bb: (.+?) \d", capsys.readouterr().out, re.MULTILINE)
+        assert sorted(told) == sorted(measured)
+        assert sorted(row.settings["row"] for row in read_results(path)) == sorted(row.settings["row"] for row in whole)
