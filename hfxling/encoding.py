@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from huggingface_hub import file_exists
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HTTPError
 from scipy.sparse import csr_array
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -385,7 +385,7 @@ def _has_branch(name: str, branch: str) -> bool:
     path = f"{branch}/modules.json"
     try:
         return Path(name, path).is_file() if Path(name).is_dir() else file_exists(name, path)
-    except (OSError, ValueError, HfHubHTTPError):  # without network nothing is known
+    except (HTTPError, OSError, ValueError):  # without network nothing is known
         return False
 
 

@@ -1,6 +1,7 @@
 """Offline by default, one thread, tiny models built in code."""
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -43,6 +44,17 @@ def refusal(capfd):
         return line
 
     return refused
+
+
+@pytest.fixture
+def unreachable_hub(monkeypatch):
+    """The client of a Hub that nobody answers for."""
+    from huggingface_hub import HfApi
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    with socket.socket() as silent:  # its port is taken, and nobody listens there
+        silent.bind(("127.0.0.1", 0))
+        yield HfApi(endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}")
 
 
 @pytest.fixture(scope="session")

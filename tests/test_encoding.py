@@ -16,6 +16,7 @@ from hfxling.encoding import (
     LexicalEncoder,
     SentenceEmbedder,
     WordStates,
+    _has_branch,
     model_name,
     one_line_where_missing,
 )
@@ -202,6 +203,11 @@ def test_recipes_arguments_name_an_encoder(tiny_bert):
     encoder = FrozenArguments.encoder(args)
     assert (encoder.views, encoder.dtype, encoder.max_length) == ([(2, "cls")], "bfloat16", 9)
     assert FrozenArguments.encoder(args, [(1, "mean"), (None, "last")]).views == [(1, "mean"), (None, "last")]
+
+
+def test_without_network_no_branch_is_known(unreachable_hub, monkeypatch):
+    monkeypatch.setattr("hfxling.encoding.file_exists", unreachable_hub.file_exists)
+    assert not _has_branch("org/base", "vi")
 
 
 def test_a_model_that_is_not_there_is_named_in_one_line():

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from huggingface_hub import HfApi, get_token
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HTTPError
 
 from hfxling.data.licences import release_fault
 
 from .index import is_hub_id
 from .record import CARD, RECORD, folder_files
+from .upload import one_line
+
+logger = logging.getLogger(__name__)
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".h5", ".msgpack")
 _SECRET = re.compile(
@@ -96,12 +100,13 @@ def local_base(base: str) -> str:
 
 
 def base_licence(base: str, api: HfApi) -> str | None:
-    """The licence that the Hub states of a model; None where it states none or cannot be asked."""
+    """The licence that the Hub states of a model; None where it states none or cannot be asked, which is logged."""
     if not is_hub_id(base):
         return None
     try:
         found = api.model_info(base).card_data
-    except (HfHubHTTPError, OSError, ValueError):
+    except (HTTPError, OSError, ValueError) as error:
+        logger.warning("%s: the Hub cannot be asked what licence it is under (%s)", base, one_line(error))
         return None
     licence = found.get("license") if found else None
     return licence[0] if isinstance(licence, Sequence) and not isinstance(licence, str) else licence
