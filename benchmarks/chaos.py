@@ -211,7 +211,7 @@ def half_written(folder: Path) -> bool:
     """Whether a run that failed left something that looks complete, or a scratch folder."""
     names = ("out.npy", "out.tsv", "out.parquet", "out.dropped.tsv", "out.json", "out/model", "out/results.json")
     finals = [folder / name for name in (*names, "out/pairs.tsv")]
-    return any(path.exists() for path in finals) or any(folder.rglob("*.scratch"))
+    return any(path.exists() for path in finals) or any(folder.rglob("*.hfxling-scratch"))
 
 
 def killed(program: str, work: Path, rng: Random) -> Counter:
@@ -232,7 +232,7 @@ def killed(program: str, work: Path, rng: Random) -> Counter:
     half = bool(different(*folders)) and any((folders[1] / name).exists() for name in ("out/model", "out.npy"))
     resumes = any((folders[1] / "out").glob("checkpoint-*/trainer_state.json"))
     outcome = run([*words, *(["--resume_from_checkpoint"] if resumes else [])], folders[1])
-    wrong = different(*folders) or [path.name for path in folders[1].rglob("*.scratch")]
+    wrong = different(*folders) or [path.name for path in folders[1].rglob("*.hfxling-scratch")]
     if wrong or outcome.status or half:
         print(f"kill {program}: {outcome.status} {wrong} {' / '.join(outcome.lines())}", flush=True)
     return Counter(kills=1, bit_equal=int(not wrong and outcome.status == 0), half_written=int(half))

@@ -117,16 +117,16 @@ _OTHER = {"source_vectors": "VECTORS/away.npy"}
 # (program, options of a first run, those that the second one has besides, file that the first one left, what may happen
 # to it, words)
 STOPPED = [
-    ("mine", _AWAY, _ON | {"k": 3}, "", (nothing,), ("out.tsv.parts", "another k", "remove")),
-    ("mine", _AWAY, _ON | _OTHER, "", (nothing,), ("out.tsv.parts", "another vectors", "remove")),
-    ("mine", _AWAY, _ON | {"shard": 50}, "", (nothing,), ("out.tsv.parts", "another shard", "remove")),
+    ("mine", _AWAY, _ON | {"k": 3}, "", (nothing,), ("out.tsv.hfxling-parts", "another k", "remove")),
+    ("mine", _AWAY, _ON | _OTHER, "", (nothing,), ("out.tsv.hfxling-parts", "another vectors", "remove")),
+    ("mine", _AWAY, _ON | {"shard": 50}, "", (nothing,), ("out.tsv.hfxling-parts", "another shard", "remove")),
     ("mine", _AWAY, _ON | {"": ["TEXT/train.vi", "TEXT/train.zh"]}, "", (nothing,), ("another texts", "remove")),
-    ("mine", _AWAY, _ON, "out.tsv.parts/key.json", (garble, cut, empty, folder), ("key.json", "remove")),
+    ("mine", _AWAY, _ON, "out.tsv.hfxling-parts/key.json", (garble, cut, empty, folder), ("key.json", "remove")),
     (
         "mine",
         _AWAY,
         _ON,
-        "out.tsv.parts/forward_0.parquet",
+        "out.tsv.hfxling-parts/forward_0.parquet",
         (garble, cut, empty, folder),
         ("forward_0.parquet", "remove"),
     ),
@@ -134,7 +134,7 @@ STOPPED = [
         "mine",
         _AWAY,
         _ON,
-        "out.tsv.parts/backward_0.parquet",
+        "out.tsv.hfxling-parts/backward_0.parquet",
         (garble, cut, empty, folder),
         ("backward_0.parquet", "remove"),
     ),

@@ -193,7 +193,7 @@ VALUES = [
     (("clean",), {"min_words": -1}, ("min_words",)),
     (("clean",), {"min_words": 5, "max_words": 3}, ("min_words", "max_words")),
     (("clean",), {"dropped": "out.tsv"}, ("output", "dropped", "two names")),
-    (("clean",), {"output": "TEXT/train.tsv"}, ("train.tsv", "is what is read")),
+    (("clean",), {"output": "TEXT/train.tsv"}, ("train.tsv", "is read, too")),
     (("clean",), {"": "TEXT/train.tsv@1-5"}, ("whole",)),
     (("clean",), {"": ["TEXT/train.zh+TEXT/test.vi"]}, ("lines", "aligned")),
     (("align-documents",), {"max_joined": 0}, ("max_joined", "1 or more")),

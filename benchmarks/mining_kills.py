@@ -68,7 +68,7 @@ def killed(args: argparse.Namespace, text: dict[str, list[str]], folder: Path) -
         chaos_runs.kill(pid)
         if (output := place / "pairs.parquet").exists():
             figures["half_written"] += output.read_bytes() != expected
-            if not (place / "pairs.parquet.parts").exists():
+            if not (place / "pairs.parquet.hfxling-parts").exists():
                 continue  # it had ended
         figures["kills"] += 1
         tiles.append(len([*place.glob("*.parts/tile_*")]) + (LINES // TILE) * len([*place.glob("*.parts/forward_*")]))

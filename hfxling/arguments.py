@@ -22,6 +22,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
+from hfxling.files import check_apart, is_stream
+
 # Where a run kept its files, how it was shown, and secrets: no part of how a model was made.
 NOT_PUBLISHED = {
     *("output_dir", "logging_dir", "cache_dir", "hub_token", "resume_from_checkpoint", "disable_tqdm", "use_cpu"),
@@ -116,6 +118,7 @@ def parse_arguments(
         raise ValueError(f"the following arguments are required: {', '.join(missing)}; see --help.")
     for name in fields.keys() & values.keys():
         _check_value(name, values[name], fields[name].metadata)
+    _check_outputs(values, fields)
     return tuple(type_(**{f.name: values[f.name] for f in _fields(type_) if f.name in values}) for type_ in types)
 
 
@@ -255,6 +258,19 @@ def _check_value(name: str, value: Any, told: Mapping[str, Any]) -> None:
         check_place(name, place, is_folder=told["writes"] == "folder")
 
 
+def _check_outputs(values: Mapping[str, Any], fields: Mapping[str, dataclasses.Field]) -> None:
+    """Refuse an output that is also read, or written twice."""
+    outputs, inputs = {}, []
+    for name, value in values.items():
+        writes = fields[name].metadata.get("writes") if name in fields else None
+        if writes == "file":
+            places = value if isinstance(value, list) else [] if value is None else [value]
+            outputs |= {name if len(places) == 1 else f"{name} {row}": place for row, place in enumerate(places, 1)}
+        elif writes is None:
+            inputs.append(value)
+    check_apart(outputs, inputs)
+
+
 def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
     """Refuse a file or folder that cannot be written, before anything is computed.
 
@@ -262,6 +278,8 @@ def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
         ValueError: a folder where a file is to be, a file where a folder is to be, a place without permission.
     """
     path = Path(place)
+    if is_stream(path) and not is_folder:
+        return
     if path.exists() and path.is_dir() != is_folder:
         kinds = ("file", "folder") if is_folder else ("folder", "file")
         raise ValueError(f"{name}={place} is a {kinds[0]}; name a {kinds[1]}.")

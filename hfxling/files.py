@@ -1,4 +1,4 @@
-"""Writing files and folders so that a final name never holds half a result."""
+"""Writing files and folders: no final name ever holds half a result, and nothing that is not ours is replaced."""
 
 from __future__ import annotations
 
@@ -6,30 +6,47 @@ import errno
 import fcntl
 import glob
 import hashlib
+import json
 import os
 import re
 import shutil
 import stat
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
 # Of folders beside a final name, and what lies in them.
-_SCRATCH, _UNLOCKED, _LOCK, _REPLACED = ".scratch", ".unlocked", ".lock", ".replaced"
+_SCRATCH, _UNLOCKED, _LOCK, _REPLACED = ".hfxling-scratch", ".unlocked", ".lock", ".replaced"
+# Records that say, as "files", which files of a folder are ours; they and what is rendered from them are ours, too.
+_RECORDS = ("results.json", "rounds.json")
+_BESIDE_RECORDS = {*_RECORDS, "README.md", ".gitattributes"}
+_STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 @contextmanager
 def atomic_path(final: str | Path) -> Iterator[Path]:
     """Yield a scratch path beside `final`; it takes the final name only when the block ends without an error.
 
-    The block may create a file or a folder at the scratch path. An existing file is replaced; an existing folder is
-    replaced only after the new one is complete. On an error nothing under the final name changes. Whoever may read what
-    this user creates may read all of it. What runs that were killed left beside the final name is cleared first.
+    The block may create a file or a folder at the scratch path. An existing file is replaced and keeps its permissions;
+    a symbolic link is written through; a device, a pipe or /dev/stdout is written to. An existing folder is replaced
+    after the new one is complete, unless it has files that are neither in the new one nor in its own record. On an
+    error nothing under the final name changes. Whoever may read what this user creates may read all of it. What runs
+    that were killed left beside the final name is cleared first.
+
+    Raises:
+        ValueError: the folder that would be replaced has files of somebody else.
     """
-    final = Path(final)
+    if is_stream(final):
+        with tempfile.TemporaryDirectory(prefix="hfxling-") as folder:
+            scratch = Path(folder, Path(final).name)
+            yield scratch
+            _pour(scratch, str(final))
+        return
+    final = Path(os.path.realpath(final))
     final.parent.mkdir(parents=True, exist_ok=True)
     _clear_dead(final)
     scratch_dir = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=_SCRATCH, dir=final.parent))
@@ -42,10 +59,127 @@ def atomic_path(final: str | Path) -> Iterator[Path]:
             yield scratch
             _share(scratch, os.fstat(lock.fileno()).st_mode)
             if scratch.is_dir() and final.is_dir():
+                _refuse_strangers(final, strangers(final) - files_of(scratch))
                 final.rename(scratch_dir / _REPLACED)
+            elif final.is_file():
+                scratch.chmod(stat.S_IMODE(final.stat().st_mode))
             os.replace(scratch, final)
         finally:
             shutil.rmtree(scratch_dir, ignore_errors=True)
+
+
+def is_stream(path: str | Path) -> bool:
+    """Whether what is written there goes elsewhere: a device, a pipe, /dev/stdout."""
+    if _descriptor(str(path)) is not None:
+        return True
+    with suppress(OSError):
+        mode = os.stat(path).st_mode
+        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return False
+
+
+def _descriptor(path: str) -> int | None:
+    """The open file that a path such as /dev/stdout or /dev/fd/3 stands for."""
+    match = re.fullmatch(r"(?:/dev/fd|/proc/self/fd)/(\d+)", path)
+    return int(match[1]) if match else _STANDARD_STREAMS.get(path)
+
+
+def _pour(scratch: Path, final: str) -> None:
+    """Write a file's content to a device, a pipe or an open file."""
+    if scratch.is_dir():
+        raise ValueError(f"{final} is no place for a folder; name another one.")
+    sys.stdout.flush()
+    descriptor = _descriptor(final)
+    with scratch.open("rb") as content, open(final if descriptor is None else os.dup(descriptor), "wb") as stream:
+        shutil.copyfileobj(content, stream)
+
+
+def files_of(folder: Path) -> set[str]:
+    """Everything in a folder that is not itself a folder, by its path inside."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+
+
+def strangers(folder: Path) -> set[str]:
+    """The files of a folder that no record of ours names; all of them where it has none."""
+    ours: set[str] = set()
+    for name in _RECORDS:
+        with suppress(OSError, ValueError, RecursionError):
+            content = json.loads((folder / name).read_text(encoding="utf-8"))
+            if isinstance(content, dict) and isinstance(content.get("files"), dict | list):
+                ours |= {*content["files"]} | _BESIDE_RECORDS
+    return files_of(folder) - ours
+
+
+def _refuse_strangers(folder: Path, names: Iterable[str]) -> None:
+    if names := sorted(names):
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise ValueError(
+            f"{folder} holds files that hfxling did not write ({names[0]}{more}) and would be replaced; "
+            "name another folder, or an empty one."
+        )
+
+
+def check_replaceable(folder: str | Path, inputs: Iterable[object] = ()) -> None:
+    """Refuse, before anything is computed, to replace a folder that is not ours or that is read.
+
+    Args:
+        folder: that is to be written as a whole.
+        inputs: what is read: files, folders, sources of text; other values do no harm.
+
+    Raises:
+        ValueError: it holds files that no record of ours names, the working directory, or an input.
+    """
+    place = Path(os.path.realpath(folder))
+    if Path.cwd().is_relative_to(place):
+        raise ValueError(f"{folder} holds the working directory and would be replaced; name another folder.")
+    for value in inputs:
+        for path in _paths_in(value):
+            if path.is_relative_to(place):
+                raise ValueError(f"{value} is read and lies in {folder}, which would be replaced; name another folder.")
+    if place.is_dir():
+        _refuse_strangers(place, strangers(place))
+
+
+def check_apart(outputs: Mapping[str, str | Path], inputs: Iterable[object]) -> None:
+    """Refuse to write over what is read, and to write one file twice; links are followed.
+
+    Args:
+        outputs: files that are to be written, by the option that names each.
+        inputs: as for `check_replaceable`.
+
+    Raises:
+        ValueError: an output is an input or another output.
+    """
+    places: dict[Path, str] = {}
+    for name, place in outputs.items():
+        if is_stream(place):
+            continue
+        path = Path(os.path.realpath(place))
+        if path in places:
+            raise ValueError(f"{name}={place} is what {places[path]} writes, too; give each output its own file.")
+        places[path] = name
+    for value in inputs:
+        for path in _paths_in(value):
+            for place, name in places.items():
+                if path == place or (place.exists() and path.samefile(place)):
+                    raise ValueError(f"{name}={outputs[name]} is read, too ({value}); give another file to write to.")
+
+
+def _paths_in(value: object) -> set[Path]:
+    """Every file or folder that a value may name, such as a.txt, a.txt+b.txt@1-9, zh-vi=x.tsv#1,0 or {source}.txt."""
+    if isinstance(value, list | tuple):
+        return {path for part in value for path in _paths_in(part)}
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        return set()
+    names = {os.fspath(value), *re.split(r"[+=]", os.fspath(value))}
+    names |= {re.split(r"[@#]", name)[0] for name in names}
+    found = set()
+    for name in names:
+        pattern = re.sub(r"\{\w+\}", "*", glob.escape(name))
+        with suppress(OSError, ValueError):  # sentences and the like: too long, or with a null byte
+            paths = glob.glob(pattern) if "*" in pattern else [name]
+            found |= {Path(os.path.realpath(path)) for path in paths if os.path.exists(path)}
+    return found
 
 
 def _clear_dead(final: Path) -> None:

@@ -1,15 +1,17 @@
 """A final name never holds half a result."""
 
 import errno
+import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from hfxling.files import atomic_path, free_memory, reserved_array
+from hfxling.files import atomic_path, check_apart, check_replaceable, free_memory, reserved_array
 
 
 def test_a_file_appears_only_when_the_block_ends(tmp_path):
@@ -49,6 +51,7 @@ def test_a_folder_is_replaced_whole(tmp_path):
     final = tmp_path / "out"
     final.mkdir()
     (final / "old").write_text("old")
+    (final / "rounds.json").write_text(json.dumps({"files": ["old"]}))
     with atomic_path(final) as scratch:
         scratch.mkdir()
         (scratch / "new").write_text("new")
@@ -106,7 +109,7 @@ def test_the_next_run_clears_what_a_killed_one_left_and_no_running_one(tmp_path)
 
 
 def test_a_folder_whose_writer_was_killed_between_two_renamings_is_not_lost(tmp_path):
-    scratch = tmp_path / ".out.abc.scratch"
+    scratch = tmp_path / ".out.abc.hfxling-scratch"
     for name in ("out", ".replaced"):
         (scratch / name).mkdir(parents=True)
     (scratch / "out" / "new").write_text("new")
@@ -171,3 +174,86 @@ def test_a_disk_that_is_really_full(tmp_path):
 
 def test_free_memory_is_some_of_it():
     assert 2**20 < free_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def written(path, text="new"):
+    with atomic_path(path) as scratch:
+        scratch.write_text(text)
+
+
+def test_a_folder_with_files_of_others_is_not_replaced(tmp_path):
+    final = tmp_path / "out"
+    (final / "deep").mkdir(parents=True)
+    for name in ("mine.txt", "deep/model"):
+        (final / name).write_text("mine")
+
+    def replace():
+        with atomic_path(final) as scratch:
+            (scratch / "deep").mkdir(parents=True)
+            (scratch / "deep/model").write_text("new")
+
+    with pytest.raises(ValueError, match=r"did not write \(mine.txt\)"):
+        replace()
+    assert (final / "deep/model").read_text() == "mine"
+    with pytest.raises(ValueError, match=r"deep/model and 1 more"):
+        check_replaceable(final)
+    (final / "results.json").write_text(json.dumps({"files": {"mine.txt": "hash"}}))
+    with pytest.raises(ValueError, match="deep/model"):
+        check_replaceable(final)
+    replace()  # the one is named by the record, the other one is in the new folder
+    assert [path.name for path in sorted(final.rglob("*"))] == ["deep", "model"]
+
+
+def test_a_folder_that_is_read_or_worked_in_is_not_replaced(tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/a.zh").write_text("text")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    for value in ("out/a.zh", ["zh-vi=out/a.zh+b@1-9"], "link/a.zh", "out/a.{source}"):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(ValueError, match="is read and lies in"):
+            check_replaceable("out", [value])
+    monkeypatch.chdir(tmp_path / "out")
+    for place in (".", "..", tmp_path):
+        with pytest.raises(ValueError, match="working directory"):
+            check_replaceable(place)
+    check_replaceable("new", ["a.zh", None, 3])
+
+
+def test_what_is_read_is_not_written_over(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.tsv", "b.tsv"):
+        (tmp_path / name).write_text("text")
+    (tmp_path / "soft").symlink_to("a.tsv")
+    os.link("a.tsv", "hard")
+    for output in ("a.tsv", "./a.tsv", str(tmp_path / "a.tsv"), "soft", "hard"):
+        for value in ("a.tsv", "soft", ["x", "b.tsv+a.tsv"], "zh-vi=a.tsv@1-2#1,0", "{source}.tsv"):
+            with pytest.raises(ValueError, match=r"^output=.* is read"):
+                check_apart({"output": output}, [value])
+    with pytest.raises(ValueError, match="is what output writes"):
+        check_apart({"output": "new", "spans": "./new"}, [])
+    check_apart({"output": "new", "spans": "other"}, ["a.tsv", 3, None, "a" * 5000, "null\0byte"])
+    check_apart({"output": "/dev/stdout", "spans": "/dev/stdout"}, ["/dev/stdout"])
+
+
+def test_links_modes_and_pipes_stay_what_they_are(tmp_path, capfd):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "real").chmod(0o640)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "dangling").symlink_to("later")
+    for name in ("link", "dangling"):
+        written(tmp_path / name)
+        assert (tmp_path / name).is_symlink()
+        assert (tmp_path / name).read_text() == "new"
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o640
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE)
+    written(tmp_path / "pipe", "through")
+    assert reader.communicate()[0] == b"through"
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    written("/dev/null")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    print("before ", end="")
+    written("/dev/stdout", "shown")
+    assert capfd.readouterr().out == "before shown"
+    with pytest.raises(ValueError, match="no place for a folder"), atomic_path("/dev/null") as scratch:
+        scratch.mkdir()

@@ -27,7 +27,7 @@ from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.plots import can_draw, draw_alignment
 from hfxling.evaluation.results import format_table, interval_told
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, check_apart
 
 if TYPE_CHECKING:
     from hfxling.alignment.aligner import AlignedLine, Aligner
@@ -88,6 +88,7 @@ def main(argv: list[str] | None = None) -> None:
     prior = load_prior(args.model, model.config, pair)
     aligner = Aligner(model, vocabularies, pair, units=args.units, method=args.symmetrize, null=args.null, prior=prior)
     if args.fit_confidence:
+        check_apart({"confidence": args.confidence}, [args.fit_confidence])
         fit_confidence(args, aligner)
         return
     confidence = LinkConfidence.load(args.confidence) if args.confidence else None

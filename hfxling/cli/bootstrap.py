@@ -20,7 +20,7 @@ from hfxling.data.parallel import check_languages
 from hfxling.data.sources import load_pairs, name_of_pair
 from hfxling.data.texts import read_texts
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, check_replaceable, files_of
 from hfxling.mining.engine import Mined
 from hfxling.mining.neighbours import bytes_of
 from hfxling.mining.precision import check_wanted
@@ -64,7 +64,8 @@ def main(argv: list[str] | None = None) -> Path:
     from hfxling.training.lexical import Arguments
     from hfxling.training.lexical.bootstrap import bootstrap
 
-    languages, output = (args.source_lang, args.target_lang), Path(args.output)
+    languages, output = (args.source_lang, args.target_lang), Path(args.output).expanduser()
+    check_replaceable(output, [args.source, args.target, args.seed_pairs])
     seed = read_seed(args)
     sides = [without(read_texts(side), own) for side, own in zip((args.source, args.target), seed)]
     shown: list[Round] = []
@@ -83,6 +84,7 @@ def main(argv: list[str] | None = None) -> Path:
         save_lexical(found.model, scratch / "model")
         write(scratch / "pairs.tsv", rows)
         about = {"settings": resolved(args), "rounds": [dataclasses.asdict(each) for each in shown]}
+        about["files"] = sorted(files_of(scratch))
         text = json.dumps(about, indent=2, ensure_ascii=False)
         (scratch / "rounds.json").write_text(text + "\n", encoding="utf-8")
     print(f"\n{table(shown)}\n{len(rows)} pairs: {output / 'pairs.tsv'}; model: {output / 'model'}")

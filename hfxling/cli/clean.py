@@ -29,7 +29,7 @@ from hfxling.data.filters import PairGate
 from hfxling.data.langid import split_words
 from hfxling.data.parallel import check_languages
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, check_apart
 
 from .model import FusedArguments
 from .pairs import check_top, read_request, read_sides, top_count, warn_of_languages
@@ -88,8 +88,6 @@ class CleanArguments(FusedArguments):
             path = Path(getattr(self, name))
             if path.suffix not in SUFFIXES or path.is_dir():
                 raise ValueError(f"{name}={str(path)!r}: pairs are written as .tsv or .parquet; give such a file name.")
-        if output.resolve() == Path(self.dropped).resolve():
-            raise ValueError(f"output and dropped are both {self.output!r}; give two names.")
 
     def _check_scores(self) -> None:
         if not (self.model or self.lexical):
@@ -154,9 +152,7 @@ def read(args: CleanArguments) -> Rows:
         ValueError: none, an output that is read, and as `read_sides`.
     """
     request = read_request(args.pairs, (args.source_lang, args.target_lang))
-    for name in ("output", "dropped"):
-        if any(Path(path).resolve() == Path(getattr(args, name)).resolve() for path in request.paths):
-            raise ValueError(f"{name}={getattr(args, name)!r} is what is read; give another name.")
+    check_apart({"output": args.output, "dropped": args.dropped}, request.paths)
     pairs = tqdm(read_sides(request, skip_bad=True), unit=" pairs read", disable=None)
     return Rows(*list(zip(*pairs))[:3])
 

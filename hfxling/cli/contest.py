@@ -21,6 +21,7 @@ from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import mean_interval
+from hfxling.files import check_replaceable
 from hfxling.mining.fusion import ROLES, Pools, fit_fusion, pool_rows, stored
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.training import lexical, siamese
@@ -84,6 +85,8 @@ class Contest:
 
     def __init__(self, args):
         self.args, self.languages = args, tuple(args.languages)
+        for folder in ("model", "lexical/model"):
+            check_replaceable(Path(args.output, folder), [*args.pairs, args.model])
         settings = {"output_dir": args.output, "seed": args.seed, "save_strategy": "no", "disable_tqdm": True}
         settings |= {"dataloader_pin_memory": torch.cuda.is_available(), "hub_model_id": args.repo}
         self.training_args = TrainingArguments(**siamese.TRAINING_DEFAULTS | settings)

@@ -5,7 +5,7 @@ hfxling encode text.zh text.vi --model ... --lang zh vi
 hfxling encode text.vi --model bert-base-multilingual-cased --layer 7 --pooling mean
 
 Writes a float32 .npy of one row a line (`numpy.load(FILE, mmap_mode="r")` opens one of any size). A run that was
-stopped goes on where it was; its work so far stands in the hidden folder .FILE.partial beside the output until then.
+stopped goes on where it was; its work so far stands in the hidden folder .FILE.hfxling-partial beside the output until then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from hfxling.arguments import key, parse_arguments
 from hfxling.data.features import cached_features
 from hfxling.data.readers import read_lines
-from hfxling.files import atomic_path, reserved_array
+from hfxling.files import atomic_path, check_apart, reserved_array
 
 from .model import ModelArguments
 
@@ -64,6 +64,7 @@ class EncodeArguments(ModelArguments):
 
 def main(argv: list[str] | None = None) -> list[Path]:
     (args,) = parse_arguments((EncodeArguments,), argv, prog="hfxling encode", description=__doc__)
+    check_apart({f"output {row}": path for row, path in enumerate(args.output, 1)}, args.texts)
     embed, width, revision = load(args)
     about = {"revision": revision} | {name: getattr(args, name) for name in ("model", "prompt", "layer", "pooling")}
     languages = args.lang or [None]
@@ -95,7 +96,7 @@ def load(args: EncodeArguments) -> tuple[Embed, int, str | None]:
 
 def write(output: Path, lines: list[str], embed: Callable[[list[str]], np.ndarray], width: int, key: dict) -> None:
     """Encode every distinct line once, and copy the vectors into the lines' order."""
-    partial = output.with_name(f".{output.name}.partial")
+    partial = output.with_name(f".{output.name}.hfxling-partial")
     row = {line: i for i, line in enumerate(dict.fromkeys(lines))}
     vectors = cached_features([*row], embed, key=key, shape=(width,), cache_dir=partial, description=output.name)
     with atomic_path(output) as scratch:

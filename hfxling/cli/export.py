@@ -86,13 +86,13 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, float]]:
 
 def place(graphs: Graphs, folder: Path) -> None:
     """Move graphs to where they belong, with the second file that large weights are in; earlier ones go."""
-    from hfxling.hub.onnx import FOLDER, graph_files
+    from hfxling.hub.onnx import FOLDER, INT8, MODEL, graph_files
 
     for lang in next(iter(graphs.values())):
         target = folder / lang / FOLDER
         target.mkdir(parents=True, exist_ok=True)
-        for earlier in target.glob("*.onnx*"):
-            earlier.unlink()
+        for earlier in (part for name in (MODEL, INT8) for part in graph_files(target / Path(name).name)):
+            earlier.unlink(missing_ok=True)
         for path in (paths[lang] for paths in graphs.values()):
             for part in graph_files(path):
                 os.replace(part, target / part.name)

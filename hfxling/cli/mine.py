@@ -8,7 +8,7 @@ hfxling mine A.zh B.vi ... --engine ray                            on a cluster
 hfxling mine A.zh B.vi ... --rounds 5 --seed_pairs seed.tsv        the same as hfxling bootstrap
 
 Writes score, both texts, their line numbers and the flags of faults, best first, as TSV or Parquet. Text is FILE (.gz
-or not), TABLE#COLUMN or a Hub id. A run that was stopped goes on where it was; its work so far stands in OUTPUT.parts.
+or not), TABLE#COLUMN or a Hub id. A run that was stopped goes on where it was; its work so far stands in OUTPUT.hfxling-parts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hfxling.files import content_hash
 from hfxling.mining.engine import MARGINS, SELECTIONS, Mined, by_length, check_choices, select
 from hfxling.mining.neighbours import Neighbours, bytes_of
 from hfxling.mining.precision import Precision, check_wanted, choose_threshold, found_pairs, halves
-from hfxling.mining.shards import clear, one_by_one, search
+from hfxling.mining.shards import PARTS, clear, one_by_one, search
 
 from . import bootstrap
 from .mined import DEDUP, Row, check_dropping, flagged, plain, without, write
@@ -128,13 +128,14 @@ def main(argv: list[str] | None = None) -> Path | None:
         print(plan(args, haystack))
         return None
     output = Path(args.output)
-    mined = mine_sides(args, haystack, output.with_name(f"{output.name}.parts"))
+    parts = output.with_name(f"{output.name}{PARTS}")
+    mined = mine_sides(args, haystack, parts)
     wanted, mined = keep(args, mined, known, [len(side.texts) for side in haystack.sides])
     options = {"filters": args.filters, "dedup": args.dedup}
     options |= {"top": top_count(args.top, len(mined.score)) if args.top else None}
     rows = flagged(mined, haystack.sides, (args.source_lang, args.target_lang), **options)
     write(output, rows)
-    clear(output.with_name(f"{output.name}.parts"))
+    clear(parts)
     print(summary(rows, wanted, haystack.sides))
     logger.info("pairs: %s", output)
     return output

@@ -31,7 +31,7 @@ from hfxling.data.readers import Request
 from hfxling.data.sources import Pair, name_of_pair
 from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_calibration, log_lengths
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, check_apart
 
 from .model import ModelArguments
 from .pairs import COVERAGE_TEXTS, read_request, read_sides, warn_of_coverage
@@ -78,6 +78,10 @@ def main(argv: list[str] | None = None) -> Path:
     args.model = args.model and of_pair(args.model, languages)
     request = read_request(args.data, languages, None if args.calibrate else args.human)
     output = Path(args.output or f"{request.paths[0]}.scores.tsv")
+    outputs = {"output": output}
+    if args.human:
+        outputs["calibration"] = output.with_suffix(".calibration.json")
+    check_apart(outputs, [args.data, args.calibrate, args.calibration])
     counter = count()  # the first pass checks the whole file before anything is embedded
     seen = zip(tqdm(read_pairs(request, args.skip_bad), unit=" pairs checked", disable=None), counter)
     finder = FaultFinder.fit(((source, target) for (_, (source, target, _)), _ in seen if source), *languages)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from hfxling.files import atomic_path
 from .neighbours import Neighbours, Vectors, best_first
 
 _TIE = 1e-6  # of the scores of two tiles
+_FILES = ("key.json", "tile_*_*.parquet", "forward_*.parquet", "backward_*.parquet", ".*.hfxling-scratch")
+PARTS = ".hfxling-parts"  # ends the name of the folder beside an output that a search keeps its tiles in
 
 Tile = tuple[slice, slice]  # rows of the source and of the target
 Run = Callable[[list[Vectors], list[Vectors], Sequence[Tile], int, dict], Iterator[tuple[Neighbours, Neighbours]]]
@@ -127,6 +129,8 @@ def claim(folder: Path, key: Mapping) -> None:
         ValueError: it is another key's, or nobody can say whose.
     """
     text, about = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False), folder / "key.json"
+    if not about.exists() and folder.is_dir() and any(path.suffix != ".hfxling-scratch" for path in folder.iterdir()):
+        raise ValueError(f"{folder} holds files that are not of a search; move them, or give another output.")
     with _whole(about):
         is_another = about.exists() and about.read_bytes() != text.encode()
     if is_another:
@@ -142,8 +146,14 @@ def claim(folder: Path, key: Mapping) -> None:
 
 
 def clear(folder: str | Path) -> None:
-    """Remove the tiles of a search that has ended."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove the tiles of a search that has ended, and its folder unless something else lies there."""
+    folder = Path(folder)
+    for model in (folder / "model", folder):  # the dense model's own search lies inside
+        for pattern in _FILES:
+            for path in model.glob(pattern):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with suppress(OSError):
+            model.rmdir()
 
 
 @contextmanager

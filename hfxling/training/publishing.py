@@ -18,11 +18,12 @@ from hfxling.arguments import resolved
 from hfxling.data.corpus import TextArguments
 from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, write_results
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, check_replaceable
 from hfxling.hub.card import CardInfo, scrubbed
 from hfxling.hub.checks import base_licence, release_faults
 from hfxling.hub.index import told_apart
 from hfxling.hub.publish import check_finite, check_push, publish, stored_tensors
+from hfxling.hub.record import file_hashes
 from hfxling.training import method
 
 from .checks import check_trainer
@@ -88,6 +89,7 @@ def check_run(training_args: TrainingArguments, args: TextArguments | None = Non
         check_push(training_args.hub_model_id)
         check_release(args)
     check_trainer(training_args)
+    check_replaceable(Path(training_args.output_dir, "model"), vars(args).values() if args else ())
     training_args.resume_from_checkpoint = checkpoint_of(training_args)
     return push
 
@@ -207,7 +209,8 @@ def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, 
         with atomic_path(Path(training_args.output_dir) / folder) as scratch:
             write(scratch)
             check_finite(stored_tensors(scratch))
-            write_results(scratch / "results.json", run.results, extra={"reached": run.reached} | run.extra, **about)
+            extra = {"reached": run.reached} | run.extra | {"files": file_hashes(scratch)}
+            write_results(scratch / "results.json", run.results, extra=extra, **about)
     _tell(table, run, Path(training_args.output_dir) / "model")
     return run.results
 

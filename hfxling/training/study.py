@@ -25,7 +25,7 @@ from hfxling.evaluation.results import (
     write_results,
 )
 from hfxling.evaluation.tables import UNTRAINED, averages, learning_curve, study_table
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, files_of
 from hfxling.training import METHODS, method
 
 from .checks import check_trainer
@@ -236,9 +236,8 @@ def _keep(folder: Path, run: Run) -> None:
         scratch.mkdir()
         if run.write is not None:
             run.write(scratch / "model")
-        write_results(
-            scratch / "results.json", [*run.results, *run.curve], extra={"reached": run.reached}, with_items=True
-        )
+        extra = {"reached": run.reached, "files": sorted(files_of(scratch))}
+        write_results(scratch / "results.json", [*run.results, *run.curve], extra=extra, with_items=True)
 
 
 def report(study: Study, results: Sequence[EvalResult]) -> None:

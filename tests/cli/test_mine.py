@@ -74,7 +74,7 @@ def test_links_find_the_pairs(heap, tmp_path, capsys):
     for _, source, target, i, j, _ in rows:
         assert (lines["zh"][int(i) - 1], lines["vi"][int(j) - 1]) == (source, target)
     assert "60 pairs of 180 and 180 sentences" in capsys.readouterr().out
-    assert not (tmp_path / "pairs.tsv.parts").exists()
+    assert not (tmp_path / "pairs.tsv.hfxling-parts").exists()
 
 
 def test_a_share_of_the_pairs(heap, tmp_path):
@@ -179,7 +179,7 @@ def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         mine.main(asked)
     assert not (tmp_path / "pairs.tsv").exists()
-    assert (tmp_path / "pairs.tsv.parts").is_dir()
+    assert (tmp_path / "pairs.tsv.hfxling-parts").is_dir()
     with pytest.raises(ValueError, match="holds shards of a search with another k"):
         mine.main([*asked, "--k", "3"])
     mine.main(asked)
@@ -222,7 +222,7 @@ def test_on_a_cluster_the_same_bytes(heap, tmp_path, cluster, capfd):
         for engine in ("local", "ray"):
             output = tmp_path / engine / f"{name}.parquet"
             mine.main(words(heap, output, *words_of, "--shard", "70", "--engine", engine))
-            assert not output.with_name(f"{output.name}.parts").exists()
+            assert not output.with_name(f"{output.name}.hfxling-parts").exists()
         assert (tmp_path / "local" / output.name).read_bytes() == output.read_bytes()
     assert "ray" not in capfd.readouterr().err.lower()
 

@@ -28,7 +28,7 @@ from .arguments import AlignerArguments
 from .data import PairBatches
 from .evaluate import dice_dictionaries, dictionary_evaluator, watcher
 
-BEST = "best.safetensors"
+BEST = "best.hfxling.safetensors"
 
 
 class AlignerObjective(nn.Module):
@@ -91,7 +91,7 @@ class AlignerTrainer(XlingTrainer):
     """Keeps the weights that the evaluators score highest, of equal ones the later.
 
     The score is the mean of their rows on training text; others are only kept, in the log as all of them. The best
-    weights lie in `output_dir`/best.safetensors, with their score.
+    weights lie in `output_dir`/best.hfxling.safetensors, with their score.
 
     Args:
         budget: counts CPU seconds.

@@ -1,0 +1,48 @@
+"""No command writes over what it reads, or over what somebody else put there."""
+
+import pytest
+
+from hfxling.cli import main
+
+
+@pytest.fixture
+def heap(tmp_path, monkeypatch):
+    """A folder of text, and other things in it."""
+    monkeypatch.chdir(tmp_path)
+    lines = [(f"我吃苹果{row}", f"toi an tao {row}") for row in range(120)]
+    for name, column in (("a.zh", 0), ("b.vi", 1)):
+        (tmp_path / name).write_text("".join(f"{line[column]}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text("".join(f"{zh}\t{vi}\n" for zh, vi in lines), encoding="utf-8")
+    (tmp_path / "link").symlink_to("a.zh")
+    return tmp_path
+
+
+LANGUAGES = ["--source_lang", "zh", "--target_lang", "vi"]
+COMMANDS = {
+    "bootstrap": ["a.zh", "b.vi", "--seed_pairs", "pairs.tsv", *LANGUAGES, "--output", "{folder}"],
+    "bootstrap here": ["a.zh", "b.vi", "--seed_pairs", "pairs.tsv", *LANGUAGES, "--output", "."],
+    "quality": ["--model", "m", "--data", "pairs.tsv", *LANGUAGES, "--output", "./pairs.tsv"],
+    "align": ["a.zh", "b.vi", "--model", "m", "--output", "link"],
+    "align twice": ["a.zh", "b.vi", "--model", "m", "--output", "x", "--spans", "./x"],
+    "lexicon": ["a.zh", "b.vi", "--model", "m", "--output", "b.vi"],
+    "align-documents": ["a.zh", "pairs.tsv", "--model", "m", "--output", "pairs.tsv", "--source_lang", "zh"],
+    "mine": ["a.zh", "pairs.tsv#1", "--lexical", "m", *LANGUAGES, "--output", "pairs.tsv"],
+    "encode": ["a.zh", "b.vi", "--model", "m", "--output", "x.npy", "./x.npy"],
+    "clean": ["a.zh+pairs.tsv", *LANGUAGES, "--output", "pairs.tsv"],
+    "fit": ["a.zh", "b.vi", "--languages", "zh", "vi", "--output", "{folder}"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_there_stays(name, heap, capsys):
+    folder = heap / "others"
+    (folder / "model").mkdir(parents=True)
+    (folder / "model" / "notes.txt").write_text("mine")
+    before = {path: path.read_bytes() for path in heap.rglob("*") if path.is_file()}
+    with pytest.raises(SystemExit) as stop:
+        main([name.split()[0], *(word.format(folder=folder) for word in COMMANDS[name])])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "read" in error or "did not write" in error or "writes, too" in error or "working directory" in error
+    assert {path: path.read_bytes() for path in heap.rglob("*") if path.is_file()} == before
