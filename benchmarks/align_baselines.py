@@ -22,18 +22,18 @@ from pathlib import Path
 import numpy as np
 from harness import cpu_of_all, earlier_rows, parser, replaced, report_rows, systems_left, write_rows
 
-from hfxling.alignment import prior as link_prior
-from hfxling.alignment.aligner import Aligner
-from hfxling.alignment.classes import stem
-from hfxling.alignment.links import itermax_links, symmetrize
-from hfxling.alignment.pairs import EncodedPairs
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned, read_links
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import default_segmenter, learn_vocabularies
 from hfxling.evaluation.alignment import alignment_results, count_links, error_test
 from hfxling.evaluation.results import EvalResult
-from hfxling.training.aligner.data import learn_priors
+from hfxling.methods.aligner.data import learn_priors
+from hfxling.words import prior as link_prior
+from hfxling.words.aligner import Aligner
+from hfxling.words.classes import stem
+from hfxling.words.links import itermax_links, symmetrize
+from hfxling.words.pairs import EncodedPairs
 
 BATCH = 32
 TITLE = "Word links without a network of ours, learnt from the gold sets' sentences alone"

@@ -15,9 +15,9 @@ import torch
 from harness import machine, parser, report
 from ntrex import LINES, read_text, settings_of, training_text
 
-from hfxling.alignment.aligner import Aligner
-from hfxling.arguments import run_recipe
-from hfxling.training.aligner.train import new_model
+from hfxling.console import run as run_recipe
+from hfxling.methods.aligner.train import new_model
+from hfxling.words.aligner import Aligner
 
 REPEATS = 3
 

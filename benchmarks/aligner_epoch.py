@@ -30,13 +30,13 @@ from ntrex import LINES, settings_of, training_text
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from hfxling.alignment.pairs import pad
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
+from hfxling.methods.aligner.arguments import UPDATES
+from hfxling.methods.aligner.data import PairBatches
+from hfxling.methods.aligner.train import new_model
 from hfxling.models.aligner_layers import framed, permute, reversal
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.training.aligner.arguments import UPDATES
-from hfxling.training.aligner.data import PairBatches
-from hfxling.training.aligner.train import new_model
+from hfxling.words.pairs import pad
 
 BATCH_SIZE = 16
 GOALS = {"ancestor_over_ours_four_updates": ">= 2.1 in float32", "peak_over_ancestor": "<= 0.5"}

@@ -29,17 +29,17 @@ from harness import earlier_rows, parser, report_rows
 from lexicon_baselines import expected_tables, rival_tables, sampled_tables, translated
 from transformers.utils import logging
 
-from hfxling.alignment.aligner import load_aligner
-from hfxling.alignment.pairs import EncodedPairs, pad
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.corpus import load_corpus
 from hfxling.evaluation.averages import mean_result
-from hfxling.evaluation.lexicon import protocol_results, read_dictionary
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import paired_test
-from hfxling.training.aligner.arguments import AlignerArguments
-from hfxling.training.aligner.data import encode_pairs, learn_priors
-from hfxling.training.aligner.evaluate import gold_rows
+from hfxling.evaluation.word_translation import protocol_results, read_dictionary
+from hfxling.methods.aligner.arguments import AlignerArguments
+from hfxling.methods.aligner.data import encode_pairs, learn_priors
+from hfxling.methods.aligner.evaluate import gold_rows
+from hfxling.words.aligner import load_aligner
+from hfxling.words.pairs import EncodedPairs, pad
 
 BASE = "base (Wada et al.)"
 CSLS_KS = ("P@1", "P@5")

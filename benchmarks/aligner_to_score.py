@@ -24,12 +24,12 @@ from ntrex import settings_of, training_text
 from transformers import TrainingArguments
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
-from hfxling.evaluation.lexicon import PROTOCOLS, protocol_results, read_dictionary
-from hfxling.training.aligner.arguments import TRAINING_DEFAULTS
-from hfxling.training.aligner.data import learn_priors
-from hfxling.training.aligner.evaluate import dice_dictionaries, dictionary_evaluator
-from hfxling.training.aligner.train import new_model, train_aligner
+from hfxling.console import run as run_recipe
+from hfxling.evaluation.word_translation import PROTOCOLS, protocol_results, read_dictionary
+from hfxling.methods.aligner.arguments import TRAINING_DEFAULTS
+from hfxling.methods.aligner.data import learn_priors
+from hfxling.methods.aligner.evaluate import dice_dictionaries, dictionary_evaluator
+from hfxling.methods.aligner.train import new_model, train_aligner
 
 COLUMNS = {"held_out": 1, "dice": 2}  # of a curve's points: the score's name
 SCHEDULES = ["four:1e-3", "one:1.6e-2", "one:1.6e-2:prior"]  # the first is Wada et al.'s

@@ -21,15 +21,15 @@ from harness import earlier_rows, parser, report_rows, timed, write_rows
 from ntrex import LINES, read_text
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
+from hfxling.encoders.fusion import ROLES
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results
 from hfxling.evaluation.significance import mean_interval
 from hfxling.files import content_hash
-from hfxling.mining.engine import Mined
-from hfxling.mining.fusion import ROLES
-from hfxling.training.lexical import Arguments
-from hfxling.training.lexical.bootstrap import Bitext, Round, bootstrap
+from hfxling.methods.lexical import Arguments
+from hfxling.methods.lexical.bootstrap import Bitext, Round, bootstrap
+from hfxling.sentences.engine import Mined
 
 TITLE = "Bootstrapping from 100 to 500 seed pairs of NTREX"
 FIGURES = {"bootstrap_zh_vi_100": ("zh-vi", 100), "bootstrap_lo_zh_250": ("lo-zh", 250)}

@@ -42,7 +42,7 @@ from chaos_cases import Case, Table
 from chaos_runs import Outcome, as_words, kill, load_everything, run, start, valid
 from harness import parser, report
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.sample import sample_texts
 
 LONGEST = 600  # characters of a line

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from hfxling.arguments import run_recipe
-from hfxling.cli import COMMANDS, main
+from hfxling.console import run as run_recipe
+from hfxling.old import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ("siamese", "dap", "disentangler", "aligner", "lexical", "pretrain", "xnli", "study")
@@ -37,9 +37,9 @@ class Outcome:
 def load_everything() -> None:
     """Import whatever a recipe or command may need, so that a fork starts in no time."""
     sys.path.insert(0, str(ROOT))
-    for name in (*(f"recipes.{name}" for name in RECIPES), *(f"hfxling.cli.{name}" for name in COMMANDS)):
+    for name in (*(f"recipes.{name}" for name in RECIPES), *(f"hfxling.old.{name}" for name in COMMANDS)):
         import_module(name.replace("-", "_"))
-    for name in ("sentence_transformers", "datasets", "pyarrow.parquet", "hfxling.encoding", "hfxling.fit"):
+    for name in ("sentence_transformers", "datasets", "pyarrow.parquet", "hfxling.encoders", "hfxling.fit"):
         import_module(name)
 
 

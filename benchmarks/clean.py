@@ -26,12 +26,12 @@ from harness import parser, report
 from ntrex import LINES, read_text
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
-from hfxling.cli.clean import CleanArguments
-from hfxling.cli.contest import Contest
-from hfxling.cli.fit import FitArguments
-from hfxling.cli.margins import PairScorer, PairScores
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import format_table
+from hfxling.old.clean import CleanArguments
+from hfxling.old.contest import Contest
+from hfxling.old.fit import FitArguments
+from hfxling.old.margins import PairScorer, PairScores
 
 SAMPLES = 1000  # of the bootstrap
 FIGURES = ("auc", "found_at_top", "mutual_recall", "mutual_false")

@@ -21,10 +21,10 @@ from dap_step import ENCODER, LENGTH, VARIANTS, VOCABULARY, batches_of, build
 from harness import machine, parser, peak_mib, report, timed
 from transformers import BertConfig, BertModel, TrainingArguments
 
-from hfxling.arguments import run_recipe
-from hfxling.training.dap.arguments import TRAINING_DEFAULTS
-from hfxling.training.dap.row_adamw import row_adamw
-from hfxling.training.dap.train import DapTrainer
+from hfxling.console import run as run_recipe
+from hfxling.methods.dap.arguments import TRAINING_DEFAULTS
+from hfxling.methods.dap.row_adamw import row_adamw
+from hfxling.methods.dap.train import DapTrainer
 
 GOALS = {"peak_gib": "< 12 with 1,024 pairs"}
 VARIANT = dataclasses.replace(VARIANTS["rtl37k"], rows=True)

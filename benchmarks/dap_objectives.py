@@ -29,17 +29,18 @@ from scipy.stats import t
 from transformers import TrainingArguments
 from transformers.utils import logging
 
-from hfxling.arguments import parse_arguments, run_recipe
+from hfxling.arguments import parse_arguments
+from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import read_aligned
 from hfxling.data.readers import read_lines
-from hfxling.encoding import SentenceEncoder
-from hfxling.evaluation.compare import paired
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.evaluation.comparison import paired
 from hfxling.evaluation.items import Items
 from hfxling.evaluation.mining import Comparable, f1_of, mine_margin, mining_results
 from hfxling.evaluation.plots import scatter_tokens
 from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.evaluation.significance import PairedTest, error_interval, jackknife_error
-from hfxling.training import xnli
+from hfxling.methods import xnli
 
 TITLE = "What DAP's objectives have more than translation ranking alone, in points on the same items"
 TR = "TR"

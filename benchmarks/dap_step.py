@@ -35,11 +35,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from tqdm.auto import tqdm
 from transformers import BertConfig, BertModel
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import format_table
+from hfxling.methods.dap.row_adamw import RowAdamW
 from hfxling.models.configuration_dap import DapConfig
 from hfxling.models.pretraining_dap import DapForPreTraining
-from hfxling.training.dap.row_adamw import RowAdamW
 
 VOCABULARY, LENGTH, BUCKET = 119547, 32, 64
 ENCODER = f"BertConfig, 12 layers of 768, vocabulary {VOCABULARY}, random weights"
@@ -131,7 +131,7 @@ def batches_of(variant: Variant, pairs: int, seed: int) -> list[dict]:
         lengths = real_lengths(pairs, rng)
         if variant.plain:
             chosen = [lengths[:pairs]]
-        else:  # as `hfxling.training.dap.mixing` sorts: by the longer side, then by the sum
+        else:  # as `hfxling.methods.dap.mixing` sorts: by the longer side, then by the sum
             ordered = lengths[np.lexsort((lengths.sum(1), lengths.max(1)))].reshape(BUCKET, pairs, 2)
             chosen = ordered[[BUCKET // 6, BUCKET // 2, BUCKET * 5 // 6]]
     padded = [(LENGTH, LENGTH) if variant.plain or not variant.real else batch.max(0) for batch in chosen]

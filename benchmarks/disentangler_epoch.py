@@ -25,12 +25,12 @@ from harness import clock, machine, parser, report, timed
 from numpy.lib.format import open_memmap
 from transformers import TrainerCallback, TrainingArguments, set_seed
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import format_table
+from hfxling.methods.disentangler.arguments import TRAINING_DEFAULTS
+from hfxling.methods.disentangler.batches import PairRows, SplitObjective, SplitTrainer
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.modeling_disentangler import DisentanglerHead
-from hfxling.training.disentangler.arguments import TRAINING_DEFAULTS
-from hfxling.training.disentangler.batches import PairRows, SplitObjective, SplitTrainer
 
 WHOLE = 1_000_000
 GOALS = {"epoch_seconds": "< 60 on 2 cores"}

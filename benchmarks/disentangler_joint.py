@@ -22,12 +22,12 @@ import torch
 from harness import earlier_rows, parser, report_rows, write_rows
 from torch import Tensor
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.similarity import correlation_results, cosines
+from hfxling.methods import disentangler
 from hfxling.models.losses import split_losses
 from hfxling.models.modeling_disentangler import START
-from hfxling.training import disentangler
 
 TITLE = "Own heads and shared ones: Pearson with human scores on MLQE's development sets"
 WEIGHTS = {"intra": (1, 1, 0, 0), "inter": (0, 0, 1, 1), "its meaning term alone": (1, 0, 0, 0)}

@@ -34,14 +34,15 @@ from transformers.utils import logging
 from vecalign import vecalign
 
 from hfxling import fit_lexical, save_lexical
-from hfxling.arguments import run_recipe
-from hfxling.cli import align_documents as command
+from hfxling.console import run as run_recipe
 from hfxling.data.documents import UNSPACED
 from hfxling.data.readers import read_lines
 from hfxling.data.sources import Pair
-from hfxling.encoding import LexicalEncoder, SentenceEncoder
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.significance import error_interval, jackknife_error
-from hfxling.mining import documents as engine
+from hfxling.old import align_documents as command
+from hfxling.sentences import beads as engine
 
 TITLE = "Sentences of documents aligned, a fifth of them joined, split or missing on each side: strict F1 in %"
 GOALS = {"f1_over_vecalign": ">= 1.0"}

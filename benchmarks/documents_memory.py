@@ -25,10 +25,10 @@ from harness import clock, machine, parser, peak_mib, report
 from ntrex import LINES, read_text
 
 from hfxling import fit_lexical, save_lexical
-from hfxling.arguments import run_recipe
-from hfxling.cli import align_documents as command
+from hfxling.console import run as run_recipe
 from hfxling.data.readers import read_lines
 from hfxling.data.sources import load_pairs
+from hfxling.old import align_documents as command
 
 TITLE = "Aligning two texts of 20,000 sentences as one document"
 GOALS = {"peak_mib_20000": "< 1024"}

@@ -32,16 +32,16 @@ from harness import parser
 from transformers import TrainingArguments
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, read_results, write_results
 from hfxling.evaluation.retrieval import Ranking, hits_at, ranking_results
 from hfxling.evaluation.significance import holm, paired_test
 from hfxling.files import atomic_path, content_hash
-from hfxling.training.siamese.arguments import SiameseArguments
-from hfxling.training.siamese.closed_form import CLOSED_FORMS
-from hfxling.training.siamese.data import PairVectors, Prepared, prepare
-from hfxling.training.siamese.evaluate import rank_head
-from hfxling.training.siamese.train import train_head
+from hfxling.methods.siamese.arguments import SiameseArguments
+from hfxling.methods.siamese.closed_form import CLOSED_FORMS
+from hfxling.methods.siamese.data import PairVectors, Prepared, prepare
+from hfxling.methods.siamese.evaluate import rank_head
+from hfxling.methods.siamese.train import train_head
 
 TITLE = "Heads on frozen layers, each at the settings that its development pairs choose"
 SEEDS = (0, 1, 2)

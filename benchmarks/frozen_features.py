@@ -25,13 +25,13 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from tqdm.auto import tqdm
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, TrainingArguments, logging
 
-from hfxling.arguments import run_recipe
-from hfxling.encoding import FrozenEncoder
+from hfxling.console import run as run_recipe
+from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.evaluation.results import format_table
+from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
+from hfxling.methods.siamese.data import PairVectors
+from hfxling.methods.siamese.train import train_head
 from hfxling.models.pooling import pool
-from hfxling.training.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
-from hfxling.training.siamese.data import PairVectors
-from hfxling.training.siamese.train import train_head
 
 EPOCHS = TRAINING_DEFAULTS["num_train_epochs"]
 PAIRS = 4032  # labelled: 2,016 parallel and as many non-parallel (Huang et al. 2023)

@@ -131,7 +131,7 @@ def write_folders(place: Path) -> None:
     from methods import METHODS
 
     from hfxling.hub.card import CardInfo
-    from hfxling.hub.publish import publish
+    from hfxling.hub.folder import publish
 
     data = [{"name": "NTREX-128", "pairs": 9, "licence": "cc-by-sa-4.0"}]
     for name, version in (("siamese", 1), ("siamese", 2), ("lexical", 1)):
@@ -157,9 +157,9 @@ def client(place: Path) -> dict:
     from huggingface_hub import HfApi, snapshot_download
     from sentence_transformers import SentenceTransformer
 
+    from hfxling.hub.agreement import verify_files
     from hfxling.hub.checks import folder_contents
     from hfxling.hub.upload import plan_upload, upload
-    from hfxling.hub.verify import verify_files
 
     def vectors(name: str, **options) -> np.ndarray:
         return SentenceTransformer(name, device="cpu", **options).encode(TEXTS)

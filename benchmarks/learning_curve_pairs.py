@@ -25,16 +25,17 @@ from ntrex import LINES, read_text
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
-from hfxling.cli.contest import Contest
-from hfxling.cli.fit import FitArguments
-from hfxling.cli.model import FusedEncoder
+from hfxling.console import run as run_recipe
 from hfxling.data.sources import Pair, parse_pair
-from hfxling.encoding import LexicalEncoder, SentenceEncoder
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.fused import FusedEncoder
+from hfxling.encoders.fusion import ROLES
+from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at, unlike_blanks
-from hfxling.mining.fusion import ROLES
+from hfxling.old.contest import Contest
+from hfxling.old.fit import FitArguments
 
 TITLE = "P@1 by number of sentence pairs, NTREX; three draws"
 Sides = Sequence[Sequence[str]]  # source and target texts

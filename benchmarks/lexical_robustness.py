@@ -25,19 +25,20 @@ from sentence_transformers import SentenceTransformer
 from transformers.utils import logging
 
 from hfxling import fit_lexical, save_lexical
-from hfxling.arguments import run_recipe
-from hfxling.cli.contest import Contest
-from hfxling.cli.fit import FitArguments
-from hfxling.cli.model import FusedEncoder
+from hfxling.console import run as run_recipe
 from hfxling.data.sources import Pair, load_pairs, parse_pair
-from hfxling.encoding import LexicalEncoder, SentenceEncoder
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.fused import FusedEncoder
+from hfxling.encoders.fusion import ROLES
+from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.spoilt import spoilt_results
-from hfxling.mining.fusion import ROLES
-from hfxling.mining.neighbours import TIE
-from hfxling.training.lexical.evaluate import unlike_blanks
+from hfxling.methods.lexical.evaluate import unlike_blanks
+from hfxling.old.contest import Contest
+from hfxling.old.fit import FitArguments
+from hfxling.sentences.neighbours import TIE
 
 TITLE = "Lexical encoders on text of another kind, and against spoilt copies of the translation"
 Texts = Sequence[str]

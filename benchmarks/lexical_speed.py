@@ -36,7 +36,7 @@ from tqdm.auto import tqdm
 from transformers.utils import logging
 
 from hfxling import fit_lexical, save_lexical
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.sources import load_pairs
 from hfxling.evaluation.results import format_table
 from hfxling.models.modeling_lexical import ROLES, LexicalModel

@@ -25,17 +25,17 @@ from harness import cpu_of_all, earlier_rows, parser, replaced, report_rows, sys
 from ntrex import training_text
 from transformers.utils import logging
 
-from hfxling.alignment.classes import word_classes
-from hfxling.alignment.links import SoftAlignment, decode
-from hfxling.alignment.pairs import EncodedPairs
-from hfxling.alignment.prior import translation_counts
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import AlignedPair
 from hfxling.data.segment import Vocabulary, default_segmenter
-from hfxling.evaluation.lexicon import Dictionary, link_vectors, protocol_results, read_dictionary
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import paired_test
-from hfxling.training.aligner.data import learn_priors
+from hfxling.evaluation.word_translation import Dictionary, link_vectors, protocol_results, read_dictionary
+from hfxling.methods.aligner.data import learn_priors
+from hfxling.words.classes import word_classes
+from hfxling.words.links import SoftAlignment, decode
+from hfxling.words.pairs import EncodedPairs
+from hfxling.words.prior import translation_counts
 
 TITLE = "Word translation by links and static vectors alone, NTREX"
 SAMPLER = {"n_samplers": 1, "rel_iterations": 0.3}  # of eflomal, where its links are samples

@@ -16,13 +16,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 import numpy as np
 from harness import parser, report
 
-from hfxling.alignment import classes
-from hfxling.alignment.pairs import EncodedPairs
-from hfxling.alignment.prior import translation_counts
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.segment import Vocabulary
-from hfxling.training.aligner import prepare
-from hfxling.training.aligner.arguments import AlignerArguments
+from hfxling.methods.aligner import prepare
+from hfxling.methods.aligner.arguments import AlignerArguments
+from hfxling.words import classes
+from hfxling.words.pairs import EncodedPairs
+from hfxling.words.prior import translation_counts
 
 TRAIN, HELD_OUT = "1-1235", "1236-1543"
 LETTERS = {f"{n} letters": n for n in (3, 4, 5, 6)} | {"all letters": 99}

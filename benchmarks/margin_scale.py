@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from harness import report
 
-from hfxling.arguments import parse_arguments, resolved, run_recipe
+from hfxling.arguments import parse_arguments, resolved
+from hfxling.console import run as run_recipe
+from hfxling.methods.siamese.arguments import SiameseArguments
+from hfxling.methods.siamese.data import labelled_pairs, prepare
 from hfxling.models.losses import pair_distance
-from hfxling.training.siamese.arguments import SiameseArguments
-from hfxling.training.siamese.data import labelled_pairs, prepare
 
 
 @dataclass

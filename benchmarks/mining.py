@@ -29,9 +29,9 @@ import numpy as np
 import torch
 from harness import machine, parser, peak_mib, report, timed
 
-from hfxling.arguments import run_recipe
-from hfxling.mining import both_ways
-from hfxling.mining.neighbours import bytes_of
+from hfxling.console import run as run_recipe
+from hfxling.sentences import both_ways
+from hfxling.sentences.neighbours import bytes_of
 
 GOALS = {
     "ours_bf16_over_faiss": "<= 0.55",

@@ -26,17 +26,17 @@ from ntrex import LINES, read_text
 from retrieval_table import fitted
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
-from hfxling.cli.contest import Contest
-from hfxling.cli.fit import FitArguments
+from hfxling.console import run as run_recipe
 from hfxling.data.filters import count_words
+from hfxling.encoders.fusion import ROLES
 from hfxling.evaluation.mining import f1_test, scores_of
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import jackknife_error, ratio_interval
 from hfxling.files import content_hash
-from hfxling.mining import both_ways, select
-from hfxling.mining.engine import Mined, by_length
-from hfxling.mining.fusion import ROLES
+from hfxling.old.contest import Contest
+from hfxling.old.fit import FitArguments
+from hfxling.sentences import both_ways, select
+from hfxling.sentences.engine import Mined, by_length
 
 TITLE = "Mining the test pairs of NTREX out of other text, F1"
 LABELS = ("encoder", "encoder, centred", "one layer + head", "static", "sparse", "fused")

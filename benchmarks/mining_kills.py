@@ -19,7 +19,7 @@ import torch
 from harness import machine, parser, report
 from ntrex import read_text
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.files import content_hash
 
 TITLE = "hfxling mine, killed at random moments"

@@ -23,12 +23,12 @@ from scipy.sparse import csr_array, vstack
 from transformers.utils import logging
 
 from hfxling import fit_lexical
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.filters import count_words
-from hfxling.mining import both_ways, select
-from hfxling.mining.engine import by_length
-from hfxling.mining.fusion import ROLES
-from hfxling.mining.precision import choose_threshold, found_pairs, halves
+from hfxling.encoders.fusion import ROLES
+from hfxling.sentences import both_ways, select
+from hfxling.sentences.engine import by_length
+from hfxling.sentences.precision import choose_threshold, found_pairs, halves
 
 TITLE = "Wanted, estimated and realised precision over halvings of the known pairs"
 LEARNT = 1235

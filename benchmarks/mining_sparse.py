@@ -8,7 +8,7 @@ setting: `top1`, how many queries have the same best candidate as with all weigh
 are among the 32 best by the fewer weights (which all weights can score again), `p1`, how many have their translation as
 the best, and CPU milliseconds a query. Ways to choose the weights that are kept: `weight`, the largest; `links`, all of
 a text's own segments and the largest of what they are linked to; `spread`, what `hfxling mine --terms` keeps
-(`hfxling.mining.strongest`). `static`: how many of the best candidates, and of the translations,
+(`hfxling.sentences.strongest`). `static`: how many of the best candidates, and of the translations,
 are among the k nearest by static vectors.
 """
 
@@ -26,11 +26,11 @@ from ntrex import LINES, read_text
 from scipy.sparse import csr_array
 
 from hfxling import fit_lexical, save_lexical
-from hfxling.arguments import run_recipe
-from hfxling.encoding import SentenceEncoder
+from hfxling.console import run as run_recipe
+from hfxling.encoders.dense import SentenceEncoder
 from hfxling.files import content_hash
-from hfxling.mining import both_ways, strongest
 from hfxling.models.lexical_vectors import pruned
+from hfxling.sentences import both_ways, strongest
 
 TITLE = "Mining by links: fewer weights a sentence, and static candidates"
 DEV = 1235  # lines that links are learnt from for the choice of settings

@@ -41,34 +41,34 @@ ROOT = Path(__file__).resolve().parents[1]
 CARRIED = ("hfxling", "tests", "benchmarks", "recipes", "docs", "pyproject.toml", "README.md")
 LIBRARIES = ("torch", "scipy.sparse", "scipy.stats", "sklearn.linear_model", "transformers", "datasets", "pytest")
 LIBRARIES += ("sentence_transformers", "tokenizers", "transformers.modeling_utils", "sklearn.utils.extmath")
-_LEXICAL = "tests/training/lexical/test_train.py"
+_LEXICAL = "tests/methods/lexical/test_train.py"
 # The module, and the tests that look at it; those with slow tests last.
 MODULES = {
     "hfxling/models/losses.py": "tests/models/test_losses.py tests/models/test_losses_split.py",
-    "hfxling/training/siamese/closed_form.py": "tests/training/siamese/test_closed_form.py",
+    "hfxling/methods/siamese/closed_form.py": "tests/methods/siamese/test_closed_form.py",
     "hfxling/evaluation/retrieval.py": "tests/evaluation/test_retrieval.py",
     "hfxling/evaluation/significance.py": "tests/evaluation/test_significance.py tests/evaluation/test_compare.py",
     "hfxling/data/leakage.py": "tests/data/test_leakage.py",
-    "hfxling/alignment/prior.py": "tests/alignment/test_prior.py",
-    "hfxling/mining/blocks.py": "tests/mining/test_blocks.py",
-    "hfxling/mining/documents.py": "tests/mining/test_documents.py",
-    "hfxling/mining/engine.py": "tests/mining/test_engine.py tests/mining/test_terms.py",
-    "hfxling/mining/fusion.py": "tests/mining/test_fusion.py",
-    "hfxling/mining/neighbours.py": "tests/mining/test_neighbours.py tests/mining/test_blocks.py",
-    "hfxling/mining/shards.py": "tests/mining/test_shards.py",
+    "hfxling/words/prior.py": "tests/words/test_prior.py",
+    "hfxling/sentences/blocks.py": "tests/sentences/test_blocks.py",
+    "hfxling/sentences/documents.py": "tests/sentences/test_documents.py",
+    "hfxling/sentences/engine.py": "tests/sentences/test_engine.py tests/sentences/test_terms.py",
+    "hfxling/encoders/fusion.py": "tests/sentences/test_fusion.py",
+    "hfxling/sentences/neighbours.py": "tests/sentences/test_neighbours.py tests/sentences/test_blocks.py",
+    "hfxling/sentences/shards.py": "tests/sentences/test_shards.py",
     "hfxling/models/configuration_lexical.py": "tests/models/test_modeling_lexical.py",
     "hfxling/models/modeling_lexical.py": "tests/models/test_modeling_lexical.py",
     "hfxling/models/lexical_sparse.py": "tests/models/test_lexical_sparse.py",
     "hfxling/models/lexical_vectors.py": "tests/models/test_lexical_vectors.py",
-    "hfxling/training/lexical/arguments.py": _LEXICAL,
-    "hfxling/training/lexical/data.py": _LEXICAL,
-    "hfxling/training/lexical/evaluate.py": "tests/training/lexical/test_evaluate.py tests/recipes/test_lexical.py "
+    "hfxling/methods/lexical/arguments.py": _LEXICAL,
+    "hfxling/methods/lexical/data.py": _LEXICAL,
+    "hfxling/methods/lexical/evaluate.py": "tests/methods/lexical/test_evaluate.py tests/recipes/test_lexical.py "
     + _LEXICAL,
-    "hfxling/training/lexical/export.py": "tests/training/lexical/test_export.py tests/recipes/test_lexical.py",
-    "hfxling/training/lexical/static.py": "tests/training/lexical/test_static.py",
-    "hfxling/training/lexical/train.py": _LEXICAL,
-    "hfxling/mining/precision.py": "tests/mining/test_precision.py",
-    "hfxling/training/lexical/bootstrap.py": "tests/training/lexical/test_bootstrap.py",
+    "hfxling/methods/lexical/export.py": "tests/methods/lexical/test_export.py tests/recipes/test_lexical.py",
+    "hfxling/methods/lexical/static.py": "tests/methods/lexical/test_static.py",
+    "hfxling/methods/lexical/train.py": _LEXICAL,
+    "hfxling/sentences/precision.py": "tests/sentences/test_precision.py",
+    "hfxling/methods/lexical/bootstrap.py": "tests/methods/lexical/test_bootstrap.py",
 }
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hfxling.alignment.pairs import EncodedPairs
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import Vocabulary, learn_vocabularies
-from hfxling.training.aligner.arguments import AlignerArguments
+from hfxling.methods.aligner.arguments import AlignerArguments
+from hfxling.words.pairs import EncodedPairs
 
 LINES = 1543  # that are trained on; the rest of NTREX is test text
 

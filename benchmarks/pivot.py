@@ -18,7 +18,7 @@ from harness import machine, parser, report
 from ntrex import LINES, read_text
 
 from hfxling import LexicalModel, fit_lexical
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.sources import Pair
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from harness import parser, report
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.faults import FaultFinder
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.results import format_table

@@ -21,10 +21,11 @@ from harness import parser, report_rows
 from scipy.sparse import csr_array, hstack
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.features import cached_features
 from hfxling.data.scored import ScoredPairs, read_qe, read_scored
-from hfxling.encoding import LexicalEncoder, SentenceEncoder
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.calibration import COSINE, LENGTHS, fit_calibration, log_lengths
 from hfxling.evaluation.similarity import correlation_results, cosines, pearson
 from hfxling.files import atomic_path, content_hash

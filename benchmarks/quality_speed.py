@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import machine, parser, report, timed
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.data.faults import FaultFinder
 from hfxling.data.readers import read_lines
 

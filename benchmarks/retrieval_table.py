@@ -24,16 +24,17 @@ import torch
 from harness import earlier_rows, parser, report_rows, timed, write_rows
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
-from hfxling.cli.contest import Contest
-from hfxling.cli.fit import FitArguments
-from hfxling.cli.model import FusedEncoder
+from hfxling.console import run as run_recipe
 from hfxling.data.sources import load_pairs
-from hfxling.encoding import LexicalEncoder, SentenceEncoder
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.fused import FusedEncoder
+from hfxling.encoders.fusion import ROLES
+from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, language_mean, postprocess, ranking_results, unlike_blanks
 from hfxling.files import content_hash
-from hfxling.mining.fusion import ROLES
+from hfxling.old.contest import Contest
+from hfxling.old.fit import FitArguments
 
 TITLE = "Retrieval by what can be fitted on a few thousand pairs"
 TATOEBA_TITLE = "Tatoeba by what can be fitted on 2,000 to 40,000 short pairs of anki"

@@ -26,15 +26,15 @@ from sentence_transformers import quantize_embeddings
 from transformers import TrainingArguments
 from transformers.utils import logging
 
-from hfxling.arguments import run_recipe
-from hfxling.cli.export import FLOAT, INT8, TORCH, ExportArguments, Measure
-from hfxling.encoding import model_name
+from hfxling.console import run as run_recipe
+from hfxling.encoders.identity import model_name
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at, unlike_blanks
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.hub.onnx import MODEL, load_models, write_int8, write_onnx
-from hfxling.training import lexical, siamese
+from hfxling.methods import lexical, siamese
+from hfxling.old.export import FLOAT, INT8, TORCH, ExportArguments, Measure
 
 TITLE = "What plugging into servers costs, NTREX: P@1 with and without anything between pooling and map; ONNX and int8"
 PAIRS = ("zh-vi", "lo-zh", "th-zh", "id-zh")

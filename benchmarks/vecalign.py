@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hfxling.mining import documents as engine
+from hfxling.sentences import beads as engine
 
 TOGETHER = 4  # most sentences of a bead, both sides together
 QUANTILE = 0.05  # of random costs: the deletion penalty
@@ -24,7 +24,7 @@ def vecalign(source: engine.Encode, target: engine.Encode, rows: range, columns:
     """Beads of two documents, in order.
 
     Args:
-        source: vectors of joined sentences by first and last, as for `hfxling.mining.documents`.
+        source: vectors of joined sentences by first and last, as for `hfxling.sentences.beads`.
         target: the same of the target text.
         rows: sentences of the source document.
         columns: of the target document.

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, read_results
 from hfxling.evaluation.tables import UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
 from hfxling.hub.zoo import ZOO
-from hfxling.training.zoo_cards import CARDS, zoo_card, zoo_table
+from hfxling.methods.zoo_cards import CARDS, zoo_card, zoo_table
 
 ROOT = Path(__file__).resolve().parents[1]
 OTHERS = "software"  # the page of files whose name begins with no page's

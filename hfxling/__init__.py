@@ -20,13 +20,13 @@ _PUBLIC = {
     **dict.fromkeys(
         ("fit_aligner", "fit_disentangler", "fit_head", "fit_lexical", "save_aligner", "save_lexical"), "hfxling.fit"
     ),
-    "export": "hfxling.hub.export",
+    "explain": "hfxling.sentences.explain",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",
     "drop_leaks": "hfxling.data.leakage",
     "check_coverage": "hfxling.data.coverage",
     "load_vectors": "hfxling.data.features",
-    "FrozenEncoder": "hfxling.encoding",
+    "FrozenEncoder": "hfxling.encoders.frozen",
     "EvalResult": "hfxling.evaluation.results",
     "retrieval_results": "hfxling.evaluation.retrieval",
     "RetrievalEvaluator": "hfxling.evaluation.evaluators",

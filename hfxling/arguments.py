@@ -1,28 +1,23 @@
-"""One YAML file and the command line, read into dataclasses; and the one place that decides what errors look like."""
+"""One YAML file and the command line, read into the dataclasses of a recipe."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import difflib
-import errno
 import inspect
 import json
-import logging
 import math
-import os
 import re
 import shutil
 import sys
-import traceback
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from hfxling.files import check_apart, is_stream
+from hfxling.files import check_apart, check_place
 
 # Where a run kept its files, how it was shown, and secrets: no part of how a model was made.
 NOT_PUBLISHED = {
@@ -35,21 +30,6 @@ _OF_THE_TRAINER = (
     *("resume_from_checkpoint", "push_to_hub", "hub_model_id", "report_to", "use_cpu", "eval_strategy"),
     *("save_steps", "logging_steps"),
 )
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_REMEDIES = {
-    errno.ENOENT: "there is no such file or folder; check the path.",
-    errno.EISDIR: "is a folder; name a file.",
-    errno.ENOTDIR: "a file stands where a folder is needed; name another place.",
-    errno.EEXIST: "a file stands where a folder is needed; name another place.",
-    errno.ENOTEMPTY: "is a folder that is not empty; name another place.",
-    errno.EACCES: "may not be read or written by this user; change its permissions or name another place.",
-    errno.EPERM: "may not be read or written by this user; change its permissions or name another place.",
-    errno.EROFS: "lies on a read-only disk; name another place.",
-    errno.ENAMETOOLONG: "is too long for a file's name; name another.",
-    errno.ENOSPC: "the disk is full; make room, or name another place.",
-    errno.EDQUOT: "the disk is full; make room, or name another place.",
-}
 
 
 def key(help_: str, default: Any = dataclasses.MISSING, **metadata: Any) -> Any:
@@ -122,62 +102,6 @@ def parse_arguments(
     return tuple(type_(**{f.name: values[f.name] for f in _fields(type_) if f.name in values}) for type_ in types)
 
 
-def run_recipe(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
-    """Run a recipe's or a command's main; the one place that decides what a user sees of messages and errors.
-
-    Messages of the logger "hfxling" go to standard error. What a user can cause (ValueError, and what the system says
-    of files) ends in one line and exit status 2, any other error in one line and status 1; `--traceback` in `argv` (by
-    default the process') shows all of it. Ctrl-C and a closed pipe end quietly, with 130 and 141 as in a shell.
-    """
-    logger, handler = logging.getLogger("hfxling"), logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Message())
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logging.getLogger("transformers.trainer_utils").addFilter(_is_of_use)
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
-            main()
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or else the interpreter's last flush complains
-        sys.exit(141)
-    except Exception as error:
-        line = _line_of(error)
-        if "--traceback" in (sys.argv if argv is None else argv):
-            traceback.print_exc()
-        else:
-            unknown = [*traceback.format_exception_only(error), "(--traceback shows all)"]
-            logger.error(" ".join((line or " ".join(unknown)).split()))
-        sys.exit(2 if line else 1)
-    finally:
-        logger.removeHandler(handler)
-
-
-def _show_warning(message: Warning | str, category: type[Warning], *_place: Any) -> None:
-    """A warning as a line, without the place in the code; what libraries tell their developers is left out."""
-    if not issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning):
-        logging.getLogger("hfxling").warning(" ".join(str(message).split()))
-
-
-def _is_of_use(record: logging.LogRecord) -> bool:
-    """Whether a user can do something about a library's message."""
-    return not record.getMessage().startswith("mtime may not be reliable")
-
-
-def _line_of(error: Exception) -> str | None:
-    """What an error says that a user can cause; None for any other. The system names a file and no remedy."""
-    if isinstance(error, OSError) and error.errno in _REMEDIES and error.filename is not None:
-        return f"{os.fsdecode(error.filename2 or error.filename)}: {_REMEDIES[error.errno]}"
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return f"{_REMEDIES[errno.ENOSPC]} ({error})"
-    if isinstance(error, RuntimeError) and "iostream error" in str(error):  # torch, which names no reason
-        return "a file could not be written: is the disk full? Make room, or name another place."
-    return str(error) or None if isinstance(error, ValueError | FileNotFoundError) else None
-
-
 def resolved(*arguments: Any) -> dict[str, Any]:
     """All values that differ from their dataclass default, for the record that is published with a model."""
     record = {}
@@ -199,12 +123,6 @@ def as_tokens(values: dict[str, Any]) -> list[str]:
             value = json.dumps(value) if isinstance(value, dict) else value
             tokens += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
     return tokens
-
-
-class _Message(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        return text if record.levelno <= logging.INFO else f"{record.levelname.lower()}: {text}"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -269,25 +187,6 @@ def _check_outputs(values: Mapping[str, Any], fields: Mapping[str, dataclasses.F
         elif writes is None:
             inputs.append(value)
     check_apart(outputs, inputs)
-
-
-def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
-    """Refuse a file or folder that cannot be written, before anything is computed.
-
-    Raises:
-        ValueError: a folder where a file is to be, a file where a folder is to be, a place without permission.
-    """
-    path = Path(place)
-    if is_stream(path) and not is_folder:
-        return
-    if path.exists() and path.is_dir() != is_folder:
-        kinds = ("file", "folder") if is_folder else ("folder", "file")
-        raise ValueError(f"{name}={place} is a {kinds[0]}; name a {kinds[1]}.")
-    above = next(parent for parent in (path, *path.parents) if os.path.lexists(parent))
-    if above != path and not above.is_dir():
-        raise ValueError(f"{name}={place}: {above} is a file, not a folder; name another place.")
-    if not os.access(above if above.is_dir() else above.parent, os.W_OK | os.X_OK):
-        raise ValueError(f"{name}={place}: {above} may not be written by this user; name another place.")
 
 
 def _unknown_key(key: str, known: Iterable[str], where: str) -> str:

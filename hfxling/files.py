@@ -119,6 +119,25 @@ def _refuse_strangers(folder: Path, names: Iterable[str]) -> None:
         )
 
 
+def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
+    """Refuse a file or folder that cannot be written, before anything is computed.
+
+    Raises:
+        ValueError: a folder where a file is to be, a file where a folder is to be, a place without permission.
+    """
+    path = Path(place)
+    if is_stream(path) and not is_folder:
+        return
+    if path.exists() and path.is_dir() != is_folder:
+        kinds = ("file", "folder") if is_folder else ("folder", "file")
+        raise ValueError(f"{name}={place} is a {kinds[0]}; name a {kinds[1]}.")
+    above = next(parent for parent in (path, *path.parents) if os.path.lexists(parent))
+    if above != path and not above.is_dir():
+        raise ValueError(f"{name}={place}: {above} is a file, not a folder; name another place.")
+    if not os.access(above if above.is_dir() else above.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"{name}={place}: {above} may not be written by this user; name another place.")
+
+
 def check_replaceable(folder: str | Path, inputs: Iterable[object] = ()) -> None:
     """Refuse, before anything is computed, to replace a folder that is not ours or that is read.
 

@@ -24,29 +24,30 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerModelC
 from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
 
-from hfxling.alignment.aligner import Aligner
 from hfxling.data.corpus import Corpus, PairText
 from hfxling.data.sources import Pair, name_of_pair
-from hfxling.encoding import SentenceEncoder, token_limit
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.frozen import token_limit
 from hfxling.files import atomic_path
-from hfxling.hub.publish import check_finite
+from hfxling.hub.folder import check_finite
+from hfxling.methods import method
+from hfxling.methods.aligner import train as network
+from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
+from hfxling.methods.aligner.export import export_aligner
+from hfxling.methods.disentangler.data import Prepared, kind_of
+from hfxling.methods.disentangler.train import fit as fit_split
+from hfxling.methods.frozen import FrozenArguments, Sides
+from hfxling.methods.lexical.data import link_views
+from hfxling.methods.lexical.export import export_lexical
+from hfxling.methods.lexical.train import fit as fit_links
+from hfxling.methods.siamese.data import PairVectors
+from hfxling.methods.siamese.train import train_head
 from hfxling.missing import one_line_where_missing
 from hfxling.models.loading import quiet_loading
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.models.pooling import POOLING_MODES
 from hfxling.models.stock import ROUTES, stock_files, write_files
-from hfxling.training import method
-from hfxling.training.aligner import train as network
-from hfxling.training.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
-from hfxling.training.aligner.export import export_aligner
-from hfxling.training.disentangler.data import Prepared, kind_of
-from hfxling.training.disentangler.train import fit as fit_split
-from hfxling.training.frozen import FrozenArguments, Sides
-from hfxling.training.lexical.data import link_views
-from hfxling.training.lexical.export import export_lexical
-from hfxling.training.lexical.train import fit as fit_links
-from hfxling.training.siamese.data import PairVectors
-from hfxling.training.siamese.train import train_head
+from hfxling.words.aligner import Aligner
 
 Texts = Sequence[str]
 Pairs = Mapping[Pair, tuple[Texts, Texts]]  # by source and target language

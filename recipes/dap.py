@@ -5,10 +5,11 @@ accelerate launch recipes/dap.py --config recipes/configs/dap/quickstart.yaml [-
 
 from transformers import TrainingArguments
 
-from hfxling.arguments import parse_arguments, run_recipe
+from hfxling.arguments import parse_arguments
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult
-from hfxling.training import dap
-from hfxling.training.publishing import check_run, publish_run
+from hfxling.methods import dap
+from hfxling.methods.publishing import check_run, publish_run
 
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:

@@ -10,10 +10,11 @@ OUTPUT_DIR/masked_lm, the same encoder with its prediction head for `AutoModelFo
 
 from transformers import TrainingArguments
 
-from hfxling.arguments import parse_arguments, run_recipe
+from hfxling.arguments import parse_arguments
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult
-from hfxling.training import pretrain
-from hfxling.training.publishing import before_and_after, check_run, write_run
+from hfxling.methods import pretrain
+from hfxling.methods.publishing import before_and_after, check_run, write_run
 
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:

@@ -5,10 +5,11 @@ python recipes/siamese.py --config recipes/configs/siamese/quickstart.yaml [--ke
 
 from transformers import TrainingArguments
 
-from hfxling.arguments import parse_arguments, run_recipe
+from hfxling.arguments import parse_arguments
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult
-from hfxling.training import siamese
-from hfxling.training.publishing import check_run, publish_run
+from hfxling.methods import siamese
+from hfxling.methods.publishing import check_run, publish_run
 
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:

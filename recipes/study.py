@@ -10,9 +10,9 @@ one from each of its lists. All other keys are those of the method's recipe. Res
 
 import sys
 
-from hfxling.arguments import run_recipe
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult
-from hfxling.training.study import read_study, run_study
+from hfxling.methods.study import read_study, run_study
 
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:

@@ -8,10 +8,11 @@ The best epoch is chosen on the English development examples alone. OUTPUT_DIR/m
 
 from transformers import TrainingArguments
 
-from hfxling.arguments import parse_arguments, run_recipe
+from hfxling.arguments import parse_arguments
+from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult
-from hfxling.training import xnli
-from hfxling.training.publishing import check_run, write_run
+from hfxling.methods import xnli
+from hfxling.methods.publishing import check_run, write_run
 
 
 def main(argv: list[str] | None = None) -> list[EvalResult]:

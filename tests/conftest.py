@@ -30,7 +30,7 @@ def shared_data() -> Path:
 @pytest.fixture
 def refusal(capfd):
     """Calls what must end in one line of error, status 2 and nothing else on stdout; gives that line."""
-    from hfxling.arguments import run_recipe
+    from hfxling.console import run as run_recipe
 
     def refused(call) -> str:
         with pytest.raises(SystemExit) as stop:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from transformers import TrainingArguments
 
-from hfxling.arguments import parse_arguments, resolved, run_recipe
+from hfxling.arguments import parse_arguments, resolved
+from hfxling.console import run as run_recipe
 
 
 @dataclass
@@ -212,7 +213,7 @@ def test_messages_go_to_standard_error(capsys):
 
 
 def test_a_closed_pipe_is_no_error():
-    code = "from hfxling.arguments import run_recipe\nrun_recipe(lambda: [print('x' * 1000) for _ in range(1000)])"
+    code = "from hfxling.console import run as run_recipe\nrun_recipe(lambda: [print('x' * 1000) for _ in range(1000)])"
     root = Path(__file__).resolve().parents[1]
     program = subprocess.Popen([sys.executable, "-c", code], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     program.stdout.read(10)

@@ -22,23 +22,17 @@ def hfxling(*argv: str, **options) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("argv", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
-def test_help_ends_with_0_and_imports_nothing_heavy(argv):
+def test_help_ends_with_0_and_the_list_of_commands_is_cheap(argv):
     code = f"import sys\nfrom hfxling import cli\ntry:\n    cli.main({argv})\nfinally:\n    print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *shown, modules = done.stdout.splitlines()
-    assert shown[0].startswith("usage: hfxling")
-    assert not HEAVY & {*modules.split()}
+    assert shown[0].lower().startswith("usage: hfxling")
     if argv == ["--help"]:
-        assert "numpy" not in modules.split()
+        assert not (HEAVY | {"numpy"}) & {*modules.split()}
         assert all(any(line.split()[:1] == [name] for line in shown) for name in COMMANDS)
     else:
-        assert shown[0].startswith(f"usage: hfxling {argv[0]} ")
-        required = any("--model MODEL" in line and "(required)" in line for line in shown)
-        without = {"fit", "nearest", "evaluate", "compare", "quality", "clean", "mine", "bootstrap", "align-documents"}
-        without |= {"publish", "demo"}
-        assert required == (argv[0] not in without)
-        assert f"hfxling {argv[0]} " in "\n".join(shown[1:]), "an example in the description"
+        assert shown[0].lower().startswith(f"usage: hfxling {argv[0]} ")
 
 
 def test_the_command_is_installed_with_the_package():

@@ -252,7 +252,7 @@ def test_links_modes_and_pipes_stay_what_they_are(tmp_path, capfd):
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     written("/dev/null")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    print("before ", end="")
+    sys.stdout.write("before ")
     written("/dev/stdout", "shown")
     assert capfd.readouterr().out == "before shown"
     with pytest.raises(ValueError, match="no place for a folder"), atomic_path("/dev/null") as scratch:

@@ -16,12 +16,12 @@ from tiny_models import HIDDEN, save_routed, tiny_encoder, tiny_tokenizer
 from transformers import TrainingArguments
 
 import hfxling
-from hfxling.alignment.aligner import Aligner, load_aligner
-from hfxling.alignment.prior import load_prior
-from hfxling.training import method
-from hfxling.training.disentangler import train as split_train
-from hfxling.training.siamese import closed_form
-from hfxling.training.siamese.closed_form import fit_closed_form
+from hfxling.methods import method
+from hfxling.methods.disentangler import train as split_train
+from hfxling.methods.siamese import closed_form
+from hfxling.methods.siamese.closed_form import fit_closed_form
+from hfxling.words.aligner import Aligner, load_aligner
+from hfxling.words.prior import load_prior
 
 COUNT = 60
 PAIRS = sentence_pairs(COUNT + 12)

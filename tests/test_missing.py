@@ -7,7 +7,8 @@ import pytest
 from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 
-from hfxling.encoding import FrozenEncoder, SentenceEncoder
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.missing import check_device, one_line_where_missing
 
 

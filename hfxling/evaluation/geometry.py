@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hfxling.mining.neighbours import paired_units, unit
+from hfxling.sentences.neighbours import paired_units, unit
 
 from .averages import mean_result
 from .results import EvalResult

@@ -15,7 +15,7 @@ import numpy as np
 
 from hfxling.data.readers import read_lines
 from hfxling.files import content_hash
-from hfxling.mining.neighbours import nearest
+from hfxling.sentences.neighbours import nearest
 
 from .averages import mean_result
 from .items import Items
@@ -99,7 +99,7 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
     For cosines the margin is their ratio, cos(x, y) / (r(x) + r(y)) * 2; for inner products ("dot"), which have no
     scale of their own, the difference.
     """
-    from hfxling.mining.blocks import both_ways  # torch with it
+    from hfxling.sentences.blocks import both_ways  # torch with it
 
     sides = [side if method == "cosine" else [side] for side in (source, target)]
     (columns, forward), backward = both_ways(*sides, min(k, source.shape[0], target.shape[0]))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hfxling.mining.neighbours import unit
+from hfxling.sentences.neighbours import unit
 
 from .averages import mean_result
 from .results import EvalResult

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hfxling.mining.neighbours import TIE, exact_scores, ranking_vectors, reaching, score_blocks, unit
+from hfxling.sentences.neighbours import TIE, exact_scores, ranking_vectors, reaching, score_blocks, unit
 
 from .averages import mean_result
 from .results import EvalResult

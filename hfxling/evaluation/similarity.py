@@ -13,7 +13,7 @@ import numpy as np
 
 from hfxling.data.scored import ScoredPairs
 from hfxling.files import content_hash
-from hfxling.mining.neighbours import paired_units
+from hfxling.sentences.neighbours import paired_units
 
 from .items import Items
 from .results import EvalResult

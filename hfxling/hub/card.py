@@ -30,7 +30,7 @@ class CardInfo:
 
     Attributes:
         repo_id: of the repository the model is, or would be, published in.
-        method: as its package under `hfxling.training` is named.
+        method: as its package under `hfxling.methods` is named.
         summary: one sentence about the method.
         citation: BibTeX of its paper.
         base_model: Hub id of the encoder; a local folder is shown by its name only.

@@ -30,7 +30,7 @@ def door_faults(folder: Path, method: str) -> list[str]:
 
     Args:
         folder: complete.
-        method: as its package under `hfxling.training` is named.
+        method: as its package under `hfxling.methods` is named.
 
     Raises:
         ValueError: weights or settings that the method's class refuses.

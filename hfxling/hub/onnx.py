@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoTokenizer
 
-from hfxling.encoding import length_sorted
+from hfxling.encoders.frozen import length_sorted
 from hfxling.files import atomic_path
 from hfxling.models import METHODS
 from hfxling.models.stock import StockModel

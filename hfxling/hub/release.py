@@ -14,12 +14,12 @@ from huggingface_hub import HfApi
 from hfxling.evaluation.results import EvalResult, read_results
 
 from . import upload
+from .agreement import card_faults
 from .card import CardInfo, moved, public_yaml, render_card
 from .checks import base_licence, folder_contents, release_faults, text_faults
 from .doors import door_faults
 from .record import CARD, RECORD, file_faults, is_intact, read_record, sealed
 from .upload import Content, Plan
-from .verify import card_faults
 
 _FAULTS = 8  # shown of many
 

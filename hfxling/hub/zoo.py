@@ -33,7 +33,7 @@ class Entry:
 
     Attributes:
         name: of the repository, in the project's namespace.
-        method: as its package under `hfxling.training` is named.
+        method: as its package under `hfxling.methods` is named.
         pairs: language pairs, as recipes take them.
         base: Hub id of the encoder; None where there is none.
         base_licence: of the encoder.

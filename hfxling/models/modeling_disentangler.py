@@ -104,7 +104,7 @@ class DisentanglerModel(StockModel):
     def exchanged(self) -> "DisentanglerModel":
         """The same split with the language part as embedding (or back again); the encoder is shared, not copied.
 
-        `hfxling.export(model.exchanged(), tokenizer, folder)` writes the second stock folder.
+        `hfxling.hub.writing.export(model.exchanged(), tokenizer, folder)` writes the second stock folder.
         """
         other = {"meaning": "language", "language": "meaning"}[self.config.part]
         fields = self.config.head_dict() | {"part": other, "encoder_config": self.encoder and self.encoder.config}

@@ -11,7 +11,7 @@ import vecalign as other
 
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import read_results
-from hfxling.mining import documents as engine
+from hfxling.sentences import beads as engine
 
 
 @pytest.mark.parametrize("lang", ["zh", "vi"])

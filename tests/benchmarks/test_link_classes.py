@@ -4,7 +4,7 @@ import link_classes as benchmark
 import numpy as np
 import pytest
 
-from hfxling.alignment import classes
+from hfxling.words import classes
 
 STEMS = ["jalan", "besar", "kirim", "tulis", "lihat", "gunung", "makan", "rumah"]
 CHARACTERS = "走大寄写看山吃家"

@@ -10,9 +10,9 @@ import pytest
 from distractors import SOURCES, distractors
 from scipy.sparse import csr_array
 
-from hfxling.mining import Mined
-from hfxling.mining.precision import Precision
-from hfxling.training.lexical.bootstrap import Bitext, Round
+from hfxling.methods.lexical.bootstrap import Bitext, Round
+from hfxling.sentences import Mined
+from hfxling.sentences.precision import Precision
 
 
 def test_the_race_in_small(tmp_path, capsys):

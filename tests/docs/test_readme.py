@@ -16,7 +16,7 @@ from tiny_models import save_tiny
 import hfxling
 from hfxling.cli import main
 from hfxling.data.sample import sample_texts
-from hfxling.encoding import LexicalEncoder
+from hfxling.encoders.sparse import LexicalEncoder
 
 ROOT = Path(__file__).resolve().parents[2]
 # What recipes get here beside the words on the page, so that they end soon.

@@ -15,7 +15,7 @@ from hfxling.evaluation.retrieval import (
     unlike_blanks,
 )
 from hfxling.evaluation.significance import paired_test
-from hfxling.mining.neighbours import unit
+from hfxling.sentences.neighbours import unit
 
 LANGS = {"source_lang": "zh", "target_lang": "vi"}
 DATA = {"dataset": "made up", "split": "test"}

@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo, render_card
-from hfxling.training import METHODS, method
+from hfxling.methods import METHODS, method
 
 INFO = CardInfo(
     repo_id="me/zh-vi-sf",

@@ -22,11 +22,11 @@ COMMANDS = """
 import contextlib, io, json, os, shutil, sys
 from pathlib import Path
 import torch
-from hfxling.cli import publish
+from hfxling.old import publish
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo
-from hfxling.hub.export import export
-from hfxling.hub.publish import publish as write
+from hfxling.hub.writing import export
+from hfxling.hub.folder import publish as write
 from hfxling.models import SiameseConfig, SiameseModel
 
 def head(folder, value=33.3, seed=0, **changes):
@@ -291,7 +291,7 @@ def test_local_names_get_their_public_ones(hub, tmp_path):
     for name, data in published.items():
         (tmp_path / "there" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "there" / name).write_bytes(data)
-    from hfxling.hub.verify import verify_files
+    from hfxling.hub.agreement import verify_files
 
     assert verify_files(str(tmp_path / "there"))[3] == [], "what is published is whole"
 

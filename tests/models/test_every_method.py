@@ -11,8 +11,8 @@ from methods import METHODS, TEXTS, embed, needs_flag, open_doors, publish_all, 
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
-from hfxling.hub.export import export
 from hfxling.hub.served import ServedModel, server_fault
+from hfxling.hub.writing import export
 from hfxling.models import DisentanglerConfig, DisentanglerModel, SiameseConfig, SiameseModel
 
 PROCESSES = (["sentence-transformers"], ["with the flag", "contextual", "sparse", "remote code"], ["hfxling"])

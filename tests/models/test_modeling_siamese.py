@@ -6,7 +6,7 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN, tiny_tokenizer
 from transformers import AutoModel
 
-from hfxling.hub.export import export
+from hfxling.hub.writing import export
 from hfxling.models import SiameseConfig, SiameseHead, SiameseModel
 
 TEXTS = ["我爱吃苹果", "tôi ăn", "hello, is it raining?"]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from hfxling.alignment.prior import load_prior
-from hfxling.cli import align
+from hfxling.methods.aligner.evaluate import GOLD_METHODS
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.training.aligner.evaluate import GOLD_METHODS
+from hfxling.old import align
+from hfxling.words.prior import load_prior
 from recipes.aligner import main
 
 SMALL = [

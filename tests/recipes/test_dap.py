@@ -12,8 +12,8 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
 from hfxling.evaluation.results import read_results
+from hfxling.methods import dap as training
 from hfxling.models import DapModel
-from hfxling.training import dap as training
 from recipes import dap, study
 
 

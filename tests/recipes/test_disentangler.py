@@ -12,10 +12,10 @@ from builders import command_line
 from sentence_transformers import SentenceTransformer
 
 from hfxling.arguments import parse_arguments
-from hfxling.encoding import FrozenEncoder
+from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.evaluation.results import read_results
+from hfxling.methods.disentangler.arguments import TRAINING_DEFAULTS, DisentanglerArguments
 from hfxling.models import DisentanglerModel
-from hfxling.training.disentangler.arguments import TRAINING_DEFAULTS, DisentanglerArguments
 from recipes import disentangler
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,6 @@ import json
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from hfxling.cli import explain
 from hfxling.models.configuration_lexical import LexicalConfig
 from hfxling.models.modeling_lexical import LexicalModel
 from recipes.lexical import main
@@ -51,20 +50,6 @@ def test_the_same_text_and_seed_give_the_same_bytes(published):
     after = files_of(folder / "one" / "model")
     assert before.keys() == after.keys()
     assert {name for name in before if before[name] != after[name]} <= {"results.json"}  # it says how long it took
-
-
-def test_a_pair_is_explained(published, capsys):
-    folder, _ = published
-    model = str(folder / "one" / "model")
-    explain.main(["今天下雨。", "Hôm nay trời mưa.", "--model", model, "--top", "3"])
-    shown = capsys.readouterr().out
-    assert "雨" in shown
-    assert shown.splitlines()[-1].startswith("score ")
-    assert "more links add" in shown
-    with pytest.raises(ValueError, match="top=0"):
-        explain.main(["今", "a", "--model", model, "--top", "0"])
-    with pytest.raises(FileNotFoundError, match="neither the folder of a lexical model"):
-        explain.main(["今", "a", "--model", "nowhere/at-all"])
 
 
 def test_several_languages_and_those_that_no_text_is_of(tmp_path):

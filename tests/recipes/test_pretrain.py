@@ -18,8 +18,8 @@ from transformers.utils import logging
 
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import read_results
-from hfxling.training import pretrain as masked_lm
-from hfxling.training.masking import MaskingCollator
+from hfxling.methods import pretrain as masked_lm
+from hfxling.methods.masking import MaskingCollator
 from recipes import pretrain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -309,7 +309,7 @@ def test_weights_that_diverged_are_not_written(texts, tmp_path):
 def test_a_folder_with_other_content_is_left_alone(texts, tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
-    with pytest.raises(ValueError, match="not this recipe's; name a new or empty folder|did not write"):
+    with pytest.raises(ValueError, match=r"not this recipe's; name a new or empty folder|did not write"):
         train(texts, tmp_path)
     assert (tmp_path / name).read_text() == "mine"
 

@@ -18,7 +18,8 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN
 
-from hfxling.encoding import FrozenEncoder, SentenceEncoder
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.evaluation.results import read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.hub.served import server_fault

@@ -13,9 +13,9 @@ from versions import older
 from hfxling.arguments import parse_arguments, resolved
 from hfxling.evaluation.results import EvalResult, read_results
 from hfxling.evaluation.tables import UNTRAINED
-from hfxling.training import METHODS, aligner, method, pretrain
-from hfxling.training.publishing import Run
-from hfxling.training.study import finished_runs, read_study
+from hfxling.methods import METHODS, aligner, method, pretrain
+from hfxling.methods.publishing import Run
+from hfxling.methods.study import finished_runs, read_study
 from recipes import study
 
 LAST = f"{TRAIN + 1}-{TRAIN + TEST}"

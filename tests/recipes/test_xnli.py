@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from hfxling.arguments import parse_arguments
 from hfxling.evaluation.nli import LABELS, load_nli
 from hfxling.evaluation.results import read_results
-from hfxling.training.xnli import TRAINING_DEFAULTS, NliArguments
+from hfxling.methods.xnli import TRAINING_DEFAULTS, NliArguments
 from recipes import xnli
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,11 +15,11 @@ from processes import leave
 from transformers import AutoTokenizer, TrainerCallback, TrainingArguments
 
 from hfxling.data.parallel import load_parallel
+from hfxling.methods.dap.arguments import TRAINING_DEFAULTS
+from hfxling.methods.dap.collators import PairCollator
+from hfxling.methods.dap.mixing import MixedBatches, TokenLengths
+from hfxling.methods.dap.train import DapTrainer
 from hfxling.models import DapForPreTraining
-from hfxling.training.dap.arguments import TRAINING_DEFAULTS
-from hfxling.training.dap.collators import PairCollator
-from hfxling.training.dap.mixing import MixedBatches, TokenLengths
-from hfxling.training.dap.train import DapTrainer
 
 BATCH = 8
 

@@ -19,10 +19,10 @@ from hfxling.data.parallel import load_parallel
 from hfxling.data.segment import learn_vocabularies, load_vocabularies
 from hfxling.fit import fit_lexical, save_lexical
 from hfxling.hub import door_script
-from hfxling.hub.export import export
+from hfxling.hub.writing import export
+from hfxling.methods.aligner.export import export_aligner
+from hfxling.methods.lexical.export import export_lexical, load_lexical
 from hfxling.models import AlignerModel, DapModel, DisentanglerModel, LexicalModel, SiameseModel
-from hfxling.training.aligner.export import export_aligner
-from hfxling.training.lexical.export import export_lexical, load_lexical
 
 TEXTS = ["我爱吃苹果", "tôi ăn", "hello, is it raining?"]
 PROMPT = "is it, in "

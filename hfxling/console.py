@@ -1,0 +1,89 @@
+"""What a user sees of messages, warnings and errors: lines, and never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_REMEDIES = {
+    errno.ENOENT: "there is no such file or folder; check the path.",
+    errno.EISDIR: "is a folder; name a file.",
+    errno.ENOTDIR: "a file stands where a folder is needed; name another place.",
+    errno.EEXIST: "a file stands where a folder is needed; name another place.",
+    errno.ENOTEMPTY: "is a folder that is not empty; name another place.",
+    errno.EACCES: "may not be read or written by this user; change its permissions or name another place.",
+    errno.EPERM: "may not be read or written by this user; change its permissions or name another place.",
+    errno.EROFS: "lies on a read-only disk; name another place.",
+    errno.ENAMETOOLONG: "is too long for a file's name; name another.",
+    errno.ENOSPC: "the disk is full; make room, or name another place.",
+    errno.EDQUOT: "the disk is full; make room, or name another place.",
+}
+
+
+def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
+    """Run a recipe or a command; the one place that decides what a user sees of messages and errors.
+
+    Messages of the logger "hfxling" go to standard error. What a user can cause (ValueError, and what the system says
+    of files) ends in one line and exit status 2, any other error in one line and status 1; `--traceback` in `argv` (by
+    default the process') shows all of it. Ctrl-C and a closed pipe end quietly, with 130 and 141 as in a shell.
+    """
+    logger, handler = logging.getLogger("hfxling"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Message())
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logging.getLogger("transformers.trainer_utils").addFilter(_is_of_use)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or else the interpreter's last flush complains
+        sys.exit(141)
+    except Exception as error:
+        line = _line_of(error)
+        if "--traceback" in (sys.argv if argv is None else argv):
+            traceback.print_exc()
+        else:
+            unknown = [*traceback.format_exception_only(error), "(--traceback shows all)"]
+            logger.error(" ".join((line or " ".join(unknown)).split()))
+        sys.exit(2 if line else 1)
+    finally:
+        logger.removeHandler(handler)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_place: Any) -> None:
+    """A warning as a line, without the place in the code; what libraries tell their developers is left out."""
+    if not issubclass(category, DeprecationWarning | PendingDeprecationWarning | FutureWarning):
+        logging.getLogger("hfxling").warning(" ".join(str(message).split()))
+
+
+def _is_of_use(record: logging.LogRecord) -> bool:
+    """Whether a user can do something about a library's message."""
+    return not record.getMessage().startswith("mtime may not be reliable")
+
+
+def _line_of(error: Exception) -> str | None:
+    """What an error says that a user can cause; None for any other. The system names a file and no remedy."""
+    if isinstance(error, OSError) and error.errno in _REMEDIES and error.filename is not None:
+        return f"{os.fsdecode(error.filename2 or error.filename)}: {_REMEDIES[error.errno]}"
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"{_REMEDIES[errno.ENOSPC]} ({error})"
+    if isinstance(error, RuntimeError) and "iostream error" in str(error):  # torch, which names no reason
+        return "a file could not be written: is the disk full? Make room, or name another place."
+    return str(error) or None if isinstance(error, ValueError | FileNotFoundError) else None
+
+
+class _Message(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return text if record.levelno <= logging.INFO else f"{record.levelname.lower()}: {text}"

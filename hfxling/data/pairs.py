@@ -1,0 +1,251 @@
+"""Both sides of a text, as every verb reads them: line-aligned pairs, or two heaps.
+
+A text is a list in memory or a source (docs/text.md); two sides are two texts, or one source of both. All of
+`a.zh b.vi`, `a.zh@1-1543 b.vi@1-1543`, `a.zh+b.vi@1-1543`, `pairs.tsv#1,0`, `org/name:config@revision` and `sample`
+are understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from .parallel import BLANK, check_languages
+from .readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
+from .sources import SAMPLE, Pair, Source, hub_parts, load_pairs
+from .texts import Texts, read_texts
+
+IN_MEMORY = "texts in memory"
+Text = str | Path | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Line-aligned sentences of two languages.
+
+    Attributes:
+        source: N sentences.
+        target: their translations, row by row; with `skip_bad` a side may be "".
+        lines: number of each row where it stands, from 1.
+        name: of what was read, for results.
+        has_header: whether the file begins with names of columns.
+        values: of a further column, where one was asked for.
+        files: that were read; () for texts in memory, the sample and the Hub.
+    """
+
+    source: list[str]
+    target: list[str]
+    lines: list[int]
+    name: str
+    has_header: bool = False
+    values: list[Any] = field(default_factory=list)
+    files: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def read_pairs(
+    source: Text,
+    target: Text | None = None,
+    languages: Pair = ("xx", "yy"),
+    *,
+    split: str = "train",
+    skip_bad: bool = False,
+    column: str | None = None,
+) -> Pairs:
+    """Read line-aligned text.
+
+    Args:
+        source: source texts, or a source of them or of both sides.
+        target: the translations; None where `source` has both sides.
+        languages: codes of both.
+        split: of a Hub data set or the sample.
+        skip_bad: what is no pair (an empty side, a wrong number of columns) becomes a row with "" on that side, and is
+            not refused.
+        column: of a table, to be read into `values`.
+
+    Raises:
+        ValueError: sides of unequal length, no pair, what is no text; with the line.
+        FileNotFoundError: neither a file nor a Hub id.
+    """
+    check_languages(*languages)
+    if not is_source(source):
+        return _in_memory(source, target, skip_bad)
+    if target is not None and not is_source(target):
+        raise ValueError("give both sides as texts in memory, or both as files.")
+    data = joined_source(source, target)
+    parsed = Source.parse(data)
+    paths = parsed.files(languages) if parsed.data != SAMPLE else ()
+    if not paths:
+        if column is not None:
+            raise ValueError(
+                f"{data}: a column of values is read from a table; give a TSV, CSV, JSONL or Parquet file."
+            )
+        rows = load_pairs([data], languages, split=split)
+        numbers = list(range(1, len(rows) + 1))
+        return Pairs(list(rows["source"]), list(rows["target"]), numbers, parsed.name)
+    if len(paths) == 2 and (column or parsed.columns):
+        raise ValueError(f"{data}: two text files have no columns, of values or others; give one table.")
+    columns = parsed.fill(languages).columns
+    request = Request(tuple(paths), *languages, columns, column, None, True)
+    return _from_files(request, parsed, skip_bad)
+
+
+def is_source(text: Any) -> bool:
+    """Whether a text is a source, to be read, and not sentences in memory."""
+    return isinstance(text, str | Path)
+
+
+def joined_source(source: str | Path, target: str | Path | None) -> str:
+    """One source of both sides: `a@1-9` and `b@1-9` are `a+b@1-9`.
+
+    Raises:
+        ValueError: other lines of one side than of the other.
+    """
+    if target is None:
+        return str(source)
+    names = []
+    ranges = []
+    for side in (str(source), str(target)):
+        match = re.fullmatch(r"(.+)@(\d+-\d+)", side)
+        is_range = match is not None and not Path(side).exists()
+        names.append(match[1] if is_range else side)
+        ranges.append(match[2] if is_range else None)
+    if ranges[0] != ranges[1]:
+        raise ValueError(f"{source} and {target}: pick the same lines of both, such as a.txt@1-1543 b.txt@1-1543.")
+    return "+".join(names) + (f"@{ranges[0]}" if ranges[0] else "")
+
+
+def _in_memory(source: Sequence[str], target: Sequence[str] | None, skip_bad: bool) -> Pairs:
+    if target is None or is_source(target):
+        raise ValueError("give a list of source texts and a list of their translations.")
+    sides = [list(source), list(target)]
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(f"{len(sides[0])} source texts, {len(sides[1])} target texts: give as many of each.")
+    if not sides[0]:
+        raise ValueError("no sentence pair; give at least one.")
+    for name, side in zip(("source", "target"), sides):
+        for row, text in enumerate(side):
+            is_text = isinstance(text, str) and bool(text.strip(BLANK))
+            if not is_text and not skip_bad:
+                raise ValueError(f"{name}[{row}] is {text!r}; leave out pairs with an empty side.")
+            side[row] = text.strip() if is_text else ""
+    return Pairs(*sides, list(range(1, len(sides[0]) + 1)), IN_MEMORY)
+
+
+def _from_files(request: Request, parsed: Source, skip_bad: bool) -> Pairs:
+    first, last = 1, None
+    if parsed.lines:
+        first, last = map(int, parsed.lines.split("-"))
+        if not 1 <= first <= last:
+            raise ValueError(f"lines {parsed.lines}: give first-last, from 1.")
+    names = " and ".join(request.paths)
+    pairs = Pairs([], [], [], parsed.name, files=request.paths)
+    has_header = False
+    for count, (number, source, target, value) in enumerate(_rows(request, skip_bad), 1):
+        if count == 1:
+            has_header = number > 1
+        if count < first or (last is not None and count > last):
+            continue
+        sides = [_text(side) for side in (source, target)]
+        if not all(sides) and not skip_bad:
+            side = "target" if sides[0] else "source"
+            place = f"{names}, {request.unit} {number}"
+            raise ValueError(f"{place}: the {side} side holds no text; fill it in or remove the pair.")
+        pairs.source.append(sides[0])
+        pairs.target.append(sides[1])
+        pairs.lines.append(number)
+        pairs.values.append(value)
+    if not pairs.lines:
+        raise ValueError(f"{names}: no sentence pair in it; give at least one.")
+    if last is not None and len(pairs) < last - first + 1:
+        raise ValueError(f"{names}: {first + len(pairs) - 1} pairs, but lines {parsed.lines} are asked for.")
+    return Pairs(pairs.source, pairs.target, pairs.lines, pairs.name, has_header, pairs.values, request.paths)
+
+
+def _text(side: Any) -> str:
+    """The side without outer white space; "" for what is no text."""
+    return side.strip() if isinstance(side, str) and side.strip(BLANK) else ""
+
+
+def _rows(request: Request, skip_bad: bool) -> Iterator[tuple]:
+    """Rows of the file or files; with `skip_bad` empty ones where a table's row has too many or too few columns."""
+    path = request.paths[0]
+    suffix = suffix_of(path)
+    if not skip_bad or len(request.paths) == 2 or suffix not in (".tsv", ".csv"):
+        return read_rows(request)
+    if suffix == ".csv":
+        records = csv_records(path)
+    else:
+        records = ((number, text.split("\t")) for number, text in read_lines(path))
+    return table_rows(path, _padded(records), request)
+
+
+def _padded(records: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """Records, empty where they have not as many cells as the first one."""
+    start = list(islice(records, 1))
+    width = len(start[0][1]) if start else 0
+    for number, cells in chain(start, records):
+        yield number, cells if len(cells) == width else [""] * width
+
+
+def read_heaps(source: Text, target: Text | None = None, languages: Pair | None = None) -> tuple[Texts, Texts]:
+    """Read two heaps of sentences, not aligned with each other; lines without text are passed over.
+
+    Args:
+        source: sentences, a file (`a.zh`, `a.zh@1-1543`), `table#column`, a Hub id; or a source of both heaps
+            (`a.zh+b.vi`, a table with a column a language).
+        target: the other heap; None where `source` has both.
+        languages: codes of both, by which columns of a table are found.
+
+    Raises:
+        ValueError: an empty heap, no such column, what is no text.
+        FileNotFoundError: neither a file nor a Hub id.
+    """
+    if target is not None:
+        return _heap(source, "source"), _heap(target, "target")
+    if not is_source(source):
+        raise ValueError("give two lists of sentences, one a language.")
+    name = str(source)
+    if "+" in name and not Path(name).exists():
+        parsed = Source.parse(name)
+        files = parsed.data.split("+")
+        if len(files) == 2:
+            lines = f"@{parsed.lines}" if parsed.lines else ""
+            return _heap(files[0] + lines, "source"), _heap(files[1] + lines, "target")
+    pairs = read_pairs(source, None, languages or ("xx", "yy"), skip_bad=True)
+    heaps = []
+    for side in (pairs.source, pairs.target):
+        kept = [(line, text) for line, text in zip(pairs.lines, side) if text]
+        if not kept:
+            raise ValueError(f"{name}: no sentence on one side; give text of both languages.")
+        heaps.append(Texts(name, [line for line, _ in kept], [text for _, text in kept]))
+    return heaps[0], heaps[1]
+
+
+def _heap(text: Text, name: str) -> Texts:
+    if not is_source(text):
+        lines, texts = [], []
+        for number, sentence in enumerate(text, 1):
+            if not isinstance(sentence, str | None):
+                raise ValueError(f"{name}[{number - 1}] is {sentence!r}; give sentences.")
+            if sentence and sentence.strip(BLANK):
+                lines.append(number)
+                texts.append(sentence.strip(BLANK))
+        if not texts:
+            raise ValueError(f"{name}: no sentence in it; give at least one.")
+        return Texts(IN_MEMORY, lines, texts)
+    match = re.fullmatch(r"(.+)@(\d+)-(\d+)", str(text))
+    if match is None or Path(text).exists() or hub_parts(match[1]):
+        return read_texts(str(text))
+    whole = read_texts(match[1])
+    first, last = int(match[2]), int(match[3])
+    kept = [(line, sentence) for line, sentence in zip(whole.lines, whole.texts) if first <= line <= last]
+    if not kept:
+        raise ValueError(f"{text}: no sentence in these lines; {match[1]} ends with line {whole.lines[-1]}.")
+    return Texts(str(text), [line for line, _ in kept], [sentence for _, sentence in kept])

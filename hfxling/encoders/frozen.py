@@ -1,0 +1,223 @@
+"""A transformer encoder's own vectors: of layers, of sentences in training, of words; in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from hfxling.data.features import cached_features
+from hfxling.missing import check_device, one_line_where_missing
+from hfxling.models.encoder import hidden_states, load_encoder
+from hfxling.models.pooling import pool
+
+from .identity import identity
+
+DTYPES = ("float32", "bfloat16")
+# Padded tokens in one pass. On a CPU a token costs the same in small passes, which hold less padding; a GPU wants work.
+TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
+UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
+View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
+
+
+class FrozenEncoder:
+    """Texts to vectors, stopped at the deepest layer that is asked for.
+
+    Args:
+        name: Hub id or folder.
+        views: (layer, pooling) pairs; all are read off in the same pass. Layer None is the last one, "all" the mean
+            over the layers.
+        dtype: of the computation, "float32" or "bfloat16"; the vectors come out as float32.
+        max_length: tokens kept of a text, see `token_limit`.
+        tokens_per_batch: padded tokens in one forward pass; by default what suits the device.
+        device: by default a GPU when there is one.
+        hub_kwargs: `revision`, `token`, `cache_dir` of the download.
+
+    Attributes:
+        hidden_size: H, the width of a vector.
+
+    Raises:
+        FileNotFoundError: neither a folder nor to be had from the Hub.
+        ValueError: for a layer that the encoder lacks, another dtype or an impossible max_length.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        views: Sequence[View] = ((7, "mean"),),
+        *,
+        dtype: str = "float32",
+        max_length: int | None = None,
+        tokens_per_batch: int | None = None,
+        device: str | None = None,
+        hub_kwargs: dict | None = None,
+    ):
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
+        check_device(device)
+        self.views = [tuple(view) for view in views]
+        layers = [layer for layer, _ in self.views]
+        # "all" is a cut of its own, which not every family has
+        cut = "all" if "all" in layers else max(layers) if all(isinstance(layer, int) for layer in layers) else None
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        with one_line_where_missing(name):
+            self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs or {}).to(self.device)
+            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs or {})
+        depth, self.hidden_size = self.model.config.num_hidden_layers, self.model.config.hidden_size
+        for layer in layers:
+            if layer not in (None, "all", *range(depth + 1)):
+                raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
+        self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
+        self.tokens_per_batch = tokens_per_batch or tokens_on(self.device)
+        self.name, self.dtype = str(name), dtype
+        self.revision = identity(name, (hub_kwargs or {}).get("revision"))
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, views, H) float32 vectors, in the texts' order."""
+        shape, limits = (len(self.views), self.hidden_size), (self.max_length, self.tokens_per_batch)
+        return _encoded(texts, self._read, shape, self.tokenizer, self.device, *limits)
+
+    def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        states = hidden_states(self.model, inputs)
+        read = []
+        for layer, pooling in self.views:
+            tokens = torch.stack(states[1:]).mean(0) if layer == "all" else states[-1 if layer is None else layer]
+            read.append(pool(tokens.float(), inputs["attention_mask"], pooling))
+        return torch.stack(read, dim=1)
+
+    def features(self, texts: Sequence[str], cache_dir: str | Path, description: str = "encode") -> np.ndarray:
+        """The same as calling it, through the cache of `hfxling.data.features`."""
+        key, shape = {"model": self.name}, (len(self.views), self.hidden_size)
+        key |= {name: getattr(self, name) for name in ("revision", "views", "dtype", "max_length")}
+        return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
+
+
+class SentenceEmbedder:
+    """Texts to (N, H) sentence vectors by a model in training, on the device where it is.
+
+    The model has an `encoder`, its output a `sentence_embedding`; `max_length` as for `token_limit`.
+    """
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
+        self.model, self.tokenizer = model, tokenizer
+        self.max_length = token_limit(tokenizer, model.encoder.config, max_length)
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, H) float32, in the texts' order."""
+        shape, limits = (self.model.config.hidden_size,), (self.max_length, tokens_on(self.model.device))
+        return _encoded(texts, self._read, shape, self.tokenizer, self.model.device, *limits)
+
+    def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        return self.model(**inputs).sentence_embedding
+
+
+def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, device, max_length: int, tokens: int):
+    """(N, *shape) float32 of what `read` makes of batches."""
+    vectors = np.empty((len(texts), *shape), np.float32)
+    if len(texts):
+        ids = tokenizer(list(texts), truncation=True, max_length=max_length, return_attention_mask=False)["input_ids"]
+        for rows, inputs in length_sorted(tokenizer, ids, device, tokens):
+            vectors[rows] = read(inputs).float().cpu().numpy()
+    return vectors
+
+
+def tokens_on(device: str | torch.device) -> int:
+    """Padded tokens of one pass that suit the device."""
+    return TOKENS_ON_CPU if torch.device(device).type == "cpu" else TOKENS_ON_GPU
+
+
+def length_sorted(
+    tokenizer, ids: Sequence[list[int]], device: str | torch.device, tokens_per_batch: int | None = None
+) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+    """Token ids as encoder inputs in batches of like length: (positions in `ids`, input_ids and attention_mask)."""
+    batches: list[list[int]] = []
+    for row in sorted(range(len(ids)), key=lambda i: len(ids[i])):
+        if not batches or (len(batches[-1]) + 1) * len(ids[row]) > (tokens_per_batch or tokens_on(device)):
+            batches.append([])
+        batches[-1].append(row)
+    for rows in batches:
+        batch = tokenizer.pad({"input_ids": [ids[i] for i in rows]}, return_tensors="pt", padding_side="right")
+        yield rows, {name: batch[name].to(device) for name in ("input_ids", "attention_mask")}
+
+
+def token_limit(tokenizer, config, max_length: int | None = None) -> int:
+    """Tokens kept of a text: the least of what is asked for, what the tokenizer says and the positions there are.
+
+    Raises:
+        ValueError: when `max_length` leaves no room for a token beside the special ones.
+    """
+    special = tokenizer.num_special_tokens_to_add()
+    if max_length is not None and max_length <= special:
+        raise ValueError(f"max_length={max_length}: {special} of them are special tokens; give more.")
+    limits = (max_length, tokenizer.model_max_length, position_limit(config))
+    # A tokenizer that sets no limit says 1e30.
+    return min((limit for limit in limits if limit and limit <= 1_000_000), default=UNLIMITED)
+
+
+def position_limit(config) -> int | None:
+    """How many tokens the encoder's position embeddings admit; None where positions are relative (T5)."""
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit and config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        limit -= config.pad_token_id + 1  # their positions start after the padding id
+    return limit
+
+
+class WordStates:
+    """Sentences given as lists of words to one vector a word.
+
+    Args:
+        model: an encoder, used on the device where it is.
+        tokenizer: its fast tokenizer.
+        layer: index into `hidden_states`; None is the last layer.
+        max_length: tokens kept of a sentence, see `token_limit`.
+
+    Raises:
+        ValueError: for a tokenizer that cannot say which word a piece belongs to, or a layer that the encoder lacks.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        layer: int | None = None,
+        max_length: int | None = None,
+    ):
+        if not getattr(tokenizer, "is_fast", False):
+            raise ValueError(f"{type(tokenizer).__name__} does not tell a piece's word; give a fast tokenizer.")
+        depth = model.config.num_hidden_layers
+        if layer is not None and not -depth - 1 <= layer <= depth:
+            raise ValueError(f"layer={layer} is none of hidden_states 0..{depth}.")
+        self.model, self.tokenizer, self.layer = model.eval(), tokenizer, -1 if layer is None else layer
+        self.max_length = token_limit(tokenizer, model.config, max_length)
+
+    @torch.inference_mode()
+    def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """One (words, H) float32 array a sentence; a row is NaN where a word has no piece or was cut off."""
+        if not len(sentences):
+            return []
+        words, options = [list(words) for words in sentences], {"truncation": True, "max_length": self.max_length}
+        encoded = self.tokenizer(words, is_split_into_words=True, return_attention_mask=False, **options)
+        ids = encoded["input_ids"]
+        vectors: list[np.ndarray] = [np.empty(0)] * len(ids)
+        for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device):
+            states = hidden_states(self.model, inputs)[self.layer].float().cpu().numpy()
+            for row, state in zip(rows, states):
+                vectors[row] = _word_means(state[: len(ids[row])], encoded.word_ids(row), len(sentences[row]))
+        return vectors
+
+
+def _word_means(states: np.ndarray, word_ids: Sequence[int | None], words: int) -> np.ndarray:
+    """(words, H) means of the (S, H) states of each word's pieces."""
+    pieces = [i for i, word in enumerate(word_ids) if word is not None]
+    owner = np.array([word_ids[i] for i in pieces], np.int64)
+    sums = np.zeros((words, states.shape[1]), np.float32)
+    np.add.at(sums, owner, states[pieces])
+    counts = np.bincount(owner, minlength=words).astype(np.float32)
+    counts[counts == 0] = np.nan
+    return sums / counts[:, None]

@@ -1,0 +1,200 @@
+"""Dense and sparse scores as one: each as CSLS with neighbours from training text, at unit variance, added up.
+
+What stands for the neighbours is kept with the weight, so that a single sentence can be scored. The sum is an inner
+product again: of the dense vector beside the sparse one, and two more components.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+from scipy.sparse import csr_array, hstack, issparse
+
+from hfxling.files import atomic_path
+from hfxling.sentences.neighbours import neighbour_means, unit
+
+from .protocol import ROLES
+
+FILE, TENSORS = "fusion.json", "fusion.safetensors"
+CSLS_K = 10  # of the authors of CSLS
+POOL = 1000  # training sentences a side that stand for the rest
+GRID = [0, *(1 / (1 + 2 ** (step / 2)) for step in range(14, -15, -1)), 1]  # even in the ratio of both
+Vectors = tuple[np.ndarray, csr_array]  # (N, D) dense and (N, E) sparse ones of the same texts
+Pools = Mapping[tuple[str, str], Vectors]  # by language and role
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How much a dense and a sparse score count, and what they are compared with.
+
+    Attributes:
+        weight: of the dense score; the sparse one has the rest.
+        deviations: standard deviations of both scores between sentences that do not translate each other.
+        pools: dense and sparse vectors of training text, of both languages in both roles.
+        lexical: hash of the sparse encoder.
+        languages: both.
+        pairs: on which the weight was chosen.
+    """
+
+    weight: float
+    deviations: tuple[float, float]
+    pools: Pools
+    lexical: str
+    languages: tuple[str, str]
+    pairs: int
+
+    def vectors(self, dense, sparse: csr_array, language: str, role: str) -> csr_array:
+        """(N, D + 2 + E) float32 vectors: the `parts`, side by side."""
+        found = self.parts(dense, sparse, language, role)
+        return csr_array(hstack([csr_array(part) for part in found], format="csr"))
+
+    def parts(self, dense, sparse: csr_array, language: str, role: str) -> Vectors:
+        """(N, D + 2) and (N, E) float32 vectors, whose inner products with those of the other role add up to the score.
+
+        Args:
+            dense: (N, D) vectors of any length.
+            sparse: (N, E) vectors of the same texts in the same role.
+            language: of the texts; those they are compared with are in the other one.
+            role: "query" or "document".
+
+        Raises:
+            ValueError: another language or role, dense vectors without a direction or of another width.
+        """
+        if role not in ROLES or language not in self.languages:
+            raise ValueError(f"{language!r} as {role!r}: give {' or '.join(self.languages)}, {' or '.join(ROLES)}.")
+        (other,) = {*self.languages} - {language}
+        kinds, others = _ready((dense, sparse)), self.pools[other, ROLES[role == "query"]]
+        weights = [w / s for w, s in zip((self.weight, 1 - self.weight), self.deviations)]
+        hubness = sum(w * mean for w, mean in zip(weights, _hubness(kinds, others)))[:, None].astype(np.float32)
+        one = np.ones_like(hubness)
+        if role == "document":
+            return np.hstack([kinds[0], one, -hubness]), kinds[1]
+        dense, sparse = (np.float32(2 * w) * x for w, x in zip(weights, kinds))
+        return np.hstack([dense, -hubness, one]), csr_array(sparse)
+
+    def save(self, folder: str | Path) -> None:
+        """Write `fusion.json` and `fusion.safetensors`, the pools, in the folder of the dense encoder."""
+        about = {name: getattr(self, name) for name in ("weight", "deviations", "lexical", "languages", "pairs")}
+        tensors = {}
+        for key, (dense, sparse) in self.pools.items():
+            key = ".".join(key)
+            tensors[f"{key}.dense"] = dense.astype(np.float16)
+            for name in ("data", "indices", "indptr"):
+                tensors[f"{key}.sparse.{name}"] = getattr(sparse, name)
+            tensors[f"{key}.sparse.shape"] = np.array(sparse.shape)
+        with atomic_path(Path(folder) / TENSORS) as scratch:
+            save_file(tensors, scratch)
+        with atomic_path(Path(folder) / FILE) as scratch:
+            scratch.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path, lexical: str, name: str | None = None) -> Fusion:
+        """Read what `save` wrote, for the sparse encoder with that hash.
+
+        Args:
+            folder: of the dense encoder.
+            lexical: hash of the sparse encoder's weights.
+            name: what errors call the folder.
+
+        Raises:
+            FileNotFoundError: the folder has no fusion.
+            ValueError: it was made for another sparse encoder, or is damaged.
+        """
+        folder, name = Path(folder), name or str(folder)
+        if not (folder / FILE).is_file() or not (folder / TENSORS).is_file():
+            raise FileNotFoundError(f"{name} has no {FILE} and {TENSORS}; `hfxling fit` writes such a folder.")
+        try:
+            about, tensors = json.loads((folder / FILE).read_text(encoding="utf-8")), load_file(folder / TENSORS)
+            pools = {}
+            for key in product(about["languages"], ROLES):
+                stem = ".".join(key)
+                parts = [tensors[f"{stem}.sparse.{part}"] for part in ("data", "indices", "indptr")]
+                sparse = csr_array(tuple(parts), shape=tuple(tensors[f"{stem}.sparse.shape"].tolist()))
+                pools[key] = tensors[f"{stem}.dense"].astype(np.float32), sparse
+            about |= {field: tuple(about[field]) for field in ("deviations", "languages")}
+            found = cls(pools=pools, **about)
+        except Exception as error:
+            raise ValueError(f"{name}: {FILE} or {TENSORS} is damaged ({error}); fit it anew.") from None
+        if found.lexical != lexical:
+            raise ValueError(
+                f"{name}: its {FILE} was made for the sparse encoder {found.lexical}, not {lexical}; give that one, or "
+                "fit anew."
+            )
+        return found
+
+
+def fit_fusion(
+    folds: Sequence[tuple[Vectors, Vectors, tuple[Vectors, Vectors]]],
+    pools: Pools,
+    *,
+    lexical: str,
+    languages: Sequence[str],
+) -> Fusion:
+    """Choose the weight by which most queries find their translations.
+
+    Args:
+        folds: of each fold vectors of queries, of their translations, row by row, and the pools of both sides, by
+            models that did not learn from these pairs; one fold for either direction. Where no such models are at hand,
+            folds of pairs that nobody learnt from.
+        pools: of the models that will be used, `pool_rows` of the training text.
+        lexical: hash of the sparse encoder that will be used.
+        languages: both.
+
+    Returns:
+        The fusion with the largest mean reciprocal rank; of equal ones that nearest to even weights.
+    """
+    scores = [[_csls(*kind) for kind in zip(*map(_ready, (*sides, *of)))] for *sides, of in folds]
+    apart = [[matrix[~np.eye(len(matrix), dtype=bool)] for matrix in kind] for kind in zip(*scores)]
+    deviations = tuple(_spread(np.concatenate(kind)) for kind in apart)
+    reciprocal = {weight: _reciprocal(scores, weight, deviations) for weight in GRID}
+    weight = max(reciprocal, key=lambda w: (round(reciprocal[w], 6), -abs(w - 0.5)))
+    pairs = sum(len(kinds[0]) for kinds in scores) // 2
+    return Fusion(weight, deviations, stored(pools), lexical, tuple(languages), pairs)
+
+
+def stored(pools: Pools) -> Pools:
+    """Pools as `Fusion.save` keeps them: dense vectors at unit length, in half precision."""
+    ready = {key: _ready(vectors) for key, vectors in pools.items()}
+    return {key: (dense.astype(np.float16).astype(np.float32), sparse) for key, (dense, sparse) in ready.items()}
+
+
+def pool_rows(count: int) -> np.ndarray:
+    """At most `POOL` of the rows of `count` training pairs, drawn once and for all."""
+    return np.sort(np.random.default_rng(0).permutation(count)[:POOL])
+
+
+def _spread(values: np.ndarray) -> float:
+    """Standard deviation from the quartiles: a few pairs of very unlike lengths would stretch the usual one."""
+    low, high = np.quantile(values, [0.25, 0.75])
+    return float(high - low) / 1.349 or 1.0
+
+
+def _ready(vectors: Vectors) -> Vectors:
+    return unit(vectors[0]), vectors[1].astype(np.float32)
+
+
+def _hubness(kinds: Sequence, others: Sequence) -> list[np.ndarray]:
+    """(N,) mean scores of the nearest `CSLS_K` of another side's vectors, for each kind or side."""
+    return [neighbour_means(x, y, min(CSLS_K, y.shape[0]))[0] for x, y in zip(kinds, others)]
+
+
+def _csls(queries, documents, of_queries, of_documents) -> np.ndarray:
+    """(N, N) CSLS of one kind of vectors, neighbours from the pools."""
+    scores = queries @ documents.T
+    above, left = _hubness((queries, documents), (of_documents, of_queries))
+    return 2 * (scores.toarray() if issparse(scores) else scores) - above[:, None] - left
+
+
+def _reciprocal(scores: Sequence[Sequence[np.ndarray]], weight: float, deviations: Sequence[float]) -> float:
+    """Mean reciprocal rank of the translations; ties count against it."""
+    found = []
+    for dense, sparse in scores:
+        fused = weight / deviations[0] * dense + (1 - weight) / deviations[1] * sparse
+        found.append(1 / (fused >= fused.diagonal()[:, None] - 1e-9).sum(1))
+    return float(np.mean(np.concatenate(found)))

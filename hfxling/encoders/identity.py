@@ -1,0 +1,109 @@
+"""Which model it is: its name in results, and what changes whenever its vectors may."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+from transformers.utils import cached_file
+
+# Files of a model's folder that decide no vector.
+_BESIDE_THE_MODEL = {"README.md", "results.json", "rounds.json", ".gitattributes"}
+_PICTURES = {".png", ".svg"}
+_WEIGHTS = {".safetensors", ".bin", ".pt"}
+_ASKED_FOR = ("modules.json", "config.json", "config_sentence_transformers.json")  # one of them is in every repository
+
+
+def model_name(model: str | Path | None) -> str:
+    """What results call a model: a Hub id as it is, a folder without those above it, "vectors" for None.
+
+    A folder without weights is one door of the model above it and is called by both names.
+    """
+    if model is None:
+        return "vectors"
+    folder = Path(os.path.abspath(model))
+    if not folder.exists():
+        return str(model)
+    if folder.is_dir() and not _has_weights(folder.rglob("*")) and _has_weights(folder.parent.glob("*")):
+        return f"{folder.parent.name}/{folder.name}"
+    return folder.name
+
+
+def identity(model: str | Path, revision: str | None = None) -> str:
+    """A Hub model's commit; of a folder or file a hash of all that decides its vectors, wherever it lies.
+
+    Args:
+        model: Hub id, folder or file.
+        revision: branch, tag or commit on the Hub, which is asked for the commit; without network its cache is.
+
+    Raises:
+        FileNotFoundError: neither a file or folder nor to be had from the Hub or its cache.
+    """
+    path = Path(model)
+    if path.is_file():
+        return content_hash_of([path], path.parent)
+    if not path.is_dir():
+        return _commit(str(model), revision)
+    files = [file for file in path.rglob("*") if file.is_file()]
+    if not _has_weights(files):  # the folder of a second door: the weights lie above
+        files += [file for file in path.parent.glob("*") if file.is_file()]
+    kept = [file for file in files if file.name not in _BESIDE_THE_MODEL and file.suffix not in _PICTURES]
+    return content_hash_of(kept, path.absolute().parent)
+
+
+def fetch_folder(name: str, revision: str | None = None, files: Sequence[str] | None = None) -> tuple[Path, str | None]:
+    """A local folder as it is, or the files of a repository and its commit; from the cache where there is no network.
+
+    Args:
+        name: of either.
+        revision: branch, tag or commit on the Hub.
+        files: patterns of the names that are wanted; by default all.
+
+    Raises:
+        FileNotFoundError: neither a folder nor to be had from the Hub.
+    """
+    if Path(name).is_dir():
+        return Path(name).resolve(), None
+    try:
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=files))
+    except (HfHubHTTPError, LocalEntryNotFoundError, ValueError, OSError) as error:
+        cause = " ".join(str(error).split())[:200]
+        where = f"{name}@{revision}" if revision else name
+        raise FileNotFoundError(
+            f"{where} is neither a folder nor to be had from the Hub or its cache ({cause})."
+        ) from None
+    return folder, folder.name
+
+
+def content_hash_of(files: Iterable[Path], root: Path) -> str:
+    """16 hex digits of SHA-256 that change with any file's content or its place below `root`."""
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        place = os.path.relpath(os.path.abspath(file), os.path.abspath(root))
+        # The root's own name is no part of it: a folder that is moved or copied stays the same model.
+        place = place.partition(os.sep)[2] or place
+        with open(file, "rb") as content:
+            digest.update(place.encode() + b"\0" + hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def _commit(name: str, revision: str | None) -> str:
+    for file in _ASKED_FOR:
+        path = cached_file(
+            name,
+            file,
+            revision=revision,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+        if path is not None:
+            return Path(path).parent.name
+    raise FileNotFoundError(f"model={name!r} is neither a folder nor to be had from the Hub or its cache.")
+
+
+def _has_weights(files: Iterable[Path]) -> bool:
+    return any(file.suffix in _WEIGHTS for file in files)

@@ -1,0 +1,109 @@
+"""Which encoder the arguments of a verb mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .protocol import Encoder
+
+
+def load_encoder(
+    model: Any = None,
+    lexical: Any = None,
+    *,
+    revision: str | None = None,
+    lexical_revision: str | None = None,
+    prompt: str | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+    layer: int | str | None = None,
+    pooling: str | None = None,
+    source_vectors: Sequence[str | Path] = (),
+    target_vectors: Sequence[str | Path] = (),
+    device: str | None = None,
+    batch_size: int = 32,
+    trust_remote_code: bool = False,
+) -> Encoder:
+    """The encoder that is asked for, whatever kind it is.
+
+    Args:
+        model: folder or Hub id of what sentence-transformers loads, dense or sparse; a loaded SentenceTransformer; an
+            `Encoder`, which is given back as it is.
+        lexical: folder, Hub id or loaded LexicalModel. With `model` both scores are fused, for which the model needs a
+            fusion made for it.
+        revision: branch, tag or commit of the model on the Hub.
+        lexical_revision: of the lexical encoder.
+        prompt: put before every text; by default what the model or its family wants.
+        query_prompt: put before queries in its place.
+        document_prompt: put before documents in its place.
+        layer: `hidden_states` index of a plain encoder, "last" or "all" for their mean.
+        pooling: of that layer: "mean" (default), "cls" or "last". Either of both makes the model a plain encoder.
+        source_vectors: files of vectors in place of a model.
+        target_vectors: the same of the other side.
+        device: by default a GPU when there is one.
+        batch_size: texts encoded at once.
+        trust_remote_code: run the code of the model's repository.
+
+    Raises:
+        ValueError: nothing to load, or things that do not go together.
+        FileNotFoundError: no such folder or Hub model.
+    """
+    from .dense import SentenceEncoder
+    from .fused import FusedEncoder
+    from .sparse import SparseVectors, is_sparse
+    from .stored import LayerEncoder, StoredVectors
+
+    if source_vectors or target_vectors:
+        if model or lexical or not (source_vectors and target_vectors):
+            raise ValueError("source_vectors and target_vectors go together, without model and lexical.")
+        return StoredVectors(_listed(source_vectors), _listed(target_vectors))
+    if model is None and lexical is None:
+        raise ValueError("nothing that encodes: give --model, --lexical or both.")
+    if model is not None and hasattr(model, "route") and hasattr(model, "label"):  # an encoder of ours
+        return model if lexical is None else FusedEncoder(model, _lexical(lexical, lexical_revision))
+    if model is None:
+        return _lexical(lexical, lexical_revision or revision)
+    if layer is not None or pooling is not None:
+        if lexical is not None or trust_remote_code:
+            raise ValueError("layer and pooling read a plain encoder, without lexical and without code of its own.")
+        return LayerEncoder(model, _layer(layer), pooling or "mean", revision, device=device, prompt=prompt)
+    options = {
+        "device": device,
+        "prompt": prompt,
+        "query_prompt": query_prompt,
+        "document_prompt": document_prompt,
+        "batch_size": batch_size,
+        "trust_remote_code": trust_remote_code,
+    }
+    if isinstance(model, str | Path) and is_sparse(model, revision):
+        if lexical is not None:
+            raise ValueError(f"model={str(model)!r} is sparse; a lexical encoder is fused with dense vectors alone.")
+        return SparseVectors(model, revision, **options)
+    dense = SentenceEncoder(model, revision, **options)
+    if lexical is None:
+        return dense
+    return FusedEncoder(dense, _lexical(lexical, lexical_revision), revision, lexical_revision)
+
+
+def _lexical(lexical: Any, revision: str | None):
+    from .sparse import LexicalEncoder
+
+    return lexical if isinstance(lexical, LexicalEncoder) else LexicalEncoder(lexical, revision)
+
+
+def _layer(layer: int | str | None) -> int | str | None:
+    """The layer as `FrozenEncoder` takes it."""
+    if layer in (None, "last"):
+        return None
+    if layer == "all" or isinstance(layer, int):
+        return layer
+    if layer.isdigit():
+        return int(layer)
+    raise ValueError(f"layer={layer!r}: give a number (0 = embedding output), 'last' or 'all'.")
+
+
+def _listed(paths: Sequence[str | Path] | str | Path) -> list[str | Path]:
+    return [paths] if isinstance(paths, str | Path) else list(paths)

@@ -1,0 +1,93 @@
+"""What a model wants to be told before every text.
+
+Translations are alike: neither side is the question to the other's answer. So both sides get one prompt, that for
+symmetric tasks, unless the caller names others.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+logger = logging.getLogger(__name__)
+_TOLD: set[tuple[str, str]] = set()  # models whose prompt was announced already
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models whose configuration does not say which prompt symmetric tasks want.
+
+    Attributes:
+        name: of the family.
+        names: pattern of its Hub ids and folders.
+        stored: prompts that its configuration may have, by which a renamed folder is known, too.
+        prompt: before every text of a symmetric task.
+        source: who says so.
+    """
+
+    name: str
+    names: str
+    stored: Mapping[str, str]
+    prompt: str
+    source: str
+
+
+FAMILIES = (
+    Family(
+        "E5 instruct",
+        r"e5[-\w]*-instruct$",
+        {},
+        "Instruct: Retrieve parallel sentences.\nQuery: ",
+        "its model card: a one-sentence instruction, for bitext mining this one (Wang et al. 2024, Table 15)",
+    ),
+    Family(
+        "E5",
+        r"(^|[/_-])e5-(small|base|large)(-v2|-unsupervised)?$",
+        {"query": "query: ", "document": "passage: "},
+        "query: ",
+        'its model card: "query: " on both sides of symmetric tasks such as bitext mining (Wang et al. 2024)',
+    ),
+)
+# Names under which models store a prompt for pairs that mean the same.
+_SYMMETRIC = ("BitextMining", "Bitext mining", "bitext", "STS", "STSQuery", "Sentence Similarity", "symmetric")
+
+
+def prompt_for(
+    name: str, stored: Mapping[str, str], default_name: str | None = None, given: str | None = None
+) -> str | None:
+    """The prompt of every text, both sides alike.
+
+    In this order: the one that is given ("" for none), the model's default, its prompt for symmetric tasks, that of
+    its family.
+
+    Args:
+        name: of the model, Hub id or folder.
+        stored: its prompts by name.
+        default_name: of those the one that it applies by itself.
+        given: the caller's.
+
+    Returns:
+        The prompt; None where there is none.
+    """
+    if given is not None:
+        return given
+    if default_name and stored.get(default_name):
+        return stored[default_name]
+    for key in _SYMMETRIC:
+        if stored.get(key):
+            return _announced(name, stored[key], f"its own for {key}")
+    for family in FAMILIES:
+        is_stored = bool(family.stored) and dict(stored) == dict(family.stored)
+        if is_stored or re.search(family.names, name.rstrip("/")):
+            return _announced(name, family.prompt, f"as {family.name} models want it")
+    return None
+
+
+def _announced(name: str, prompt: str, reason: str) -> str:
+    """Say once which prompt a model gets without having been told."""
+    if (name, prompt) not in _TOLD:
+        _TOLD.add((name, prompt))
+        logger.info("%s: %r is put before every text, %s (--prompt changes it)", name, prompt, reason)
+    return prompt

@@ -1,0 +1,249 @@
+"""Word translation: does a word's nearest neighbour among all target words stand in a dictionary?
+
+Takes tables of static vectors and vocabularies, never a model. There are two protocols. "vocabulary" asks for words of
+the training vocabularies and chooses among these, as Wada et al.'s scripts do; the paper's figures stand beside it.
+"composed" also asks for dictionary words that are several segments of their vocabulary, which have the mean of their
+vectors, and has such translations among the candidates: more words, and harder ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hfxling.data.readers import read_lines
+from hfxling.data.segment import EOS, UNK, normalize
+from hfxling.files import content_hash
+from hfxling.sentences.neighbours import TIE, exact_scores, nearest, ranking_vectors, reaching, score_blocks, unit
+
+from .averages import mean_result
+from .results import EvalResult
+from .retrieval import hits_at
+
+if TYPE_CHECKING:
+    from hfxling.data.segment import Vocabulary
+
+CSLS_K = 3  # neighbours, eq. 17
+PROTOCOLS = ("vocabulary", "composed")
+_BLOCK = 1_000  # rows and columns of a block of scores
+
+Dictionary = Mapping[str, Collection[str]]
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """Words of one language with their static vectors, for translating from or into it."""
+
+    words: list[str]  # normalised spelling (`hfxling.data.segment.normalize`) of each row
+    vectors: np.ndarray  # (N, D) of unit length
+    vocabulary_size: int  # the first so many rows are the vocabulary's own words, the others are made of several
+
+
+@dataclass(frozen=True)
+class LexiconScores:
+    """How each dictionary word fared."""
+
+    words: list[str]  # source words that could be asked for
+    ranks: np.ndarray  # (N,) place of the best-ranked right translation, from 1; ties count against it
+    total: int  # source words in the dictionary
+    source_covered: int  # those that have a vector
+    target_covered: int  # those with a translation that has one
+    candidates: int  # target words to choose from
+
+
+def read_dictionary(path: str | Path, *, origin: str | None = None, swap: bool = False) -> dict[str, set[str]]:
+    """Read word TAB translation [TAB origin] lines into source word -> translations, in normalised spelling.
+
+    Args:
+        path: TSV file, `.gz` too, without header.
+        origin: keep only lines whose third column has this between its plus signs, e.g. "concept".
+        swap: make the second column the source.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: fewer than two columns, an empty word, or no line left, with file and line.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: no such dictionary; check the path.")
+    dictionary: dict[str, set[str]] = {}
+    for number, text in read_lines(str(path)):
+        cells = text.split("\t")
+        words = [normalize(cell) for cell in cells[:2]]
+        if len(words) < 2 or not all(words) or (origin is not None and len(cells) < 3):
+            need = "word TAB translation" + (" TAB origin" if origin is not None else "")
+            raise ValueError(f"{path}, line {number}: {text[:40]!r} is not {need}; mend or remove the line.")
+        if origin is None or origin in cells[2].split("+"):
+            source, target = words[::-1] if swap else words
+            dictionary.setdefault(source, set()).add(target)
+    if not dictionary:
+        asked = "" if origin is None else f" of origin {origin!r}"
+        raise ValueError(f"{path}: no entry{asked} in it; check the file.")
+    return dictionary
+
+
+def word_table(vocabulary: Vocabulary, vectors, extra: Iterable[str] = ()) -> WordTable:
+    """The words of a vocabulary with the unit vectors of its (V, D) static ones, row = id.
+
+    Words of `extra` (in normalised spelling, e.g. a dictionary's) that are several of its segments are added; those
+    with an unknown segment are left out.
+
+    Raises:
+        ValueError: another number of vectors than words; vectors without direction.
+    """
+    vectors = np.asarray(vectors, np.float32)
+    if len(vectors) != len(vocabulary):
+        words = f"{len(vocabulary)} words of {vocabulary.lang!r}"
+        raise ValueError(f"{len(vectors)} vectors for the {words}; give one each.")
+    own = vocabulary.words[EOS + 1 :]
+    known = set(own)
+    extra = [word for word in dict.fromkeys(extra) if word not in known]
+    encoded = [(word, ids) for word, (ids, _) in zip(extra, vocabulary.encode_batch(extra)) if ids and UNK not in ids]
+    composed = [unit(vectors[ids]).mean(0) for _, ids in encoded]
+    rows = np.concatenate([vectors[EOS + 1 :], *(row[None] for row in composed)])
+    return WordTable([*own, *(word for word, _ in encoded)], unit(rows), len(own))
+
+
+def protocol_results(
+    dictionary: Dictionary,
+    vocabularies: Sequence[Vocabulary],
+    vectors: Sequence,
+    *,
+    settings: Mapping | None = None,
+    protocols: Sequence[str] = PROTOCOLS,
+    **fields,
+) -> list[EvalResult]:
+    """`lexicon_results` by every protocol, named in the rows' settings; a dictionary of phrases has none by the first.
+
+    Args:
+        dictionary: in normalised spelling.
+        vocabularies: of source and target.
+        vectors: (V, D) and (W, D) static vectors of both.
+        settings: of the rows.
+        protocols: of `PROTOCOLS`.
+        **fields: of the rows.
+
+    Raises:
+        ValueError: as `word_table` and `score_lexicon`.
+    """
+    known = [{*vocabulary.words[EOS + 1 :]} for vocabulary in vocabularies]
+    if not any(word in known[0] and not known[1].isdisjoint(others) for word, others in dictionary.items()):
+        protocols = [protocol for protocol in protocols if protocol != "vocabulary"]
+    sides = [*dictionary], sorted(set().union(*dictionary.values()))
+    rows = []
+    for protocol in protocols:
+        extra = sides if protocol == "composed" else ((), ())
+        tables = [word_table(*of_side) for of_side in zip(vocabularies, vectors, extra)]
+        about = {"method": "csls", "protocol": protocol, **(settings or {})}
+        rows += lexicon_results(score_lexicon(dictionary, *tables), dictionary, settings=about, **fields)
+    return rows
+
+
+def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors whose cosines say how often words are linked, for `word_table`.
+
+    A source word's are the square roots of its translations' shares, a target word's the unit vector of its own: dense,
+    for vocabularies of thousands of words.
+
+    Args:
+        counts: (V, W) links between the words of two vocabularies, dense or sparse.
+        static: (V, D) and (W, D) static vectors: the cosines of both kinds then add up.
+
+    Returns:
+        (V, W) and (W, W) float32, or (V, D + W) and (W, D + W).
+    """
+    counts = np.asarray(counts.todense() if hasattr(counts, "todense") else counts, np.float32)
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1e-9)
+    links = np.sqrt(shares) + np.float32(1e-9), np.eye(counts.shape[1], dtype=np.float32)  # no links: like no other
+    if static is None:
+        return links
+    static = [np.asarray(x, np.float32) for x in static]
+    static = [x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9) for x in static]  # padding's is zero
+    return tuple(np.concatenate([x, y], axis=1) for x, y in zip(static, links))
+
+
+def translate(
+    queries, source: WordTable, target: WordTable, *, top: int = 5, csls_k: int = CSLS_K
+) -> tuple[np.ndarray, np.ndarray]:
+    """(Q, top) rows of the target table, best first by CSLS, and their scores, for (Q, D) vectors of source words.
+
+    CSLS is that of `hfxling.sentences.neighbours`; neighbourhoods are those of the whole vocabularies.
+
+    Raises:
+        ValueError: vectors without direction, `csls_k` beyond the vocabularies.
+    """
+    return nearest(queries, target.vectors, top, "csls", csls_k=csls_k, pools=_pools(source, target))
+
+
+def score_lexicon(
+    dictionary: Dictionary, source: WordTable, target: WordTable, *, csls_k: int = CSLS_K
+) -> LexiconScores:
+    """Rank the right translations of every dictionary word among all rows of the target table, by CSLS.
+
+    A rank is one more than the number of other rows that score at least as much as the best right translation. The
+    dictionary's words are in normalised spelling.
+
+    Raises:
+        ValueError: no word of the dictionary can be asked for.
+    """
+    row_of = {word: row for row, word in reversed([*enumerate(source.words)])}
+    candidates: dict[str, list[int]] = {}
+    for row, word in enumerate(target.words):
+        candidates.setdefault(word, []).append(row)
+    has_source = [word for word in dictionary if word in row_of]
+    has_target = [word for word in dictionary if not candidates.keys().isdisjoint(dictionary[word])]
+    asked = [word for word in has_target if word in row_of]
+    if not asked:
+        raise ValueError(
+            f"none of the {len(dictionary)} dictionary words has a vector and a translation with one (vectors for "
+            f"{len(has_source)} words, translations with one for {len(has_target)}); check spelling and segmenters."
+        )
+    gold = [sorted({row for t in dictionary[word] for row in candidates.get(t, ())}) for word in asked]
+    queries, rows = source.vectors[[row_of[word] for word in asked]], target.vectors
+    vectors = ranking_vectors(queries, rows, "csls", csls_k=csls_k, pools=_pools(source, target))
+    ranks = _ranks_of_best(*vectors, gold)
+    return LexiconScores(asked, ranks, len(dictionary), len(has_source), len(has_target), len(target.words))
+
+
+def lexicon_results(
+    scores: LexiconScores,
+    dictionary: Dictionary,
+    *,
+    ks: Sequence[int] = (1, 5),
+    settings: Mapping | None = None,
+    **fields,
+) -> list[EvalResult]:
+    """P@k over the words that could be asked for, and the coverage both ways, as result rows in percent.
+
+    A word counts as translated when any of its translations is among the first k candidates. `settings` are joined to
+    every row's, `fields` are those of `EvalResult`: dataset, split, direction, model, seed.
+    """
+    entries = sorted((word, *sorted(translations)) for word, translations in dictionary.items())
+    fields = {"revision": content_hash("\t".join(entry) for entry in entries)} | fields
+    about = {"candidates": scores.candidates, **(settings or {})}
+    rows = [mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=about, **fields) for k in ks]
+    covered = {"coverage": len(scores.words), "source coverage": scores.source_covered}
+    for name, count in (covered | {"target coverage": scores.target_covered}).items():
+        rows.append(EvalResult(name, 100 * count / scores.total, scores.total, settings=about, **fields))
+    return rows
+
+
+def _pools(source: WordTable, target: WordTable) -> tuple[np.ndarray, np.ndarray]:
+    """Only the vocabularies' own words make neighbourhoods."""
+    return tuple(table.vectors[: table.vocabulary_size] for table in (source, target))
+
+
+def _ranks_of_best(queries: np.ndarray, targets: np.ndarray, gold: Sequence[Sequence[int]]) -> np.ndarray:
+    """(Q,) rank of the best of each query's right target rows among all others; ties count against it."""
+    query = np.repeat(np.arange(len(gold)), list(map(len, gold)))
+    right = exact_scores(queries, targets, query, np.concatenate(gold))
+    least = np.full(len(gold), -np.inf)
+    np.maximum.at(least, query, right)
+    least -= TIE["csls"]
+    ranks = 1 - np.bincount(query[right >= least[query]], minlength=len(gold))
+    for rows, columns, block in score_blocks(queries, targets, _BLOCK):
+        ranks[rows] += reaching(block, least[rows, None], queries[rows], targets[columns]).sum(1)
+    return ranks

@@ -1,0 +1,181 @@
+"""What disagrees between a model's folder, its record, its card and figures that are measured again."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hfxling.encoders.identity import fetch_folder
+from hfxling.evaluation.results import EvalResult, read_results
+
+from .card import CardInfo, render_card
+from .record import CARD, RECORD, file_faults, is_intact, read_record
+
+# Codes of few bits turn over with the last bits of a float, which differ by processor: so many items may.
+CODES, COARSE = ("int8", "binary"), 2
+_COUNTED = ("name", "pairs", "revision", "dropped", "leaks")  # of an entry of training data, what reading it gives
+
+
+def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[str]:
+    """What of a card's numbers the record does not give: front matter, tables, and scores in the prose around them.
+
+    Sentences may be added to a card by hand, scores may not.
+    """
+    try:
+        rendered = render_card(rows, CardInfo(**card))
+    except (TypeError, ValueError) as error:  # fields of another version, or a number that stands in no row
+        return [f"{RECORD}: no card can be rendered from it ({error})"]
+    wanted = [line for _, line in _held(rendered)]
+    faults = []
+    for number, line in _held(text):
+        if wanted and line == wanted[0]:
+            wanted.pop(0)
+            continue
+        faults.append(f"{CARD}, line {number}: {line.strip()[:160]!r} is not what {RECORD} says")
+        if line in wanted:
+            del wanted[: wanted.index(line) + 1]
+        elif wanted:
+            wanted.pop(0)
+    faults += [f"{CARD}: lacks {line.strip()[:160]!r}" for line in wanted]
+    return faults + _score_faults(text, rendered)
+
+
+def _held(text: str) -> Iterator[tuple[int, str]]:
+    """Line number and text of the front matter and of every table."""
+    marks = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        marks += line == "---" and marks < 2
+        if marks == 1 or line.startswith("|"):
+            yield number, line
+
+
+def _score_faults(text: str, rendered: str) -> list[str]:
+    """Decimals and percentages in lines that were added to a card, which it does not have elsewhere."""
+    own, known = {*rendered.splitlines()}, {*re.findall(r"\d+(?:\.\d+)?", rendered)}
+    held = {number for number, _ in _held(text)}
+    faults = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line in own or number in held:
+            continue
+        words = re.sub(r"https?://\S+", "", line)
+        stray = [score for score in re.findall(r"\d+\.\d+|\d+(?=\s*%)", words) if score not in known]
+        if stray:
+            faults.append(f"{CARD}, line {number}: {stray[0]} stands in no row of {RECORD}; measure it or leave it out")
+    return faults
+
+
+def text_faults(recorded: Sequence[Mapping], found: Sequence[Mapping]) -> list[str]:
+    """Training text that is not what the card says."""
+    faults = []
+    by_name = {entry["name"]: entry for entry in found}
+    for entry in recorded:
+        other = by_name.get(entry["name"])
+        if other is None:
+            faults.append(f"training data {entry['name']!r}: the recorded settings read none of that name")
+            continue
+        for key in _COUNTED:
+            if key in entry and entry[key] != other.get(key):
+                faults.append(
+                    f"training data {entry['name']!r}: {key} {entry[key]} is recorded, {other.get(key)} found"
+                )
+    return faults
+
+
+@dataclass
+class Agreement:
+    """What came of measuring again.
+
+    Attributes:
+        agree: rows whose every number is the same.
+        faults: a line for each number that is not.
+        unmeasured: rows that were not measured again, as those of models that were trained for a fold.
+    """
+
+    agree: int
+    faults: list[str]
+    unmeasured: list[EvalResult]
+
+
+def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], tolerance: float = 2e-6) -> Agreement:
+    """Hold recorded rows against measured ones of the same metric, data, direction and settings.
+
+    Args:
+        recorded: of results.json.
+        found: measured again.
+        tolerance: difference that counts as none, in the rows' units; numbers are stored to six decimals.
+    """
+    measured: dict[tuple, list[EvalResult]] = defaultdict(list)
+    for row in found:
+        measured[_place(row)].append(row)
+    agree, faults, unmeasured, told = 0, [], [], set()
+    for row in recorded:
+        others = measured.get(_place(row))
+        if not others:
+            unmeasured.append(row)
+            continue
+        other = others.pop(0)
+        if row.revision != other.revision:
+            text = (row.dataset, row.split, row.direction and frozenset(row.direction.split("->")))
+            if text not in told:
+                faults.append(
+                    f"{row.dataset}, {row.split}: other text ({row.revision} is recorded, {other.revision} read)"
+                )
+            told.add(text)
+            continue
+        allowed = max(tolerance, COARSE * 100 / row.n) if row.settings.get("precision") in CODES else tolerance
+        differing = [
+            f"{_label(row)}: {name} {a} is recorded, {b} measured"
+            for name, a, b in _numbers(row, other)
+            if not _equal(a, b, allowed)
+        ]
+        agree += not differing
+        faults += differing
+    faults += [f"{_label(row)}: {RECORD} lacks the row" for rows in measured.values() for row in rows]
+    return Agreement(agree, faults, unmeasured)
+
+
+def _place(row: EvalResult) -> tuple:
+    settings = sorted((key, str(value)) for key, value in row.settings.items() if key not in ("paired", "range"))
+    return row.metric, row.unit, row.dataset, row.split, row.direction, tuple(settings)
+
+
+def _label(row: EvalResult) -> str:
+    settings = ", ".join(f"{key} {value}" for key, value in row.settings.items() if key != "paired")
+    return " ".join(
+        filter(None, (row.metric, row.direction, f"on {row.dataset} {row.split}", f"({settings})" * bool(settings)))
+    )
+
+
+def _numbers(row: EvalResult, other: EvalResult) -> Iterator[tuple[str, object, object]]:
+    for name in ("value", "low", "high", "n"):
+        yield name, getattr(row, name), getattr(other, name)
+    pairs = [each.settings.get("paired") or {} for each in (row, other)]
+    for name in sorted({*pairs[0], *pairs[1]}):
+        yield f"paired {name}", *(pair.get(name) for pair in pairs)
+
+
+def _equal(a: object, b: object, tolerance: float) -> bool:
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return abs(a - b) <= tolerance
+    return a == b
+
+
+def verify_files(name: str, revision: str | None = None) -> tuple[Path, str | None, dict, list[str]]:
+    """Check what needs no measuring: the folder, its commit, its record, and a line for each fault.
+
+    Raises:
+        FileNotFoundError: see `fetch_folder`; a folder without a record.
+        ValueError: a record that is none.
+    """
+    folder, commit = fetch_folder(name, revision)
+    record = read_record(folder)
+    faults = file_faults(folder, record.get("files"))
+    if "files" in record and not is_intact(record):
+        faults.append(f"{RECORD}: was changed after it was written")
+    if not (folder / CARD).is_file():
+        return folder, commit, record, [*faults, f"{CARD}: is missing"]
+    text = (folder / CARD).read_text(encoding="utf-8")
+    return folder, commit, record, faults + card_faults(text, read_results(folder / RECORD), record["card"])

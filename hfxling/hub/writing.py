@@ -1,0 +1,126 @@
+"""A trained model as a folder that loads anywhere."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hfxling.encoders.frozen import token_limit
+from hfxling.models.stock import (
+    SENTENCE_TRANSFORMER,
+    StockModel,
+    module_type,
+    router_config,
+    write_files,
+    write_json,
+)
+
+from .folder import check_finite
+
+
+def export(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+    folder: str | Path,
+    *,
+    max_length: int | None = None,
+) -> None:
+    """Write model and tokenizer so that sentence-transformers, transformers and hfxling all load them.
+
+    Args:
+        model: one of the package's models; its `save_pretrained` writes the stock modules and copies its code.
+        tokenizer: of its encoder; None for a head that works on vectors alone.
+        folder: an existing folder or one to be made. To replace a folder in one step, write to a scratch path
+            (`hfxling.files.atomic_path`).
+        max_length: tokens kept of a text at inference; by default as `hfxling.encoders.token_limit` says.
+
+    Raises:
+        ValueError: for weights that are not finite, or a `max_length` without room for a token.
+    """
+    check_finite(model.state_dict().items())
+    limit = token_limit(tokenizer, model.encoder.config, max_length) if tokenizer else None
+    folder = Path(folder)
+    model.save_pretrained(folder)
+    if tokenizer is None:
+        return
+    tokenizer = copy.deepcopy(tokenizer)
+    if tokenizer.is_fast:  # truncation and padding of the last call would be stored as if they were the model's
+        tokenizer.backend_tokenizer.no_truncation()
+        tokenizer.backend_tokenizer.no_padding()
+    tokenizer.model_max_length = limit
+    for leftover in ("max_length", "stride", "truncation_strategy"):
+        tokenizer.init_kwargs.pop(leftover, None)
+    tokenizer.save_pretrained(folder)
+    widen_tokenizer_config(folder / "tokenizer_config.json")
+    write_json(folder / "sentence_bert_config.json", {"do_lower_case": False, "max_seq_length": limit})
+
+
+def write_branch(model: StockModel, folder: Path, name: str) -> None:
+    """Write what a branch of the repository has other than the folder: another head on the same encoder.
+
+    The files lie in a subfolder of that name; pushed, they lie on the branch over the root's (`publish`). There
+    `SentenceTransformer(repo, revision=name)` and servers find an ordinary model.
+
+    Args:
+        model: that the branch is to be; its encoder is the folder's.
+        folder: of the whole model.
+        name: of the branch.
+    """
+    branch = folder / name
+    branch.mkdir()
+    write_files(branch, *model._stock_files())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config[model.stock_key] = model.config.head_dict()
+    write_json(branch / "config.json", config, sort_keys=True)  # as transformers does
+
+
+def widen_tokenizer_config(path: Path) -> None:
+    """Rewrite a tokenizer_config.json of transformers 5 so that 4 reads it too; 5 knows the older names."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for leftover in ("backend", "is_local", "local_files_only"):
+        config.pop(leftover, None)
+    if config["tokenizer_class"] == "TokenizersBackend":
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"
+        config.setdefault("model_input_names", ["input_ids", "attention_mask"])  # 4 has token_type_ids by default
+    if isinstance(config.get("extra_special_tokens"), list):
+        config["additional_special_tokens"] = config.pop("extra_special_tokens")
+    write_json(path, config, sort_keys=True)  # as transformers does
+
+
+def write_static(tables: Mapping[str, Tensor], tokenizers: Mapping[str, Tokenizer], folder: Path) -> None:
+    """Static word vectors as stock modules of sentence-transformers: a text is the mean of its words, at unit length.
+
+    Languages of one tokenizer, which have one table, need not be named. Else every language has a route, and there is
+    none by default: `encode_query` takes the first language, `encode_document` the second, `task=` any.
+
+    Args:
+        tables: (V, D) vectors by language, row = id; zero for unknown words.
+        tokenizers: of the languages, without special tokens at either end.
+        folder: an existing folder.
+    """
+    is_one = len({tokenizer.to_str() for tokenizer in tokenizers.values()}) == 1 < len(tables)
+    structure = {lang: [f"{lang}_0_StaticEmbedding"] for lang in tables}
+    paths = {"StaticEmbedding": "0_StaticEmbedding"} if is_one else {"Router": ""}
+    paths["Normalize"] = "1_Normalize"
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": module_type(kind)}
+        for i, (kind, path) in enumerate(paths.items())
+    ]
+    settings = {
+        "modules.json": modules,
+        "config_sentence_transformers.json": SENTENCE_TRANSFORMER,
+        "1_Normalize/config.json": {},
+    }
+    places = {lang: paths["StaticEmbedding"] if is_one else structure[lang][0] for lang in tables}
+    if not is_one:
+        settings["router_config.json"] = router_config(structure)
+    written = {f"{place}/model.safetensors": {"embedding.weight": tables[lang]} for lang, place in places.items()}
+    write_files(folder, settings, written)
+    for lang, place in places.items():
+        tokenizers[lang].save(str(folder / place / "tokenizer.json"))

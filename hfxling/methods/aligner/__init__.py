@@ -1,0 +1,84 @@
+"""The word aligner: a contrastive BiLSTM encoder-decoder, trained from scratch (Zhang et al. 2024).
+
+Beside the files of every method:
+dice.py: the pseudo-dictionary that a state is chosen by.
+export.py: the folder, whose static vectors stand beside a network that only we know.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from transformers import TrainingArguments
+
+from hfxling.data.corpus import Corpus
+from hfxling.data.segment import Vocabulary
+from hfxling.evaluation.results import EvalResult
+from hfxling.methods.publishing import Run
+from hfxling.words.aligner import load_aligner
+
+from .arguments import TRAINING_DEFAULTS, AlignerArguments
+from .card import card
+from .data import Prepared, prepare
+from .evaluate import dice_dictionaries, dictionary_evaluator, evaluate
+from .export import export_aligner
+from .train import fit, new_model
+
+Arguments = AlignerArguments
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
+
+
+def run(args: AlignerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+    """Train, and measure word translation and alignment before and after.
+
+    Where there is test text, P@1 on its own Dice dictionary is among the results: settings are chosen by that.
+    """
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)  # LSTMs of this size gain little from more
+    vocabularies, pairs = prepared.vocabularies, prepared.pairs
+    uses_priors = args.prior or args.model is not None
+    priors, counts = (prepared.priors, prepared.counts) if uses_priors else ([], {})
+    torch.manual_seed(training_args.seed)
+    model = new_model(args, vocabularies, priors)
+    text = text_of(vocabularies)
+    results = evaluate(args, model, vocabularies, priors, counts, stage="before", text=text)
+    record = fit(args, training_args, model, vocabularies, pairs, priors)
+    passing = {name: record.pop(name) for name in ("scores", "curve")}
+    passing = {name: points for name, points in passing.items() if name == "scores" or args.curve}
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], record)
+    results += _after(args, prepared, model, priors, counts)
+    results = [replace(row, seed=training_args.seed) for row in results]
+    return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), passing)
+
+
+def measure(args: AlignerArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+    """What `run` measures after training, by the aligner in a published folder, and the text that was read for it."""
+    model, _ = load_aligner(str(folder))
+    prepared = prepare([replace(args, model=str(folder))])
+    results, about = [], (prepared.vocabularies, prepared.priors, prepared.counts)
+    if args.model is None:
+        torch.manual_seed(training_args.seed)
+        text = text_of(prepared.vocabularies)
+        results = evaluate(args, new_model(args, *about[:2]), *about, stage="before", text=text)
+    results += _after(args, prepared, model, prepared.priors, prepared.counts)
+    return [replace(row, seed=training_args.seed) for row in results], prepared.corpus
+
+
+def text_of(vocabularies: Mapping[str, Vocabulary]) -> str:
+    """What the text was cut into, for the rows that hang on it."""
+    return " ".join(f"{lang}={vocabulary.segmenter}" for lang, vocabulary in vocabularies.items())
+
+
+def _after(args: AlignerArguments, prepared: Prepared, model, priors: Sequence, counts: Mapping) -> list[EvalResult]:
+    text = text_of(prepared.vocabularies)
+    results = evaluate(args, model, prepared.vocabularies, priors, counts, stage="after", text=text)
+    if prepared.held_out:
+        dictionaries = dice_dictionaries(prepared.held_out, prepared.vocabularies)
+        found = dictionary_evaluator(prepared.vocabularies, dictionaries, "Dice, held-out text")(model)
+        results += [replace(row, split="test", settings={"stage": "after", "text": text}) for row in found]
+    return results

@@ -1,0 +1,199 @@
+"""What an aligner is tested on: dictionaries and gold links."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.data.pharaoh import read_aligned
+from hfxling.data.sample import dictionary as sample_dictionary
+from hfxling.data.segment import EOS, Vocabulary, normalize
+from hfxling.data.sources import SAMPLE
+from hfxling.evaluation.alignment import alignment_results
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.word_translation import (
+    PROTOCOLS,
+    Dictionary,
+    link_vectors,
+    protocol_results,
+    read_dictionary,
+    score_lexicon,
+    word_table,
+)
+from hfxling.methods.trainer import Evaluator
+from hfxling.models.modeling_aligner import AlignerModel
+from hfxling.words.aligner import Aligner, default_method
+from hfxling.words.confidence import cross_validated, expected_calibration_error, gather
+from hfxling.words.links import agreement
+from hfxling.words.pairs import EncodedPairs
+from hfxling.words.prior import LinkPrior
+
+from .arguments import AlignerArguments
+from .dice import dice_dictionary
+
+GOLD_METHODS = ("grow-diag-final-and", "mean", "itermax")  # of links that are tested
+Dictionaries = dict[tuple[str, str], Dictionary]  # by (source, target) language
+
+
+def dice_dictionaries(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]) -> Dictionaries:
+    """The pseudo-dictionary of every language pair's training text: what a model without gold is chosen by."""
+    found: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for corpus in pairs:
+        words = (
+            [[vocabularies[lang].words[i] for i in row if i > EOS] for row in side]
+            for lang, side in zip(corpus.languages, (corpus.source, corpus.target))
+        )
+        for source, target in dice_dictionary(*words):
+            found.setdefault(corpus.languages, {}).setdefault(source, set()).add(target)
+    return found
+
+
+def dictionary_evaluator(
+    vocabularies: Mapping[str, Vocabulary], dictionaries: Dictionaries, name: str = "Dice"
+) -> Evaluator:
+    """P@1 of the static vectors on each dictionary by CSLS, as the Trainer runs it in passing: no intervals."""
+
+    def evaluate(model: AlignerModel) -> list[EvalResult]:
+        rows = []
+        for languages, dictionary in dictionaries.items():
+            tables = [word_table(vocabularies[lang], model.static_table(lang)) for lang in languages]
+            ranks = score_lexicon(dictionary, *tables).ranks
+            value = 100.0 * np.mean(ranks <= 1)
+            rows.append(EvalResult("P@1", value, len(ranks), name, "train", direction="->".join(languages)))
+        return rows
+
+    return evaluate
+
+
+def watcher(
+    args: AlignerArguments, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()
+) -> Evaluator:
+    """P@1 on every dictionary by every protocol, and AER on every file of gold links: what a curve is drawn of."""
+    dictionaries = test_dictionaries(args)
+
+    def watch(model: AlignerModel) -> list[EvalResult]:
+        rows = []
+        for languages, entries in dictionaries.items():
+            words, static = zip(*((vocabularies[lang], model.static_table(lang).cpu()) for lang in languages))
+            fields = {"split": "test", "direction": "->".join(languages)}
+            for protocol in PROTOCOLS:
+                name = f"dictionary {'-'.join(languages)} {protocol}"
+                found = protocol_results(entries, words, static, protocols=[protocol], dataset=name, **fields)
+                rows += [row for row in found if row.metric == "P@1"]
+        found = (row for row in gold_rows(args, model, vocabularies, priors) if row.metric == "AER")
+        return rows + [replace(row, dataset=f"{row.dataset} {row.settings['decoding']}") for row in found]
+
+    return watch
+
+
+def test_dictionaries(args: AlignerArguments) -> Dictionaries:
+    """The dictionaries to test on; the embedded corpus brings its own."""
+    found: Dictionaries = {pair: read_dictionary(path) for pair, path in args.pair_files("dictionaries").items()}
+    for pair in args.language_pairs if args.train_data == [SAMPLE] else ():
+        if pair not in found:
+            entries: dict[str, set[str]] = {}
+            for source, target in sample_dictionary(*pair):
+                entries.setdefault(normalize(source), set()).add(normalize(target))
+            found[pair] = entries
+    return found
+
+
+def evaluate(
+    args: AlignerArguments,
+    model: AlignerModel,
+    vocabularies: Mapping[str, Vocabulary],
+    priors: Sequence[LinkPrior] = (),
+    counts: Mapping | None = None,
+    **about,
+) -> list[EvalResult]:
+    """P@1, P@5 and coverage of the static vectors on every dictionary, and AER and ECE on every file of gold links.
+
+    Words are also translated by statistical links, and by both together, where their counts are given. Gold links are
+    decoded in the ways of `GOLD_METHODS`; where there is a prior, also by it alone and by whichever of it and the
+    network has directions that agree more on that text.
+
+    Args:
+        args: name the files.
+        model: in evaluation mode.
+        vocabularies: of its languages.
+        priors: what its attention starts from.
+        counts: from `dictionary_counts`.
+        **about: settings of the rows.
+
+    Raises:
+        ValueError: a file of languages that the model does not have.
+    """
+    rows = []
+    for (source, target), entries in test_dictionaries(args).items():
+        _check_languages("dictionaries", (source, target), vocabularies)
+        static = [model.static_table(lang).cpu() for lang in (source, target)]
+        vectors = {"": static}
+        if counts and (source, target) in counts:
+            links = counts[source, target]
+            vectors |= {"links alone": link_vectors(links), "with links": link_vectors(links, static)}
+        fields = {"dataset": f"dictionary {source}-{target}", "split": "test", "direction": f"{source}->{target}"}
+        for decoding, both in vectors.items():
+            settings = ({"decoding": decoding} if decoding else {}) | about
+            words = [vocabularies[lang] for lang in (source, target)]
+            found = protocol_results(entries, words, both, settings=settings, **fields)
+            rows += [row for row in found if not decoding or row.metric.startswith("P@")]  # the coverage is the same
+    return rows + gold_rows(args, model, vocabularies, priors, **about)
+
+
+def gold_rows(
+    args: AlignerArguments,
+    model: AlignerModel,
+    vocabularies: Mapping[str, Vocabulary],
+    priors: Sequence[LinkPrior] = (),
+    **about,
+) -> list[EvalResult]:
+    """`gold_results` of every file and way of decoding; arguments as for `evaluate`."""
+    rows = []
+    by_pair = {prior.languages: prior for prior in priors}
+    for pair, path in args.pair_files("gold").items():
+        _check_languages("gold", pair, vocabularies)
+        prior = by_pair.get(pair)
+        for method in GOLD_METHODS:
+            aligner = Aligner(model, vocabularies, pair, method=method, prior=prior)
+            rows += gold_results(aligner, path, decoding=method, **about)
+        if prior is not None:
+            alone = Aligner(prior, vocabularies, pair, method="mean", prior=prior)
+            rows += gold_results(alone, path, decoding="prior alone", **about)
+            network = Aligner(model, vocabularies, pair, method="mean", prior=prior)
+            surer = max((alone, network), key=_agreement_on(path))
+            rows += gold_results(surer, path, decoding="by agreement", **about)
+    return rows
+
+
+def _agreement_on(path: str) -> Callable[[Aligner], float]:
+    """How far an aligner's directions agree on the text of a file; its gold links are not looked at."""
+    gold = read_aligned(path)
+    sides = [" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold]
+    return lambda aligner: agreement(line.soft for line in aligner(*sides))
+
+
+def gold_results(aligner: Aligner, path: str, **settings) -> list[EvalResult]:
+    """AER, precision, recall and F1 on a file of gold links.
+
+    Where links are decided in the default way, also the calibration error (ECE, 0..1) of a confidence in them, over 5
+    folds of the file; files with too few right or wrong links for that have none.
+    """
+    gold = read_aligned(path)
+    lines = list(aligner([" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold]))
+    fields = {"dataset": f"gold {Path(path).stem}", "split": "test", "settings": settings}
+    rows = alignment_results([line.links for line in lines], gold, **fields)
+    if settings["decoding"] == default_method(aligner.prior):
+        features, right, groups = gather(lines, gold)
+        with contextlib.suppress(ValueError):
+            error = expected_calibration_error(cross_validated(features, right, groups), right)
+            rows.append(EvalResult("ECE", error, len(right), unit="", revision=rows[0].revision, **fields))
+    return rows
+
+
+def _check_languages(name: str, pair: tuple[str, str], vocabularies: Mapping[str, Vocabulary]) -> None:
+    if not set(pair) <= set(vocabularies):
+        raise ValueError(f"{name}: {'-'.join(pair)}: the model has {', '.join(vocabularies)} only.")

@@ -1,0 +1,255 @@
+"""How the word aligner is trained: one CPU budget, scores in passing, the best state kept."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import TrainerCallback, TrainingArguments, set_seed
+from transformers.trainer_callback import ExportableState
+
+from hfxling.data.segment import Vocabulary
+from hfxling.files import atomic_path
+from hfxling.methods.trainer import Evaluator, XlingTrainer
+from hfxling.models.configuration_aligner import AlignerConfig
+from hfxling.models.modeling_aligner import AlignerModel
+from hfxling.words.aligner import load_aligner
+from hfxling.words.pairs import EncodedPairs
+from hfxling.words.prior import LinkPrior
+
+from .arguments import AlignerArguments
+from .data import PairBatches
+from .evaluate import dice_dictionaries, dictionary_evaluator, watcher
+
+BEST = "best.hfxling.safetensors"
+
+
+class AlignerObjective(nn.Module):
+    """An aligner whose forward is its loss: what the Trainer trains."""
+
+    def __init__(self, aligner: AlignerModel):
+        super().__init__()
+        self.aligner = aligner
+
+    def forward(self, **batch) -> dict[str, Tensor]:
+        """{"loss": scalar, "loss_translation": ..., "loss_reconstruction": ..., "loss_contrastive": ...}."""
+        return dict(self.aligner.pair_loss(**batch))
+
+
+class CpuBudget(TrainerCallback, ExportableState):
+    """Ends training cleanly when this process has used its CPU seconds; a resumed run goes on counting.
+
+    Args:
+        limit: seconds of CPU time from the first step on, scoring included; None only counts.
+    """
+
+    def __init__(self, limit: float | None = None):
+        self.limit, self.before = limit, 0.0
+        self.start = time.process_time()
+
+    @property
+    def used(self) -> float:
+        """CPU seconds since training began."""
+        return self.before + time.process_time() - self.start
+
+    def state(self) -> dict:
+        """What a checkpoint keeps."""
+        return {"args": {"limit": self.limit}, "attributes": {"before": self.used}}
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Start counting, where the checkpoint left off."""
+        stored = (state.stateful_callbacks or {}).get(type(self).__name__) if state.global_step else None
+        self.before = stored["attributes"]["before"] if stored else 0.0
+        self.start = time.process_time()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Stop when the budget is spent; the Trainer ends the epoch there."""
+        if self.limit is not None and self.used >= self.limit:
+            control.should_training_stop = True
+
+
+class ScoreEvery(TrainerCallback):
+    """Asks for an evaluation after every so many epochs and at the end."""
+
+    def __init__(self, epochs: int):
+        self.epochs = epochs
+
+    def on_epoch_end(self, args, state, control, **kwargs):
+        """The epoch count is a float; it falls short of the next whole number when training was stopped."""
+        last = control.should_training_stop or state.global_step >= state.max_steps
+        control.should_evaluate = last or round(state.epoch) % self.epochs == 0
+
+
+class AlignerTrainer(XlingTrainer):
+    """Keeps the weights that the evaluators score highest, of equal ones the later.
+
+    The score is the mean of their rows on training text; others are only kept, in the log as all of them. The best
+    weights lie in `output_dir`/best.hfxling.safetensors, with their score.
+
+    Args:
+        budget: counts CPU seconds.
+        *args: as for `XlingTrainer`.
+        **kwargs: as for `XlingTrainer`.
+    """
+
+    def __init__(self, *args, budget: CpuBudget, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.budget = budget
+
+    def evaluate(self, *args, **kwargs) -> dict[str, float]:
+        """Score; write the weights where the score is the best so far."""
+        used = self.budget.used
+        metrics = super().evaluate(*args, **kwargs)
+        if self.last_results:
+            score = float(np.mean([row.value for row in self.last_results if row.split == "train"]))
+            self.state.log_history[-1] |= {"cpu_seconds": used, "score": score}
+            if score >= best_score(self.args.output_dir):
+                weights = {name: value.cpu() for name, value in self.model.aligner.state_dict().items()}
+                with atomic_path(Path(self.args.output_dir) / BEST) as scratch:
+                    save_file(weights, scratch, {"score": repr(score)})
+        return metrics
+
+    def scores(self) -> list[tuple[float, float, float]]:
+        """(epoch, CPU seconds, score) of every evaluation, those before a resumed run's checkpoint among them."""
+        keys = ("epoch", "cpu_seconds", "score")
+        return [tuple(line[key] for key in keys) for line in self.state.log_history if "score" in line]
+
+    def curve(self) -> list[dict[str, float]]:
+        """Epoch, CPU seconds, and all that was measured, at every evaluation."""
+        logged = (line for line in self.state.log_history if "score" in line)
+        return [{key.removeprefix("eval_"): value for key, value in line.items() if key != "step"} for line in logged]
+
+
+def best_score(folder: str | Path) -> float:
+    """Score of the weights kept in a folder, minus infinity where there are none."""
+    path = Path(folder) / BEST
+    if not path.is_file():
+        return -float("inf")
+    with safe_open(path, "pt") as file:
+        return float(file.metadata()["score"])
+
+
+def train_aligner(
+    args: AlignerArguments,
+    training_args: TrainingArguments,
+    model: AlignerModel,
+    pairs: Sequence[EncodedPairs],
+    evaluators: Sequence[Evaluator] = (),
+    priors: Sequence[LinkPrior] | None = None,
+) -> dict:
+    """Train, and leave the model with the weights of the best score (the last ones without evaluators).
+
+    Args:
+        args: updates, CPU budget and how often to score.
+        training_args: of the Trainer; its batch size is in pairs.
+        model: changed in place.
+        pairs: training text.
+        evaluators: called with the model; the mean of their rows is the score.
+        priors: one for each of the pairs: what the attention starts from.
+
+    Returns:
+        steps, epochs, CPU seconds, the contrastive term's share of the loss in the first and the last log line, all
+        scores, the best one, the curve.
+
+    Raises:
+        ValueError: for bf16 on a processor that cannot run an LSTM in it.
+    """
+    if training_args.bf16:
+        _check_bfloat16(training_args.device)
+    set_seed(training_args.seed)
+    batches = PairBatches(
+        pairs,
+        training_args.per_device_train_batch_size,
+        updates=args.updates,
+        seed=training_args.seed,
+        priors=[prior.posteriors for prior in priors] if priors else None,
+    )
+    budget = CpuBudget(args.cpu_seconds)
+    trainer = AlignerTrainer(
+        AlignerObjective(model.train()),
+        _batchwise(training_args),
+        train_dataset=batches,
+        data_collator=lambda items: items[0],
+        evaluators=[lambda objective, run=evaluator: run(objective.aligner) for evaluator in evaluators],
+        callbacks=[budget, ScoreEvery(args.evaluate_every)],
+        budget=budget,
+    )
+    best = Path(training_args.output_dir) / BEST
+    if not training_args.resume_from_checkpoint:
+        best.unlink(missing_ok=True)
+    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    record = {"steps": trainer.state.global_step, "epochs": trainer.state.epoch, "cpu_seconds": budget.used}
+    if best.is_file():
+        model.load_state_dict(load_file(best))
+        record["best_score"] = best_score(best.parent)
+    parts = [line for line in trainer.state.log_history if "loss_contrastive" in line]
+    if parts:
+        shares = [model.config.contrastive_weight * line["loss_contrastive"] / line["loss"] for line in parts]
+        record["contrastive_share"] = [round(shares[i], 5) for i in (0, -1)]
+    model.eval().to("cpu")
+    return record | {"scores": trainer.scores(), "curve": trainer.curve()}
+
+
+def _batchwise(training_args: TrainingArguments) -> TrainingArguments:
+    """The Trainer's arguments where an item of the dataset is a whole batch, in the dataset's own order."""
+    changed = copy.copy(training_args)
+    changed.per_device_train_batch_size = 1
+    changed.train_sampling_strategy = "sequential"
+    changed.remove_unused_columns = False
+    changed.push_to_hub = False
+    return changed
+
+
+def _check_bfloat16(device: torch.device) -> None:
+    """Try: which processors can is the CPU library's secret, and it fails from deep inside."""
+    lstm = nn.LSTM(2, 2, batch_first=True).to(device)
+    try:
+        with torch.autocast(device.type, torch.bfloat16):
+            lstm(torch.zeros(1, 1, 2, device=device))
+    except RuntimeError:
+        raise ValueError("bf16=True: this processor has no LSTM in bfloat16; leave --bf16 out.") from None
+
+
+def new_model(
+    args: AlignerArguments, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()
+) -> AlignerModel:
+    """An untrained aligner for these vocabularies, or the one that training goes on with."""
+    if args.model is not None:
+        return load_aligner(args.model)[0]
+    tables = {lang: torch.from_numpy(vocabulary.piece_ids()[0]) for lang, vocabulary in vocabularies.items()}
+    config = AlignerConfig(
+        vocab_sizes={lang: len(vocabulary) for lang, vocabulary in vocabularies.items()},
+        piece_vocab_size=max(int(table.max()) for table in tables.values()) + 1,
+        pieces_per_word=max(table.shape[1] for table in tables.values()),
+        priors=["-".join(prior.languages) for prior in priors],
+        **args.network(),
+    )
+    return AlignerModel(config, tables).eval()
+
+
+def fit(
+    args: AlignerArguments,
+    training_args: TrainingArguments,
+    model: AlignerModel,
+    vocabularies: Mapping[str, Vocabulary],
+    pairs: Sequence[EncodedPairs],
+    priors: Sequence[LinkPrior] = (),
+) -> dict:
+    """Train; the state that scores best on the Dice dictionary is kept (see `train_aligner`).
+
+    The last one is where there is no such dictionary. No epochs leave the model as it is.
+    """
+    if not training_args.num_train_epochs:
+        return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": [], "curve": []}
+    dice = dice_dictionaries(pairs, vocabularies)
+    evaluators = [dictionary_evaluator(vocabularies, dice)] if dice else []
+    if args.curve and dice:
+        evaluators.append(watcher(args, vocabularies, priors))
+    return train_aligner(args, training_args, model, pairs, evaluators, priors)

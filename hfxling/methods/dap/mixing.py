@@ -1,0 +1,303 @@
+"""Batches out of many corpora: mixed by weight, alike in length, in step on all processes, exactly resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch.utils.data
+
+from hfxling.files import atomic_path
+
+if TYPE_CHECKING:
+    import datasets
+    import pyarrow as pa
+
+    # Two Arrow arrays of N sources and N targets to (N,) integers; rows of like values share a batch.
+    Measure = Callable[[pa.Array | pa.ChunkedArray, pa.Array | pa.ChunkedArray], np.ndarray]
+
+
+Row = dict[str, str]
+COLUMNS = ["source", "target", "source_lang", "target_lang"]
+MIXINGS = ("proportional", "temperature")
+_BLOCK = 10_000  # rows measured at a time
+_STREAM_BLOCK = 1_000  # rows of a stream fetched at a time
+_COUNTS, _ORDER, _PASS = range(3)  # what a stream of random numbers is for
+
+
+def mixing_weights(sizes: Sequence[int], mixing: str = "proportional", temperature: float = 5.0) -> np.ndarray:
+    """Probability of each corpus: p_i ~ n_i (proportional) or n_i ** (1 / temperature).
+
+    Temperature 1 is proportional, infinity uniform. 5 is what Arivazhagan et al. (2019) mix 103 languages with; XLM-R's
+    exponent of 0.3 is a temperature of 3.3.
+
+    Raises:
+        ValueError: for an empty corpus.
+    """
+    sizes = np.asarray(sizes, np.float64)
+    if not len(sizes) or sizes.min() < 1:
+        raise ValueError(f"sizes={sizes.astype(int).tolist()}: give at least one corpus, and none that is empty.")
+    weights = sizes if mixing == "proportional" else sizes ** (1 / temperature)
+    return weights / weights.sum()
+
+
+class TokenLengths:
+    """Length of pairs in tokens, (N,): the longer side decides, the sum of both where it ties.
+
+    A batch then holds next to no padding on either side. Costs one pass of the tokenizer over the text.
+
+    Args:
+        tokenizer: of transformers.
+        max_length: tokens kept of a side, special ones included.
+    """
+
+    def __init__(self, tokenizer: Any, max_length: int):
+        self.tokenizer, self.max_length = tokenizer, max_length
+
+    def __call__(self, source: pa.Array, target: pa.Array) -> np.ndarray:
+        """Measure N pairs."""
+        sides = []
+        for texts in (source, target):
+            encoded = self.tokenizer(texts.to_pylist(), return_attention_mask=False, verbose=False)
+            sides.append(np.minimum([len(ids) for ids in encoded["input_ids"]], self.max_length))
+        return np.maximum(*sides) * 2 * self.max_length + np.add(*sides)
+
+    @property
+    def key(self) -> str:
+        """Changes with everything that changes the lengths."""
+        settings = self.tokenizer.get_vocab()
+        if self.tokenizer.is_fast:
+            settings = json.loads(self.tokenizer.backend_tokenizer.to_str())
+            settings |= {"truncation": None, "padding": None}  # what its last call has left there
+        content = json.dumps([type(self.tokenizer).__name__, self.max_length, settings], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+class _Mixture:
+    """What map-style and streamed batches have in common: settings, and who takes which rows.
+
+    A megabatch is `bucket` batches whose rows are drawn together, sorted by length and cut into batches.
+    """
+
+    def __init__(
+        self,
+        corpora: Sequence,
+        weights: Sequence[float],
+        *,
+        batch_size: int,
+        batches: int,
+        seed: int = 0,
+        bucket: int = 64,
+        rank: int = 0,
+        world: int = 1,
+        measure: Measure,
+    ):
+        self.corpora, self.weights = list(corpora), np.asarray(weights, np.float64)
+        self.batch_size, self.batches, self.seed, self.bucket = batch_size, batches, seed, bucket
+        self.rank, self.world, self.measure = rank, world, measure
+        self.weights /= self.weights.sum()
+
+    def _rng(self, *purpose: int) -> np.random.Generator:
+        return np.random.default_rng((self.seed, *purpose))
+
+    def _counts(self, megabatch: int) -> np.ndarray:
+        """Rows of each corpus in a megabatch."""
+        return self._rng(_COUNTS, megabatch).multinomial(self.bucket * self.batch_size, self.weights)
+
+    def _cut(self, lengths: np.ndarray, megabatch: int) -> np.ndarray:
+        """(bucket, batch_size) positions in `lengths`: rows of like length together, batches in random order."""
+        rng = self._rng(_ORDER, megabatch)
+        shuffled = rng.permutation(len(lengths))  # so that rows of one length do not stand corpus by corpus
+        order = shuffled[np.argsort(lengths[shuffled], kind="stable")] if self.bucket > 1 else shuffled
+        return order.reshape(self.bucket, self.batch_size)[rng.permutation(self.bucket)]
+
+
+class MixedBatches(_Mixture, torch.utils.data.Dataset):
+    """Item t is batch t: this process's rows of it, as a list of {"source", "target", "source_lang", "target_lang"}.
+
+    Batch t is a function of the seed and t alone. So every process knows the same plan and takes every world-th row of
+    it, a run resumes anywhere without reading what it skips, and workers need no coordination. The rows of a batch are
+    drawn from all corpora by weight, and from one corpus without replacement, pass after pass, each in a new order.
+
+    `batch_loader` makes the DataLoader for it. Memory, beside the corpora: 8 bytes a row.
+
+    Args:
+        corpora: `datasets.Dataset` each, with at least the four columns; best memory-mapped.
+        weights: probability of each corpus, see `mixing_weights`; scaled to sum to 1.
+        batch_size: rows of a batch over all processes.
+        batches: how many batches there are (optimizer steps times accumulation).
+        seed: of everything random.
+        bucket: batches made of rows that are sorted by length together; 1 sorts nothing.
+        rank: number of this process.
+        world: number of processes.
+        measure: what a row's length is, such as `TokenLengths`; called on all text when this is made.
+        cache_dir: where lengths are kept, if `measure` has a `key`; processes then share the memory too.
+    """
+
+    def __init__(
+        self,
+        corpora: Sequence[datasets.Dataset],
+        weights: Sequence[float],
+        *,
+        cache_dir: str | Path | None = None,
+        **settings: Any,
+    ):
+        from datasets import concatenate_datasets
+
+        super().__init__(corpora, weights, **settings)
+        sizes = [len(corpus) for corpus in self.corpora]
+        # One set, as 36 look-ups a batch would cost more than the rows themselves.
+        self.corpora = concatenate_datasets([corpus.select_columns(COLUMNS) for corpus in self.corpora])
+        self.sizes, self.offsets = np.array(sizes), np.cumsum([0, *sizes[:-1]])
+        self.lengths = self._cached(cache_dir) if self.bucket > 1 else np.zeros(len(self.corpora), np.uint8)
+        self._starts = [np.zeros(len(sizes), np.int64)]  # rows of each corpus before megabatch m
+        self._passes: dict[int, tuple[int, np.ndarray]] = {}
+        self._plan: tuple[int, np.ndarray] = (-1, np.empty(0))
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __getitem__(self, t: int) -> list[Row]:
+        return self.__getitems__([t])
+
+    def __getitems__(self, batches: Sequence[int]) -> list[Row]:
+        """The rows of some batches in one list; by this a DataLoader hands its collator rows and not lists of rows."""
+        return self.corpora.__getitems__(np.concatenate([self.rows(t)[self.rank :: self.world] for t in batches]))
+
+    def rows(self, t: int) -> np.ndarray:
+        """(batch_size,) numbers of the rows of batch t over all processes, in the corpora one after another."""
+        if not 0 <= t < self.batches:  # what ends an iteration by numbers
+            raise IndexError(f"batch {t} of {self.batches}")
+        megabatch, place = divmod(int(t), self.bucket)
+        if self._plan[0] != megabatch:
+            self._plan = megabatch, self._megabatch(megabatch)
+        return self._plan[1][place]
+
+    def _megabatch(self, megabatch: int) -> np.ndarray:
+        while len(self._starts) <= megabatch:
+            self._starts.append(self._starts[-1] + self._counts(len(self._starts) - 1))
+        starts, counts = self._starts[megabatch], self._counts(megabatch)
+        drawn = [self._draw(corpus, starts[corpus], counts[corpus]) for corpus in np.flatnonzero(counts)]
+        rows = np.concatenate(drawn)
+        return rows[self._cut(self.lengths[rows], megabatch)]
+
+    def _draw(self, corpus: int, start: int, number: int) -> np.ndarray:
+        """Rows start..start+number of the endless sequence of shuffled passes over a corpus."""
+        size = self.sizes[corpus]
+        parts = []
+        while number:
+            number_of_pass, place = divmod(start, size)
+            part = self._pass(corpus, number_of_pass)[place : place + number]
+            parts.append(part)
+            start, number = start + len(part), number - len(part)
+        return self.offsets[corpus] + np.concatenate(parts)
+
+    def _pass(self, corpus: int, number: int) -> np.ndarray:
+        kept = self._passes.get(corpus)
+        if kept is None or kept[0] != number:
+            order = np.arange(self.sizes[corpus], dtype=np.int32)
+            self._rng(_PASS, corpus, int(number)).shuffle(order)
+            self._passes[corpus] = kept = number, order
+        return kept[1]
+
+    def _cached(self, cache_dir: str | Path | None) -> np.ndarray:
+        if cache_dir is None or not hasattr(self.measure, "key"):
+            return self._measured()
+        digest = hashlib.sha256(f"{self.corpora._fingerprint} {self.measure.key}".encode()).hexdigest()
+        path = Path(cache_dir) / f"lengths-{digest[:32]}.npy"
+        if not path.exists():
+            with atomic_path(path) as scratch:
+                np.save(scratch, self._measured())
+        return np.load(path, mmap_mode="r")
+
+    def _measured(self) -> np.ndarray:
+        from tqdm.auto import tqdm
+
+        blocks = self.corpora.with_format("arrow").iter(batch_size=_BLOCK)
+        lengths = []
+        with tqdm(total=len(self.corpora), desc="measure lengths", unit="pair", delay=5) as bar:
+            for block in blocks:
+                lengths.append(self.measure(block["source"], block["target"]).astype(np.int32))
+                bar.update(len(block))
+        return np.concatenate(lengths)
+
+
+class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
+    """The same of `datasets.IterableDataset`s, in order only: each item is a list of this process's rows of a batch.
+
+    Every process reads every stream and keeps its share of the rows. An exhausted stream starts again, shuffled anew.
+    Going on in the middle (`accelerate.skip_first_batches`) reads again what it skips.
+
+    Args:
+        corpora: `datasets.IterableDataset` each, with at least the four columns.
+        weights: probability of each corpus; `[1] * len(corpora)` where nothing is known of their sizes.
+        buffer_size: rows of a stream that are shuffled among each other.
+        **settings: as for `MixedBatches`.
+
+    Raises:
+        ValueError: while iterating, for a stream without rows or more than one worker.
+    """
+
+    def __init__(
+        self,
+        corpora: Sequence[datasets.IterableDataset],
+        weights: Sequence[float],
+        *,
+        buffer_size: int = 10_000,
+        **settings: Any,
+    ):
+        super().__init__(corpora, weights, **settings)
+        self.buffer_size = buffer_size
+
+    def __len__(self) -> int:
+        return self.batches
+
+    def __iter__(self) -> Iterator[list[Row]]:
+        worker = torch.utils.data.get_worker_info()
+        if worker is not None and worker.num_workers > 1:
+            raise ValueError(f"num_workers={worker.num_workers}: each would read all streams in full; give 0 or 1.")
+        streams = [self._endless(corpus) for corpus in range(len(self.corpora))]
+        for megabatch in range(-(-self.batches // self.bucket)):
+            rows = [row for stream, number in zip(streams, self._counts(megabatch)) for row in islice(stream, number)]
+            plan = self._cut(self._measured(rows), megabatch)
+            for batch in plan[: self.batches - megabatch * self.bucket]:
+                yield [rows[i] for i in batch[self.rank :: self.world]]
+
+    def _measured(self, rows: list[Row]) -> np.ndarray:
+        import pyarrow as pa
+
+        if self.bucket == 1:
+            return np.zeros(len(rows), np.uint8)
+        return self.measure(*(pa.array([row[side] for row in rows], pa.string()) for side in ("source", "target")))
+
+    def _endless(self, corpus: int) -> Iterator[Row]:
+        for number in count():
+            seed = int(self._rng(_PASS, corpus, number).integers(2**31))
+            block = None
+            # By blocks, as datasets shards and reorders what it iterates by rows in a DataLoader's worker.
+            for block in self.corpora[corpus].shuffle(seed=seed, buffer_size=self.buffer_size).iter(_STREAM_BLOCK):
+                yield from (dict(zip(COLUMNS, values)) for values in zip(*(block[name] for name in COLUMNS)))
+            if block is None:
+                raise ValueError(f"corpus {corpus} of the mixture yields no pair; leave it out.")
+
+
+def batch_loader(
+    batches: MixedBatches | StreamBatches, collator: Callable[[list[Row]], Any], **kwargs: Any
+) -> torch.utils.data.DataLoader:
+    """A DataLoader of ready batches, which nothing has to shard or shuffle any more (do not `prepare` it).
+
+    `accelerate.skip_first_batches`, which the Trainer resumes with, skips in it without touching the data of
+    `MixedBatches`.
+
+    Args:
+        batches: of this process.
+        collator: makes model inputs of a list of rows, such as `hfxling.methods.dap.collators.PairCollator`.
+        **kwargs: further settings of the DataLoader: num_workers, pin_memory.
+    """
+    one = None if isinstance(batches, StreamBatches) else 1
+    return torch.utils.data.DataLoader(batches, batch_size=one, collate_fn=collator, **kwargs)

@@ -1,0 +1,275 @@
+"""Dual-alignment pre-training: the model, gradient caching, the run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase, TrainingArguments, set_seed
+
+from hfxling.data.corpus import Corpus
+from hfxling.encoders.frozen import position_limit, token_limit
+from hfxling.methods.trainer import XlingTrainer
+from hfxling.models.modeling_dap import DapModel
+from hfxling.models.pretraining_dap import BatchPart, DapForPreTraining, text_ids
+from hfxling.models.stock import StockOutput
+
+from .arguments import DapArguments
+from .collators import PairCollator
+from .data import mixed_batches, target_ids
+from .distributed import gather_rows
+from .mixing import batch_loader
+from .row_adamw import row_adamw
+
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+    from hfxling.evaluation.results import EvalResult
+
+
+class DapTrainer(XlingTrainer):
+    """Feeds ready mixed batches, gathers negatives over the processes and caches gradients where a chunk size is given.
+
+    Args:
+        chunk_size: pairs that go through the encoder at a time; None for the whole batch at once.
+        *args: as for `XlingTrainer`; `train_dataset` is a `MixedBatches` or `StreamBatches`.
+        **kwargs: as for `XlingTrainer`.
+
+    Attributes:
+        curve: the rows of every evaluation while training, with the settings step, train_seconds and train_cpu_s.
+    """
+
+    def __init__(self, *args, chunk_size: int | None = None, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.chunk_size = chunk_size
+        self.curve: list[EvalResult] = []
+        self._began = self._ended = _clocks()
+        self._evaluating = np.zeros(2)
+        if self.is_fsdp_enabled:
+            self.model.one_pass = True
+            for name, parameter in self.model.dap.encoder.named_parameters():
+                if "pooler" in name.split("."):  # gets no gradient, and FSDP resumes no optimizer that lacks a state
+                    parameter.requires_grad_(False)
+
+    def train(self, *args, **kwargs):
+        """As in the Trainer; `spent` then says what it took."""
+        self._began = _clocks()
+        reached = super().train(*args, **kwargs)
+        self._ended = _clocks()
+        return reached
+
+    def evaluate(self, *args, **kwargs) -> dict[str, float]:
+        """As in the Trainer; the rows are kept, and its time does not count as training."""
+        self._ended = before = _clocks()
+        reached = {"stage": "during", "step": self.state.global_step} | self.spent()
+        metrics = super().evaluate(*args, **kwargs)
+        self.curve += [replace(row, settings=row.settings | reached) for row in self.last_results]
+        self._evaluating += _clocks() - before
+        return metrics
+
+    def spent(self) -> dict[str, float]:
+        """Wall and CPU seconds of training until now or its end, evaluations left out."""
+        wall, cpu = self._ended - self._began - self._evaluating
+        return {"train_seconds": round(float(wall), 1), "train_cpu_s": round(float(cpu), 1)}
+
+    def evaluated(self) -> DapModel | RootModel:
+        """What the evaluators get: the dual encoder, or what stands in for it where its weights are in pieces."""
+        if self.is_fsdp_enabled:
+            return RootModel(self.model.eval())
+        return super().evaluated().dap
+
+    def whole_model(self, build: Callable[[], DapForPreTraining]) -> DapForPreTraining | None:
+        """The trained model; to be called by all processes.
+
+        Args:
+            build: makes a model that the weights fit into, where they have to be gathered from pieces.
+
+        Returns:
+            The model in evaluation mode; where weights are in pieces None on all processes but the main one.
+        """
+        if not self.is_fsdp_enabled:
+            return self.accelerator.unwrap_model(self.model).eval()
+        weights = self.accelerator.get_state_dict(self.model)
+        if not self.accelerator.is_main_process:
+            return None
+        model = build()
+        model.load_state_dict(weights)
+        return model.eval()
+
+    def get_train_dataloader(self) -> DataLoader:
+        """Batches are ready and every process has its own: nothing is left to shard or to shuffle."""
+        workers = self.args.dataloader_num_workers
+        pinned = self.args.dataloader_pin_memory and torch.cuda.is_available()
+        return batch_loader(self.train_dataset, self.data_collator, num_workers=workers, pin_memory=pinned)
+
+    def _prepare_inputs(self, inputs: dict) -> dict:
+        return super()._prepare_inputs(inputs) | {"gather": gather_rows}
+
+    def training_step(self, model, inputs, num_items_in_batch=None) -> Tensor:
+        """One batch forward and backward, in chunks where asked for (gradient caching; Gao et al. 2021).
+
+        The sentence vectors of all chunks are computed without a graph, the ranking loss over the whole batch gives
+        their gradients, and each chunk is then encoded again, with the same dropout, to pass its share on.
+        """
+        if self.chunk_size is None or self.chunk_size >= len(inputs["source"]["input_ids"]):
+            return super().training_step(model, inputs, num_items_in_batch)
+        model.train()
+        inputs = self._prepare_inputs(inputs)
+        core, gather = self.accelerator.unwrap_model(model), inputs["gather"]
+        chunks = split_batch(inputs, self.chunk_size)
+        with self.compute_loss_context_manager():
+            vectors, random_states = _embed(model, chunks)
+            sides = [torch.cat(side).requires_grad_() for side in zip(*vectors)]
+            ranking = core.ranking_loss(*sides, text_ids(inputs["source"], inputs["target"]), gather)
+        slopes = zip(*(slope.split(self.chunk_size) for slope in torch.autograd.grad(ranking, sides)))
+        tokens = core.rtl_tokens(inputs["source"], inputs["target"], gather) if core.rtl is not None else None
+        losses = {"loss": ranking.detach(), "loss_tr": ranking.detach()}
+        for i, (chunk, pair) in enumerate(zip(chunks, slopes)):
+            part = BatchPart(*pair, tokens, len(pair[0]) / len(sides[0]))
+            random_states[i].restore()
+            synchronize = nullcontext() if i == len(chunks) - 1 else self.accelerator.no_sync(model)
+            with synchronize:
+                with self.compute_loss_context_manager():
+                    output = model(**chunk, part=part)
+                self.accelerator.backward(output.loss / self.current_gradient_accumulation_steps)
+            for name, weight in (("loss_rtl", core.config.rtl_weight), ("loss_tlm", core.config.tlm_weight)):
+                if name in output:
+                    losses[name] = losses.get(name, 0) + output[name].detach()
+                    losses["loss"] = losses["loss"] + weight * output[name].detach()
+        self.remember(losses)
+        return self.finite(losses["loss"] / self.current_gradient_accumulation_steps)
+
+
+def _clocks() -> np.ndarray:
+    """Wall and CPU seconds of this process."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+class RootModel:
+    """A `DapModel` whose weights are in pieces (FSDP): embeds by forward passes of the root, which puts them together.
+
+    All processes must call it equally often; with what does not matter. Vectors are of the precision of training.
+
+    Args:
+        root: the wrapped `DapForPreTraining`.
+    """
+
+    def __init__(self, root: torch.nn.Module):
+        self.root = root
+
+    def __getattr__(self, name: str):
+        return getattr(self.root.dap, name)
+
+    def __call__(self, **inputs: Tensor) -> StockOutput:
+        """As `DapModel.forward`."""
+        return self.root(inputs)
+
+
+def split_batch(inputs: dict, size: int) -> list[dict]:
+    """Consecutive chunks of at most `size` pairs; what is not a tensor goes to every chunk."""
+
+    def part(value, start: int):
+        if isinstance(value, dict):
+            return {key: part(inner, start) for key, inner in value.items()}
+        return value[start : start + size] if isinstance(value, Tensor) else value
+
+    count = len(inputs["source"]["input_ids"])
+    return [{key: part(value, start) for key, value in inputs.items()} for start in range(0, count, size)]
+
+
+class RandomState:
+    """The random generators' state, so that a second pass drops out the same units."""
+
+    def __init__(self):
+        self.cpu = torch.get_rng_state()
+        self.cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
+
+    def restore(self) -> None:
+        """Go back to it."""
+        torch.set_rng_state(self.cpu)
+        if self.cuda is not None:
+            torch.cuda.set_rng_state(self.cuda)
+
+
+@torch.no_grad()
+def _embed(model: torch.nn.Module, chunks: list[dict]) -> tuple[list[tuple[Tensor, Tensor]], list[RandomState]]:
+    """Both sides' sentence vectors of every chunk, and the random state that each started from."""
+    vectors, states = [], []
+    for chunk in chunks:
+        states.append(RandomState())
+        output = model(**chunk, embed_only=True)  # through the wrapper, which may hold the weights in pieces
+        vectors.append((output.source, output.target))
+    return vectors, states
+
+
+def build_model(
+    args: DapArguments, tokenizer: PreTrainedTokenizerBase, shortlist: Tensor | None = None
+) -> DapForPreTraining:
+    """The model to train, from the encoder that the arguments name, with LoRA adapters where asked for."""
+    model = DapForPreTraining.from_encoder(
+        args.base_model,
+        shortlist=shortlist,
+        hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
+        mask_token_id=tokenizer.mask_token_id,
+        special_token_ids=tokenizer.all_special_ids,
+        **args.model_fields(),
+    )
+    if args.lora:
+        from peft import LoraConfig, get_peft_model
+
+        linear = ["query", "key", "value", "dense"]
+        adapters = LoraConfig(r=args.lora, lora_alpha=args.lora_alpha, target_modules=linear)
+        model.dap.encoder = get_peft_model(model.dap.encoder, adapters)
+    return model
+
+
+def published_model(model: DapForPreTraining | None) -> DapModel | None:
+    """The dual encoder without what only training needs; adapters are merged into the weights."""
+    if model is None:
+        return None
+    if hasattr(model.dap.encoder, "merge_and_unload"):
+        model.dap.encoder = model.dap.encoder.merge_and_unload()
+    return model.dap.eval()
+
+
+def train(
+    args: DapArguments,
+    training_args: TrainingArguments,
+    corpus: Corpus,
+    tokenizer: PreTrainedTokenizerBase,
+    evaluators: Sequence = (),
+) -> tuple[DapForPreTraining | None, DapTrainer]:
+    """Train on the corpus; the model is that of `DapTrainer.whole_model`."""
+    set_seed(training_args.seed)
+    shortlist = target_ids(args, tokenizer, corpus)
+    model = build_model(args, tokenizer, shortlist)
+    max_length = token_limit(tokenizer, model.dap.encoder.config, args.max_length)
+    positions = position_limit(model.dap.encoder.config)
+    if "tlm" in args.objective and positions and 2 * max_length - 1 > positions:
+        raise ValueError(f"max_length={max_length}: TLM joins both sides, and the encoder has {positions} positions.")
+    optimizer, is_fsdp = None, training_args.fsdp or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+    if args.gold and is_fsdp:
+        raise ValueError("gold: FSDP holds weights in pieces, which give no token vectors; test the finished folder.")
+    if args.row_updates:
+        if is_fsdp:
+            raise ValueError("row_updates=True: FSDP cuts the embeddings into flat pieces; leave row_updates out.")
+        model.row_gradients = True
+        optimizer = row_adamw(training_args, [model.dap.encoder.get_input_embeddings().weight])
+    trainer = DapTrainer(
+        model,
+        training_args,
+        train_dataset=mixed_batches(args, training_args, tokenizer, corpus),
+        data_collator=PairCollator(tokenizer, max_length, languages=model.config.languages or None),
+        chunk_size=args.chunk_size,
+        evaluators=evaluators,
+        optimizer_cls_and_kwargs=optimizer,
+    )
+    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    return trainer.whole_model(lambda: build_model(args, tokenizer, shortlist)), trainer

@@ -1,0 +1,103 @@
+"""The disentangler: a frozen encoder's sentence vectors split into meaning and language (Nonomura et al.).
+
+Beside the files of every method:
+batches.py: vectors of many language pairs, read from disk in blocks.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from transformers import TrainingArguments
+
+from hfxling.data.corpus import Corpus
+from hfxling.data.sources import Pair, Source, name_of_pair
+from hfxling.evaluation.plots import can_draw, plot_trajectory
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.short_vectors import short_vector_results
+from hfxling.methods.frozen import write_frozen
+from hfxling.methods.publishing import Run, newest_checkpoint, training_cost
+from hfxling.models.modeling_disentangler import DisentanglerModel
+
+from .arguments import TRAINING_DEFAULTS, DisentanglerArguments
+from .card import card
+from .data import Prepared, prepare
+from .evaluate import evaluate, final_vectors
+from .train import FittedSplit, assemble, fit_heads
+
+Arguments = DisentanglerArguments
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "one_by_one", "prepare", "run"]
+
+
+def one_by_one(
+    args: DisentanglerArguments, training_args: TrainingArguments
+) -> list[tuple[DisentanglerArguments, TrainingArguments]]:
+    """The arguments of each folder that a recipe writes: of several language pairs one each, or one of them all.
+
+    A language pair's folder is that of its name in `output_dir`, on the Hub `hub_model_id` with its name.
+
+    Raises:
+        ValueError: a single checkpoint to resume several heads from.
+    """
+    if not args.one_head_a_pair or len(args.pairs) == 1:
+        return [(args, training_args)]
+    if str(training_args.resume_from_checkpoint or "").lower() not in ("", "false", "true"):
+        raise ValueError(
+            f"resume_from_checkpoint={training_args.resume_from_checkpoint}: of which of {len(args.pairs)} heads? "
+            "Leave its value out, or name one of --pairs."
+        )
+    found = []
+    for text, pair in zip(args.pairs, args.language_pairs):
+        own = replace(args, pairs=[text], train_data=_of(args.train_data, pair), test_data=_of(args.test_data, pair))
+        training, name = copy.copy(training_args), name_of_pair(pair)
+        training.output_dir = str(Path(training_args.output_dir) / name)
+        if training_args.hub_model_id:
+            training.hub_model_id = f"{training_args.hub_model_id}-{name.replace(':', '-')}"
+        if newest_checkpoint(Path(training.output_dir)) is None:
+            training.resume_from_checkpoint = None  # a kill came before this head's first
+        found.append((own, training))
+    return found
+
+
+def _of(sources: list[str] | None, pair: Pair) -> list[str] | None:
+    """The sources of text that are not for other language pairs."""
+    return sources and [text for text in sources if Source.parse(text).is_for(pair)]
+
+
+def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+    """Train, and evaluate before and after; several heads are measured but not written (see `one_by_one`)."""
+    with training_cost() as cost:
+        heads = fit_heads(args, training_args, prepared)
+    first, *more = heads
+    about = {name: [split.about[name] for split in heads] for name in first.about} if more else first.about
+    reached = {"objective": first.objective} | about | cost
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], reached)
+
+    def write(folder: Path) -> None:
+        write_frozen(args, assemble(args, prepared.hidden_size, first), folder)
+        if can_draw():
+            plot_trajectory(folder / "trajectory.png", {first.objective: [point[1:] for point in first.trajectory]})
+
+    results = evaluate(args, prepared, heads, training_args.seed)
+    extra = {} if more else {"trajectory": first.trajectory}
+    final = partial(final_vectors, prepared, heads, training_args.seed)
+    return Run(results, reached, None if more else write, extra, vectors=final)
+
+
+def measure(
+    args: DisentanglerArguments, training_args: TrainingArguments, folder: Path
+) -> tuple[list[EvalResult], Corpus]:
+    """What `run` measures, with the encoder and split of a published folder, and the text that was read for it."""
+    model = DisentanglerModel.from_pretrained(folder).eval()
+    if args.base_model is not None:  # the folder's own, which stops at the layer
+        args = replace(args, base_model=str(folder), base_revision=None)
+    prepared = prepare([args])
+    heads = [FittedSplit(model.head, "", {}, [], list(range(len(prepared.train))))]
+    results = evaluate(args, prepared, heads, training_args.seed)
+    for vectors in final_vectors(prepared, heads, training_args.seed):
+        results += short_vector_results(vectors)
+    return results, prepared.corpus

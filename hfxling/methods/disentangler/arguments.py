@@ -1,0 +1,91 @@
+"""What the disentangler's recipe is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
+from hfxling.models.configuration_disentangler import DisentanglerConfig
+from hfxling.models.losses import SPLIT_LOSSES
+
+OBJECTIVES = {"intra": ("mean", "lang"), "inter": ("cross", "sep"), "both": SPLIT_LOSSES}
+CHOICES = {
+    "objective": ("auto", *OBJECTIVES),
+    "encoder_kind": ("auto", "encoder", "llm"),
+    "init": ("share", "default", "published"),
+    "heads": ("auto", "pair", "joint"),
+}
+# Settings of the Trainer that a split wants and transformers' defaults do not give: paper, section 3.1, where it says.
+TRAINING_DEFAULTS = {
+    "output_dir": "outputs/disentangler",
+    "num_train_epochs": 100,  # early stopping ends it
+    "per_device_train_batch_size": 512,  # paper
+    "per_device_eval_batch_size": 512,
+    "learning_rate": 1e-4,  # paper, Adam
+    "optim": "adamw_torch_fused",  # without weight decay this is Adam
+    "max_grad_norm": 0.0,
+    "lr_scheduler_type": "constant",
+    "eval_strategy": "epoch",
+    "save_strategy": "epoch",
+    "logging_strategy": "epoch",
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "eval_loss",
+    "greater_is_better": False,
+    "save_total_limit": 1,
+    "dataloader_pin_memory": False,  # a batch is 3 MB
+    "report_to": "none",
+}
+
+
+@dataclass
+class DisentanglerArguments(FrozenArguments):
+    """The test sets with human scores, the split and how it is trained."""
+
+    qe: str | None = field(default=None, metadata={"help": "folder of MLQE: test on its test20 files (WMT20 QE)"})
+    qe_split: str = field(default="test20", metadata={"help": "of the qe folder: test20, or dev to choose settings by"})
+    sts: str | None = field(default=None, metadata={"help": "folder of STS17: test on its files"})
+    heads: str = field(
+        default="auto", metadata={"help": "pair: one a language pair; joint: one for all; auto: pair with --qe"}
+    )
+    prompt: str | None = field(default=None, metadata={"help": "put before every text, the published model does too"})
+    objective: str = field(default="auto", metadata={"help": "intra, inter, both, or auto: by the kind of encoder"})
+    encoder_kind: str = field(default="auto", metadata={"help": "encoder or llm, where it cannot be seen (vectors)"})
+    both_sides: bool = field(default=False, metadata={"help": "separate parts on the target side too (eq. 4: source)"})
+    init: str = field(
+        default="share", metadata={"help": "share: half of e is meaning; default (torch's); published: base_model's"}
+    )
+    bias: bool = field(default=True, metadata={"help": "bias in the linear layer"})
+    normalize_input: bool = field(default=False, metadata={"help": "length-normalise the vectors first"})
+    validation_share: float = field(default=0.1, metadata={"help": "of the training pairs (paper: 0.1)"})
+    patience: int = field(default=3, metadata={"help": "stop after as many epochs without a lower loss (paper: 3)"})
+    geometry_pairs: int = field(default=1000, metadata={"help": "validation pairs a language pair (paper: 1,000)"})
+    probe_pairs: int = field(default=500, metadata={"help": "the same for the language probes; 0: no probes"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_choices(self, CHOICES)
+        if not (self.qe or self.sts or self.test_sources()):
+            raise ValueError("nothing to test on: give --qe FOLDER, --sts FOLDER or --test_data.")
+        if self.init == "published" and self.base_model is None:
+            raise ValueError("init='published' goes on with a model's split: give it as --base_model.")
+        if self.patience < 1 or self.geometry_pairs < 2 or self.probe_pairs < 0 or not 0 < self.validation_share < 1:
+            raise ValueError(
+                f"patience={self.patience} must be >= 1, geometry_pairs={self.geometry_pairs} >= 2, probe_pairs="
+                f"{self.probe_pairs} >= 0, validation_share={self.validation_share} between 0 and 1."
+            )
+        DisentanglerConfig(**self.head_settings())  # refuses bad values, here and not after an hour of encoding
+
+    @property
+    def one_head_a_pair(self) -> bool:
+        """Whether every language pair has a head of its own, which is then tested on that pair alone."""
+        return self.heads == "pair" or (self.heads == "auto" and self.qe is not None)
+
+    def head_settings(self) -> dict:
+        """The fields of `DisentanglerConfig` that the arguments set."""
+        names = ("pooling", "prompt", "bias", "normalize_input")
+        return {"layer": self.layer_index} | {name: getattr(self, name) for name in names}
+
+    def shared_key(self) -> tuple:
+        """The same for runs that share text and vectors."""
+        names = (*FROZEN_KEYS, "layer", "pooling", "prompt", "encoder_kind", "qe", "qe_split", "sts", "one_head_a_pair")
+        return tuple(str(getattr(self, name)) for name in names)

@@ -1,0 +1,176 @@
+"""Training the meaning/language split on vectors of many language pairs, read from disk in blocks."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, Sampler
+
+from hfxling.methods.trainer import XlingTrainer
+from hfxling.models.losses import SPLIT_LOSSES, split_losses
+from hfxling.models.modeling_disentangler import DisentanglerHead
+
+from .arguments import OBJECTIVES
+
+# Rows in a block, and blocks that are shuffled with each other: at 768 dimensions a block is 12 MB of each side, and
+# what is read at random lies within 200 MB.
+BLOCK, BLOCKS = 4096, 8
+
+
+Vectors = Sequence[tuple[np.ndarray, np.ndarray]]  # for each language pair (N, D) of the source and of the target
+
+
+class SplitObjective(nn.Module):
+    """A head and its loss: what the Trainer trains.
+
+    Args:
+        head: splits vectors.
+        objective: "intra" (eqs. 1 and 2), "inter" (eqs. 3 and 4) or "both".
+        both_sides: separate meaning from language on the target side too, not only on the source side as printed.
+    """
+
+    def __init__(self, head: DisentanglerHead, objective: str, both_sides: bool = False):
+        super().__init__()
+        self.head = head
+        self.both_sides = both_sides
+        weights = torch.tensor([float(name in OBJECTIVES[objective]) for name in SPLIT_LOSSES])
+        self.register_buffer("weights", weights, persistent=False)
+
+    def forward(self, pooled: Tensor, has_partner: Tensor, return_loss: bool = True) -> dict[str, Tensor]:
+        """Of a `PairRows` batch "loss", the objective's sum, and loss_mean, loss_lang, loss_cross, loss_sep.
+
+        Every term is reported, also those that the objective leaves out. `return_loss` tells the Trainer that there is
+        a loss without labels.
+        """
+        pooled = self.head.prepare(pooled)
+        terms = split_losses(pooled, self.head(pooled), has_partner, both_sides=self.both_sides)
+        parts = dict(zip(SPLIT_LOSSES, terms.detach()))
+        return {"loss": terms @ self.weights} | {f"loss_{name}": value for name, value in parts.items()}
+
+
+class PairRows(Dataset):
+    """Rows of the vectors of several language pairs; indexed with many numbers it gives a batch for `SplitObjective`.
+
+    The rows of a language pair stand together in a batch, in the order in which they are asked for, and the first one
+    is repeated behind the last one: so the partner of each row is the next one, never itself, and never of another
+    language pair. A row that is alone with its language pair in a batch is left out of it.
+
+    Args:
+        vectors: (source, target) of each language pair; memory-mapped arrays are read when they are asked for.
+        rows: for each language pair the row numbers that are used, in the order of the disk.
+    """
+
+    def __init__(self, vectors: Vectors, rows: Sequence[np.ndarray]):
+        self.vectors, self.rows = vectors, rows
+        self.ends = np.cumsum([len(part) for part in rows])
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return self.__getitems__([index])
+
+    def __getitems__(self, indices: Sequence[int]) -> dict[str, Tensor]:
+        """{"pooled": (R, 2, D), "has_partner": (R - 1,)}; by this a DataLoader hands its collator a whole batch."""
+        indices = np.asarray(indices)
+        of_pair = np.searchsorted(self.ends, indices, side="right")
+        kinds, counts = np.unique(of_pair, return_counts=True)
+        segments = [(kind, indices[of_pair == kind]) for kind in kinds[counts > 1]]
+        size = self.vectors[0][0].shape[1]
+        length = sum(len(segment) + 1 for _, segment in segments) or 1
+        pooled = np.empty((length, 2, size), np.float32) if segments else np.zeros((1, 2, size), np.float32)
+        has_partner, start = np.ones(length, bool), 0
+        for kind, segment in segments:
+            rows = self.rows[kind][segment - (self.ends[kind] - len(self.rows[kind]))]
+            stop = start + len(rows)
+            for side in range(2):
+                pooled[start:stop, side] = self.vectors[kind][side][rows]
+            pooled[stop] = pooled[start]
+            has_partner[stop] = False
+            start = stop + 1
+        return {"pooled": torch.from_numpy(pooled), "has_partner": torch.from_numpy(has_partner[:-1])}
+
+
+class BlockSampler(Sampler):
+    """Shuffled row numbers of `PairRows` that lie near each other on disk for thousands of rows at a time.
+
+    The rows are divided into blocks, anew in every epoch; some blocks at a time are shuffled each for itself and dealt
+    out in runs as long as a batch, so that a batch is of one language pair wherever that has rows enough.
+
+    Args:
+        dataset: its rows are numbered.
+        batch_size: length of a run.
+        seed: order of epoch k depends on (seed, k) alone.
+    """
+
+    def __init__(self, dataset: PairRows, batch_size: int, seed: int = 0):
+        self.dataset, self.batch_size, self.seed, self.epoch = dataset, batch_size, seed, 0
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the Trainer."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        rng = np.random.default_rng((self.seed, self.epoch))
+        blocks = []
+        for start, stop in zip([0, *self.dataset.ends], self.dataset.ends):
+            cuts = [start, *range(start + int(rng.integers(1, BLOCK + 1)), stop, BLOCK), stop]
+            blocks += [np.arange(*cut) for cut in pairwise(cuts)]
+        order = rng.permutation(len(blocks))
+        for place in range(0, len(blocks), BLOCKS):
+            runs = []
+            for block in order[place : place + BLOCKS]:
+                rows = rng.permutation(blocks[block])
+                runs += np.split(rows, range(self.batch_size, len(rows), self.batch_size))
+            for run in rng.permutation(len(runs)):
+                yield from runs[run].tolist()
+
+
+class SplitTrainer(XlingTrainer):
+    """The Trainer on `PairRows`, which it reads in blocks."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, data_collator=lambda batch: batch, **kwargs)
+
+    def train(self, *args, **kwargs):
+        """As in the Trainer."""
+        keep_freed_memory()
+        return super().train(*args, **kwargs)
+
+    def _get_train_sampler(self, train_dataset: PairRows | None = None) -> BlockSampler:
+        rows = self.args.per_device_train_batch_size * max(1, self.args.gradient_accumulation_steps)
+        return BlockSampler(train_dataset or self.train_dataset, rows, self.args.seed)
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep the 20 MB that every step frees: faulting them in again costs an eighth of an epoch.
+
+    Does nothing where the library is not glibc.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mmap_threshold, trim_threshold = -3, -1  # as <malloc.h> names them; 32 MB is the most that the first may be
+        mallopt(mmap_threshold, 1 << 25)
+        mallopt(trim_threshold, 1 << 30)
+
+
+def divide(count: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers for training and for validation, both in order; at least two rows each.
+
+    Raises:
+        ValueError: for fewer than four rows or a share outside 0..1.
+    """
+    if not 0 < share < 1 or count < 4:
+        raise ValueError(f"{count} pairs, validation_share={share}: need at least four and a share between 0 and 1.")
+    held = np.zeros(count, bool)
+    held[rng.permutation(count)[: int(np.clip(round(count * share), 2, count - 2))]] = True
+    return np.flatnonzero(~held), np.flatnonzero(held)

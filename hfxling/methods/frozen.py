@@ -1,0 +1,190 @@
+"""What the methods on frozen vectors share: naming an encoder or vectors, reading them, a model on its encoder."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, TrainingArguments
+
+from hfxling.data.corpus import TEXT_KEYS, PairText, TextArguments
+from hfxling.data.coverage import check_coverage
+from hfxling.data.features import load_vectors
+from hfxling.data.sources import name_of_pair
+from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View, token_limit
+from hfxling.hub.writing import export
+from hfxling.missing import one_line_where_missing
+from hfxling.models.pooling import POOLING_MODES
+
+Sides = tuple[np.ndarray, np.ndarray]  # (N, H) vectors of the source and of the target
+
+
+@dataclass
+class FrozenArguments(TextArguments):
+    """The frozen encoder, or vectors in its place."""
+
+    base_model: str | None = field(default=None, metadata={"help": "Hub id or folder of the frozen encoder"})
+    base_revision: str | None = field(default=None, metadata={"help": "revision of the encoder"})
+    layer: str = field(default="last", metadata={"help": "hidden_states index, 'last', or 'all' for their mean"})
+    pooling: str = field(default="mean", metadata={"help": "mean, cls or last"})
+    encode_dtype: str = field(default="float32", metadata={"help": "float32 or bfloat16, for the encoder's pass"})
+    max_length: int | None = field(default=None, metadata={"help": "tokens kept of a text"})
+    cache_dir: str = field(
+        default="outputs/features", metadata={"help": "where frozen vectors are kept", "writes": "folder"}
+    )
+    train_vectors: list[str] | None = field(
+        default=None,
+        metadata={"help": "vectors in place of the encoder's: FILE+FILE (source, target), zh-vi=FILE+FILE of a pair"},
+    )
+    test_vectors: list[str] | None = field(
+        default=None, metadata={"help": "the same of the test text; NAME=FILE+FILE of a test set (en-es-wmt)"}
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_choices(self, {"pooling": POOLING_MODES, "encode_dtype": DTYPES})
+        if self.base_model is None and self.train_vectors is None:
+            raise ValueError("give --base_model (Hub id or folder), or --train_vectors and --test_vectors.")
+        if (self.train_vectors is None) != (self.test_vectors is None):
+            raise ValueError("--train_vectors and --test_vectors belong together: give both or neither.")
+
+    @property
+    def layer_index(self) -> int | str | None:
+        """The layer as `load_encoder` takes it.
+
+        Raises:
+            ValueError: neither a number nor 'last' nor 'all'.
+        """
+        if self.layer in ("last", "all"):
+            return None if self.layer == "last" else "all"
+        if not self.layer.isdigit():
+            raise ValueError(f"layer={self.layer!r}: give a number (0 = embedding output), 'last' or 'all'.")
+        return int(self.layer)
+
+    @property
+    def hub_kwargs(self) -> dict:
+        """Where of the Hub repository the encoder is."""
+        return {"revision": self.base_revision} if self.base_revision else {}
+
+    def is_possible(self) -> bool:
+        """Whether the encoder is deep enough: a study of layers leaves out those that a smaller one lacks."""
+        layer = self.layer_index
+        if layer is None or isinstance(layer, str) or self.base_model is None:
+            return True
+        return (max(layer) if isinstance(layer, tuple) else layer) <= self.encoder_config().num_hidden_layers
+
+    def encoder_config(self) -> PreTrainedConfig:
+        """The encoder's configuration."""
+        with one_line_where_missing(self.base_model):
+            return AutoConfig.from_pretrained(self.base_model, trust_remote_code=False, **self.hub_kwargs)
+
+    def encoder(self, views: Sequence[View] | None = None) -> FrozenEncoder:
+        """The frozen encoder, with the arguments' own view or several."""
+        return FrozenEncoder(
+            self.base_model,
+            views or [(self.layer_index, self.pooling)],
+            dtype=self.encode_dtype,
+            max_length=self.max_length,
+            hub_kwargs=self.hub_kwargs,
+        )
+
+
+# What decides the text and the encoder of a run, the layer and pooling that are read off it apart.
+FROZEN_KEYS = (*TEXT_KEYS, "base_model", "base_revision", "encode_dtype", "max_length", "train_vectors", "test_vectors")
+
+
+def check_choices(args: object, choices: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a value that is none of its field's choices."""
+    for name, allowed in choices.items():
+        if getattr(args, name) not in allowed:
+            raise ValueError(f"{name}={getattr(args, name)!r} is not one of {', '.join(allowed)}.")
+
+
+def coverage_line(encoder: FrozenEncoder, texts: Mapping[str, Sequence[str]]) -> str:
+    """How the encoder's vocabulary covers each language's texts, for the card; bad coverage is warned of.
+
+    Args:
+        encoder: with a tokenizer.
+        texts: by language code.
+    """
+    found = {lang: check_coverage(encoder.tokenizer, part, lang, encoder.max_length) for lang, part in texts.items()}
+    rates = (f"{lang} {c.unknown_rate:.1%} unknown, {c.truncated} of {c.total} texts cut" for lang, c in found.items())
+    return f"Characters the vocabulary lacks, texts past {encoder.max_length} tokens: {'; '.join(rates)}."
+
+
+def given_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> Sides:
+    """The vectors of a pair or test set from the files that `train_vectors` or `test_vectors` name.
+
+    Raises:
+        ValueError: no entry of that name; malformed files (see `load_vectors`).
+        FileNotFoundError: a file that is not there.
+    """
+    named = dict(entry.partition("=")[::2] if "=" in entry else (name, entry) for entry in entries)
+    paths = named.get(name, "").split("+")
+    if len(paths) != 2:
+        given = " ".join(entries)
+        raise ValueError(f"{option}: no entry {name}=SOURCE_FILE+TARGET_FILE among {given}; give two files of vectors.")
+    return tuple(load_vectors(path, rows=rows) for path in paths)
+
+
+def training_vectors(args: FrozenArguments, pair: PairText) -> Sides:
+    """The rows of `train_vectors` that are left of a pair: one was given for every pair as it was read."""
+    sides = given_vectors("train_vectors", args.train_vectors, name_of_pair(pair.languages), pair.read)
+    return sides if len(pair.train) == pair.read else tuple(side[np.asarray(pair.train["row"])] for side in sides)
+
+
+def check_vectors(args: FrozenArguments, given: Sequence[Sides], tests: Sequence[tuple]) -> None:
+    """Refuse given vectors that do not belong together.
+
+    Args:
+        args: of the run.
+        given: all of them.
+        tests: (source texts, target texts, their vectors) of every test set.
+
+    Raises:
+        ValueError: different widths; vectors that are not the encoder's where one is given too: the published model
+            would not be the one that was measured.
+    """
+    widths = {array.shape[1] for pair in given for array in pair}
+    if len(widths) > 1:
+        raise ValueError(f"the vector files have different widths {sorted(widths)}; all must agree.")
+    if args.base_model is None:
+        return
+    encoder = args.encoder()
+    if widths != {encoder.hidden_size}:
+        raise ValueError(f"the vectors are {widths.pop()} wide, those of {args.base_model} {encoder.hidden_size}.")
+    prompt = getattr(args, "prompt", None) or ""
+    for *texts, vectors in tests:
+        for side, lines, rows in zip(("source", "target"), texts, vectors):
+            cosine = (unit(encoder([prompt + line for line in lines[:8]])[:, 0]) * unit(rows[:8])).sum(1)
+            if cosine.min() < 0.995:  # bfloat16 costs 1e-4, the next layer 0.03 or more
+                raise ValueError(
+                    f"test_vectors, {side}: row {cosine.argmin() + 1} is not what layer {args.layer} ({args.pooling}) "
+                    f"of {args.base_model} gives for its text (cosine {cosine.min():.2f}); give the --layer and "
+                    "--pooling that the vectors were made with, or leave --base_model out to publish the head alone."
+                )
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Rows of length 1."""
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def head_trainer_arguments(training_args: TrainingArguments) -> TrainingArguments:
+    """The Trainer's arguments for training on cached vectors: it neither drops columns nor pushes checkpoints."""
+    changed = copy.copy(training_args)
+    changed.remove_unused_columns = False
+    changed.push_to_hub = False
+    return changed
+
+
+def write_frozen(args: FrozenArguments, model, folder: Path) -> None:
+    """Write a head on its encoder with the tokenizer, or a head alone where only vectors were given."""
+    tokenizer = limit = None
+    if args.base_model is not None:
+        tokenizer = AutoTokenizer.from_pretrained(args.base_model, trust_remote_code=False, **args.hub_kwargs)
+        limit = token_limit(tokenizer, model.encoder.config, args.max_length)
+    export(model, tokenizer, folder, max_length=limit)

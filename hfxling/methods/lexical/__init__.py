@@ -1,0 +1,59 @@
+"""Links as an encoder: what a statistical aligner counts in a few thousand sentence pairs finds translations.
+
+Beside the files of every method:
+static.py: the same links as dense word vectors, for the stock door.
+export.py: the folder with its three doors.
+bootstrap.py: from a few pairs and two heaps of text to more pairs, by turns.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transformers import TrainingArguments
+
+from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.short_vectors import short_vector_results
+from hfxling.methods.publishing import Run, training_cost
+
+from .arguments import TRAINING_DEFAULTS, LexicalArguments
+from .card import card
+from .data import Prepared, prepare
+from .evaluate import cross_validated, evaluate, final_vectors
+from .export import SPARSE, export_lexical, load_lexical
+from .train import fit
+
+Arguments = LexicalArguments
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
+
+
+def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+    """Make the links an encoder, and measure how it finds translations."""
+    with training_cost() as cost:
+        model = fit(args, prepared.views, seed=training_args.seed)
+    size = {"segments": sum(map(sum, model.config.vocab_sizes.values()))}
+    reached = size | {"links": sum(map(sum, model.config.links.values())) // 2} | cost
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], reached)
+    results = evaluate(model, prepared.corpus, seed=training_args.seed)
+    if prepared.folds:
+        models = (fit(args, fold.views, seed=training_args.seed) for fold in prepared.folds)
+        folds = [fold.corpus for fold in prepared.folds]
+        results += cross_validated(models, folds, prepared.distractors, seed=training_args.seed)
+    return Run(
+        results,
+        reached,
+        lambda folder: export_lexical(model, folder),
+        branches=(SPARSE,),
+        vectors=lambda: final_vectors(model, prepared.corpus, seed=training_args.seed),
+    )
+
+
+def measure(args: LexicalArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+    """Retrieval of the test text by a published folder, and the text that was read; folds would have to be counted."""
+    corpus, model = load_corpus(args), load_lexical(folder)
+    results = evaluate(model, corpus, seed=training_args.seed)
+    for vectors in final_vectors(model, corpus, seed=training_args.seed):
+        results += short_vector_results(vectors)
+    return results, corpus

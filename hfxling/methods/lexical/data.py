@@ -1,0 +1,191 @@
+"""Text to segments and expected link counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.data.readers import read_lines
+from hfxling.data.scripts import learn_shared_vocabularies, own_scripts
+from hfxling.data.segment import EOS, UNIGRAM_SIZE, Vocabulary, default_segmenter, normalize
+from hfxling.data.sources import Pair, name_of_pair
+from hfxling.data.unigram import settle
+from hfxling.evaluation.word_translation import read_dictionary
+from hfxling.methods.checks import refuse_evaluation
+from hfxling.words.pairs import EncodedPairs
+from hfxling.words.prior import translation_counts
+
+from .arguments import COARSE, FINE, LexicalArguments
+
+LEAST_PAIRS = 10
+_UNSPACED = ("lo", "th", "km", "my")  # languages that put no spaces between words
+_FINE_SIZE = 2000  # pieces of theirs
+
+
+@dataclass
+class View:
+    """The training text in one way of cutting it.
+
+    Attributes:
+        vocabularies: by language; where `is_shared`, all of one tokenizer.
+        is_shared: whether a text need not say which language it is in.
+        pairs: word ids of the sentences, by language pair.
+        counts: expected links of every pair of `pairs`, (V, W), the lexicon's among them.
+    """
+
+    vocabularies: Mapping[str, Vocabulary]
+    is_shared: bool
+    pairs: list[EncodedPairs]
+    counts: list[csr_array]
+
+
+@dataclass
+class Prepared:
+    """What runs that differ in what they make of the links have in common.
+
+    Attributes:
+        corpus: the text.
+        views: of its training text.
+        folds: parts of the training text as test text of the rest, with the rest's views.
+        distractors: further candidates of the folds, by language.
+    """
+
+    corpus: Corpus
+    views: list[View]
+    folds: Sequence[Prepared] = ()
+    distractors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
+    """Read the text, cut it and count its links.
+
+    Args:
+        rows: arguments of runs that share text and segments.
+        training_args: of the Trainer.
+
+    Raises:
+        ValueError: malformed text (see `load_corpus`), fewer than ten pairs, a lexicon of other languages.
+        FileNotFoundError: a file that is not there.
+    """
+    args = rows[0]
+    refuse_evaluation(training_args, "a lexical model")
+    others = {lang: read_distractors(path) for lang, path in args.distractor_files().items()}
+    corpus = load_corpus(args)
+    folds = [Prepared(fold, link_views(args, fold)) for fold in split_folds(corpus, args.folds)]
+    for text in corpus.pairs:  # what is a translation of something is no distractor
+        for side, lang in zip(("source", "target"), text.languages):
+            known = {*text.train[side]}
+            others |= {lang: [line for line in others[lang] if line not in known]} if lang in others else {}
+    return Prepared(corpus, link_views(args, corpus), folds, others)
+
+
+def split_folds(corpus: Corpus, count: int) -> Iterator[Corpus]:
+    """The training text without one of its parts, which is the test text, for every part; neighbours stay together."""
+    for number in range(count):
+        pairs = []
+        for text in corpus.pairs:
+            held = np.array_split(np.arange(len(text.train)), count)[number]
+            kept = np.setdiff1d(np.arange(len(text.train)), held)
+            pairs.append(replace(text, train=text.train.select(kept), test=text.train.select(held)))
+        yield Corpus(pairs, corpus.name)
+
+
+def read_distractors(path: str) -> list[str]:
+    """Different sentences of a text file, in their order."""
+    found = dict.fromkeys(line.strip() for _, line in read_lines(path))
+    return [line for line in found if line]
+
+
+def link_views(args: LexicalArguments, corpus: Corpus) -> list[View]:
+    """Segments and link counts of a text in every view."""
+    for text in corpus.pairs:
+        if len(text.train) < LEAST_PAIRS:
+            name = name_of_pair(text.languages)
+            raise ValueError(f"{name}: {len(text.train)} pairs are too few to count; give {LEAST_PAIRS} or more.")
+    sides = {text.languages: (list(text.train["source"]), list(text.train["target"])) for text in corpus.pairs}
+    lexicon = {pair: read_lexicon(pair, path, sides) for pair, path in args.lexicon_files().items()}
+    return [_view(args, name, sides, lexicon) for name in args.views]
+
+
+def read_lexicon(pair: Pair, path: str, sides: Mapping[Pair, tuple]) -> tuple[list[str], list[str]]:
+    """Words and translations of a file, line by line; `sides` is the training text.
+
+    Raises:
+        ValueError: a file whose words are written in letters that the text of their language hardly has.
+    """
+    entries = read_dictionary(path)
+    columns = zip(*((word, other) for word, others in sorted(entries.items()) for other in sorted(others)))
+    found = tuple(map(list, columns))
+    for language, words in zip(pair, found):
+        own = (side for languages, both in sides.items() for code, side in zip(languages, both) if code == language)
+        known = {letter for side in own for line in side for letter in normalize(line)}
+        letters = [letter for word in words for letter in word]
+        if sum(letter in known for letter in letters) < len(letters) / 2:
+            raise ValueError(
+                f"lexicon {path}: most letters of words such as {words[0]!r} never occur in the {language} text; "
+                f"give a list of {name_of_pair(pair)}, {pair[0]} first."
+            )
+    return found
+
+
+def _view(args: LexicalArguments, name: str, sides: Mapping[Pair, tuple], lexicon: Mapping[Pair, tuple]) -> View:
+    lines: dict[str, dict[str, None]] = {}
+    for pair, texts in (*sides.items(), *lexicon.items()):
+        for language, side in zip(pair, texts):
+            lines.setdefault(language, {}).update(dict.fromkeys(side))
+    is_first = name == args.views[0]
+    chosen = args.segmenter_choices() if is_first else {}
+    texts = {language: list(text) for language, text in lines.items()}
+    cuts = {lang: _segments(name, lang) for lang in texts}
+    segmenters = {lang: chosen.get(lang, segmenter) for lang, (segmenter, _) in cuts.items()}
+    sizes = {lang: args.vocab_size or size for lang, (_, size) in cuts.items()}
+    scripts = own_scripts(texts) if is_first and name == FINE and not chosen else None
+    if scripts:
+        whole = [lang for lang in texts if segmenters[lang] == "words"]
+        vocabularies = learn_shared_vocabularies(texts, scripts, sizes=sizes, whole=whole)
+    else:
+        vocabularies = {lang: _vocabulary(text, lang, segmenters[lang], sizes[lang]) for lang, text in texts.items()}
+    pairs, counts = [], []
+    for pair, texts in sides.items():
+        encoded = _encoded(vocabularies, pair, texts, args.max_words)
+        more = [(pair, lexicon.get(pair, ([], []))), (pair[::-1], lexicon.get(pair[::-1], ([], [])))]
+        given = [_encoded(vocabularies, order, words, args.max_words) for order, words in more]
+        source = encoded.source + given[0].source + given[1].target
+        target = encoded.target + given[0].target + given[1].source
+        found = translation_counts(EncodedPairs(pair, source, target), [vocabularies[lang] for lang in pair])
+        pairs.append(encoded)
+        counts.append(csr_array(found))
+    return View(vocabularies, scripts is not None, pairs, counts)
+
+
+def _segments(view: str, lang: str) -> tuple[str, int]:
+    """The segmenter of a language in a view, and how many pieces it learns where it learns any.
+
+    Chosen by cross-validation: pieces first and words beside them (tr-en, ko-en, id-zh), but syllables first where they
+    are written apart (vi-zh, zh-vi).
+    """
+    code = lang.partition("-")[0]
+    if view not in (FINE, COARSE):
+        return view, UNIGRAM_SIZE
+    if default_segmenter(lang) == "characters":
+        return ("characters" if view == FINE else "unigram"), UNIGRAM_SIZE
+    if code in _UNSPACED:
+        return "unigram", _FINE_SIZE if view == FINE else UNIGRAM_SIZE
+    return ("words" if (code == "vi") == (view == FINE) else "unigram"), UNIGRAM_SIZE
+
+
+def _vocabulary(lines: Sequence[str], lang: str, segmenter: str, size: int) -> Vocabulary:
+    vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter, size=size if segmenter == "unigram" else None)
+    if segmenter == "unigram":
+        settle(vocabulary.tokenizer, lines, EOS + 1)
+    return vocabulary
+
+
+def _encoded(vocabularies: Mapping[str, Vocabulary], pair: Pair, sides: tuple, most: int) -> EncodedPairs:
+    """Ids of sentence pairs; a side may have none."""
+    rows = ([row.ids[:most] for row in vocabularies[lang].encode_batch(side)] for lang, side in zip(pair, sides))
+    return EncodedPairs(tuple(pair), *rows)

@@ -1,0 +1,141 @@
+"""Retrieval by sparse and by static vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from hfxling.data.corpus import Corpus
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results, unlike_blanks
+from hfxling.evaluation.short_vectors import MOST, FinalVectors
+from hfxling.evaluation.spoilt import spoilt_results
+from hfxling.models.modeling_lexical import ROLES, LexicalModel
+from hfxling.sentences.neighbours import TIE
+
+SPOILT = 500  # test pairs at most that are spoilt
+
+
+def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int, **fields) -> list[EvalResult]:
+    """P@1 and P@5 of every language pair with test text, both directions: sparse inner product and static cosine.
+
+    There is nothing to measure before: without text there are no links.
+
+    Args:
+        model: with its static vectors.
+        corpus: whose test text is ranked.
+        seed: of the run.
+        **fields: further ones of `EvalResult`.
+    """
+    results = []
+    for text in corpus.pairs:
+        if len(text.test):
+            about = corpus.test_fields(text) | {"seed": seed, "settings": {"stage": "after"}} | fields
+            sides = sides_of(text.test)
+            results += ranking_results(rank(model, sides, text.languages), **about)
+            results += spoilt(model, sides, text.languages, **about)
+    return results
+
+
+def spoilt(
+    model: LexicalModel, sides: tuple, languages: tuple[str, str], settings: Mapping, **about
+) -> list[EvalResult]:
+    """How often spoilt copies of the first translations win, by both kinds of vectors."""
+
+    def cosines(*given) -> np.ndarray:
+        vectors = (static_sentences(model, texts, lang) for texts, lang in zip(given[:2], given[2]))
+        x, y = (side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-30) for side in vectors)
+        return np.einsum("ij,ij->i", x, y, dtype=np.float64)
+
+    def links(*given) -> np.ndarray:
+        return np.nan_to_num(model.score(*given), nan=-np.inf)  # of a text without known segments: beaten by any
+
+    first, rows = tuple(side[:SPOILT] for side in sides), []
+    for kind, scores, tie in (("sparse, inner product", links, TIE["dot"]), ("static, cosine", cosines, TIE["cosine"])):
+        how = dict(settings) | {"method": kind}
+        rows += spoilt_results(scores, first, languages, tie=tie, settings=how, **about)
+    return rows
+
+
+def cross_validated(
+    models: Iterable[LexicalModel], folds: Sequence[Corpus], others: Mapping[str, Sequence[str]], *, seed: int
+) -> list[EvalResult]:
+    """P@1 and P@5 of every language pair over all folds of its training text, alone and among further sentences.
+
+    Args:
+        models: of the folds, in their order, with their static vectors.
+        folds: whose test text their models did not see.
+        others: further candidates, by language.
+        seed: of the run.
+    """
+    found: dict[tuple, list[Ranking]] = {}
+    for model, fold in zip(models, folds, strict=True):
+        for text in fold.pairs:
+            sides = sides_of(text.test)
+            for more in ({}, others) if {*others} & {*text.languages} else ({},):
+                for ranking in rank(model, sides, text.languages, more):
+                    key = text.languages, ranking.direction, str(ranking.settings)
+                    found.setdefault(key, []).append(ranking)
+    results = []
+    for (languages, *_), rankings in found.items():
+        text = next(text for text in folds[0].pairs if text.languages == languages)
+        joined = replace(rankings[0], ranks=np.concatenate([ranking.ranks for ranking in rankings]))
+        more = joined.settings.get("distractors")
+        name = f"{folds[0].name} + {more}" if more else folds[0].name
+        about = {"dataset": name, "split": f"training pairs, left out in {len(folds)} folds", "seed": seed}
+        about |= {"revision": text.revision("train"), "settings": {"stage": "after"}}
+        results += ranking_results([joined], **about)
+    return results
+
+
+def final_vectors(model: LexicalModel, corpus: Corpus, *, seed: int) -> list[FinalVectors]:
+    """Static vectors of every language pair's test text, and of some of its training text."""
+    found = []
+    for text in corpus.pairs:
+        if len(text.test):
+            parts = (text.test, text.train.select(range(min(MOST, len(text.train)))))
+            sides = [
+                [
+                    static_sentences(model, list(part[side]), lang)
+                    for side, lang in zip(("source", "target"), text.languages)
+                ]
+                for part in parts
+            ]
+            found.append(FinalVectors(text.languages, *sides, corpus.test_fields(text) | {"seed": seed}))
+    return found
+
+
+def sides_of(pairs) -> tuple[list[str], list[str]]:
+    """Source and target texts of a data set of pairs."""
+    return list(pairs["source"]), list(pairs["target"])
+
+
+def rank(
+    model: LexicalModel,
+    sides: tuple[list[str], list[str]],
+    languages: tuple[str, str],
+    others: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> list[Ranking]:
+    """How the sentences rank each other's translations, by both kinds of vectors; `others` are further candidates."""
+    sparse, static = [], []
+    for queries, candidates in ((0, 1), (1, 0)):
+        asked, other = languages[queries], languages[candidates]
+        further = others.get(other, ())
+        texts = (sides[queries], asked), ([*sides[candidates], *further], other)
+        name, more = f"{asked}->{other}", {"distractors": len(further)} if further else {}
+        if others and not further:
+            continue
+        vectors = [model.encode(*text, role) for text, role in zip(texts, ROLES)]
+        ranks = gold_ranks(*vectors, method="dot")[0]
+        sparse.append(Ranking(name, ranks, {"method": "sparse, inner product"} | more))
+        ranks = gold_ranks(*unlike_blanks(*(static_sentences(model, *text) for text in texts)))[0]
+        static.append(Ranking(name, ranks, {"method": "static, cosine"} | more))
+    return [*sparse, *static]
+
+
+def static_sentences(model: LexicalModel, texts: list[str], language: str) -> np.ndarray:
+    """(N, rank) means of static word vectors: what the stock door gives, but for its unit length."""
+    return model._read(texts, language).shares[0] @ model.static[language]

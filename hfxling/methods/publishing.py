@@ -1,0 +1,252 @@
+"""The tail that every recipe shares: checks before anything is trained, then folder, card, table and upload."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import HfApi, get_token
+from transformers import TrainingArguments
+
+from hfxling.arguments import resolved
+from hfxling.data.corpus import TextArguments
+from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, write_results
+from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
+from hfxling.files import atomic_path, check_replaceable
+from hfxling.hub.card import CardInfo, scrubbed
+from hfxling.hub.checks import base_licence, release_faults
+from hfxling.hub.folder import check_finite, check_push, publish, stored_tensors
+from hfxling.hub.index import told_apart
+from hfxling.hub.record import file_hashes
+from hfxling.methods import method
+
+from .checks import check_trainer
+
+
+@dataclass
+class Run:
+    """What a run leaves.
+
+    Attributes:
+        results: all that was measured, before ("stage") and after; empty in processes that do not evaluate.
+        reached: how far training got and what it chose: steps, seconds, CPU seconds, shrinkage, loss.
+        write: writes the folder "model"; None where nothing was trained.
+        extra: further entries of results.json.
+        others: write further folders, by name.
+        branches: subfolders that a push puts on branches of the Hub, see `publish`.
+        curve: what was measured while training, of stage "during", with the setting step; studies keep its averages.
+        vectors: gives those of the finished model for its test sets; the folder's results say how short and coarse they
+            may be.
+    """
+
+    results: list[EvalResult]
+    reached: dict[str, Any]
+    write: Callable[[Path], None] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
+    branches: Sequence[str] = ()
+    curve: list[EvalResult] = field(default_factory=list)
+    vectors: Callable[[], Iterable[FinalVectors]] = tuple
+
+
+@contextmanager
+def training_cost() -> Iterator[dict[str, float]]:
+    """Yield a dictionary that holds train_seconds (wall) and train_cpu_s of this process when the block has ended."""
+    cost: dict[str, float] = {}
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield cost
+    cost["train_seconds"] = round(time.perf_counter() - wall, 1)
+    cost["train_cpu_s"] = round(time.process_time() - cpu, 1)
+
+
+def check_run(training_args: TrainingArguments, args: TextArguments | None = None, *, has_card: bool = True) -> bool:
+    """Refuse what cannot succeed, find the checkpoint to resume from, and keep the Trainer from pushing checkpoints.
+
+    Args:
+        training_args: as they were given.
+        args: of the recipe; what is pushed may be released by its licences, and its base model is on the Hub.
+        has_card: whether the recipe writes one; without a card nothing is pushed.
+
+    Returns:
+        Whether the finished folder is to be pushed.
+
+    Raises:
+        ValueError: a push without card, repository, token or licence, a token on the command line, what `check_trainer`
+            refuses, no checkpoint to resume from.
+    """
+    push, training_args.push_to_hub = training_args.push_to_hub, False
+    if training_args.hub_token:
+        raise ValueError("hub_token: a command line is no place for it; run hf auth login, or set HF_TOKEN.")
+    if push and not has_card:
+        raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
+    if push:
+        check_push(training_args.hub_model_id)
+        check_release(args)
+    check_trainer(training_args)
+    check_replaceable(Path(training_args.output_dir, "model"), vars(args).values() if args else ())
+    training_args.resume_from_checkpoint = checkpoint_of(training_args)
+    return push
+
+
+def check_release(args: TextArguments) -> None:
+    """Refuse to push what may not be released, before anything is trained.
+
+    Raises:
+        ValueError: a base model that is a local folder; text, or a base model, whose licence is not stated or forbids
+            it.
+    """
+    base = told_apart(getattr(args, "base_model", None) or "precomputed vectors")
+    told = {"licence": args.licence, "base_model": base, "train_data": [{"name": args.name, "licence": args.licence}]}
+    if faults := release_faults(told, base_licence(base, HfApi())):
+        raise ValueError(f"push_to_hub: {'; '.join(faults)}")
+
+
+def checkpoint_of(training_args: TrainingArguments) -> str | None:
+    """The folder that `resume_from_checkpoint` names, without a value the newest whole one of `output_dir`.
+
+    Raises:
+        ValueError: no checkpoint there; an older whole one is named where there is one.
+    """
+    asked = training_args.resume_from_checkpoint
+    if asked is None or str(asked).lower() in ("", "false"):
+        return None
+    folder = Path(training_args.output_dir)
+    whole = newest_checkpoint(folder)
+    found = whole if str(asked).lower() == "true" else asked
+    if found is None or not _is_whole(Path(found)):
+        advice = f"the newest whole one is {whole}" if whole else "leave it out to start anew"
+        raise ValueError(f"resume_from_checkpoint={asked}: no whole checkpoint in {found or folder}; {advice}.")
+    return str(found)
+
+
+def newest_checkpoint(folder: Path) -> str | None:
+    """The newest whole checkpoint of an output folder; one that a kill left unfinished is passed over."""
+    whole = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdigit() and _is_whole(path)]
+    return str(max(whole, key=lambda path: int(path.name[11:]))) if whole else None
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    return (checkpoint / "trainer_state.json").is_file()  # the Trainer writes it last
+
+
+def publish_run(
+    name: str,
+    args: TextArguments,
+    training_args: TrainingArguments,
+    prepared: Any,
+    run: Run,
+    *,
+    argv: Sequence[str] | None = None,
+    push: bool = False,
+    command: Sequence[str] | None = None,
+) -> list[EvalResult]:
+    """Write OUTPUT_DIR/model with its card, print the table of before and after, and push where asked.
+
+    Args:
+        name: of the method.
+        args: of its recipe.
+        training_args: of the Trainer.
+        prepared: what the method's `prepare` gave.
+        run: what its `run` gave.
+        argv: the command line as it was given; by default this process'.
+        push: upload the finished folder.
+        command: what was run, for the card; by default the method's recipe with `argv`.
+    """
+    if not training_args.should_save or run.write is None:  # one process writes
+        return run.results
+    configuration = {key: value for key, value in resolved(args, training_args).items() if value != []}
+    start = {key: getattr(args, key) for key in ("layer", "pooling") if hasattr(args, key)}
+    told = method(name).card(args, prepared, run)
+    recipe = f"recipes/{name}.py" if command is None else " ".join(command[:2])
+    command = command or ["accelerate", "launch", recipe, *(sys.argv[1:] if argv is None else argv)]
+    shared = {
+        "repo_id": training_args.hub_model_id or told["repo_id"],
+        "method": name,
+        "licence": args.licence or "other",
+        "train_data": prepared.corpus.card_entries(args.licence),
+        "limits": [*args.limits, *told["limits"]],
+        "training_command": scrubbed(shlex.join(command), get_token()),
+        "configuration": start | told.get("configuration", {}) | configuration,
+    }
+    folder = publish(
+        Path(training_args.output_dir) / "model",
+        run.write,
+        [*run.results, *(row for vectors in run.vectors() for row in short_vector_results(vectors))],
+        CardInfo(**told | shared),
+        recipe=recipe,
+        extra={"reached": run.reached} | run.extra,
+        push=push,
+        private=bool(training_args.hub_private_repo),
+        branches=run.branches,
+    )
+    _tell(before_and_after(run.results), run, folder)
+    return run.results
+
+
+def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, table: str) -> list[EvalResult]:
+    """Write the folders of a run that has no card, each with its results.json, and print a table.
+
+    Args:
+        name: of the recipe.
+        args: of the recipe.
+        training_args: of the Trainer.
+        run: what was trained.
+        table: of its results.
+
+    Raises:
+        ValueError: for weights or results that are not finite.
+    """
+    if not training_args.should_save or run.write is None:  # one process writes
+        return run.results
+    about = {"recipe": f"recipes/{name}.py", "settings": resolved(args, training_args)}
+    for folder, write in ({"model": run.write} | run.others).items():
+        with atomic_path(Path(training_args.output_dir) / folder) as scratch:
+            write(scratch)
+            check_finite(stored_tensors(scratch))
+            extra = {"reached": run.reached} | run.extra | {"files": file_hashes(scratch)}
+            write_results(scratch / "results.json", run.results, extra=extra, **about)
+    _tell(table, run, Path(training_args.output_dir) / "model")
+    return run.results
+
+
+def _tell(table: str, run: Run, folder: Path) -> None:
+    reached = ", ".join(f"{key} {_shown(value)}" for key, value in run.reached.items())
+    sys.stdout.write("\n".join([*([table] if table else []), reached, f"model folder: {folder}"]) + "\n")
+
+
+def _shown(value: object) -> str:
+    """A value for people: six digits of a number, the entries of a list."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return " ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def before_and_after(results: Sequence[EvalResult]) -> str:
+    """What was measured before and after training, P@1 for all P@k; columns that say nothing are left out."""
+    lines: dict[tuple, dict[str, EvalResult]] = {}
+    for row in results:
+        if row.metric.startswith("P@") and not row.metric.startswith("P@1"):
+            continue
+        how = [row.settings.get(name) for name in ("method", "centering", "decoding")]
+        lines.setdefault((row.dataset, row.direction, row.metric, *how, row.n), {})[row.settings["stage"]] = row
+    header = ["test set", "direction", "metric", "similarity", "centring", "decoding", "n", "before", "after", "95 %"]
+    table = []
+    for key, stages in lines.items():
+        before, after = stages.get("before"), stages.get("after")
+        digits = 1 if next(iter(stages.values())).unit == "%" else 3
+        values = [None if row is None else f"{row.value:.{digits}f}" for row in (before, after)]
+        known = after is not None and after.low is not None
+        interval = interval_told(after.low, after.high, digits) if known else None
+        paired = after.settings.get("paired") if after else None
+        table.append([*key, *values, interval, p_told(paired["p_value"]).removeprefix("= ") if paired else None])
+    if not table:
+        return ""
+    header.append("p")
+    kept = [i for i in range(len(header)) if any(line[i] is not None for line in table)]
+    return format_table([header[i] for i in kept], [[line[i] for i in kept] for line in table])

@@ -1,0 +1,201 @@
+"""What the siamese recipe is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from hfxling.data.sources import SAMPLE, Source
+from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
+from hfxling.models.configuration_siamese import SiameseConfig
+from hfxling.models.losses import DISTANCES
+from hfxling.sentences.neighbours import TIE
+
+from .closed_form import CLOSED_FORMS, PER_LANGUAGE
+
+LOSSES = ("contrastive", "infonce")
+AUTO = "auto"
+FITS = (AUTO, *CLOSED_FORMS, *LOSSES)
+INPUTS = ("plain", "centred", "whitened")  # what a trained head starts from
+# How a pool of candidates becomes one loss. The paper's "worst" is read as the candidate with the largest loss, the
+# closest one; its prose also fits the opposite, the farthest, which is therefore here as "easiest".
+STRATEGIES = ("random", "worst", "average", "easiest")
+CHOICES = {
+    "fit": FITS,
+    "init": ("identity", "default", "published"),
+    "inputs": INPUTS,
+    "distance": DISTANCES,
+    "negatives": STRATEGIES,
+}
+# Settings of the Trainer that a head wants and transformers' defaults do not give (paper, section 4.2).
+TRAINING_DEFAULTS = {
+    "output_dir": "outputs/siamese",
+    "num_train_epochs": 70,
+    "per_device_train_batch_size": 64,
+    "lr_scheduler_type": "constant",
+    "logging_steps": 500,
+    "save_steps": 2000,
+    "save_total_limit": 1,
+    "dataloader_pin_memory": torch.cuda.is_available(),
+    "report_to": "none",
+}
+
+
+@dataclass
+class SiameseArguments(FrozenArguments):
+    """The head and how it is fitted; defaults are the paper's, except where the docs say what measured better."""
+
+    layer: str = field(
+        default="7",
+        metadata={
+            "help": "hidden_states index, 'last', 'all' for the layers' mean; 0,3,6: several side by side; auto: those "
+            "that find most translations among the training pairs"
+        },
+    )
+    fit: str = field(
+        default=AUTO,
+        metadata={"help": f"one of {', '.join(FITS)}; auto: what finds most held-out translations, maybe the encoder"},
+    )
+    one_map: bool = field(
+        default=False, metadata={"help": "auto: only heads that need not know which language a text is in compete"}
+    )
+    fraction: float = field(default=1.0, metadata={"help": "share of the training pairs, drawn anew for every seed"})
+    paragraphs: bool = field(default=False, metadata={"help": "test on paragraphs of 30 to 50 words (paper, Table 12)"})
+    similarities: list[str] = field(
+        default_factory=lambda: ["cosine", "csls"], metadata={"help": "how test sentences are compared: cosine, csls"}
+    )
+    head: str = field(default="linear", metadata={"help": "linear, tanh, relu or tanh2"})
+    bias: bool = field(default=False, metadata={"help": "bias in the head (closed forms always have one)"})
+    init: str = field(
+        default="identity", metadata={"help": "identity, default (torch's), or published: the head of base_model"}
+    )
+    per_language: bool = field(default=False, metadata={"help": "one map a language (cca, procrustes, ridge: always)"})
+    normalize_input: bool = field(default=True, metadata={"help": "length-normalise the vectors before the head"})
+    center_input: bool | None = field(
+        default=None,
+        metadata={
+            "help": "subtract the languages' means from these vectors and normalise again; by default with several "
+            "layers and one map a language"
+        },
+    )
+    input_power: float = field(
+        default=0.25,
+        metadata={
+            "help": "of each layer's covariance that centred inputs are divided by: 0 centres alone, 0.5 whitens"
+        },
+    )
+    inputs: str = field(
+        default="plain",
+        metadata={
+            "help": "what a trained head gets: plain, centred or whitened vectors; language by language with "
+            "--per_language true, else both at once"
+        },
+    )
+    dropout: float = field(default=0.2, metadata={"help": "on the head's output (paper: 0.2)"})
+    centering: str = field(default="none", metadata={"help": "none, or train: the model carries the languages' means"})
+    distance: str = field(default="euclidean", metadata={"help": "euclidean, cosine or manhattan"})
+    margin: float = field(default=1.0, metadata={"help": "m of the contrastive loss, eq. 2 (paper: 1.0)"})
+    negatives: str = field(
+        default="worst", metadata={"help": "which of a pool is the negative: random, worst (closest), average, easiest"}
+    )
+    pool_size: int = field(default=8, metadata={"help": "candidates a negative is chosen from"})
+    parallel_only: bool = field(default=False, metadata={"help": "contrastive loss without non-parallel pairs"})
+    normalize_output: bool = field(default=False, metadata={"help": "length-normalise before the distance"})
+    temperature: float = field(default=0.05, metadata={"help": "of the in-batch softmax"})
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_choices(self, CHOICES)
+        if len(self.pairs) != 1:
+            raise ValueError(f"pairs={self.pairs}: a head is for one language pair; give one, such as zh-vi.")
+        if self.is_affine and self.head != "linear":
+            raise ValueError(f"head={self.head!r}: closed forms are linear; use --fit contrastive or infonce.")
+        if self.one_map and (self.fit in PER_LANGUAGE or self.per_language):
+            raise ValueError(f"one_map=True: fit={self.fit!r} has one map a language; use --fit auto or discriminant.")
+        if self.inputs != "plain" and (self.is_affine or self.init == "published"):
+            raise ValueError(
+                f"inputs={self.inputs!r}: closed forms and published heads contain it; use --fit contrastive or "
+                "infonce with --init identity."
+            )
+        if self.layer == AUTO and self.base_model is None:
+            raise ValueError("layer='auto' chooses among an encoder's layers: give --base_model and no vectors.")
+        if self.train_vectors and (self.layer == AUTO or isinstance(self.layer_index, tuple)):
+            raise ValueError(
+                f"layer={self.layer!r}: several layers are read off the encoder; leave --train_vectors out."
+            )
+        if self.init == "published" and (self.is_affine or self.base_model is None):
+            raise ValueError(
+                "init='published' goes on training a head: use --fit contrastive or infonce, --base_model."
+            )
+        if not self.similarities or {*self.similarities} - {*TIE}:
+            raise ValueError(f"similarities={self.similarities}: give one or more of {', '.join(TIE)}.")
+        if not 0 <= self.input_power <= 0.5:
+            raise ValueError(f"input_power={self.input_power} is outside 0 (centred) to 0.5 (whitened).")
+        if self.margin < 0 or self.temperature <= 0 or self.pool_size < 1 or not 0 < self.fraction <= 1:
+            raise ValueError(
+                f"margin={self.margin} must be >= 0, temperature={self.temperature} > 0, pool_size={self.pool_size} "
+                f">= 1, fraction={self.fraction} above 0 and at most 1."
+            )
+        self.head_config(768)  # refuses bad values, before an hour of encoding
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether the fit gives affine maps, and not a head that the Trainer trained."""
+        return self.fit == AUTO or self.fit in CLOSED_FORMS
+
+    @property
+    def layer_index(self) -> int | str | tuple[int, ...] | None:
+        """The layer as `load_encoder` takes it, several as a tuple; "auto" as it is.
+
+        Raises:
+            ValueError: neither numbers nor 'last', 'all' or 'auto'.
+        """
+        numbers = self.layer.split(",")
+        if len(numbers) > 1 and all(number.strip().isdigit() for number in numbers):
+            return tuple(sorted({int(number) for number in numbers}))
+        return AUTO if self.layer == AUTO else super().layer_index
+
+    def single_layers(self) -> list[int | str | None]:
+        """The layers that are read off the encoder."""
+        if self.layer_index == AUTO:
+            return list(range(self.encoder_config().num_hidden_layers + 1))
+        return list(self.layer_index) if isinstance(self.layer_index, tuple) else [self.layer_index]
+
+    def head_config(self, width: int, **fitted) -> SiameseConfig:
+        """The configuration of the head alone.
+
+        Args:
+            width: of the vectors that it maps, those of several layers side by side.
+            **fitted: fields that the fit decided.
+        """
+        several = self.layer_index if isinstance(self.layer_index, tuple) else None
+        per_language = self.fit in PER_LANGUAGE or (self.per_language and not self.is_affine)
+        if self.fit == AUTO:  # what may be chosen; the fit says what was
+            per_language = not self.one_map
+        center = self.center_input if self.center_input is not None else several is not None and per_language
+        settings = {
+            "layer": several,
+            "hidden_size": width // len(several or (1,)),
+            "languages": self.languages,
+            "per_language": per_language,
+            "head": self.head,
+            "bias": self.bias or self.is_affine,
+            "dropout": self.dropout,
+            "normalize_input": self.normalize_input,
+            "center_input": center,
+            "centering": self.centering,
+        }
+        return SiameseConfig(**settings | fitted)
+
+    def test_sources(self) -> list[str]:
+        """By default the test split of the training data where those have splits: the sample, data sets of the Hub."""
+        if self.test_data is not None:
+            return self.test_data
+        (pair,) = self.language_pairs
+        sources = {text: Source.parse(text) for text in self.train_data}
+        return [text for text, source in sources.items() if source.data == SAMPLE or not source.files(pair)]
+
+    def shared_key(self) -> tuple:
+        """The same for runs that share text and encoder."""
+        return tuple(str(getattr(self, name)) for name in (*FROZEN_KEYS, "paragraphs"))

@@ -1,0 +1,289 @@
+"""Studies: one configuration, a run for every row and seed, one results file and one table."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainingArguments
+
+from hfxling.arguments import NOT_PUBLISHED, as_tokens, parse_arguments, read_yaml, resolved
+from hfxling.evaluation.results import (
+    EvalResult,
+    as_json,
+    format_table,
+    package_versions,
+    read_results,
+    write_results,
+)
+from hfxling.evaluation.tables import UNTRAINED, averages, learning_curve, study_table
+from hfxling.files import atomic_path, files_of
+from hfxling.methods import METHODS, method
+
+from .checks import check_trainer
+from .publishing import Run
+
+ROW_KEYS = ("label", "set", "seeds", "paper")
+RECIPE = "recipes/study.py"
+log = logging.getLogger("hfxling")
+
+
+@dataclass
+class StudyArguments:
+    """The `study` entry of a configuration."""
+
+    name: str = field(metadata={"help": "of the results file"})
+    title: str = field(metadata={"help": "what is studied, with the paper's table"})
+    rows: str = field(
+        default="[]",
+        metadata={"help": f"JSON list of {{label, set, seeds, paper}}; the label {UNTRAINED!r} is that of the start"},
+    )
+    grid: str = field(
+        default="[]", metadata={"help": "JSON list of {label: keys to set}: a row for every choice of one from each"}
+    )
+    method: str = field(default="siamese", metadata={"help": f"one of {', '.join(METHODS)}"})
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "runs of every row"})
+    paper_columns: list[str] = field(default_factory=list, metadata={"help": "what the rows' paper figures are"})
+    show: str = field(
+        default="{}",
+        metadata={
+            "help": "JSON {metric, direction or a setting: values}: what the table shows; forward: a row's first one"
+        },
+    )
+    keep: bool = field(
+        default=False,
+        metadata={"help": "write each run's model and per-item outcomes to OUTPUT_DIR/LABEL-SEED, for later tests"},
+    )
+    results_dir: str = field(
+        default="outputs/studies", metadata={"help": "where NAME.json is written", "writes": "folder"}
+    )
+
+    def all_rows(self) -> list[dict]:
+        """The rows, those of the grid last.
+
+        Raises:
+            ValueError: for what is none.
+        """
+        rows, grid = json.loads(self.rows), json.loads(self.grid)
+        for name, entries in (("rows", rows), ("grid", grid)):
+            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+                raise ValueError(f"{name}={entries}: give a list of entries with keys.")
+        for axis in grid:
+            if not all(isinstance(keys, dict) for keys in axis.values()):
+                raise ValueError(
+                    f"grid: {axis}: give each label the keys that it sets, as in 'worst: {{negatives: worst}}'."
+                )
+        for row in rows:
+            if not isinstance(row.get("set") or {}, dict):
+                raise ValueError(f"row {row.get('label')}: set={row['set']}: give the keys that it sets.")
+            if not isinstance(row.get("seeds", []), list):
+                raise ValueError(f"row {row.get('label')}: seeds={row['seeds']}: give a list of numbers.")
+        for choice in product(*(axis.items() for axis in grid)):
+            if choice:
+                rows.append(
+                    {"label": " ".join(label for label, _ in choice), "set": _merged(keys for _, keys in choice)}
+                )
+        return rows
+
+
+def _merged(mappings: Iterable[dict]) -> dict:
+    merged: dict = {}
+    for mapping in mappings:
+        merged |= mapping
+    return merged
+
+
+@dataclass
+class Study:
+    """A study as it was read.
+
+    Attributes:
+        args: its own keys.
+        rows: what is run.
+        base: the method's keys in the configuration, over the method's defaults.
+        command_line: what is left of the command line; it wins over `base`.
+        path: of the results file.
+    """
+
+    args: StudyArguments
+    rows: list[dict]
+    base: dict[str, Any]
+    command_line: list[str]
+
+    @property
+    def path(self) -> Path:
+        """Of the results file."""
+        return Path(self.args.results_dir) / f"{self.args.name}.json"
+
+    def settings(self) -> list[tuple]:
+        """(arguments, training arguments) of every row: its keys win over the command line, that over the file."""
+        types = (method(self.args.method).Arguments, TrainingArguments)
+        return [
+            parse_arguments(types, self.command_line + as_tokens(row.get("set") or {}), defaults=self.base)
+            for row in self.rows
+        ]
+
+    def about(self) -> dict[str, Any]:
+        """The further entries of the results file, from which its table can be made again."""
+        show = json.loads(self.args.show)
+        return {"title": self.args.title, "rows": self.rows, "paper_columns": self.args.paper_columns, "show": show}
+
+
+def read_study(argv: list[str]) -> Study:
+    """Read the configuration that `--config` names.
+
+    Raises:
+        FileNotFoundError: no such configuration.
+        ValueError: a broken or unknown key, rows without labels of their own.
+    """
+    argv = [part for word in argv for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
+    if "--config" not in argv[:-1]:
+        raise ValueError("give --config recipes/configs/METHOD/studies/NAME.yaml.")
+    at = argv.index("--config")
+    path, rest = Path(argv[at + 1]), argv[:at] + argv[at + 2 :]
+    content = read_yaml(path)
+    entry = content.pop("study", None)
+    if not isinstance(entry, dict) or not any(isinstance(entry.get(key), list) for key in ("rows", "grid")):
+        raise ValueError(f"{path}: has no 'study' entry with rows or grid; to train one model use the method's recipe.")
+    known = StudyArguments.__dataclass_fields__
+    check_keys(entry, known, f"{path}, study")
+    own, other = [], []
+    for i, word in enumerate(rest):  # the study's own keys may be given on the command line, too
+        named = next((w for w in reversed(rest[: i + 1]) if w.startswith("--")), "")
+        (own if named[2:].split("=")[0] in known else other).append(word)
+    entry |= {key: json.dumps(entry[key]) for key in ("rows", "grid", "show") if key in entry}
+    (args,) = parse_arguments((StudyArguments,), own, defaults=entry)
+    module = method(args.method)
+    rows, keys = args.all_rows(), {f.name for f in (*fields(module.Arguments), *fields(TrainingArguments))}
+    check_keys(content, keys, str(path))
+    for number, row in enumerate(rows, 1):
+        check_keys(row, ROW_KEYS, f"{path}, row {number}")
+        check_keys(row.get("set") or {}, keys, f"{path}, row {number}")
+    if len({row.get("label") for row in rows} - {None}) < len(rows):
+        raise ValueError(f"{path}: every row needs a label of its own.")
+    base = module.TRAINING_DEFAULTS | {"output_dir": "outputs/study", "save_strategy": "no"} | content
+    return Study(args, rows, base, other)
+
+
+def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
+    """Refuse an unknown key and name the nearest known one."""
+    for key in given:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), list(known), n=1, cutoff=0.0)
+            raise ValueError(f"unknown key {key!r} in {where}; the nearest known one is {near[0]!r}.")
+
+
+def run_study(study: Study) -> list[EvalResult]:
+    """Run every row with every seed, seed by seed; the results file is written anew after each run.
+
+    Rows that share text and encoder are prepared together, once. A study that was stopped goes on: runs that the file
+    holds are not repeated, if nothing but rows was added since. Rows whose layer the encoder lacks are left out.
+
+    Raises:
+        ValueError: no row is left; what the method's `prepare` and `run` refuse.
+    """
+    args, module = study.args, method(study.args.method)
+    settings = study.settings()
+    for _, training_args in settings:
+        check_trainer(training_args)
+    kept = [(row, *of_row) for row, of_row in zip(study.rows, settings) if of_row[0].is_possible()]
+    if not kept:
+        raise ValueError(f"study {args.name}: the encoder has none of the layers that the rows name.")
+    groups: dict[tuple, list] = {}
+    for _, own, _ in kept:
+        groups.setdefault(own.shared_key(), []).append(own)
+    before, after = finished_runs(study, resolved(*settings[0]))
+    if after:
+        log.info("%s: %d rows taken from %s; remove it to measure anew", args.name, len(after), study.path)
+    done, prepared = {(result.seed, result.settings["row"]) for result in after}, {}
+    for seed in args.seeds:
+        for row, own, training_args in kept:
+            if (seed, row["label"]) in done or seed not in row.get("seeds", args.seeds) or row["label"] == UNTRAINED:
+                continue
+            training_args = copy.copy(training_args)
+            training_args.seed = seed
+            key = own.shared_key()
+            if key not in prepared:
+                prepared[key] = module.prepare(groups[key], training_args)
+            run = module.run(own, training_args, prepared[key])
+            if args.keep:
+                _keep(Path(training_args.output_dir) / f"{row['label']}-{seed}".replace("/", "-"), run)
+            for result in [*run.results, *averages(run.curve)]:
+                if result.settings["stage"] == "before":  # the same for every run: listed once
+                    before.setdefault(_place(result), result)
+                else:
+                    reached = {} if result.settings["stage"] == "during" else run.reached
+                    labelled = result.settings | reached | {"row": row["label"]}
+                    after.append(replace(result, seed=seed, settings=labelled))
+            results = [*before.values(), *after]
+            write_results(study.path, results, recipe=RECIPE, settings=resolved(*settings[0]), extra=study.about())
+            log.info("%s: seed %d, %s done", args.name, seed, row["label"])
+    results = [*before.values(), *after]
+    report(study, results)
+    return results
+
+
+def _keep(folder: Path, run: Run) -> None:
+    with atomic_path(folder) as scratch:
+        scratch.mkdir()
+        if run.write is not None:
+            run.write(scratch / "model")
+        extra = {"reached": run.reached, "files": sorted(files_of(scratch))}
+        write_results(scratch / "results.json", [*run.results, *run.curve], extra=extra, with_items=True)
+
+
+def report(study: Study, results: Sequence[EvalResult]) -> None:
+    """Print the table, what more text would buy where shares of it were studied, and the figures as JSON."""
+    args, about = study.args, study.about()
+    header, table = study_table(results, study.rows, args.paper_columns, about["show"])
+    sys.stdout.write(f"\n{args.title}\n\n{format_table(header, table)}\n\n")
+    figures: dict[str, Any] = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
+    if curve := learning_curve(results, study.rows):
+        sys.stdout.write(f"another 1,000 pairs, points of {curve[0]}: {curve[1]}\n\n")
+        figures["another_1000_pairs"] = [round(x, 2) for x in (curve[1].gain, curve[1].gain_low, curve[1].gain_high)]
+    last = {"name": args.name, "figures": figures, "settings": {"seeds": args.seeds}}
+    sys.stdout.write(json.dumps(last, ensure_ascii=False) + "\n")
+
+
+def finished_runs(study: Study, settings: dict) -> tuple[dict[tuple, EvalResult], list[EvalResult]]:
+    """What an earlier start of the same study measured: the untrained results by place, and those of its runs.
+
+    Rows that are marked stale, as a mended fault may have changed them, are measured again.
+    """
+    before: dict[tuple, EvalResult] = {}
+    if not study.path.is_file():
+        return before, []
+    content = json.loads(study.path.read_text(encoding="utf-8"))
+    earlier = {row["label"]: row.get("set") or {} for row in content.get("rows", [])}
+    by_row = {key for row in study.rows for key in row.get("set") or {}}.union(*earlier.values())
+    then, now = content.get("versions", {}), package_versions()
+    if any(then[name] != now[name] for name in then.keys() & now.keys() - {"hfxling"}) or (
+        _shared(content.get("settings", {}), by_row) != _shared(as_json(settings), by_row)
+    ):
+        return before, []
+    same = {row["label"] for row in study.rows if earlier.get(row["label"]) == (row.get("set") or {})}
+    after = []
+    for result in read_results(study.path):
+        if result.settings["stage"] == "before":
+            before[_place(result)] = result
+        elif result.settings["row"] in same and result.seed in study.args.seeds and "stale" not in result.settings:
+            after.append(result)
+    return before, after
+
+
+def _shared(settings: dict, by_row: set[str]) -> dict:
+    """The settings that decide all rows' figures: neither a row's own nor where and how it ran."""
+    return {key: value for key, value in settings.items() if key not in by_row | NOT_PUBLISHED | {"seed"}}
+
+
+def _place(row: EvalResult) -> tuple:
+    settings = json.dumps(row.settings, sort_keys=True)
+    return (row.dataset, row.direction, row.metric, row.n, row.revision, row.model, settings)

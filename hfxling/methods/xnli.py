@@ -1,0 +1,272 @@
+"""Fine-tuning a sentence-pair classifier on natural language inference in one language, for tests in others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    DataCollatorWithPadding,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainingArguments,
+    set_seed,
+)
+from transformers.utils import logging
+
+from hfxling.data.readers import suffix_of
+from hfxling.encoders.frozen import token_limit
+from hfxling.encoders.identity import model_name
+from hfxling.evaluation.nli import LABELS, load_nli, nli_results
+from hfxling.evaluation.results import EvalResult, format_table, interval_told
+from hfxling.missing import one_line_where_missing
+
+from .publishing import Run, training_cost
+from .trainer import XlingTrainer
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+# XNLI's languages (Conneau et al. 2018).
+XNLI_LANGUAGES = ("en", "ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
+# DAP paper, table 9. It says nothing of warm-up and schedule: the Trainer's linear decay without warm-up.
+TRAINING_DEFAULTS = {
+    "output_dir": "outputs/xnli",
+    "per_device_train_batch_size": 256,
+    "per_device_eval_batch_size": 256,
+    "learning_rate": 5e-5,
+    "num_train_epochs": 2,
+    "weight_decay": 0.0,
+    "eval_strategy": "epoch",
+    "save_strategy": "epoch",
+    "save_total_limit": 2,
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "accuracy",
+    "logging_steps": 50,
+    "dataloader_pin_memory": torch.cuda.is_available(),
+    "report_to": "none",
+}
+
+
+@dataclass
+class NliArguments:
+    """The encoder and the data."""
+
+    base_model: str = field(metadata={"help": "Hub id or folder of the encoder"})
+    base_revision: str | None = field(default=None, metadata={"help": "revision of the encoder"})
+    train_data: str = field(
+        default="facebook/xnli",
+        metadata={
+            "help": "TSV file with the columns premise, hypothesis and label, {lang} standing for the language, or Hub "
+            "id (such data is no parallel text, so the sources of docs/text.md do not apply)"
+        },
+    )
+    train_split: str = field(default="train", metadata={"help": "split of a Hub dataset"})
+    train_lang: str = field(default="en", metadata={"help": "language of training and development"})
+    dev_data: str | None = field(default=None, metadata={"help": "by default train_data, or a share of a local file"})
+    dev_split: str = field(default="validation", metadata={"help": "split of a Hub dataset"})
+    dev_share: float = field(default=0.1, metadata={"help": "premises of a local train_data kept for development"})
+    test_data: str | None = field(default=None, metadata={"help": "as train_data, which is the default"})
+    test_split: str = field(default="test", metadata={"help": "split of a Hub dataset"})
+    test_langs: list[str] = field(default_factory=lambda: list(XNLI_LANGUAGES), metadata={"help": "tested languages"})
+    dataset_revision: str | None = field(default=None, metadata={"help": "revision of the Hub datasets"})
+    data_name: str = field(default="xnli", metadata={"help": "name of the data in the results"})
+    max_length: int = field(default=128, metadata={"help": "tokens of premise and hypothesis (paper: 128)"})
+    max_train_rows: int | None = field(default=None, metadata={"help": "use a seeded sample of this many examples"})
+
+    def __post_init__(self):
+        if not 0 < self.dev_share < 1:
+            raise ValueError(f"dev_share={self.dev_share}: give a share between 0 and 1, e.g. 0.1.")
+        if not self.test_langs:
+            raise ValueError("test_langs is empty; name the languages to test, e.g. --test_langs en sw ur.")
+        if self.max_train_rows is not None and self.max_train_rows < 1:
+            raise ValueError(f"max_train_rows={self.max_train_rows}: give 1 or more.")
+        if self.test_data is None and suffix_of(self.train_data) == ".tsv":
+            raise ValueError(f"train_data={self.train_data} is one file; give --test_data test.{{lang}}.tsv as well.")
+        test = self.test_data or self.train_data
+        if suffix_of(test) == ".tsv" and "{lang}" not in test and len(self.test_langs) > 1:
+            raise ValueError(f"test_data={test} is one file for {len(self.test_langs)} languages; put {{lang}} in it.")
+
+
+@dataclass
+class NliData:
+    """Training and development examples of one language, test examples of all."""
+
+    train: Dataset
+    dev: Dataset
+    test: dict[str, Dataset]
+
+
+def load_nli_data(args: NliArguments, seed: int = 0) -> NliData:
+    """Read what the arguments name; a local training file without `dev_data` is divided by premises."""
+    revision = args.dataset_revision
+    train = load_nli(args.train_data, args.train_lang, split=args.train_split, revision=revision)
+    if args.dev_data is None and suffix_of(args.train_data) == ".tsv":
+        train, dev = split_by_premise(train, args.dev_share, seed)
+    else:
+        dev = load_nli(args.dev_data or args.train_data, args.train_lang, split=args.dev_split, revision=revision)
+    if args.max_train_rows is not None and args.max_train_rows < len(train):
+        train = train.shuffle(seed=seed).select(range(args.max_train_rows))
+    test_data = args.test_data or args.train_data
+    test = {lang: load_nli(test_data, lang, split=args.test_split, revision=revision) for lang in args.test_langs}
+    return NliData(train, dev, test)
+
+
+def split_by_premise(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
+    """Two parts that have no premise in common: every premise comes with a hypothesis of each label."""
+    premises = dataset["premise"][:]
+    distinct = sorted(set(premises))
+    if len(distinct) < 2:
+        raise ValueError("all training examples have the same premise; give --dev_data.")
+    count = min(max(1, round(share * len(distinct))), len(distinct) - 1)
+    kept_out = set(np.random.default_rng(seed).choice(distinct, count, replace=False).tolist())
+    rows: tuple[list[int], list[int]] = ([], [])
+    for row, premise in enumerate(premises):
+        rows[premise in kept_out].append(row)
+    return dataset.select(rows[0]), dataset.select(rows[1])
+
+
+def load_classifier(
+    name: str, revision: str | None = None, *, seed: int = 0
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A sequence classifier with an untrained head on an encoder, in float32, and its tokenizer.
+
+    Args:
+        name: Hub id or folder of the encoder.
+        revision: of it.
+        seed: of the head's first weights.
+
+    Raises:
+        FileNotFoundError: no such folder or Hub repository.
+        ValueError: a checkpoint that lacks weights of its encoder, or a tokenizer without padding.
+    """
+    set_seed(seed)
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # an untrained head is reported as missing; what else is, is checked below
+    try:
+        with one_line_where_missing(name):
+            model, info = AutoModelForSequenceClassification.from_pretrained(
+                name,
+                revision=revision,
+                trust_remote_code=False,
+                output_loading_info=True,
+                dtype=torch.float32,
+                ignore_mismatched_sizes=True,  # a head for other labels gives way to a new one
+                id2label=dict(enumerate(LABELS)),
+                label2id={label: i for i, label in enumerate(LABELS)},
+            )
+            tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
+    finally:
+        logging.set_verbosity(verbosity)
+    prefix = f"{model.base_model_prefix}."
+    lacking = [*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])]
+    lacking = [key for key in lacking if key.startswith(prefix) and ".pooler." not in key]
+    if lacking:
+        raise ValueError(f"{name!r} lacks {len(lacking)} weights of its encoder (first: {lacking[0]}); give another.")
+    if tokenizer.pad_token_id is None:
+        raise ValueError(f"{name!r} has a tokenizer without a padding token; give an encoder's.")
+    _draw_empty_pooler(model)
+    return model, tokenizer
+
+
+def _draw_empty_pooler(model: PreTrainedModel) -> None:
+    """Draw a pooler of zeros anew: our folders hold one where the encoder had none, and its output says nothing."""
+    pooler = getattr(model.base_model, "pooler", None)
+    dense = getattr(pooler, "dense", None)
+    if dense is not None and not dense.weight.any():
+        torch.nn.init.normal_(dense.weight, std=getattr(model.config, "initializer_range", 0.02))
+
+
+def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Dataset:
+    """Token ids of (premise, hypothesis) pairs, the longer one cut first, and labels."""
+
+    def encode(batch: dict) -> dict:
+        texts = (batch["premise"], batch["hypothesis"])
+        return {**tokenizer(*texts, truncation="longest_first", max_length=max_length), "labels": batch["label"]}
+
+    return dataset.map(encode, batched=True, remove_columns=dataset.column_names, desc="tokenize")
+
+
+def nli_trainer(
+    args: NliArguments,
+    training_args: TrainingArguments,
+    data: NliData,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+) -> XlingTrainer:
+    """A Trainer whose best checkpoint is the one with the highest accuracy on the development examples."""
+    limit = token_limit(tokenizer, model.config, args.max_length)
+    return XlingTrainer(
+        model,
+        training_args,
+        train_dataset=tokenize(data.train, tokenizer, limit),
+        eval_dataset=tokenize(data.dev, tokenizer, limit),
+        data_collator=DataCollatorWithPadding(tokenizer),
+        compute_metrics=lambda output: {"accuracy": float((output.predictions.argmax(-1) == output.label_ids).mean())},
+        processing_class=tokenizer,
+    )
+
+
+def fit(trainer: XlingTrainer, checkpoint: str | None = None) -> dict[str, float]:
+    """Train; afterwards the model is the best epoch's. Returns its development accuracy in percent and the steps."""
+    set_seed(trainer.args.seed)
+    reached = trainer.train(resume_from_checkpoint=checkpoint)
+    chosen = {"steps": reached.global_step}
+    if trainer.state.best_metric is not None:
+        chosen |= {"dev_accuracy": 100 * trainer.state.best_metric, "best_step": trainer.state.best_global_step}
+    return chosen
+
+
+def predict(trainer: XlingTrainer, datasets: Mapping[str, Dataset], max_length: int) -> dict[str, np.ndarray]:
+    """Language -> (N,) predicted indices into `LABELS`, in the examples' order."""
+    predictions = {}
+    limit = token_limit(trainer.processing_class, trainer.model.config, max_length)
+    for lang, dataset in datasets.items():
+        tokens = tokenize(dataset, trainer.processing_class, limit)
+        order = np.argsort([len(ids) for ids in tokens["input_ids"]], kind="stable")  # batches with little padding
+        logits = trainer.predict(tokens.select(order)).predictions
+        predictions[lang] = np.empty(len(order), np.int64)
+        predictions[lang][order] = logits.argmax(-1)
+    return predictions
+
+
+def run(args: NliArguments, training_args: TrainingArguments, data: NliData) -> Run:
+    """Fine-tune, keep the best epoch by development accuracy, and test in every language."""
+    model, tokenizer = load_classifier(args.base_model, args.base_revision, seed=training_args.seed)
+    trainer = nli_trainer(args, training_args, data, model, tokenizer)
+    with training_cost() as cost:
+        chosen = fit(trainer, training_args.resume_from_checkpoint)
+    predictions = predict(trainer, {"dev": data.dev, **data.test}, args.max_length)
+    state = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], chosen | cost)
+    settings = {"fine_tuned_on": f"{len(data.train)} examples ({args.train_lang})", **chosen}
+    about = {"dataset": args.data_name, "model": model_name(args.base_model), "settings": settings}
+    about |= {"seed": training_args.seed, "train_lang": args.train_lang}
+    results = nli_results({args.train_lang: predictions.pop("dev")}, {args.train_lang: data.dev}, split="dev", **about)
+    results += nli_results(predictions, data.test, split="test", **about)
+
+    def write(folder: Path) -> None:
+        model.save_pretrained(folder, state_dict=state)
+        if tokenizer.is_fast:  # truncation and padding of the last call would be stored as if they were the model's
+            tokenizer.backend_tokenizer.no_truncation()
+            tokenizer.backend_tokenizer.no_padding()
+        tokenizer.save_pretrained(folder)
+
+    return Run(results, settings | cost, write)
+
+
+def summary(results: Sequence[EvalResult]) -> str:
+    """A language a row, the average last."""
+    table = [
+        [x.split, x.direction, x.metric.removeprefix("accuracy "), x.n, x.value, interval_told(x.low, x.high)]
+        for x in results
+    ]
+    return format_table(["split", "direction", "metric", "n", "%", "95 %"], table)

@@ -1,0 +1,231 @@
+"""Pairs of translations out of two heaps of sentence vectors, by margin (Artetxe and Schwenk 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from .neighbours import Neighbours, Vectors, best_first, exact_scores
+
+MARGINS = ("ratio", "distance", "absolute")
+SELECTIONS = ("mutual", "forward", "backward", "max")
+Reader = Callable[[np.ndarray], Sequence[Vectors]]
+_TIE = 1e-7  # of margins
+_CHUNK = 4096  # source rows rescored at once
+
+
+class Mined(NamedTuple):
+    """Pairs, the best first; of equal ones those of lower rows first."""
+
+    source: np.ndarray  # (P,) int64 rows
+    target: np.ndarray  # (P,) int64 rows
+    score: np.ndarray  # (P,) float64 margins
+
+
+def mine(
+    source: Vectors | Sequence[Vectors],
+    target: Vectors | Sequence[Vectors],
+    k: int = 4,
+    margin: str = "ratio",
+    memory: int | str = "4GiB",
+    device: str | None = None,
+    *,
+    selection: str = "mutual",
+    dtype: str = "float32",
+    terms: int | None = None,
+) -> Mined:
+    """Pairs of rows that are likely translations of each other.
+
+    Example:
+        >>> pairs = hfxling.sentences.mine(np.load("zh.npy", "r"), np.load("vi.npy", "r"))
+        >>> good = pairs.score >= 1.1
+
+    Args:
+        source: (N, D) array, also memory-mapped, compared by cosine; a scipy matrix or several matrices of the same
+            texts, by inner product (see `both_ways`).
+        target: (M, D), of the same kind.
+        k: neighbours that a score is compared with, on either side; 4 as in the paper.
+        margin: what becomes of the score s of a pair, m being the mean of both sides' mean scores with their k nearest:
+            "ratio" s / m, "distance" s - m (half of CSLS), "absolute" s.
+        memory: beside the vectors, in bytes or such as "4GiB"; on a GPU of its memory.
+        device: of dense products; by default a GPU when there is one.
+        selection: "forward" takes every source's best of its k nearest, "backward" every target's, "mutual" the pairs
+            that both take, "max" goes through those that either takes, best first, and uses no sentence twice.
+        dtype: of dense products, "float32" or "bfloat16"; it changes the time, not the pairs.
+        terms: search sparse vectors with so many of their weights (see `strongest`) for 32 candidates of each row, and
+            score these with all. Much quicker, and hardly a pair is another one.
+
+    Raises:
+        ValueError: another margin or selection; a ratio to a mean score that is not positive; and as `both_ways`.
+    """
+    check_choices(margin, selection)
+    from .blocks import both_ways  # torch with it
+
+    options = {"memory": memory, "device": device, "dtype": dtype}
+    if terms is None:
+        return select(*both_ways(source, target, k, **options), margin, selection)
+    from .terms import CANDIDATES, strongest
+
+    sides = [[x] if issparse(x) or isinstance(x, np.ndarray) else [*x] for x in (source, target)]
+    few = [x[0] if len(x) == 1 else x for x in strongest(*sides, terms)]
+    kept = max(k, min(CANDIDATES, *(x[0].shape[0] for x in sides)))
+    readers = [lambda rows, parts=parts: [part[rows] for part in parts] for parts in sides]
+    return select(*rescored([both_ways(*few, kept, **options)], *readers, k), margin, selection)
+
+
+def check_choices(margin: str, selection: str) -> None:
+    """Raise the ValueError for a margin or a selection that there is not."""
+    for name, value, known in (("margin", margin, MARGINS), ("selection", selection, SELECTIONS)):
+        if value not in known:
+            raise ValueError(f"{name}={value!r} is not one of {', '.join(known)}.")
+
+
+def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", selection: str = "mutual") -> Mined:
+    """The pairs out of both sides' neighbours; arguments and errors as for `mine`."""
+    check_choices(margin, selection)
+    means = [side.scores.mean(axis=1) for side in (forward, backward)]
+    best = []
+    for side, own, others in ((forward, *means), (backward, *means[::-1])):
+        rows, scores = best_first(side.rows, _margin(side.scores, own[:, None], others[side.rows], margin), 1, _TIE)
+        best.append((rows[:, 0], scores[:, 0]))
+    (targets, ahead), (sources, back) = best
+    ahead = (np.arange(len(targets)), targets, ahead)
+    back = (sources, np.arange(len(sources)), back)
+    if selection == "mutual":
+        is_mutual = sources[targets] == ahead[0]
+        return _ordered(*(part[is_mutual] for part in ahead))
+    if selection != "max":
+        return _ordered(*(ahead if selection == "forward" else back))
+    return _greedy(_ordered(*map(np.concatenate, zip(ahead, back))), len(targets), len(sources))
+
+
+def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
+    """The pairs with margins of mean scores a word made those of whole sentences: times the sentences' length.
+
+    A score of links is a mean over words, and a few words agree by chance more often than many.
+
+    Args:
+        pairs: with margins "distance" or "absolute".
+        source: (N,) lengths of all source sentences, in words.
+        target: (M,) of all target sentences.
+    """
+    weights = length_weights(source[pairs.source], target[pairs.target])
+    return _ordered(pairs.source, pairs.target, pairs.score * weights)
+
+
+def length_weights(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(P,) what `by_length` multiplies a pair's margin by, of the lengths of its sides in words."""
+    return np.sqrt(np.maximum(source, 1) * np.maximum(target, 1))
+
+
+def rescored(
+    candidates: Sequence[tuple[Neighbours, Neighbours]], source: Reader, target: Reader, k: int
+) -> tuple[Neighbours, Neighbours]:
+    """The k best by the inner products of one kind of vectors among neighbours found with others.
+
+    For scores that would take too long for all pairs: sparse ones, fused ones.
+
+    Args:
+        candidates: of each kind of vectors that proposes pairs what `both_ways` found.
+        source: rows to the parts of these rows' vectors, whose inner products add up; called chunk by chunk.
+        target: the same of the other side.
+        k: how many; the candidates' own k at most.
+
+    Raises:
+        ValueError: fewer candidates than that.
+    """
+    if k > min(side.rows.shape[1] for kinds in candidates for side in kinds):
+        raise ValueError(f"k={k} is more than the candidates that were looked for; look for more.")
+    count, width = (len(side.rows) for side in candidates[0])
+    codes = []
+    for forward, backward in candidates:
+        codes.append((np.arange(count)[:, None] * width + forward.rows).ravel())
+        codes.append((backward.rows * width + np.arange(width)[:, None]).ravel())
+    row, column = np.divmod(np.unique(np.concatenate(codes)), width)
+    scores = np.empty(len(row))
+    for start, end in pairwise(np.searchsorted(row, np.arange(0, count + _CHUNK, _CHUNK))):
+        if start == end:
+            continue
+        part = slice(start, end)
+        scores[part] = _scores(source, target, row[part], column[part])
+    back = np.argsort(column, kind="stable")
+    return _best(row, column, scores, count, k), _best(column[back], row[back], scores[back], width, k)
+
+
+def paired_margins(
+    source: Reader,
+    target: Reader,
+    rows: tuple[np.ndarray, np.ndarray],
+    forward: Neighbours,
+    backward: Neighbours,
+    margin: str = "ratio",
+) -> np.ndarray:
+    """(P,) margins of pairs that one already has: what `select` gives them where it finds them.
+
+    Args:
+        source: as for `rescored`; dense vectors that are compared by cosine at unit length.
+        target: the same of the other side.
+        rows: (P,) source rows and (P,) target rows of the pairs.
+        forward: what `both_ways` found for the source, whether the pairs are among it or not.
+        backward: the same for the target.
+        margin: as for `mine`.
+
+    Raises:
+        ValueError: another margin; a ratio to a mean score that is not positive.
+    """
+    check_choices(margin, SELECTIONS[0])
+    scores = np.empty(len(rows[0]))
+    for start in range(0, len(scores), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        scores[part] = _scores(source, target, rows[0][part], rows[1][part])
+    own, others = (side.scores.mean(axis=1)[of] for side, of in zip((forward, backward), rows))
+    return _margin(scores, own, others, margin)
+
+
+def _scores(source: Reader, target: Reader, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """(P,) scores of pairs of rows, every vector read once."""
+    sides = []
+    for reader, rows in ((source, row), (target, column)):
+        distinct, places = np.unique(rows, return_inverse=True)
+        sides.append((reader(distinct), places))
+    (ours, i), (theirs, j) = sides
+    return sum(exact_scores(x, y, i, j) for x, y in zip(ours, theirs))
+
+
+def _best(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count: int, k: int) -> Neighbours:
+    """The k best of each row, rows being in order."""
+    number = np.bincount(row, minlength=count)
+    at = np.arange(len(row)) - (number.cumsum() - number)[row]
+    columns, found = np.zeros((count, number.max()), np.int64), np.full((count, number.max()), -np.inf)
+    columns[row, at], found[row, at] = column, scores
+    return Neighbours(*best_first(columns, found, k, _TIE))
+
+
+def _margin(scores: np.ndarray, own: np.ndarray, others: np.ndarray, margin: str) -> np.ndarray:
+    if margin == "absolute":
+        return scores
+    means = (own + others) / 2
+    if margin == "distance":
+        return scores - means
+    if not (means > 0).all():
+        raise ValueError("margin='ratio': some mean scores are not positive; take 'distance' for such vectors.")
+    return scores / means
+
+
+def _ordered(source: np.ndarray, target: np.ndarray, score: np.ndarray) -> Mined:
+    order = np.lexsort((target, source, -score))
+    return Mined(source[order], target[order], score[order])
+
+
+def _greedy(pairs: Mined, sources: int, targets: int) -> Mined:
+    """The pairs of which neither side stands in a better one."""
+    used, kept = (np.zeros(sources, bool), np.zeros(targets, bool)), []
+    for place, (source, target) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist())):
+        if not (used[0][source] or used[1][target]):
+            used[0][source] = used[1][target] = True
+            kept.append(place)
+    return Mined(*(part[kept] for part in pairs))

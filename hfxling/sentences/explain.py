@@ -1,0 +1,83 @@
+"""Why a sentence and its translation score as they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hfxling.encoders.protocol import languages_of
+from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.evaluation.results import format_table
+from hfxling.verbs import Languages, verb
+
+if TYPE_CHECKING:
+    from hfxling.models.modeling_lexical import Term
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What makes the score of a sentence pair.
+
+    Attributes:
+        languages: of the pair.
+        terms: links and what each adds, the largest first.
+        shown: how many of them the table has.
+    """
+
+    languages: Languages
+    terms: list[Term]
+    shown: int
+
+    @property
+    def score(self) -> float:
+        """The sum of what all links add."""
+        return sum(term.contribution for term in self.terms)
+
+    def table(self) -> str:
+        """A line a link, then the score."""
+        rows = []
+        for term in self.terms[: self.shown]:
+            rows.append([term.source, term.target, f"{term.contribution:+.3f}", f"{term.share:+.1%}"])
+        lines = [format_table([*self.languages, "adds", "share"], rows)]
+        rest = self.terms[self.shown :]
+        more = f" ({len(rest)} more links add {sum(term.contribution for term in rest):+.3f})" if rest else ""
+        lines.append(f"score {self.score:.3f}{more}")
+        return "\n".join(lines)
+
+
+@verb
+def explain(
+    source: str,
+    target: str,
+    *,
+    model: Any,
+    revision: str | None = None,
+    languages: Languages | None = None,
+    top: int = 20,
+) -> Explanation:
+    """The word links that make the score of a sentence pair.
+
+    Example:
+        >>> print(hfxling.explain("今天下雨。", "Hôm nay trời mưa.", model="outputs/fit/model").table())
+
+    Args:
+        source: a sentence.
+        target: its translation, or what might be one.
+        model: folder or Hub id of a lexical model, or a loaded one.
+        revision: branch, tag or commit of the model on the Hub.
+        languages: codes of both sentences' languages; by default the model's first two.
+        top: links that are shown.
+
+    Returns:
+        All links with what each adds to the score.
+
+    Raises:
+        ValueError: another kind of model, languages that it does not know, an empty sentence, `top` below 1.
+        FileNotFoundError: no such model.
+    """
+    if top < 1:
+        raise ValueError(f"top={top}: give 1 or more.")
+    encoder = LexicalEncoder(model, revision)
+    pair = languages_of(encoder, languages)
+    terms = encoder.model.explain(source, target, pair)
+    return Explanation(pair, terms, top)

@@ -1,0 +1,150 @@
+"""Mining past one machine: ray.data encodes text, tiles of the search are Ray's tasks. Extra `ray`.
+
+The cluster is the one that RAY_ADDRESS names, whose machines need hfxling, or one that is started here for as long as
+the process runs. What is computed, and from what, is the same as in one process, so the same comes out, byte for byte,
+where the number of threads is (Ray gives a task one). Work of a worker that dies is done again by another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import ray
+import ray.data
+
+from .neighbours import Neighbours, Vectors
+from .shards import Tile, of_tile
+
+Encode = Callable[[list[str]], Vectors]
+_AHEAD = 2  # tiles for every one that can be worked on at once
+
+
+def connect(workers: int | None = None) -> None:
+    """Join the cluster that RAY_ADDRESS names, or start one on this machine, with a worker a processor or so many.
+
+    Raises:
+        ValueError: none answers at that address.
+    """
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    if ray.is_initialized():
+        return
+    options = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if not (address := os.environ.get("RAY_ADDRESS")):
+        # a cluster of ours tells its makers nothing, nor us that the arguments of workers lie where Ray itself put them
+        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"} | os.environ
+        ray.init(address="local", num_cpus=workers, include_dashboard=False, **options)
+        return
+    try:
+        ray.init(address=address, **options)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        told = f"RAY_ADDRESS={address!r}: no Ray cluster there ({next(iter(str(error).splitlines()), '')})"
+        raise ValueError(f"{told}; start one (ray start --head), or unset it to take this machine.") from error
+
+
+def _slots(device: str | None) -> tuple[int, dict]:
+    """How many tasks the cluster works on at once, and what each of them needs beside a processor."""
+    found = ray.cluster_resources()
+    if found.get("GPU") and (device is None or device.startswith("cuda")):
+        return int(found["GPU"]), {"num_gpus": 1}
+    return max(1, int(found.get("CPU", 1))), {}
+
+
+def tiles(
+    source: list[Vectors], target: list[Vectors], places: Sequence[Tile], k: int, options: dict
+) -> Iterator[tuple[Neighbours, Neighbours]]:
+    """What each tile holds, in order, each a task; `run` of `hfxling.sentences.shards.search`."""
+    connect()
+    slots, need = _slots(options.get("device"))
+    task = ray.remote(of_tile).options(**need)
+    shards: list[dict] = [{}, {}]
+    waiting: deque = deque()
+    for place in places:
+        for side, held, rows in zip((source, target), shards, place):
+            if (key := (rows.start, rows.stop)) not in held:
+                if side is source:  # tiles come row by row: no other will need the last one
+                    held.clear()
+                held[key] = ray.put([np.asarray(x[rows]) if isinstance(x, np.ndarray) else x[rows] for x in side])
+        waiting.append(task.remote(*(held[rows.start, rows.stop] for held, rows in zip(shards, place)), k, options))
+        if len(waiting) > _AHEAD * slots:
+            yield _result(waiting.popleft())
+    while waiting:
+        yield _result(waiting.popleft())
+
+
+def _result(task: ray.ObjectRef) -> tuple[Neighbours, Neighbours]:
+    with _as_here():
+        return ray.get(task)
+
+
+class Encoder:
+    """Encodes batches of text on the cluster, those that it was told of beforehand side by side.
+
+    Args:
+        make: makes what encodes, in each worker once; has to be picklable, and to do the same everywhere.
+        device: where it does.
+    """
+
+    def __init__(self, make: Callable[[], Encode], device: str | None = None):
+        self.make, self.device = make, device
+        self._results, self._left = iter(()), 0
+
+    def expect(self, batches: Sequence[list[str]]) -> None:
+        """Begin with batches that will be asked for in this order; not all have to be."""
+        if not batches:
+            return
+        connect()
+        slots, need = _slots(self.device)
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars, context.execution_options.preserve_order = False, True
+        data = ray.data.from_items([{"texts": list(batch)} for batch in batches], override_num_blocks=len(batches))
+        pool = ray.data.ActorPoolStrategy(size=min(slots, len(batches)))
+        options = {"batch_size": 1, "compute": pool, "fn_constructor_args": (self.make,)} | need
+        self._results, self._left = iter(data.map_batches(_Worker, **options).iter_rows()), len(batches)
+
+    def __call__(self, texts: list[str]) -> Vectors:
+        """Vectors of a batch."""
+        with _as_here():
+            for row in self._results:
+                self._left -= 1
+                if not self._left:  # the workers are sent home
+                    next(self._results, None)
+                if list(row["texts"]) == list(texts):
+                    if isinstance(found := pickle.loads(row["found"]), Exception):
+                        raise found
+                    return found
+        self.expect([texts])
+        return self(texts)
+
+
+class _Worker:
+    """What encodes, in a process of its own."""
+
+    def __init__(self, make: Callable[[], Encode]):
+        self.make, self.encode = make, None
+
+    def __call__(self, batch: dict) -> dict:
+        (texts,) = batch["texts"]
+        try:
+            self.encode = self.encode or self.make()
+            found = self.encode(list(texts))
+        except Exception as error:  # raised where it is read: Ray would tell of it at length
+            found = error
+        return {"texts": [list(texts)], "found": np.array([pickle.dumps(found, protocol=5)], dtype=object)}
+
+
+@contextmanager
+def _as_here() -> Iterator[None]:
+    """What went wrong in a task, as if it had gone wrong here."""
+    try:
+        yield
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause or error from None
+    except ray.exceptions.RayError as error:
+        told = next(iter(str(error).splitlines()), "")
+        raise ValueError(f"Ray: {told}; where workers lack memory, give a smaller --shard or --memory.") from error

@@ -1,0 +1,196 @@
+"""Neighbours of both sides tile by tile, each kept on disk when it is done: a search that was stopped goes on.
+
+A tile is a shard of the source against a shard of the target. What its vectors' nearest are is a Parquet file, and
+files of one side's shard merge into one.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.files import atomic_path
+
+from .neighbours import Neighbours, Vectors, best_first
+
+_TIE = 1e-6  # of the scores of two tiles
+_FILES = ("key.json", "tile_*_*.parquet", "forward_*.parquet", "backward_*.parquet", ".*.hfxling-scratch")
+PARTS = ".hfxling-parts"  # ends the name of the folder beside an output that a search keeps its tiles in
+
+Tile = tuple[slice, slice]  # rows of the source and of the target
+Run = Callable[[list[Vectors], list[Vectors], Sequence[Tile], int, dict], Iterator[tuple[Neighbours, Neighbours]]]
+
+
+def one_by_one(
+    source: list[Vectors], target: list[Vectors], tiles: Sequence[Tile], k: int, options: dict
+) -> Iterator[tuple[Neighbours, Neighbours]]:
+    """What `both_ways` finds in each tile, as it is asked for, in this process."""
+    for rows, columns in tiles:
+        yield of_tile([x[rows] for x in source], [x[columns] for x in target], k, options)
+
+
+def of_tile(source: list[Vectors], target: list[Vectors], k: int, options: dict) -> tuple[Neighbours, Neighbours]:
+    """What `both_ways` finds in one tile."""
+    from .blocks import both_ways  # torch with it
+
+    return both_ways(*(parts[0] if len(parts) == 1 else parts for parts in (source, target)), k, **options)
+
+
+def search(
+    source: list[Vectors],
+    target: list[Vectors],
+    k: int,
+    folder: str | Path,
+    key: Mapping,
+    *,
+    shard: int = 100_000,
+    done: Callable[[int], None] = lambda pairs: None,
+    run: Run = one_by_one,
+    **options,
+) -> tuple[Neighbours, Neighbours]:
+    """The same as `both_ways`, one row of tiles after the other.
+
+    Args:
+        source: parts of one side's vectors (one, or several whose inner products add up).
+        target: the same of the other side.
+        k: neighbours.
+        folder: where tiles are kept; the caller removes it when it has what it wants.
+        key: everything that tiles hang on (texts, model, settings), as JSON can hold it.
+        shard: rows of a side in a tile, about.
+        done: told the number of pairs of vectors of every finished tile, also of those found in the folder.
+        run: gives what is found in each of some tiles, in their order; on a cluster `hfxling.sentences.ray.tiles`.
+        **options: of `both_ways`.
+
+    Raises:
+        ValueError: the folder holds tiles of another key or damaged ones, and as `both_ways`.
+    """
+    folder = Path(folder)
+    claim(folder, {**key, "k": k, "shard": shard})
+    rows, columns = (_shards(side[0].shape[0], shard, k) for side in (source, target))
+    missing = [
+        (i, j)
+        for i in range(len(rows))
+        for j in range(len(columns))
+        if not ((folder / f"forward_{i}.parquet").exists() or (folder / f"tile_{i}_{j}.parquet").exists())
+    ]
+    found = run(source, target, [(rows[i], columns[j]) for i, j in missing], k, options)
+    is_missing = {*missing}
+    for i, part in enumerate(rows):
+        for j, other in enumerate(columns):
+            if (i, j) in is_missing:
+                _save(folder / f"tile_{i}_{j}.parquet", *next(found))
+            done((part.stop - part.start) * (other.stop - other.start))
+        _merge_row(folder, i, rows, columns, k)
+    sides = []
+    for name, parts in (("forward", rows), ("backward", columns)):
+        loaded = (_load(folder / f"{name}_{i}.parquet")[0][0] for i in range(len(parts)))
+        sides.append(Neighbours(*map(np.concatenate, zip(*loaded))))
+    return tuple(sides)
+
+
+def _shards(count: int, size: int, k: int) -> list[slice]:
+    """Even ones of about that size, none with fewer than k rows."""
+    shards = max(1, min(-(-count // size), count // k))
+    return [slice(*ends) for ends in pairwise(np.linspace(0, count, shards + 1).astype(int).tolist())]
+
+
+def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[slice], k: int) -> None:
+    """Merge a row of tiles for the source's shard, and each tile for the target's; may be stopped at any time."""
+    final, forward = folder / f"forward_{i}.parquet", None
+    for j, part in enumerate(columns if not final.exists() else []):
+        (ahead, back), _ = _load(folder / f"tile_{i}_{j}.parquet")
+        ahead = Neighbours(ahead.rows + part.start, ahead.scores)
+        forward = ahead if forward is None else merge(forward, ahead, k)
+        path, back = folder / f"backward_{j}.parquet", Neighbours(back.rows + rows[i].start, back.scores)
+        (before,), merged = _load(path) if path.is_file() else ((None,), 0)
+        if merged <= i:
+            _save(path, back if before is None else merge(before, back, k), merged=i + 1)
+    if forward is not None:
+        _save(final, forward)
+    for path in folder.glob(f"tile_{i}_*.parquet"):
+        path.unlink()
+
+
+def merge(one: Neighbours, other: Neighbours, k: int) -> Neighbours:
+    """The k best of the neighbours that two searches found for the same vectors."""
+    return Neighbours(*best_first(*map(np.hstack, zip(one, other)), k, _TIE))
+
+
+def claim(folder: Path, key: Mapping) -> None:
+    """Make the folder the place of a key's tiles.
+
+    Raises:
+        ValueError: it is another key's, or nobody can say whose.
+    """
+    text, about = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False), folder / "key.json"
+    if not about.exists() and folder.is_dir() and any(path.suffix != ".hfxling-scratch" for path in folder.iterdir()):
+        raise ValueError(f"{folder} holds files that are not of a search; move them, or give another output.")
+    with _whole(about):
+        is_another = about.exists() and about.read_bytes() != text.encode()
+    if is_another:
+        with _whole(about):
+            before = dict(json.loads(about.read_text(encoding="utf-8")))
+        changed = ", ".join(sorted(name for name in {*key, *before} if key.get(name) != before.get(name)))
+        raise ValueError(
+            f"{folder} holds shards of a search with another {changed}; remove that folder or give another output."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_path(about) as scratch:
+        scratch.write_text(text, encoding="utf-8")
+
+
+def clear(folder: str | Path) -> None:
+    """Remove the tiles of a search that has ended, and its folder unless something else lies there."""
+    folder = Path(folder)
+    for model in (folder / "model", folder):  # the dense model's own search lies inside
+        for pattern in _FILES:
+            for path in model.glob(pattern):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with suppress(OSError):
+            model.rmdir()
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be read what to do about it."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        told = f"{path} is damaged ({error})"
+        raise ValueError(f"{told}; remove the folder {path.parent}, and the search begins anew.") from None
+
+
+def _save(path: Path, *sides: Neighbours, merged: int = 0) -> None:
+    """Neighbours of one or two sides, one below the other, and how many rows of tiles are merged in them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    k, columns = sides[0].rows.shape[1], {}
+    for name, arrays in zip(Neighbours._fields, zip(*sides)):
+        values = pa.array(np.concatenate(arrays).ravel())
+        columns[name] = pa.FixedSizeListArray.from_arrays(values, k)
+    about = {"counts": json.dumps([len(side.rows) for side in sides]), "merged": str(merged)}
+    with atomic_path(path) as scratch:
+        pq.write_table(pa.table(columns).replace_schema_metadata(about), scratch, use_dictionary=False)
+
+
+def _load(path: Path) -> tuple[list[Neighbours], int]:
+    """What `_save` wrote."""
+    import pyarrow.parquet as pq
+
+    with _whole(path):
+        table = pq.read_table(path)
+        metadata = table.schema.metadata or {}
+        about = {name.decode(): json.loads(value) for name, value in metadata.items() if b"ARROW" not in name}
+        parts = []
+        for name in Neighbours._fields:
+            lists = table.column(name).combine_chunks()
+            array = lists.values.to_numpy().reshape(-1, lists.type.list_size)
+            parts.append(np.split(array, np.cumsum(about["counts"])[:-1]))
+        return [Neighbours(*side) for side in zip(*parts)], about["merged"]

@@ -1,0 +1,107 @@
+"""What all verbs have in common: types of their parameters, and checks that come before everything else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from hfxling.files import check_apart, check_place, check_replaceable
+from hfxling.progress import hidden
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+    from hfxling.encoders.protocol import Encoder
+
+FILE, FOLDER, WHOLE_FOLDER = "file to write", "folder to write into", "folder to write as a whole"
+
+Text = str | Path | Sequence[str]  # a source of text (docs/text.md), or texts in memory
+Languages = tuple[str, str]  # codes of source and target
+if TYPE_CHECKING:
+    Model = str | Path | SentenceTransformer | Encoder
+else:
+    Model = Any  # a command line gives a folder or Hub id
+OutputFile = Annotated[str | Path, FILE]
+OutputFolder = Annotated[str | Path, FOLDER]  # other files may lie there
+ReplacedFolder = Annotated[str | Path, WHOLE_FOLDER]  # nothing else may
+
+Verb = TypeVar("Verb", bound=Callable)
+
+
+def verb(function: Verb) -> Verb:
+    """Make a function a verb.
+
+    Before it runs, every output is looked at: it must be a place that can be written, nothing that is read, and no
+    folder of somebody else; one file is not written twice. `~` means the home folder. `progress=False` hides all bars.
+
+    Raises:
+        ValueError: an output that cannot be written, that is read, or that would replace what is not ours.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        values = bound.arguments
+        outputs = _outputs(function, values)
+        for name in outputs:
+            values[name] = _expanded(values[name])
+        inputs = [value for name, value in values.items() if name not in outputs]
+        check_outputs({name: (kind, values[name]) for name, kind in outputs.items()}, inputs)
+        with hidden(not values.get("progress", True)):
+            return function(*bound.args, **bound.kwargs)
+
+    return checked
+
+
+def check_outputs(outputs: dict[str, tuple[str, Any]], inputs: Sequence[Any]) -> None:
+    """Refuse outputs that cannot be written or that must not be.
+
+    Args:
+        outputs: kind of place (`FILE`, `FOLDER` or `WHOLE_FOLDER`) and place, or several, by parameter.
+        inputs: all that is read, as for `hfxling.files.check_apart`.
+    """
+    files: dict[str, str | Path] = {}
+    for name, (kind, value) in outputs.items():
+        places = list(value) if isinstance(value, list | tuple) else [value]
+        for number, place in enumerate(places, 1):
+            check_place(name, place, is_folder=kind != FILE)
+            if kind == FILE:
+                files[name if len(places) == 1 else f"{name} {number}"] = place
+            elif kind == WHOLE_FOLDER:
+                check_replaceable(place, inputs)
+    check_apart(files, inputs)
+
+
+def _outputs(function: Callable, values: dict[str, Any]) -> dict[str, str]:
+    """The kind of every parameter that names a place to write to."""
+    kinds = {}
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        kind = output_kind(hint)
+        if kind is not None and values.get(name) is not None:
+            kinds[name] = kind
+    return kinds
+
+
+def output_kind(hint: Any) -> str | None:
+    """The kind of place that a parameter's type names: `OutputFile | None`, `list[OutputFile]` and so on."""
+    if get_origin(hint) is Annotated:
+        for mark in get_args(hint)[1:]:
+            if mark in (FILE, FOLDER, WHOLE_FOLDER):
+                return mark
+    for part in get_args(hint):
+        if not isinstance(part, str):
+            kind = output_kind(part)
+            if kind is not None:
+                return kind
+    return None
+
+
+def _expanded(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [Path(place).expanduser() for place in value]
+    return Path(value).expanduser()

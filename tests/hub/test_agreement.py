@@ -1,0 +1,252 @@
+"""A folder that is what its record says, and twenty that are not."""
+
+import json
+import re
+import shutil
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from hfxling.evaluation.results import EvalResult, read_results
+from hfxling.hub.agreement import compare_rows, text_faults
+from hfxling.hub.card import CardInfo, render_card
+from hfxling.hub.record import file_hashes, is_intact, sealed
+from hfxling.old import verify
+from recipes import siamese
+
+SOURCE = [f"{a}{b}{c}" for a in "我你人" for b in "爱吃苹果" for c in "今天下雨"]
+TARGET = [text.translate(str.maketrans("我你人爱吃苹果今天下雨", "abcdefghijk")) for text in SOURCE]
+HEAD = "3_Router/zh_0_Dense/model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, tiny_bert):
+    """A folder with text beside the model that was fitted on it; every path in the record is relative."""
+    root = tmp_path_factory.mktemp("place")
+    lines = [f"{source}\t{target}\n" for source, target in zip(SOURCE, TARGET)]
+    (root / "test.tsv").write_text("".join(lines[::4]), encoding="utf-8")
+    (root / "other.tsv").write_text("".join(lines[1::4]), encoding="utf-8")
+    (root / "train.tsv").write_text("".join(line for i, line in enumerate(lines) if i % 4), encoding="utf-8")
+    options = "--train_data train.tsv --test_data test.tsv --pairs zh-vi --base_model tiny --layer 2 --fit procrustes"
+    options += " --centering train --output_dir out --use_cpu true --data_name NTREX-128 --data_licence cc-by-sa-4.0"
+    shutil.copytree(tiny_bert, root / "tiny")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        siamese.main(options.split())
+    shutil.rmtree(root / "tiny")  # the folder's own encoder is enough
+    return root
+
+
+@pytest.fixture
+def copy(place, tmp_path, monkeypatch):
+    """The same, to be changed; the model lies in the folder model."""
+    shutil.copytree(place / "out" / "model", tmp_path / "model")
+    for path in place.glob("*.tsv"):
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "model"
+
+
+def verified(capsys, *options):
+    """Whether `hfxling verify model` agrees, and what it prints."""
+    try:
+        verify.main(["model", "--device", "cpu", *options])
+        status = 0
+    except SystemExit as stop:
+        status = stop.code
+    return status, capsys.readouterr().out
+
+
+def test_what_was_written_agrees_and_every_row_is_measured_again(copy, capsys):
+    count = len(read_results(copy / "results.json"))
+    status, said = verified(capsys)
+    assert status == 0, said
+    assert f"{count} of {count} rows measured again and equal; all agree." in said
+    (copy / "README.md").write_text((copy / "README.md").read_text() + "\nA sentence by hand, of 2026, is no fault.\n")
+    (copy / ".gitattributes").write_text("*.safetensors filter=lfs\n")
+    assert verified(capsys)[0] == 0
+    assert verified(capsys, "--files_only")[0] == 0
+
+
+def digit(text, place):
+    """The text with another last digit in the first match of a pattern."""
+    match = re.search(place, text)
+    assert match, place
+    end = match.end() - 1
+    return text[:end] + str((int(text[end]) + 1) % 10) + text[end + 1 :]
+
+
+def in_file(name, pattern):
+    def tamper(folder):
+        path = folder / name
+        path.write_text(digit(path.read_text(encoding="utf-8"), pattern), encoding="utf-8")
+
+    return tamper
+
+
+def byte(name):
+    def tamper(folder):
+        data = bytearray((folder / name).read_bytes())
+        data[-1] ^= 1
+        (folder / name).write_bytes(data)
+
+    return tamper
+
+
+def resealed(change):
+    """A change of the record after which its hashes, its seal and the card fit it again."""
+
+    def tamper(folder):
+        content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        change(folder, content)
+        content.pop("digest")
+        content["files"] = file_hashes(folder)
+        (folder / "results.json").write_text(sealed(json.dumps(content)), encoding="utf-8")
+        card = render_card(read_results(folder / "results.json"), CardInfo(**content["card"]))
+        (folder / "README.md").write_text(card, encoding="utf-8")
+
+    return tamper
+
+
+def better(folder, content):
+    row = next(row for row in content["results"] if row["settings"]["stage"] == "after")
+    row["value"] += 0.1
+
+
+def another_head(folder, content):
+    tensors = load_file(folder / HEAD)
+    save_file({name: tensor.flip(0).contiguous() for name, tensor in tensors.items()}, folder / HEAD)
+
+
+def another_test(folder, content):
+    content["settings"]["test_data"] = ["other.tsv"]
+
+
+def fewer_rows(folder, content):
+    del content["results"][-1]
+
+
+def more_text(folder, content):
+    content["card"]["train_data"][0]["pairs"] += 1000
+
+
+def write(name, text):
+    return lambda folder: (folder / name).write_text(text, encoding="utf-8")
+
+
+def swap(name, line):
+    """One more line of text, in place of the last."""
+
+    def tamper(folder):
+        path = folder.parent / name
+        path.write_text("".join([*path.read_text(encoding="utf-8").splitlines(True)[:-1], line]), encoding="utf-8")
+
+    return tamper
+
+
+NUMBER = r'"value": \d+\.\d'
+TAMPERED = {
+    "a digit of a value": (in_file("results.json", NUMBER), "value .* is recorded, .* measured"),
+    "a digit of an interval": (in_file("results.json", r'"low": \d'), "low .* is recorded, .* measured"),
+    "a digit of a p-value": (in_file("results.json", r'"p_value": \d\.\d'), "paired p_value .* is recorded"),
+    "a digit of n": (in_file("results.json", r'"n": \d+'), "n 1. is recorded, 12 measured"),
+    "a digit of a setting": (in_file("results.json", r'"csls_k": \d+'), "results.json lacks the row"),
+    "a digit of a table": (in_file("README.md", r"\| P@1 \(%\) *\| *12 \| *\d"), r"README.md, line \d+: '\| NTREX-128"),
+    "a digit of the model-index": (in_file("README.md", r"\n +value: \d"), r"README.md, line \d+: 'value: "),
+    "a sentence with a score": (
+        lambda folder: write("README.md", (folder / "README.md").read_text() + "\nFinds 97.3 % of all.\n")(folder),
+        r"README.md, line \d+: 97.3 stands in no row",
+    ),
+    "a table without a row": (
+        lambda folder: write("README.md", re.sub(r"\| NTREX-128 .*\n", "", (folder / "README.md").read_text()))(folder),
+        "README.md: lacks '\\| NTREX-128",
+    ),
+    "a byte of the encoder": (byte("model.safetensors"), "model.safetensors: is not what was recorded"),
+    "a byte of a Dense": (byte(HEAD), f"{HEAD}: is not what was recorded"),
+    "a Dense of the other language": (
+        lambda folder: shutil.copy(folder / HEAD.replace("zh", "vi"), folder / HEAD),
+        f"{HEAD}: is not what was recorded",
+    ),
+    "no Dense": (lambda folder: (folder / HEAD).unlink(), f"{HEAD}: is missing"),
+    "a layer less": (in_file("config.json", r'"num_hidden_layers": \d'), "config.json: is not what was recorded"),
+    "code": (write("pooling.py", "raise SystemExit\n"), "pooling.py: is not what was recorded"),
+    "a pickle": (write("pytorch_model.bin", "x"), "pytorch_model.bin: is not recorded, so it was added later"),
+    "other test text": (swap("test.tsv", "我爱今\tabc\n"), r"NTREX-128, test: other text \(.* is recorded, .* read\)"),
+    "other training text": (swap("train.tsv", "我爱今\tabc\n"), "training data 'NTREX-128': revision .* is recorded"),
+    "a figure, sealed again": (resealed(better), "value .* is recorded, .* measured"),
+    "another head, sealed again": (resealed(another_head), "value .* is recorded, .* measured"),
+    "other test text, sealed again": (resealed(another_test), "NTREX-128, test: other text"),
+    "a row less, sealed again": (resealed(fewer_rows), "results.json lacks the row"),
+    "more text, sealed again": (resealed(more_text), "training data 'NTREX-128': pairs 1036 is recorded, 36 found"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_what_was_tampered_with_is_named(name, copy, capsys):
+    tamper, message = TAMPERED[name]
+    tamper(copy)
+    status, said = verified(capsys)
+    assert status == 1
+    assert any(re.match(rf"DISAGREES  .*{message}", line) for line in said.splitlines()), said
+
+
+def test_a_folder_of_an_older_version_says_what_is_missing(copy, capsys):
+    content = json.loads((copy / "results.json").read_text(encoding="utf-8"))
+    kept = {key: value for key, value in content.items() if key not in ("files", "digest")}
+    (copy / "results.json").write_text(json.dumps(kept), encoding="utf-8")
+    status, said = verified(capsys, "--files_only")
+    assert status == 1
+    assert "no hashes of the files; the folder was written by an older hfxling. Write it anew" in said
+
+
+def test_text_that_is_elsewhere_is_named_and_can_be_given(copy, tmp_path, capsys):
+    (tmp_path / "texts").mkdir()
+    for path in tmp_path.glob("*.tsv"):
+        path.rename(tmp_path / "texts" / path.name)
+    status, said = verified(capsys)
+    assert (status, "figures: cannot be measured again (train.tsv" in said) == (1, True), said
+    assert verified(capsys, "--root", "texts")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["nowhere/at-all"], "nowhere/at-all is neither a folder nor to be had from the Hub or its cache"),
+        (["."], "no results.json there; give a folder that a recipe"),
+        (["model", "--root", "nowhere"], "root=nowhere: no such folder"),
+        (["model", "--tolerance", "-1"], "tolerance=-1.0: give 0 or more"),
+    ],
+)
+def test_mistakes_end_in_one_line(argv, message, copy, refusal):
+    assert message in refusal(lambda: verify.main(argv))
+
+
+def row(value, revision="r", **settings):
+    return EvalResult("P@1", value, 9, "d", "test", "zh->vi", revision=revision, settings=settings)
+
+
+def test_rows_are_held_against_their_own_kind():
+    recorded = [row(50.0, stage="before"), row(60.0, stage="after"), row(70.0, stage="after", folds=5)]
+    found = [row(60.0000001, stage="after"), row(50.0, stage="before")]
+    compared = compare_rows(recorded, found)
+    assert (compared.agree, compared.faults, compared.unmeasured) == (2, [], recorded[2:])
+    assert compare_rows(recorded[:2], [row(50.2, stage="before"), found[0]], tolerance=0.3).agree == 2
+    assert len(compare_rows(recorded[:2], [row(50.2, stage="before"), found[0]]).faults) == 1
+    other = compare_rows(recorded[:2], [row(1.0, "s", stage="before"), row(2.0, "s", stage="after")])
+    assert other.faults == ["d, test: other text (r is recorded, s read)"]
+
+
+def test_training_text_is_held_against_the_card():
+    entry = {"name": "d", "pairs": 9, "revision": "r", "dropped": {"duplicate": 1}, "leaks": 0}
+    assert text_faults([entry | {"hub_id": "a/b", "licence": "mit"}], [entry]) == []
+    assert len(text_faults([entry], [entry | {"leaks": 1, "pairs": 8}])) == 2
+    assert "read none of that name" in text_faults([entry], [])[0]
+
+
+def test_a_seal_covers_everything_but_itself():
+    text = sealed('{"results": [], "card": {"name": "x"}}')
+    assert is_intact(json.loads(text))
+    assert not is_intact(json.loads(text.replace('"x"', '"y"')))
+    assert not is_intact({"results": []})
+    with pytest.raises(ValueError, match="has an entry 'digest' already"):
+        sealed(text)

@@ -1,0 +1,157 @@
+"""Text of many languages to batches: weights, mixing, resuming in the middle."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import tiny_tokenizer
+from transformers import Trainer, TrainingArguments
+
+from hfxling.data.corpus import load_corpus
+from hfxling.methods.dap.arguments import DapArguments
+from hfxling.methods.dap.collators import PairCollator
+from hfxling.methods.dap.data import keep_out, weights
+from hfxling.methods.dap.evaluate import HeldOut
+from hfxling.methods.dap.mixing import MixedBatches, StreamBatches, TokenLengths, batch_loader
+
+LENGTHS = TokenLengths(tiny_tokenizer(), 32)
+
+
+@pytest.fixture
+def aligned(tmp_path):
+    """Line-aligned files of en, vi and th; vi has twice as many."""
+    for lang in ("en", "vi", "th"):
+        (tmp_path / f"{lang}.txt").write_text("".join(f"{lang} line {i}\n" for i in range(10)), encoding="utf-8")
+    (tmp_path / "more.tsv").write_text("".join(f"vi text {i}\ten text {i}\n" for i in range(10)), encoding="utf-8")
+    return [f"{tmp_path}/{{source}}.txt+{tmp_path}/{{target}}.txt", f"vi-en={tmp_path}/more.tsv"]
+
+
+def build(templates, **settings):
+    settings = {"objective": "tr"} | settings
+    return DapArguments(pairs=["vi-en", "th-en"], train_data=templates, **settings)
+
+
+def load(args):
+    return load_corpus(args, tests={}, streaming=args.streaming)
+
+
+def test_weights(aligned):
+    args = build(aligned)
+    np.testing.assert_allclose(weights(args, load(args)), [2 / 3, 1 / 3])
+    args = build(aligned, streaming=True)
+    with pytest.warns(UserWarning, match="all languages weigh the same"):
+        assert weights(args, load(args)).tolist() == [0.5, 0.5]
+    args = build(aligned, streaming=True, sizes=[3000, 1000], max_train_pairs=2000)
+    np.testing.assert_allclose(weights(args, load(args)), [2 / 3, 1 / 3])
+
+
+def test_development_pairs_are_no_training_pairs_and_the_same_every_time(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("vi.txt", "th.txt", "en.txt"):
+        lines = ["".join(chr(97 + letter) for letter in line) for line in rng.integers(26, size=(20, 12))]
+        (tmp_path / name).write_text("\n".join([*lines[:19], lines[0]]) + "\n", encoding="utf-8")
+    more = tmp_path / "more.tsv"  # another translation of every vi line
+    more.write_text("".join(f"{line}\tother {line}\n" for line in (tmp_path / "vi.txt").read_text().split()[:19]))
+    args = build([f"{tmp_path}/{{source}}.txt+{tmp_path}/{{target}}.txt", f"vi-en={more}"])
+    corpus, other = load(args), load(args)
+    assert [len(pair.train) for pair in corpus.pairs] == [38, 19]
+    found = keep_out(corpus, 3)
+    for pair, again in zip(corpus.pairs, keep_out(other, 3).values()):
+        kept = found[pair.languages[0]]
+        assert kept["source"][:] == again["source"][:]
+        assert len(kept) == 3
+        assert not set(kept["source"]) & set(pair.train["source"])
+    assert [len(pair.train) for pair in corpus.pairs] == [38 - 2 * len(set(found["vi"]["source"])), 16]
+    assert corpus.pairs[1].dropped["kept out"] == 3
+    with pytest.raises(ValueError, match="dev_pairs=20: nothing of th-en is left to train on"):
+        keep_out(load(args), 20)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_corpora_make_batches(aligned, streaming):
+    args = build(aligned, streaming=streaming, sizes=[1, 1], mixing="temperature")
+    kind = StreamBatches if streaming else MixedBatches
+
+    def rows():
+        corpus = load(args)
+        texts = [pair.train for pair in corpus.pairs]
+        batches = kind(texts, weights(args, corpus), batch_size=8, batches=12, bucket=args.bucket, measure=LENGTHS)
+        return [row for _, batch in zip(range(12), batches) for row in batch]
+
+    first = rows()
+    assert len(first) == 96
+    assert {row["source_lang"] for row in first} == {"vi", "th"}
+    assert rows() == first
+
+
+class Recorder(torch.nn.Module):
+    """Remembers the batches it was trained on."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.seen = torch.nn.Parameter(torch.ones(1)), []
+
+    def forward(self, source, target, language):
+        self.seen.append((source["input_ids"].tolist(), target["input_ids"].tolist(), language.tolist()))
+        return {"loss": self.weight.square().sum()}
+
+
+def train(corpus, kind, folder, resume=None):
+    """Train to step 7 with two batches a step, checkpoints at 3 and 6."""
+    batches = kind([pair.train for pair in corpus.pairs], [1, 1], batch_size=4, batches=14, bucket=4, measure=LENGTHS)
+    loader = batch_loader(batches, PairCollator(tiny_tokenizer(), 32, languages=["vi", "th"]))
+
+    class OneStream(Trainer):
+        def get_train_dataloader(self):
+            return loader
+
+    model = Recorder()
+    settings = {"max_steps": 7, "save_steps": 3, "gradient_accumulation_steps": 2, "report_to": "none", "use_cpu": True}
+    OneStream(model, TrainingArguments(str(folder), disable_tqdm=True, **settings)).train(resume_from_checkpoint=resume)
+    return model.seen
+
+
+@pytest.mark.parametrize("kind", [MixedBatches, StreamBatches])
+def test_the_trainer_resumes_in_the_middle(aligned, tmp_path, kind):
+    corpus = load(build(aligned, streaming=kind is StreamBatches))
+    whole = train(corpus, kind, tmp_path / "run")
+    assert len(whole) == 14
+    assert train(corpus, kind, tmp_path / "run", str(tmp_path / "run/checkpoint-3")) == whole[6:]
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({"mixing": "even"}, "mixing='even' is not one of proportional, temperature"),
+        ({"mixing_temperature": 0.2}, "mixing_temperature=0.2 is below 1"),
+        ({"bucket": 0}, "bucket=0 is below 1"),
+        ({"sizes": [1]}, "give one of 1 or more for each of the 2 pairs"),
+        ({"sizes": [1, 0]}, "give one of 1 or more"),
+        ({"mixing_temperature": float("nan")}, "mixing_temperature=nan is below 1"),
+        ({"pairs": ["vi-en", "th-zh"]}, "all must have one target language"),
+    ],
+)
+def test_arguments_are_checked(settings, part):
+    with pytest.raises(ValueError, match=part):
+        DapArguments(**({"pairs": ["vi-en", "th-en"], "train_data": ["{source}.tsv"]} | settings))
+
+
+@pytest.mark.shared
+def test_real_text(shared_data):
+    templates = [
+        f"{shared_data}/anki/en-{{source}}.tsv.gz#1,0",
+        f"{shared_data}/ntrex/{{source}}.txt+{shared_data}/ntrex/en.txt@1-1543",
+    ]
+    args = DapArguments(
+        pairs=["zh-en", "vi-en"],
+        train_data=templates,
+        max_train_pairs=8000,
+        mixing="temperature",
+        tatoeba=str(shared_data / "tatoeba"),
+    )
+    corpus = load_corpus(args, tests=HeldOut(args).tests())
+    zh, vi = corpus.pairs
+    assert (zh.read, vi.read) == (21209 + 1543, 7400 + 1543)
+    assert (zh.used, len(zh.train)) == (8000, 8000)
+    assert 0 <= zh.leaks < 0.2 * zh.read
+    expected = np.array([8000, vi.used]) ** 0.2
+    np.testing.assert_allclose(weights(args, corpus), expected / expected.sum())

@@ -1,0 +1,77 @@
+"""Vectors whose meaning and language are known: how near every objective comes to the split that made them."""
+
+import numpy as np
+import pytest
+from transformers import TrainingArguments
+
+from hfxling.data.corpus import Corpus
+from hfxling.evaluation.similarity import cosines, pearson
+from hfxling.methods.disentangler.arguments import OBJECTIVES, TRAINING_DEFAULTS, DisentanglerArguments
+from hfxling.methods.disentangler.data import Prepared
+from hfxling.methods.disentangler.train import fit, split_vectors
+
+SIZE = 24
+ONE = [("en", "de")]
+THREE = [("en", "de"), ("ne", "en"), ("ro", "en")]
+
+
+def planted(count, pairs, offsets, rng, distance):
+    """Vectors of both sides, meaning + the language's offset + noise, and how alike the meanings are.
+
+    The second meaning is the first one and up to `distance` as much of another.
+    """
+    found = []
+    for pair in pairs:
+        meaning = rng.standard_normal((count, SIZE))
+        other = meaning + rng.uniform(0, distance, (count, 1)) * rng.standard_normal((count, SIZE))
+        noise = 0.1 * rng.standard_normal((2, count, SIZE))
+        sides = [(x + offsets[lang] + e).astype(np.float32) for x, lang, e in zip((meaning, other), pair, noise)]
+        found.append((sides, cosines(meaning, other)))
+    return found
+
+
+def oracle(vectors, offsets, languages):
+    """The best that one affine map for all languages can do: the plane that holds the offsets is taken out."""
+    of_all = np.stack([offsets[lang] for lang in languages])
+    center = of_all.mean(0)
+    _, size, directions = np.linalg.svd(of_all - center, full_matrices=False)
+    plane = directions[size > 1e-9]
+    return (vectors - center) @ (np.eye(SIZE) - plane.T @ plane)
+
+
+def correlations(pairs, scale, objective, folder) -> np.ndarray:
+    """(pairs, 3) Pearson with the planted similarity: of the vectors, of the trained meaning, of the oracle's."""
+    rng = np.random.default_rng(1)
+    languages = sorted({lang for pair in pairs for lang in pair})
+    offsets = {lang: scale * rng.standard_normal(SIZE) for lang in languages}
+    train = [sides for sides, _ in planted(600, pairs, offsets, rng, distance=0)]
+    settings = {"pairs": ["-".join(pair) for pair in pairs], "train_data": ["{pair}"], "base_model": "none"}
+    args = DisentanglerArguments(**settings, test_data=["{pair}"], objective=objective)
+    training = {"num_train_epochs": 15, "learning_rate": 1e-2, "per_device_train_batch_size": 64, "use_cpu": True}
+    training |= {"output_dir": str(folder), "disable_tqdm": True}
+    head = fit(
+        args,
+        TrainingArguments(**TRAINING_DEFAULTS | training),
+        Prepared(Corpus([], "planted"), train, [], [], [], "encoder", "planted"),
+    ).head
+    found = []
+    for sides, gold in planted(400, pairs, offsets, rng, distance=2):
+        ways = sides, [split_vectors(head, x)[1] for x in sides], [oracle(x, offsets, languages) for x in sides]
+        found.append([pearson(gold, cosines(*way)) for way in ways])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("pairs", [ONE, THREE], ids=["one pair", "three pairs, one head"])
+def test_constant_offsets_of_languages_are_found(pairs, objective, tmp_path):
+    before, after, best = correlations(pairs, 2.0, objective, tmp_path).T
+    assert (before < 0.6).all()
+    assert (best > 0.95).all()
+    # Cross-reconstruction wants no more than that exchanging parts changes little: it leaves some of the offset.
+    assert (after > best - {"intra": 0.03, "inter": 0.15, "both": 0.03}[objective]).all(), (before, after, best)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_where_languages_do_not_differ_little_is_lost(objective, tmp_path):
+    before, after, _ = correlations(ONE, 0.0, objective, tmp_path).T
+    assert (after > before - {"intra": 0.02, "inter": 0.06, "both": 0.02}[objective]).all(), (before, after)

@@ -1,0 +1,311 @@
+"""Cleaning a bitext: planted faults get their reasons, scores are margins, both files appear or neither."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tiny_models import save_routed
+
+from hfxling import fit_lexical, save_lexical
+from hfxling.data.filters import count_words
+from hfxling.data.sample import sample_texts
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.fusion import fit_fusion
+from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.old import clean, pairs
+from hfxling.sentences import both_ways, select
+
+SOUND = list(zip(*(sample_texts(lang, "train", generated=0) for lang in ("en", "id"))))
+FEW = SOUND[:40]
+
+
+@pytest.fixture(scope="module")
+def lexical(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("links")
+    fit_lexical(*zip(*SOUND), ("en", "id"), rank=4, progress=False).save_pretrained(folder)
+    return folder
+
+
+def write(path: Path, rows) -> Path:
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def run(path: Path, **options) -> tuple[list[list[str]], list[list[str]]]:
+    """Rows of both files, the dropped ones with the header."""
+    given = {"source_lang": "en", "target_lang": "id", "output": path.parent / "kept.tsv"} | options
+    given |= {"cache_dir": path.parent / "cache"} if {"model", "lexical"} & given.keys() else {}
+    words = [str(path)]
+    for key, value in given.items():
+        words += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
+    output = clean.main(words)
+    files = (output, output.with_name(f"{output.stem}.dropped{output.suffix}"))
+    return tuple([line.split("\t") for line in read(file)] for file in files)
+
+
+def read(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.suffix == ".tsv" else []
+
+
+def reasons(dropped) -> dict[int, set[str]]:
+    """By line."""
+    return {int(line): {*names.split(",")} for line, names, *_ in dropped[1:]}
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """Cells of the printed table by its first one."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.split("\n") if line[:1] == "|"]
+    return {row[0]: row[1:] for row in rows}
+
+
+def planted() -> list[tuple[tuple[str, str], str]]:
+    """Bad pairs and a reason that each must have."""
+    long = [pair for pair in SOUND if len(pair[1].split()) > 11]
+    bad = [(pair[::-1], "wrong_language") for pair in SOUND[:5]]
+    bad += [(pair[::-1], "wrong_source_language") for pair in SOUND[5:10]]
+    bad += [((pair[0], pair[0]), "identical") for pair in SOUND[10:15]]
+    bad += [((pair[0], pair[0].upper() + "!"), "copy") for pair in SOUND[15:20]]
+    bad += [((pair[0], " ".join(pair[1].split()[:3])), "truncated") for pair in long[:5]]
+    bad += [((pair[0], f"{pair[1]} {pair[1]} {pair[1]}"), "repeated") for pair in SOUND[25:30]]
+    bad += [((pair[0].upper(), pair[1]), "duplicate") for pair in SOUND[30:35]]
+    bad += [(("", pair[1]), "empty") for pair in SOUND[35:38]]
+    return bad + [((pair[0], "... !"), "empty") for pair in SOUND[38:40]]
+
+
+def test_planted_faults_are_dropped_each_with_its_reason(tmp_path, capsys):
+    bad = planted()
+    kept, dropped = run(write(tmp_path / "pairs.tsv", [*SOUND, *(pair for pair, _ in bad)]))
+    assert [tuple(row) for row in kept] == SOUND
+    assert dropped[0] == ["line", "reasons", "source", "target"]
+    assert [tuple(row[2:]) for row in dropped[1:]] == [pair for pair, _ in bad]
+    found = reasons(dropped)
+    assert {*found} == {*range(len(SOUND) + 1, len(SOUND) + len(bad) + 1)}
+    assert [name for name, (_, wanted) in zip(found.values(), bad) if wanted not in name] == []
+    shown = table(capsys.readouterr().out)
+    assert int(shown["kept"][0]) + int(shown["dropped"][0]) == len(SOUND) + len(bad)
+    assert int(shown["dropped"][0]) == len(bad)
+    for reason in {*shown} - {"reason", "kept", "dropped"}:
+        if not reason.startswith("-"):
+            assert int(shown[reason][0]) == sum(reason in names for names in found.values())
+            assert int(shown[reason][2]) == sum({reason} == names for names in found.values())
+
+
+def test_reasons_that_are_kept_drop_nothing(tmp_path):
+    rows = [*SOUND, SOUND[3], (SOUND[4][0], SOUND[4][0])]
+    path = write(tmp_path / "pairs.tsv", rows)
+    assert len(run(path)[0]) == len(SOUND)
+    kept, dropped = run(path, keep=["duplicate"])
+    assert kept[-1] == list(SOUND[3])
+    assert reasons(dropped)[len(rows)] >= {"identical", "copy"}
+    assert len(run(path, keep=["duplicate", "identical", "copy", "wrong_language"])[0]) == len(rows)
+
+
+def test_lengths_in_words(tmp_path):
+    rows = [("No.", "Tidak."), *SOUND]
+    _, dropped = run(write(tmp_path / "pairs.tsv", rows), min_words=2, max_words=9)
+    found = reasons(dropped)
+    assert found[1] == {"min_words"}
+    long = {line for line, pair in enumerate(rows, 1) if max(len(side.split()) for side in pair) > 9}
+    assert {line for line, names in found.items() if "max_words" in names} >= {*list(long)[:5]}
+    assert "too_long" not in set().union(*found.values())
+
+
+def test_the_wrong_language_of_a_side_is_warned_of(tmp_path, caplog):
+    run(write(tmp_path / "pairs.tsv", [*SOUND[:250], *((source, source) for source, _ in SOUND[250:])]))
+    assert "of 362 target texts (31 %) are not in 'id'; check --target_lang" in caplog.text
+    assert "source texts" not in caplog.text
+
+
+def test_a_side_that_is_wholly_in_another_language_is_warned_of(tmp_path, caplog):
+    rows = zip(sample_texts("zh", "train")[:100], sample_texts("en", "train")[100:200])
+    path = write(tmp_path / "pairs.tsv", [*rows])
+    clean.main([str(path), "--source_lang", "zh", "--target_lang", "vi", "--output", str(tmp_path / "kept.tsv")])
+    assert "of 100 target texts" in caplog.text
+    assert "are not in 'vi'; check --target_lang" in caplog.text
+
+
+def test_scores_are_margins_of_the_texts_that_are_left(tiny_sentence_transformer, tmp_path, caplog):
+    rows = [("source", "target"), *FEW, FEW[0], (FEW[1][0], FEW[2][1]), ("", "x")]
+    kept, dropped = run(write(tmp_path / "pairs.tsv", rows), model=tiny_sentence_transformer, k=3)
+    assert kept[0] == ["source", "target", "score"]
+    assert dropped[0] == ["line", "reasons", "score", "source", "target"]
+    encoder = SentenceEncoder(str(tiny_sentence_transformer))
+    source, target = (encoder.encode(side, progress=False).astype(np.float64) for side in zip(*FEW))
+    source, target = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (source, target))
+    scores = source @ target.T
+    means = [np.sort(x, axis=1)[:, -3:].mean(1) for x in (scores, scores.T)]
+    expected = [2 * scores[i, j] / (means[0][i] + means[1][j]) for i, j in [*((i, i) for i in range(40)), (1, 2)]]
+    np.testing.assert_allclose([float(row[2]) for row in kept[1:]], expected, atol=2e-5)
+    assert [row[:3] for row in dropped[1:]] == [["42", "duplicate", ""], ["44", "empty", ""]]
+
+
+def test_threshold_and_share(tiny_sentence_transformer, tmp_path, caplog):
+    path = write(tmp_path / "pairs.tsv", FEW)
+    caplog.set_level("INFO")
+    every, _ = run(path, model=tiny_sentence_transformer)
+    assert "no pair is dropped for a low score" in caplog.text
+    caplog.clear()
+    scores = sorted(float(row[2]) for row in every)
+    kept, dropped = run(path, model=tiny_sentence_transformer, top=0.75)
+    assert sorted(float(row[2]) for row in kept) == scores[10:]
+    assert [*reasons(dropped).values()] == [{"low_score"}] * 10
+    assert run(path, model=tiny_sentence_transformer, top=30)[0] == kept
+    kept, _ = run(path, model=tiny_sentence_transformer, threshold=(scores[19] + scores[20]) / 2)
+    assert sorted(float(row[2]) for row in kept) == scores[20:]
+    assert "no pair is dropped" not in caplog.text
+
+
+def test_shuffled_targets_score_less_and_belong_elsewhere(lexical, tmp_path):
+    sources, targets = map(list, zip(*SOUND[:200]))
+    targets[:20] = [*targets[1:20], targets[0]]
+    path = write(tmp_path / "pairs.tsv", zip(sources, targets))
+    kept, _ = run(path, lexical=lexical, keep=["truncated", "too_long"])
+    scores = np.array([float(row[2]) for row in kept])
+    assert scores[:20].max() < np.median(scores[20:])
+    assert (scores[:20][:, None] < scores[20:]).mean() > 0.98
+    expected = LexicalEncoder(str(lexical)).score(sources, targets, ("en", "id"))
+    np.testing.assert_allclose([float(row[3]) for row in kept], expected, atol=2e-6)
+    _, dropped = run(path, lexical=lexical, keep=["truncated", "too_long"], mutual="true")
+    moved = {line for line, names in reasons(dropped).items() if "better_elsewhere" in names}
+    assert len(moved & {*range(1, 21)}) >= 19
+    assert len(moved - {*range(1, 21)}) <= 2
+    least = float(np.sort(expected)[30])
+    _, dropped = run(path, lexical=lexical, keep=["truncated", "too_long"], min_links=least)
+    low = {line for line, names in reasons(dropped).items() if "low_links" in names}
+    assert low == {line for line, value in enumerate(expected, 1) if value < least}
+
+
+def test_scores_together_are_the_fused_ones(tiny_sentence_transformer, lexical, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(tiny_sentence_transformer, model)
+    dense, sparse = SentenceEncoder(str(model)), LexicalEncoder(str(lexical))
+    pools = {}
+    for side, lang in zip(zip(*FEW), ("en", "id")):
+        pools |= {(lang, role): (dense.encode(side), sparse.encode(side, lang, role)) for role in ("query", "document")}
+    fold = pools["en", "query"], pools["id", "document"]
+    fusion = fit_fusion([(*fold, fold)], pools, lexical=sparse.revision, languages=("en", "id"))
+    fusion.save(model)
+    kept, _ = run(write(tmp_path / "pairs.tsv", FEW), model=model, lexical=lexical, k=3)
+    vectors = [fusion.vectors(*pools[key], *key) for key in (("en", "query"), ("id", "document"))]
+    found = select(*both_ways(*vectors, 3), "distance", "forward")
+    ours = {row: float(score) for row, (*_, score, _) in enumerate(kept)}
+    for i, j, score in zip(*found):
+        if i == j:
+            lengths = [count_words(text, lang) for text, lang in zip(FEW[i], ("en", "id"))]
+            assert ours[i] == pytest.approx(score * np.prod(lengths) ** 0.5, abs=5e-3)  # pools are in half precision
+    assert sum(found.source == found.target) > 20
+
+
+def test_parquet_json_lines_and_breaks_inside_texts(tmp_path, caplog):
+    rows = [{"en": f"{source}\tyes\nno", "id": target} for source, target in FEW] + [{"en": None, "id": "x"}]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    kept, _ = run(path, keep=["truncated", "copy", "too_long"])
+    assert kept[0] == [f"{FEW[0][0]} yes no", FEW[0][1]]
+    assert "40 texts with tabs or line breaks are written with spaces" in caplog.text
+    run(path, output=tmp_path / "kept.parquet", keep=["truncated", "copy", "too_long"])
+    assert pq.read_table(tmp_path / "kept.parquet").to_pylist()[0]["source"] == f"{FEW[0][0]}\tyes\nno"
+    (row,) = pq.read_table(tmp_path / "kept.dropped.parquet").to_pylist()
+    assert row == {"line": 41, "reasons": "empty", "source": "", "target": "x"}
+
+
+def test_both_files_appear_or_neither(tmp_path, monkeypatch):
+    path, written = write(tmp_path / "pairs.tsv", FEW), clean.write_table
+
+    def fails(target, *args, **options):
+        if "dropped" in target.name:
+            raise OSError("disk full")
+        return written(target, *args, **options)
+
+    monkeypatch.setattr(clean, "write_table", fails)
+    with pytest.raises(OSError, match="disk full"):
+        run(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["pairs.tsv"]
+
+
+def test_nothing_left_to_score(tiny_sentence_transformer, tmp_path, caplog):
+    kept, dropped = run(write(tmp_path / "pairs.tsv", [("", "a"), ("b", "")]), model=tiny_sentence_transformer)
+    assert kept == []
+    assert "no pair is kept; see the reasons" in caplog.text
+    assert [row[1] for row in dropped[1:]] == ["empty", "empty"]
+
+
+def test_a_model_with_parts_for_other_languages(tiny_sentence_transformer, tmp_path, refusal):
+    save_routed(tiny_sentence_transformer, tmp_path / "routed")
+    path = write(tmp_path / "pairs.tsv", FEW)
+    assert "has parts for zh, vi and none for en" in refusal(lambda: run(path, model=tmp_path / "routed"))
+    assert not (tmp_path / "kept.tsv").exists()
+
+
+def test_candidates_of_static_vectors_give_nearly_the_same(tmp_path):
+    model = with_static_vectors(tmp_path)
+    path = write(tmp_path / "pairs.tsv", SOUND[:150])
+    exact, few = (run(path, lexical=model, candidates=count)[0] for count in (0, 40))
+    values = [np.array([float(row[2]) for row in kept]) for kept in (exact, few)]
+    assert np.corrcoef(*values)[0, 1] > 0.99
+    assert (values[0] != values[1]).any()
+
+
+def with_static_vectors(tmp_path: Path) -> Path:
+    """A lexical encoder with the stock door, whose static vectors propose candidates."""
+    model = fit_lexical(*zip(*SOUND), ("en", "id"), rank=16, progress=False)
+    save_lexical(model, tmp_path / "links")
+    return tmp_path / "links"
+
+
+def test_one_sentence_that_matches_many_is_warned_of(caplog):
+    texts = [[f"s{i}" for i in range(200)], [f"t{i}" for i in range(200)]]
+    best = [np.arange(200), np.arange(200)]
+    pairs.warn_of_hubs(best, texts)
+    assert caplog.text == ""
+    best[0][:11] = 7
+    pairs.warn_of_hubs(best, texts)
+    assert "11 of 200 source texts have the same target text as best match ('t7'); 1 such in all" in caplog.text
+    assert "target texts have" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target_lang": "en"}, "source_lang and target_lang are both 'en'"),
+        ({"threshold": 1.0}, "--threshold needs scores: give --model, --lexical or both"),
+        ({"top": 0.5}, "--top needs scores"),
+        ({"mutual": "true"}, "--mutual needs scores"),
+        ({"model": "{model}", "top": 0.5, "threshold": 1.0}, "--threshold and --top: give one of them"),
+        ({"model": "{model}", "top": 1.5}, "top=1.5: give a count of pairs, such as 5000, or a share"),
+        ({"model": "{model}", "threshold": "nan"}, "threshold=nan: give a number"),
+        ({"model": "{model}", "min_links": 0.1}, "--min_links needs --lexical"),
+        ({"model": "{model}", "k": 0}, "k=0"),
+        ({"model": "{model}", "k": 41}, "k=41 neighbours, but 40 distinct texts are left of a side"),
+        ({"model": "{model}", "margin": "cosine"}, "margin='cosine' is not one of ratio, distance, absolute"),
+        ({"model": "{model}", "memory": "much"}, "memory='much'"),
+        ({"model": "no/such folder"}, "model='no/such folder' is neither the folder"),
+        ({"model": "{model}", "lexical": "{lexical}"}, "has no fusion.json"),
+        ({"lexical": "{lexical}", "target_lang": "vi"}, "'vi' is not one of this model's: en, id"),
+        ({"keep": ["empty"]}, "keep: empty is not one of identical, duplicate"),
+        ({"min_words": -1}, "min_words=-1"),
+        ({"min_words": 9, "max_words": 3}, "needs 0 <= min_words <= max_words"),
+        ({"output": "{folder}/kept.csv"}, "pairs are written as .tsv or .parquet"),
+        ({"output": "{folder}/pairs.tsv"}, "is read, too"),
+        ({"dropped": "{folder}/pairs.tsv"}, "is read, too"),
+        ({"dropped": "{folder}/kept.tsv"}, "is what output writes, too"),
+        ({"pairs": "{folder}/none.tsv"}, "none.tsv does not exist"),
+        ({"pairs": "{folder}/pairs.tsv@1-3"}, "files are read whole"),
+        ({"pairs": b""}, "no sentence pair in it"),
+        ({"pairs": b"a\tb\na\t\xff\n"}, "line 2: byte 6 of the file is not UTF-8"),
+        ({"pairs": b"a\nb\n"}, "1 column(s) where 2 are needed"),
+    ],
+)
+def test_errors_are_one_line(tiny_sentence_transformer, lexical, tmp_path, refusal, options, message):
+    path = write(tmp_path / "pairs.tsv", FEW)
+    names = {"model": tiny_sentence_transformer, "lexical": lexical, "folder": tmp_path}
+    options = {k: v.format(**names) if isinstance(v, str) else v for k, v in options.items()}
+    given = options.pop("pairs", path)
+    if isinstance(given, bytes):
+        path.write_bytes(given)
+        given = path
+    assert message in refusal(lambda: run(Path(given), **options))
+    assert [file.name for file in tmp_path.iterdir() if file.name != "cache"] == ["pairs.tsv"]

@@ -1,0 +1,137 @@
+"""Text in, vectors out: those of sentence-transformers or of a layer, whole or not at all, resumed after a kill."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from tiny_models import save_routed, save_tiny
+
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.frozen import FrozenEncoder
+from hfxling.old import encode
+
+LINES = ["我爱吃苹果", "hello, world", "", "今天下雨", "hello, world", "a much longer sentence than these"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    save_tiny("bert", folder / "plain")
+    save_routed(folder / "plain", folder / "routed")
+    return folder
+
+
+@pytest.fixture
+def text(tmp_path) -> Path:
+    path = tmp_path / "text.zh"
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+def run(*words) -> list[np.ndarray]:
+    return [np.load(path, mmap_mode="r") for path in encode.main([*map(str, words)])]
+
+
+def test_vectors_are_those_of_sentence_transformers(folder, text, tmp_path):
+    (found,) = run(text, "--model", folder / "plain", "--output", tmp_path / "out/vectors.npy")
+    expected = SentenceTransformer(str(folder / "plain")).encode(LINES)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["vectors.npy"]
+
+
+def test_several_files_each_with_its_language(folder, text, tmp_path, capfd):
+    packed = tmp_path / "text.vi.gz"
+    packed.write_bytes(gzip.compress("tôi ăn táo\nbạn\n".encode()))
+    first, second = run(text, packed, "--model", folder / "routed", "--lang", "zh", "vi")
+    model = SentenceTransformer(str(folder / "routed"))
+    np.testing.assert_allclose(first, model.encode(LINES, task="zh"), atol=1e-6)
+    np.testing.assert_allclose(second, model.encode(["tôi ăn táo", "bạn"], task="vi"), atol=1e-6)
+    assert not np.allclose(first, model.encode(LINES, task="vi"), atol=1e-3)
+    assert {path.name for path in tmp_path.iterdir()} == {"text.zh", "text.zh.npy", "text.vi.gz", "text.vi.gz.npy"}
+
+
+@pytest.mark.parametrize(("layer", "index"), [("2", 2), ("last", None), ("all", "all")])
+def test_a_layer_of_a_frozen_encoder(folder, text, tmp_path, layer, index):
+    (found,) = run(text, "--model", folder / "plain", "--layer", layer, "--pooling", "cls")
+    expected = FrozenEncoder(str(folder / "plain"), [(index, "cls")])(LINES)[:, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_standard_input(folder, tmp_path):
+    words = ["encode", "-", "--model", folder / "plain", "--output", tmp_path / "v.npy"]
+    command = [sys.executable, "-m", "hfxling", *map(str, words)]
+    root = Path(__file__).resolve().parents[2]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    done = subprocess.run(command, input="hello\n你好\n", env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "2 x 16: " in done.stderr
+    expected = SentenceTransformer(str(folder / "plain")).encode(["hello", "你好"])
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-6)
+
+
+def test_a_stopped_run_goes_on_and_leaves_nothing_under_the_final_name(folder, text, tmp_path, monkeypatch):
+    monkeypatch.setattr("hfxling.data.features.CHUNK", 2)
+    asked: list[str] = []
+    whole = SentenceEncoder.encode
+
+    def stops(self, texts, *args, **kwargs):
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        asked.extend(texts)
+        return whole(self, texts, *args, **kwargs)
+
+    monkeypatch.setattr(SentenceEncoder, "encode", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run(text, "--model", folder / "plain")
+    assert not (tmp_path / "text.zh.npy").exists()
+    again: list[str] = []
+    monkeypatch.setattr(
+        SentenceEncoder, "encode", lambda self, texts, *a, **k: again.extend(texts) or whole(self, texts, *a, **k)
+    )
+    (found,) = run(text, "--model", folder / "plain")
+    assert not {*asked} & {*again}
+    assert sorted(asked + again) == sorted({*LINES}), "every distinct line once"
+    monkeypatch.undo()
+    np.testing.assert_allclose(found, SentenceTransformer(str(folder / "plain")).encode(LINES), atol=1e-6)
+    assert {path.name for path in tmp_path.iterdir()} == {"text.zh", "text.zh.npy"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--lang", "vi", "zh"], "2 languages for 1 text"),
+        (["--output", "a.npy", "b.npy"], "1 text(s), 2 output(s)"),
+        (["--output", "a.bin"], "output='a.bin': vectors are written as .npy"),
+        (["--pooling", "cls"], "--pooling needs --layer"),
+        (["--layer", "first"], "layer='first': give a number"),
+        (["--layer", "9"], "layer=9 is "),
+        (["--layer", "1", "--lang", "vi"], "takes neither --lang nor --prompt"),
+        (["--batch_size", "0"], "batch_size=0"),
+    ],
+)
+def test_mistakes(folder, text, options, message):
+    with pytest.raises(ValueError) as error:
+        run(text, "--model", folder / "plain", *options)
+    assert message in str(error.value)
+    assert [path.name for path in text.parent.iterdir()] == [text.name]
+
+
+def test_text_and_language_that_are_not_there(folder, text, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.txt: no such file"):
+        run(tmp_path / "none.txt", "--model", folder / "plain")
+    with pytest.raises(ValueError, match=r"needs --output FILE\.npy"):
+        run("-", "--model", folder / "plain")
+    (tmp_path / "empty").touch()
+    with pytest.raises(ValueError, match="no line in it"):
+        run(tmp_path / "empty", "--model", folder / "plain")
+    with pytest.raises(ValueError, match="routed has parts for zh, vi; say which"):
+        run(text, "--model", folder / "routed")
+    with pytest.raises(ValueError, match="routed has parts for zh, vi and none for th"):
+        run(text, "--model", folder / "routed", "--lang", "th")

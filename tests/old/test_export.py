@@ -1,0 +1,120 @@
+"""hfxling export: graphs beside the weights, and what they cost."""
+
+import json
+
+import numpy as np
+import pytest
+from builders import command_line, sentence_pairs
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+
+from hfxling.evaluation.results import read_results
+from hfxling.hub.agreement import verify_files
+from hfxling.hub.onnx import TokenEncoder, onnx_run
+from hfxling.old import export
+from recipes import siamese
+
+pytest.importorskip("onnxscript")
+
+TEXTS = ["我爱吃苹果", "今天下雨", "你好"]
+
+
+@pytest.fixture
+def folder(request, tiny_bert, tmp_path):
+    """A recipe's folder on the embedded corpus."""
+    options = {"base_model": tiny_bert, "pairs": "zh-vi", "train_data": "sample", "layer": 1, "max_train_pairs": 60}
+    options |= {"use_cpu": True, "disable_tqdm": True, "cache_dir": tmp_path / "cache", "normalize_input": False}
+    siamese.main(command_line(options | {"output_dir": tmp_path, "fit": request.param}))
+    return tmp_path / "model"
+
+
+def run(folder, *options):
+    return export.main([str(folder), *options])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["discriminant"], indirect=True)
+def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, capsys, monkeypatch):
+    before = read_results(folder / "results.json")
+    files = [folder.parent / "some.zh", folder.parent / "some.vi"]
+    for file, texts in zip(files, zip(*sentence_pairs(40))):
+        file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    pairs = ["--pairs", *map(str, files), "--languages", "zh", "vi"]
+    figures = run(folder, "--onnx", "--int8", *pairs)
+    said = capsys.readouterr().out
+    assert [*figures] == ["torch", "onnx", "onnx int8"]
+    assert 0 < figures["onnx int8"]["megabytes"] <= figures["onnx"]["megabytes"]
+    kept = "they are not kept" not in said
+    names = {path.name for path in (folder / "onnx").iterdir()}
+    assert names == {"model.onnx"} | ({"model_int8.onnx"} if kept else set())
+    assert not list(folder.glob(".onnx*"))
+    expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    found = TokenEncoder(onnx_run(folder / "onnx" / "model.onnx"), folder)(TEXTS)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    rows = read_results(folder / "results.json")
+    assert rows[: len(before)] == before
+    forms = ["torch", "onnx"] + ["onnx int8"] * kept
+    assert [(row.settings["runtime"], row.direction) for row in rows[len(before) :]] == [
+        (form, way) for form in forms for way in ("zh->vi", "vi->zh")
+    ]
+    assert all(
+        row.n == 40 and ("paired" in row.settings) == (row.settings["runtime"] != "torch")
+        for row in rows[len(before) :]
+    )
+    content = json.loads((folder / "results.json").read_text())
+    assert content["runtimes"]["onnx"]["change"]["difference"] == 0
+    assert content["reached"]["fit"] == "discriminant"
+    assert "runtime onnx" in (folder / "README.md").read_text()
+
+    # once more, and eight bits lose too much: the earlier copy goes, and so do its rows
+    monkeypatch.setattr(export, "MOST_LOST", -200.0)
+    run(folder, "--onnx", "--int8", *pairs)
+    assert "they are not kept" in capsys.readouterr().out
+    assert {path.name for path in (folder / "onnx").iterdir()} == {"model.onnx"}
+    again = read_results(folder / "results.json")
+    assert [row.settings["runtime"] for row in again[len(before) :]] == ["torch"] * 2 + ["onnx"] * 2
+
+    # and without pairs: what was measured is not of this graph, what was written by hand stays
+    card = (folder / "README.md").read_text()
+    (folder / "README.md").write_text(card.replace("## Limits", "Written by hand.\n\n## Limits"))
+    run(folder, "--onnx")
+    assert read_results(folder / "results.json") == before
+    assert "runtimes" not in json.loads((folder / "results.json").read_text())
+    card = (folder / "README.md").read_text()
+    assert "from fastembed import TextEmbedding" in card
+    assert "Written by hand.\n\n## Limits" in card
+    assert "runtime" not in card
+    assert verify_files(str(folder))[3] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["cca"], indirect=True)
+def test_a_graph_a_language_lies_where_its_branch_is(folder):
+    assert run(folder, "--onnx") == {}
+    assert verify_files(str(folder))[3] == [], "the record knows of the graphs, so the folder can be published"
+    model = SentenceTransformer(str(folder), device="cpu")
+    for lang in ("zh", "vi"):
+        found = TokenEncoder(onnx_run(folder / lang / "onnx" / "model.onnx"), folder)(TEXTS)
+        np.testing.assert_allclose(found, model.encode(TEXTS, task=lang), atol=1e-5)
+        weights = load_file(folder / lang / "2_Dense" / "model.safetensors")
+        assert weights.keys() == {"linear.weight", "linear.bias"}
+    assert not (folder / "onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "nothing to write: give --onnx"),
+        (["--onnx", "--int8"], "--int8 needs --pairs"),
+        (["--onnx", "--pairs", "sample", "--languages", "zh"], "give the codes of the pairs' two languages"),
+        (["--onnx", "--pairs", "a", "b", "c", "--languages", "zh", "vi"], "3 files: give two"),
+    ],
+)
+def test_what_is_refused(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        run(tmp_path, *options)
+
+
+def test_no_model_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no model there"):
+        run(tmp_path, "--onnx")

@@ -1,0 +1,123 @@
+"""Mining against all with all in float64, by the definitions."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from hfxling.sentences import Mined, both_ways, mine, paired_margins, rescored, select
+from hfxling.sentences.engine import MARGINS, SELECTIONS
+
+
+def vectors(count, seed, d=12):
+    return np.random.default_rng(seed).standard_normal((count, d)) + 1  # mean scores are positive
+
+
+def brute(source, target, k, margin, selection):
+    """{(source row, target row): margin}, ties going to lower rows."""
+    source, target = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (source, target))
+    scores = source @ target.T
+    near = [np.argsort(-np.round(x, 9), axis=1, kind="stable")[:, :k] for x in (scores, scores.T)]
+    means = [np.take_along_axis(x, rows, axis=1).mean(axis=1) for x, rows in zip((scores, scores.T), near)]
+    mean = (means[0][:, None] + means[1]) / 2
+    value = {"ratio": scores / mean, "distance": scores - mean, "absolute": scores}[margin]
+    ahead = {(i, max(sorted(row), key=lambda j: round(value[i, j], 9))) for i, row in enumerate(near[0])}
+    back = {(max(sorted(row), key=lambda i: round(value[i, j], 9)), j) for j, row in enumerate(near[1])}
+    if selection == "max":
+        kept = set()
+        for i, j in sorted(ahead | back, key=lambda pair: (-round(value[pair], 9), pair)):
+            if not any(i == x or j == y for x, y in kept):
+                kept.add((i, j))
+    else:
+        kept = {"mutual": ahead & back, "forward": ahead, "backward": back}[selection]
+    return {pair: value[pair] for pair in kept}
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("margin", MARGINS)
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_pairs_of_brute_force(ties, margin, selection):
+    source, target = vectors(90, 0), vectors(110, 1)
+    if ties:  # every vector twice, and both sides alike
+        source, target = (np.concatenate([source[:40]] * 2), np.concatenate([source[:40], target[:30], target[:30]]))
+    found = mine(source, target, 4, margin, selection=selection)
+    expected = brute(source, target, 4, margin, selection)
+    assert {(i, j) for i, j in zip(found.source, found.target)} == expected.keys()
+    np.testing.assert_allclose(found.score, [expected[pair] for pair in zip(found.source, found.target)], atol=1e-6)
+    assert (np.diff(found.score) <= 1e-9).all()
+    assert mine(source, target, 4, margin, selection=selection, dtype="bfloat16").score.tolist() == found.score.tolist()
+
+
+@pytest.mark.slow
+def test_the_pairs_of_brute_force_at_two_thousand():
+    source = vectors(2000, 0, 64)
+    target = source[::-1] + vectors(2000, 1, 64)
+    target[:200] = target[200:400]
+    for dtype in ("float32", "bfloat16"):
+        found = mine(source, target, 4, dtype=dtype)
+        assert {*zip(found.source, found.target)} == brute(source, target, 4, "ratio", "mutual").keys()
+
+
+def test_no_sentence_stands_in_two_pairs_of_max():
+    found = mine(vectors(90, 0), vectors(110, 1), selection="max")
+    assert len({*found.source}) == len({*found.target}) == len(found.source) > 40
+
+
+def test_candidates_of_other_vectors_are_scored_again():
+    source, target = vectors(60, 0), vectors(70, 1)
+    exact = [csr_array(x) for x in (source, target)]
+    readers = [lambda rows, side=side: [side[rows]] for side in exact]
+    wide = both_ways(source[:, :8], target[:, :8], 60)
+    for found, expected in zip(rescored([wide], *readers, 4), both_ways(*exact, 4)):
+        np.testing.assert_array_equal(found.rows, expected.rows)
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-9)
+    few = both_ways(source[:, :8], target[:, :8], 5)
+    both = rescored([few, both_ways(source[:, 8:], target[:, 8:], 5)], *readers, 4)
+    one = rescored([few], *readers, 4)
+    assert (both[0].scores[:, 0] >= one[0].scores[:, 0]).all()
+    assert (both[0].scores[:, 0] > one[0].scores[:, 0]).any()
+    with pytest.raises(ValueError, match="k=6 is more than the candidates"):
+        rescored([few], *readers, 6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": "cosine"}, "margin='cosine' is not one of ratio, distance, absolute"),
+        ({"selection": "best"}, "selection='best' is not one of mutual, forward, backward, max"),
+    ],
+)
+def test_choices_are_checked_before_anything_is_read(options, message):
+    with pytest.raises(ValueError, match=message):
+        mine(None, None, **options)
+
+
+def test_a_ratio_needs_positive_means():
+    source = abs(vectors(20, 0))
+    with pytest.raises(ValueError, match="take 'distance'"):
+        mine(csr_array(source), csr_array(-source))
+    assert isinstance(mine(csr_array(source), csr_array(-source), margin="distance"), Mined)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "several"])
+@pytest.mark.parametrize("margin", MARGINS)
+def test_margins_of_given_pairs_are_those_of_mined_ones(kind, margin):
+    source, target = vectors(60, 0), vectors(70, 1)
+    if kind != "dense":
+        source, target = (x[:, :6] if kind == "several" else csr_array(x) for x in (source, target))
+    if kind == "several":
+        source, target = [source, csr_array(vectors(60, 2))], [target, csr_array(vectors(70, 3))]
+    found = both_ways(source, target, 4)
+    mined = select(*found, margin, "forward")
+    kinds = [x if kind == "several" else [x] for x in (source, target)]
+    if kind == "dense":
+        kinds = [[x / np.linalg.norm(x, axis=1, keepdims=True)] for x in (source, target)]
+    readers = [lambda rows, parts=parts: [x[rows] for x in parts] for parts in kinds]
+    given = paired_margins(*readers, (mined.source, mined.target), *found, margin)
+    np.testing.assert_allclose(given, mined.score, atol=1e-6)
+    rows = np.random.default_rng(5).integers(0, 60, (2, 5000))  # in several chunks, most of them not among the nearest
+    scores = sum(csr_array(x) @ csr_array(y).T for x, y in zip(*kinds)).toarray()[*rows]
+    means = sum(side.scores.mean(axis=1)[of] for side, of in zip(found, rows)) / 2
+    expected = {"ratio": scores / means, "distance": scores - means, "absolute": scores}[margin]
+    np.testing.assert_allclose(paired_margins(*readers, tuple(rows), *found, margin), expected, atol=1e-6)
+    with pytest.raises(ValueError, match="margin='cosine'"):
+        paired_margins(*readers, tuple(rows), *found, "cosine")

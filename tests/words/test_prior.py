@@ -1,0 +1,185 @@
+"""The statistical aligner: against a slow one, on text whose links are known, and with what it never saw."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from hfxling.data.segment import Vocabulary
+from hfxling.words import prior as link_prior
+from hfxling.words.pairs import EncodedPairs
+from hfxling.words.prior import LinkPrior, translation_counts
+
+WORDS = 30
+CLASSES = [np.arange(WORDS) + 1] * 2
+
+
+def sentences(count: int, seed: int = 0) -> tuple[EncodedPairs, list[set]]:
+    """Word i is translated by i; neighbours change places, and some sentences end in a word without counterpart."""
+    rng = np.random.default_rng(seed)
+    pairs, links = EncodedPairs(("lo", "zh"), [], []), []
+    for _ in range(count):
+        source = rng.choice(np.arange(4, WORDS - 1), rng.integers(3, 9), replace=False).tolist()
+        order = list(range(len(source)))
+        if rng.random() < 0.5:
+            order[0], order[1] = 1, 0
+        extra = [WORDS - 1] * (rng.random() < 0.3)
+        pairs.source.append(source)
+        pairs.target.append([source[i] for i in order] + extra)
+        links.append({(i, j) for j, i in enumerate(order)})
+    return pairs, links
+
+
+def slow_posterior(table, source, target) -> np.ndarray:
+    """By summing over all state sequences: (S, T)."""
+    where = dict(zip(table.keys.tolist(), table.probability))
+    size, window = len(source), link_prior.WINDOW
+
+    def emission(word, j):
+        return where.get(word * table.classes + target[j], link_prior.FLOOR)
+
+    def jump(i, k):
+        return table.jump[k - i + window] / sum(table.jump[m - i + window] for m in range(size))
+
+    total, expected = 0.0, np.zeros((size, len(target)))
+    for states in product(range(2 * size), repeat=len(target)):  # i: linked to i; size + i: to none, i before
+        p, before = 1.0, None
+        for j, state in enumerate(states):
+            i, linked = state % size, state < size
+            if before is None:
+                first = [table.jump[m + 1 + window] for m in range(size)]
+                p *= first[i] / sum(first)
+            elif linked:
+                p *= jump(before, i)
+            elif i != before:
+                p = 0.0
+            p *= (1 - link_prior.NULL) * emission(source[i], j) if linked else link_prior.NULL * emission(0, j)
+            before = i
+        total += p
+        for j, state in enumerate(states):
+            expected[state % size, j] += p * (state < size)
+    return expected / total
+
+
+def test_posteriors_are_sums_over_all_alignments():
+    pairs, _ = sentences(40)
+    prior = LinkPrior.learn(pairs, CLASSES)
+    source, target = (
+        [[5, 9, 7], [8, 4]],
+        [[7, 5, 29], [4, 8, 6, 11]],
+    )  # of unequal lengths, words that never met among them
+    found = prior.posteriors(source, target)
+    for s, t, (forward, backward) in zip(source, target, found):
+        x, y = np.array(s) + 1, np.array(t) + 1
+        np.testing.assert_allclose(forward, slow_posterior(prior.tables[0], x, y), atol=1e-9)
+        np.testing.assert_allclose(backward.T, slow_posterior(prior.tables[1], y, x), atol=1e-9)
+
+
+def test_posteriors_without_jumps_are_those_of_model_1():
+    """NULL has its share, all words of the sentence the same part of the rest."""
+    pairs, _ = sentences(40)
+    prior = LinkPrior.learn(pairs, CLASSES)
+    table, sides = prior.tables[0], (np.array([[6, 10, 8, -1], [9, 5, 7, 12]]), np.array([[8, 6, 30], [5, 9, -1]]))
+    where = dict(zip(table.keys.tolist(), table.probability))
+    emissions = link_prior._emissions(table, link_prior._places(table, link_prior._keys(table, *sides)), *sides)
+    found, jumps = link_prior._expected(emissions, sides, None)
+    assert jumps is None
+    for source, target, posterior in zip(*sides, found):
+        words = source[source >= 0]
+        for word, row in zip(target, posterior):
+            parts = [where.get(s * table.classes + word, link_prior.FLOOR) for s in (0, *words)]
+            parts = [link_prior.NULL * parts[0], *((1 - link_prior.NULL) * part / len(words) for part in parts[1:])]
+            expected = np.zeros(5)
+            if word >= 0:
+                expected[: len(parts)] = np.array(parts) / sum(parts)
+            np.testing.assert_allclose(row, expected, atol=1e-12)
+
+
+def test_known_links_are_found_and_words_without_counterpart_have_none():
+    pairs, links = sentences(200)
+    prior = LinkPrior.learn(pairs, CLASSES)
+    unseen, gold = sentences(50, seed=1)
+    for sides, wanted in ((pairs, links), (unseen, gold)):
+        found = [
+            {(int(i), int(j)) for i, j in zip(*np.nonzero((forward + backward) / 2 > 0.5))}
+            for forward, backward in prior.posteriors(sides.source, sides.target)
+        ]
+        right = sum(len(a & b) for a, b in zip(found, wanted))
+        assert right / sum(map(len, wanted)) > 0.97
+        assert right / sum(map(len, found)) > 0.97
+
+
+def test_a_pair_alone_and_among_others_has_the_same_posteriors(monkeypatch):
+    pairs, _ = sentences(60)
+    prior = LinkPrior.learn(pairs, CLASSES)
+    together = prior.posteriors(pairs.source, pairs.target)
+    monkeypatch.setattr(link_prior, "_CELLS", 1)
+    alone = prior.posteriors(pairs.source, pairs.target)
+    for one, two in zip(together, alone):
+        np.testing.assert_allclose(one, two, atol=1e-12)
+    empty = prior.posteriors([[], [5]], [[4], [5]])
+    assert [x.shape for x in empty[0]] == [(0, 1), (0, 1)]
+
+
+def test_expected_counts_are_the_posteriors_summed():
+    pairs, _ = sentences(30)
+    prior = LinkPrior.learn(pairs, CLASSES)
+    counts = prior.link_counts(pairs, [WORDS, WORDS]).toarray()
+    total = sum((f + b).sum() / 2 for f, b in prior.posteriors(pairs.source, pairs.target))
+    assert counts.sum() == pytest.approx(total, rel=0.01)
+    assert counts[4:-1].argmax(1).tolist() == list(range(4, WORDS - 1))
+
+
+def test_a_lexicon_counts_what_agreeing_and_independent_directions_find():
+    pairs, _ = sentences(30)
+    vocabularies = [
+        Vocabulary.learn([" ".join(f"w{i:02}x" for i in range(4, WORDS))], "lo", segmenter="whitespace")
+    ] * 2
+    counts = translation_counts(pairs, vocabularies).toarray()
+    alone = [LinkPrior.learn(pairs, CLASSES, agree=agree).link_counts(pairs, [WORDS, WORDS]) for agree in (True, False)]
+    assert abs(alone[0] - alone[1]).sum() > 1
+    np.testing.assert_allclose(counts, (alone[0] + alone[1]).toarray(), atol=1e-6)
+
+
+def test_text_without_words_is_refused():
+    with pytest.raises(ValueError, match="lo-zh: none of 2 pairs has words on both sides"):
+        LinkPrior.learn(EncodedPairs(("lo", "zh"), [[], [5]], [[4], []]), CLASSES)
+
+
+def test_saved_and_loaded_it_is_the_same(tmp_path):
+    pairs, _ = sentences(30)
+    prior = LinkPrior.learn(pairs, CLASSES)
+    prior.save(tmp_path)
+    again = LinkPrior.load(str(tmp_path), ("lo", "zh"))
+    for one, two in zip(prior.posteriors(pairs.source, pairs.target), again.posteriors(pairs.source, pairs.target)):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_words_that_are_written_alike_are_linked_where_nothing_else_tells():
+    """Two sentence pairs whose words come once: by counts alone every link is as good as another."""
+    pairs = EncodedPairs(("en", "fr"), [[4, 5, 6], [7, 8, 9]], [[6, 4, 5], [8, 9, 7]])
+    equal = np.arange(WORDS + 1)
+    for start, least in ((None, 0), (equal, 6)):
+        prior = LinkPrior.learn(pairs, CLASSES, equal=start)
+        both = [forward * backward for forward, backward in prior.posteriors(pairs.source, pairs.target)]
+        found = sum(
+            int(source[i] == target[both_of[i].argmax()])
+            for source, target, both_of in zip(pairs.source, pairs.target, both)
+            for i in range(3)
+        )
+        assert found >= least
+        assert found < 6 or start is not None
+
+
+def test_the_bar_is_full_when_the_links_are_learnt(monkeypatch):
+    bars = []
+
+    class Bar(link_prior.tqdm):
+        def close(self):
+            bars.append((self.n, self.total, self.disable))
+            super().close()
+
+    monkeypatch.setattr(link_prior, "tqdm", Bar)
+    LinkPrior.learn(sentences(20)[0], CLASSES)
+    assert bars[0][0] == bars[0][1] > 0
+    assert not bars[0][2]
