@@ -20,6 +20,7 @@ _PUBLIC = {
     **dict.fromkeys(
         ("fit_aligner", "fit_disentangler", "fit_head", "fit_lexical", "save_aligner", "save_lexical"), "hfxling.fit"
     ),
+    "compare": "hfxling.evaluation.compare",
     "explain": "hfxling.sentences.explain",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",

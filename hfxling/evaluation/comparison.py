@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from .items import Items
-from .mining import f1_test
+from .mining import f1_of, f1_test
 from .results import EvalResult, p_told
 from .significance import PairedTest, holm, paired_test
-from .similarity import compare_correlations
+from .similarity import compare_correlations, pearson
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,14 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
         Comparisons of the figures that both have, with p-values corrected over all of them (Holm 1979).
 
     Raises:
-        ValueError: rows without items, figures of other items, or none in common.
+        ValueError: rows without items, items that contradict their figure, figures of other items, or none in common.
     """
     for name, rows in runs.items():
         if not any(row.items for row in rows):
             raise ValueError(f"{name}: no row has its items; measure it anew with hfxling evaluate, which keeps them.")
+        for row in rows:
+            if row.items:
+                check_items(name, row)
     (first_name, first), *others = runs.items()
     found = []
     for name, rows in others:
@@ -60,6 +63,31 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
             found.append((one, other, name, paired(other.items, one.items)))
     corrected = holm([test.p_value for *_, test in found])
     return [Comparison(*parts, float(p_value)) for parts, p_value in zip(found, corrected)]
+
+
+def check_items(name: str, row: EvalResult) -> None:
+    """Refuse a row whose items are of another figure than it says: a file that was changed.
+
+    Files have six digits of every item and six decimals of every value, so a figure of items may be off by a little.
+
+    Raises:
+        ValueError: they differ by more than rounding explains.
+    """
+    groups = row.items.groups
+    if row.items.kind == "mean":
+        figure = float(np.mean([group.mean() for group in groups]))
+        rounding = 1e-5 * max(np.abs(group).max() for group in groups)
+    elif row.items.kind == "F1":
+        figure = float(f1_of(groups[0].sum(0)))
+        if row.metric == "AER":  # its items are tested as those of an F1
+            figure = 100 - figure
+        rounding = 1e-4
+    else:
+        figure = float(np.mean([pearson(group[:, 0], group[:, 1]) for group in groups]))
+        rounding = max(1e-5 * np.max(np.abs(group).max(0) / group.std(0)) for group in groups)
+    if not abs(figure - row.value) <= rounding + 1e-5:
+        what = " ".join(filter(None, (row.metric, row.direction, "of", row.dataset)))
+        raise ValueError(f"{name}: {what} is {row.value:g}, but its items make {figure:g}; measure it anew.")
 
 
 def paired(a: Items, b: Items) -> PairedTest:

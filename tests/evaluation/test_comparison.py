@@ -120,6 +120,7 @@ def test_what_cannot_be_compared(other, message):
 
 def test_other_gold_is_refused():
     a, b = (Items("F1", (np.array([[1, 1, gold], [0, 0, 1]]),)) for gold in (1, 2))
-    row = EvalResult("mining F1", 1.0, 1, **FIELDS)
+    one = EvalResult("mining F1", 200 / 3, 1, items=a, **FIELDS)
+    other = EvalResult("mining F1", 50.0, 1, items=b, **FIELDS)
     with pytest.raises(ValueError, match="are of different gold"):
-        compare_results({"a": [replace(row, items=a)], "b": [replace(row, items=b)]})
+        compare_results({"a": [one], "b": [other]})
