@@ -22,6 +22,7 @@ _PUBLIC = {
     ),
     "compare": "hfxling.evaluation.compare",
     "explain": "hfxling.sentences.explain",
+    "verify": "hfxling.hub.verify",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",
     "drop_leaks": "hfxling.data.leakage",

@@ -7,11 +7,13 @@ import shutil
 import pytest
 from safetensors.torch import load_file, save_file
 
+import hfxling
+from hfxling.cli import main
 from hfxling.evaluation.results import EvalResult, read_results
 from hfxling.hub.agreement import compare_rows, text_faults
 from hfxling.hub.card import CardInfo, render_card
 from hfxling.hub.record import file_hashes, is_intact, sealed
-from hfxling.old import verify
+from hfxling.hub.verify import Verified
 from recipes import siamese
 
 SOURCE = [f"{a}{b}{c}" for a in "我你人" for b in "爱吃苹果" for c in "今天下雨"]
@@ -47,25 +49,44 @@ def copy(place, tmp_path, monkeypatch):
     return tmp_path / "model"
 
 
-def verified(capsys, *options):
-    """Whether `hfxling verify model` agrees, and what it prints."""
-    try:
-        verify.main(["model", "--device", "cpu", *options])
-        status = 0
-    except SystemExit as stop:
-        status = stop.code
-    return status, capsys.readouterr().out
+def verified(**options):
+    """The status of `hfxling verify model`, and what it prints."""
+    result = hfxling.verify("model", device="cpu", **options)
+    return result.exit_status, result.table()
 
 
-def test_what_was_written_agrees_and_every_row_is_measured_again(copy, capsys):
+def test_what_was_written_agrees_and_every_row_is_measured_again(copy):
     count = len(read_results(copy / "results.json"))
-    status, said = verified(capsys)
+    status, said = verified()
     assert status == 0, said
     assert f"{count} of {count} rows measured again and equal; all agree." in said
     (copy / "README.md").write_text((copy / "README.md").read_text() + "\nA sentence by hand, of 2026, is no fault.\n")
     (copy / ".gitattributes").write_text("*.safetensors filter=lfs\n")
-    assert verified(capsys)[0] == 0
-    assert verified(capsys, "--files_only")[0] == 0
+    assert verified()[0] == 0
+
+
+def test_what_was_not_measured_is_not_said_to_agree(copy):
+    status, said = verified(files_only=True)
+    assert status == 0
+    assert "no figure measured again; files and card agree, of the figures nothing is known." in said
+    some = Verified("model", None, 3, 2, [], 1, {"d, folds": 1}, True)
+    assert some.table() == (
+        "model: 3 files and the card, 1 of 2 rows measured again and equal, 1 not, as only training or an export gives "
+        "them (d, folds); all that was measured agrees."
+    )
+    none = Verified("model", None, 3, 2, [], 0, {"d, folds": 2}, True)
+    assert "0 of 2 rows measured again" in none.table()
+    assert none.table().endswith("files and card agree, of the figures nothing is known.")
+
+
+def test_the_command_says_the_same_and_ends_with_1_where_something_disagrees(copy, capsys):
+    main(["verify", "model", "--files_only"])
+    assert capsys.readouterr().out.rstrip() == hfxling.verify("model", files_only=True).table()
+    (copy / "config.json").write_text("{}")
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", "model", "--files_only", "true"])
+    assert stop.value.code == 1
+    assert "DISAGREES  config.json: is not what was recorded" in capsys.readouterr().out
 
 
 def digit(text, place):
@@ -182,43 +203,43 @@ TAMPERED = {
 
 
 @pytest.mark.parametrize("name", TAMPERED)
-def test_what_was_tampered_with_is_named(name, copy, capsys):
+def test_what_was_tampered_with_is_named(name, copy):
     tamper, message = TAMPERED[name]
     tamper(copy)
-    status, said = verified(capsys)
+    status, said = verified()
     assert status == 1
     assert any(re.match(rf"DISAGREES  .*{message}", line) for line in said.splitlines()), said
 
 
-def test_a_folder_of_an_older_version_says_what_is_missing(copy, capsys):
+def test_a_folder_of_an_older_version_says_what_is_missing(copy):
     content = json.loads((copy / "results.json").read_text(encoding="utf-8"))
     kept = {key: value for key, value in content.items() if key not in ("files", "digest")}
     (copy / "results.json").write_text(json.dumps(kept), encoding="utf-8")
-    status, said = verified(capsys, "--files_only")
+    status, said = verified(files_only=True)
     assert status == 1
     assert "no hashes of the files; the folder was written by an older hfxling. Write it anew" in said
 
 
-def test_text_that_is_elsewhere_is_named_and_can_be_given(copy, tmp_path, capsys):
+def test_text_that_is_elsewhere_is_named_and_can_be_given(copy, tmp_path):
     (tmp_path / "texts").mkdir()
     for path in tmp_path.glob("*.tsv"):
         path.rename(tmp_path / "texts" / path.name)
-    status, said = verified(capsys)
+    status, said = verified()
     assert (status, "figures: cannot be measured again (train.tsv" in said) == (1, True), said
-    assert verified(capsys, "--root", "texts")[0] == 0
+    assert verified(root="texts")[0] == 0
 
 
 @pytest.mark.parametrize(
-    ("argv", "message"),
+    ("model", "options", "message"),
     [
-        (["nowhere/at-all"], "nowhere/at-all is neither a folder nor to be had from the Hub or its cache"),
-        (["."], "no results.json there; give a folder that a recipe"),
-        (["model", "--root", "nowhere"], "root=nowhere: no such folder"),
-        (["model", "--tolerance", "-1"], "tolerance=-1.0: give 0 or more"),
+        ("nowhere/at-all", {}, "nowhere/at-all is neither a folder nor to be had from the Hub or its cache"),
+        (".", {}, "no results.json there; give a folder that a recipe"),
+        ("model", {"root": "nowhere"}, "root=nowhere: no such folder"),
+        ("model", {"tolerance": -1.0}, "tolerance=-1.0: give 0 or more"),
     ],
 )
-def test_mistakes_end_in_one_line(argv, message, copy, refusal):
-    assert message in refusal(lambda: verify.main(argv))
+def test_mistakes_end_in_one_line(model, options, message, copy, refusal):
+    assert message in refusal(lambda: hfxling.verify(model, **options))
 
 
 def row(value, revision="r", **settings):

@@ -1,0 +1,144 @@
+"""Whether a model's folder or repository is what its card says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hfxling.evaluation.results import read_results
+from hfxling.hub.agreement import Agreement, compare_rows, text_faults, verify_files
+from hfxling.hub.record import RECORD
+from hfxling.verbs import OutputFolder, verb
+
+
+@dataclass
+class Verified:
+    """What came of checking a model.
+
+    Attributes:
+        model: folder or Hub id.
+        commit: of the repository; None for a folder.
+        files: how many the record has, without record and card.
+        rows: figures that the record has.
+        faults: a line for everything that disagrees.
+        equal: rows that were measured again and are the same.
+        not_measured: data set and split of rows that only training or an export gives, with how many they are.
+        is_measured: whether figures were measured at all: not with `files_only`, nor where the text is not there.
+    """
+
+    model: str
+    commit: str | None
+    files: int
+    rows: int
+    faults: list[str]
+    equal: int = 0
+    not_measured: dict[str, int] = field(default_factory=dict)
+    is_measured: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing that was looked at disagrees."""
+        return not self.faults
+
+    @property
+    def exit_status(self) -> int:
+        """Of the command."""
+        return 0 if self.agrees else 1
+
+    def table(self) -> str:
+        """A line a fault, then what was looked at and what was not."""
+        lines = [f"DISAGREES  {fault}" for fault in self.faults]
+        place = f"{self.model} at {self.commit}" if self.commit else self.model
+        lines.append(f"{place}: {self.files} files and the card, {self._figures()}; {self._verdict()}.")
+        return "\n".join(lines)
+
+    def _figures(self) -> str:
+        if not self.is_measured:
+            return "no figure measured again"
+        text = f"{self.equal} of {self.rows} rows measured again and equal"
+        if self.not_measured:
+            count = sum(self.not_measured.values())
+            text += f", {count} not, as only training or an export gives them ({'; '.join(self.not_measured)})"
+        return text
+
+    def _verdict(self) -> str:
+        if self.faults:
+            return f"{len(self.faults)} disagreement(s)"
+        if self.equal == 0:
+            return "files and card agree, of the figures nothing is known"
+        if self.equal < self.rows:
+            return "all that was measured agrees"
+        return "all agree"
+
+
+@verb
+def verify(
+    model: str | Path,
+    *,
+    revision: str | None = None,
+    root: str | Path = ".",
+    files_only: bool = False,
+    tolerance: float = 2e-6,
+    cache_dir: OutputFolder = "outputs/features",
+    device: str | None = None,
+) -> Verified:
+    """Whether a folder or repository is what its card says.
+
+    Files are held against the hashes in results.json, the card against its rows, and the evaluation runs again on the
+    text that results.json names, which must be the text that was measured on. The command names whatever disagrees, a
+    line each, and its status is then 1. What is in the cache needs no network (HF_HUB_OFFLINE=1).
+
+    Example:
+        >>> print(hfxling.verify("outputs/zh-vi-sf/model", root="../texts").table())
+
+    Args:
+        model: folder or Hub id.
+        revision: branch, tag or commit on the Hub.
+        root: folder that relative paths of text in results.json begin at.
+        files_only: check files and card, measure nothing.
+        tolerance: difference of a figure that counts as none; another processor may round otherwise.
+        cache_dir: folder that frozen vectors are kept in.
+        device: cpu, or by default a GPU when there is one.
+
+    Returns:
+        Every fault, and how much was measured again.
+
+    Raises:
+        ValueError: a negative tolerance, a record that is none.
+        FileNotFoundError: no such model or `root`, a folder without a record.
+    """
+    if tolerance < 0:
+        raise ValueError(f"tolerance={tolerance}: give 0 or more.")
+    if not Path(root).is_dir():
+        raise FileNotFoundError(f"root={root}: no such folder; give the one that the text's paths begin at.")
+    folder, commit, record, faults = verify_files(str(model), revision)
+    rows = read_results(folder / RECORD)
+    verified = Verified(str(model), commit, len(record.get("files", ())), len(rows), faults)
+    if files_only:
+        return verified
+    try:
+        compared, faults_of_text = _measured(record, folder, Path(root), Path(cache_dir), device, tolerance)
+    except (FileNotFoundError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        verified.faults.append(f"figures: cannot be measured again ({reason})")
+        return verified
+    verified.is_measured = True
+    verified.equal = compared.agree
+    verified.faults += faults_of_text + compared.faults
+    for row in compared.unmeasured:
+        place = f"{row.dataset}, {row.split}"
+        verified.not_measured[place] = verified.not_measured.get(place, 0) + 1
+    return verified
+
+
+def _measured(
+    record: Mapping, folder: Path, root: Path, cache_dir: Path, device: str | None, tolerance: float
+) -> tuple[Agreement, list[str]]:
+    """Recorded rows against those that are measured now, and what of the training text is not what the card says."""
+    from hfxling.methods.verification import measured_again  # loads torch and a method
+
+    found, corpus = measured_again(record, folder, root=root, cache_dir=cache_dir, device=device)
+    entries = corpus.card_entries(record["settings"].get("data_licence"))
+    compared = compare_rows(read_results(folder / RECORD), found, tolerance)
+    return compared, text_faults(record["card"]["train_data"], entries)
