@@ -18,15 +18,11 @@ install: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-# Needs none of the extras.
+# Needs none of the extras: links of the embedded corpus, loaded by sentence-transformers alone, and one pair explained.
 quickstart: .venv/package
-	$(BIN)/python recipes/pretrain.py --config recipes/configs/pretrain/quickstart.yaml
-	$(BIN)/python -m hfxling fit sample --languages zh vi --model outputs/quickstart/encoder/model \
-		--only fused --choose fused --output outputs/quickstart/zh-vi
-	$(BIN)/python -m hfxling nearest --model outputs/quickstart/zh-vi/model --trust_remote_code true \
-		--lexical outputs/quickstart/zh-vi/lexical/model \
-		"司机不肯打表。" "我爷爷在哪里学习历史？" "我弟弟对花生过敏。"
-	$(BIN)/python -m hfxling explain --model outputs/quickstart/zh-vi/lexical/model \
+	$(BIN)/python -m hfxling fit sample --languages zh vi --output outputs/quickstart
+	$(BIN)/python examples/quickstart.py outputs/quickstart/model
+	$(BIN)/python -m hfxling explain --model outputs/quickstart/model \
 		"司机不肯打表。" "Tài xế không chịu bật đồng hồ tính tiền."
 
 test: install

@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from hfxling.cli import COMMANDS, is_verb, load_verb, main
 from hfxling.console import run as run_recipe
-from hfxling.old import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPES = ("siamese", "dap", "disentangler", "aligner", "lexical", "pretrain", "xnli", "study")
+EXAMPLES = ("pretrain", "xnli")
+RECIPES = ("siamese", "dap", "disentangler", "aligner", "lexical", *EXAMPLES, "study")
 TIMEOUT = 120  # seconds, of one that should refuse what it is given
+
+
+def program_module(name: str) -> str:
+    """Where a recipe or an example stands."""
+    return f"{'examples' if name in EXAMPLES else 'recipes'}.{name}"
 
 
 @dataclass
@@ -37,8 +43,13 @@ class Outcome:
 def load_everything() -> None:
     """Import whatever a recipe or command may need, so that a fork starts in no time."""
     sys.path.insert(0, str(ROOT))
-    for name in (*(f"recipes.{name}" for name in RECIPES), *(f"hfxling.old.{name}" for name in COMMANDS)):
-        import_module(name.replace("-", "_"))
+    for name in RECIPES:
+        import_module(program_module(name))
+    for name in COMMANDS:
+        if is_verb(name):
+            load_verb(name)
+        else:
+            import_module(f"hfxling.old.{name.replace('-', '_')}")
     for name in ("sentence_transformers", "datasets", "pyarrow.parquet", "hfxling.encoders", "hfxling.fit"):
         import_module(name)
 
@@ -61,7 +72,7 @@ def start(words: Sequence[str], folder: Path) -> int:
         name, *argv = words
         sys.argv = [name, *argv]
         if name in RECIPES:
-            run_recipe(lambda: import_module(f"recipes.{name}").main(argv), argv)
+            run_recipe(lambda: import_module(program_module(name)).main(argv), argv)
         else:
             main([name, *argv])
         status = 0

@@ -40,7 +40,9 @@ from hfxling.evaluation.mining import Comparable, f1_of, mine_margin, mining_res
 from hfxling.evaluation.plots import scatter_tokens
 from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.evaluation.significance import PairedTest, error_interval, jackknife_error
-from hfxling.methods import xnli
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from examples import xnli  # noqa: E402
 
 TITLE = "What DAP's objectives have more than translation ranking alone, in points on the same items"
 TR = "TR"
@@ -54,7 +56,7 @@ def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "dap_objectives")
     options.add_argument("--runs", default="outputs/dap_objectives", help="folder of LABEL-SEED folders")
     options.add_argument("--talpco", help="folder of TALPCo, to mine in; by default nothing is mined")
-    options.add_argument("--xnli", help="configuration to fine-tune with, such as recipes/configs/xnli/local.yaml")
+    options.add_argument("--xnli", help="configuration to fine-tune with, such as examples/configs/xnli/local.yaml")
     options.add_argument("--xnli_seeds", nargs="+", type=int, default=[0], help="runs that are fine-tuned (default 0)")
     options.add_argument("--figure", help="PNG of token vectors to write, of seed 0")
     options.add_argument("--gold", default="../shared/data/align/zh-en.tsv", help="sentence pairs that it shows")

@@ -19,7 +19,11 @@ from hfxling.cli import COMMANDS
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "hfxling"
 TRAINING = PACKAGE / "methods"
-PYTHON = [path for top in ("hfxling", "recipes", "benchmarks", "docs", "tests") for path in (ROOT / top).rglob("*.py")]
+PYTHON = [
+    path
+    for top in ("hfxling", "recipes", "examples", "benchmarks", "docs", "tests")
+    for path in (ROOT / top).rglob("*.py")
+]
 
 # Which parts of the package a part may import beside itself; a file under models imports its siblings and nothing else.
 # A verb's module is a door: it may use every room, and nothing of the rooms uses it.
@@ -116,7 +120,7 @@ def forbidden_imports(tree: Tree) -> list[str]:
             elif target:
                 refused = not is_allowed(tree, importer, target)
             else:
-                refused = not dots and module.split(".")[0] in {*RECIPES, "tests", "benchmarks", "docs"}
+                refused = not dots and module.split(".")[0] in {*RECIPES, "tests", "benchmarks", "docs", "examples"}
             if refused:
                 found.append(f"{importer}: {'.' * dots}{module}" + (f" import {name}" if name else ""))
     return found
@@ -293,6 +297,7 @@ def test_the_test_of_flats_can_fail(files, reason, names, count):
     assert len(flat_problems(files, f'"""A method.\n\n{reason}\n"""\nfrom .arguments import {names}')) == count
 
 
+OUTSIDE = ("recipes", "examples", "benchmarks", "docs")  # folders of tests that mirror what is not in the package
 # Tests of no single module.
 OF_THE_WHOLE = {
     "test_package*.py": "imports, files and versions of all parts",
@@ -308,7 +313,11 @@ def has_counterpart(test: Path, root: Path = ROOT) -> bool:
     inside = test.relative_to(root / "tests")
     top = inside.parts[0]
     base = (
-        root if top in ("recipes", "benchmarks", "docs") else root / "tests" if top == "support" else root / "hfxling"
+        root
+        if top in ("recipes", "examples", "benchmarks", "docs")
+        else root / "tests"
+        if top == "support"
+        else root / "hfxling"
     )
     words = inside.stem.removeprefix("test_").split("_")
     places = [base / inside.parent / "_".join(words[:count]) for count in range(len(words), 0, -1)]

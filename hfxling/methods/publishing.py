@@ -193,8 +193,8 @@ def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, 
     """Write the folders of a run that has no card, each with its results.json, and print a table.
 
     Args:
-        name: of the recipe.
-        args: of the recipe.
+        name: of the program, as examples/pretrain.py.
+        args: of the program.
         training_args: of the Trainer.
         run: what was trained.
         table: of its results.
@@ -204,7 +204,7 @@ def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, 
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
-    about = {"recipe": f"recipes/{name}.py", "settings": resolved(args, training_args)}
+    about = {"recipe": name, "settings": resolved(args, training_args)}
     for folder, write in ({"model": run.write} | run.others).items():
         with atomic_path(Path(training_args.output_dir) / folder) as scratch:
             write(scratch)

@@ -46,7 +46,7 @@ def place(tmp_path_factory) -> Path:
     (folder / "recipes").symlink_to(ROOT / "recipes")
     zh, vi = (sample_texts(lang)[:700] for lang in ("zh", "vi"))
     model = hfxling.fit_lexical(zh, vi, ("zh", "vi"), rank=16, progress=False)
-    hfxling.save_lexical(model, folder / "outputs/quickstart/zh-vi/lexical/model")
+    hfxling.save_lexical(model, folder / "outputs/quickstart/model")
     return folder
 
 
@@ -86,7 +86,7 @@ def shortened(words: list[str]) -> list[str]:
 
 
 def test_the_translations_that_the_page_shows_are_found(place):
-    encoder = LexicalEncoder(str(place / "outputs/quickstart/zh-vi/lexical/model"))
+    encoder = LexicalEncoder(str(place / "outputs/quickstart/model"))
     texts = sample_texts("vi", "test")
     scores = encoder.encode(["司机不肯打表。"], "zh", "query") @ encoder.encode(texts, "vi", "document").T
     assert texts[scores.toarray().argmax()] == "Tài xế không chịu bật đồng hồ tính tiền."

@@ -13,7 +13,7 @@ from versions import older
 from hfxling.arguments import parse_arguments, resolved
 from hfxling.evaluation.results import EvalResult, read_results
 from hfxling.evaluation.tables import UNTRAINED
-from hfxling.methods import METHODS, aligner, method, pretrain
+from hfxling.methods import METHODS, aligner, method
 from hfxling.methods.publishing import Run
 from hfxling.methods.study import finished_runs, read_study
 from recipes import study
@@ -292,12 +292,6 @@ def test_a_finished_study_runs_nothing(path, shared_data, monkeypatch):
     }
     stale = {(row.seed, row.settings["row"]) for row in read_results(read.path) if "stale" in row.settings}
     assert wanted - done == stale
-
-
-@pytest.mark.parametrize("path", configurations("pretrain/*.yaml"))
-def test_shipped_pretraining_configurations(path):
-    types = (pretrain.PretrainArguments, TrainingArguments)
-    parse_arguments(types, ["--config", str(path)], defaults=pretrain.TRAINING_DEFAULTS)
 
 
 def test_every_shipped_configuration_is_of_a_known_recipe():

@@ -11,11 +11,10 @@ from safetensors.torch import load_file
 from tiny_models import tiny_encoder, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from examples import xnli
+from examples.xnli import LABELS, TRAINING_DEFAULTS, NliArguments, load_nli
 from hfxling.arguments import parse_arguments
-from hfxling.evaluation.nli import LABELS, load_nli
 from hfxling.evaluation.results import read_results
-from hfxling.methods.xnli import TRAINING_DEFAULTS, NliArguments
-from recipes import xnli
 
 ROOT = Path(__file__).resolve().parents[2]
 # The hypothesis gives the label away, in each language.
@@ -149,7 +148,7 @@ def test_configurations_hold_known_keys_and_the_papers_numbers(name):
     from transformers import TrainingArguments
 
     defaults = TRAINING_DEFAULTS
-    path = ROOT / "recipes" / "configs" / "xnli" / f"{name}.yaml"
+    path = ROOT / "examples" / "configs" / "xnli" / f"{name}.yaml"
     args, training = parse_arguments(
         (NliArguments, TrainingArguments), ["--config", str(path), "--use_cpu", "true"], defaults=defaults
     )

@@ -1,7 +1,11 @@
-"""Masked and translation language modelling from scratch: text, tokenizer, examples and the network.
+"""Pretrain a tokenizer and a small BERT from scratch on any text, by masked and translation language modelling.
+
+python examples/pretrain.py --config examples/configs/pretrain/quickstart.yaml [--texts FILE.txt.gz ...]
 
 Translation language modelling (TLM; Lample and Conneau 2019) joins a sentence and its translations, each with positions
-counted from its own start, so that a masked word can be read off the other language.
+counted from its own start, so that a masked word can be read off the other language. Two folders are written:
+OUTPUT_DIR/model, the encoder for `AutoModel`, `SentenceTransformer` and the recipes' --base_model, and
+OUTPUT_DIR/masked_lm, the same encoder with its prediction head for `AutoModelForMaskedLM`.
 """
 
 from __future__ import annotations
@@ -34,15 +38,16 @@ from transformers import (
     set_seed,
 )
 
+from hfxling.arguments import parse_arguments
+from hfxling.console import run as run_recipe
 from hfxling.data.readers import read_lines
 from hfxling.data.sample import LANGUAGES, sample_texts
 from hfxling.data.sources import SAMPLE, Source
 from hfxling.evaluation.results import EvalResult
 from hfxling.files import content_hash
-
-from .masking import MaskedTrainer, MaskingCollator
-from .publishing import Run, training_cost
-from .trainer import XlingTrainer
+from hfxling.methods.masking import MaskedTrainer, MaskingCollator
+from hfxling.methods.publishing import Run, before_and_after, check_run, training_cost, write_run
+from hfxling.methods.trainer import XlingTrainer
 
 TOKENIZERS = ("unigram", "bpe")
 TOKENIZER_TEXTS = 1_000_000  # sentences the tokenizer is trained on at most
@@ -297,7 +302,8 @@ def check_folder(training_args: TrainingArguments) -> None:
 def _wrote(folder: Path) -> bool:
     """Whether the folder is an earlier result of this recipe."""
     try:
-        return json.loads((folder / "results.json").read_text(encoding="utf-8"))["recipe"] == "recipes/pretrain.py"
+        record = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        return record["recipe"] in ("examples/pretrain.py", "recipes/pretrain.py")
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -385,3 +391,16 @@ def whole_models(config: BertConfig, state: dict) -> tuple[BertModel, BertForMas
 def _write(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def main(argv: list[str] | None = None) -> list[EvalResult]:
+    """Read text, train, write both folders, print the table."""
+    types = (PretrainArguments, TrainingArguments)
+    args, training_args = parse_arguments(types, argv, defaults=TRAINING_DEFAULTS, description=__doc__)
+    check_run(training_args, has_card=False)
+    finished = run(args, training_args, prepare(args, training_args))
+    return write_run("examples/pretrain.py", args, training_args, finished, before_and_after(finished.results))
+
+
+if __name__ == "__main__":
+    run_recipe(main)

@@ -13,14 +13,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import tiny_tokenizer
-from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, TrainingArguments
 from transformers.utils import logging
 
+from examples import pretrain
+from examples import pretrain as masked_lm
+from hfxling.arguments import parse_arguments
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import read_results
-from hfxling.methods import pretrain as masked_lm
 from hfxling.methods.masking import MaskingCollator
-from recipes import pretrain
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["cat", "dog", "bird", "fish", "child", "teacher", "doctor", "house", "road", "market", "sees", "finds"]
@@ -167,7 +168,7 @@ def test_checkpoints_of_an_earlier_run_are_not_run_over(run, texts):
 @pytest.mark.slow
 def test_two_processes_share_one_tokenizer_and_write_one_folder(texts, tmp_path):
     script = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    command = [*script, str(ROOT / "recipes" / "pretrain.py"), *arguments(texts, tmp_path / "out", max_steps=2)]
+    command = [*script, str(ROOT / "examples" / "pretrain.py"), *arguments(texts, tmp_path / "out", max_steps=2)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -319,3 +320,9 @@ def test_a_finished_run_is_replaced(texts, tmp_path):
         train(texts, tmp_path / "out", max_steps=steps)
     settings = (tmp_path / "out" / "model" / "results.json").read_text()
     assert '"max_steps": 2' in settings
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "configs" / "pretrain").glob("*.yaml")))
+def test_shipped_configurations(path):
+    types = (pretrain.PretrainArguments, TrainingArguments)
+    parse_arguments(types, ["--config", str(path)], defaults=pretrain.TRAINING_DEFAULTS)

@@ -8,9 +8,8 @@ import pytest
 import torch
 from tiny_models import save_tiny, tiny_encoder, tiny_tokenizer
 
-from hfxling.evaluation.nli import LABELS, load_nli, nli_results
+from examples.xnli import LABELS, NliArguments, load_classifier, load_nli, load_nli_data, nli_results, split_by_premise
 from hfxling.evaluation.significance import mean_interval
-from hfxling.methods.xnli import NliArguments, load_classifier, load_nli_data, split_by_premise
 
 HEADER = "genre\tlabel\tpremise\thypothesis\n"
 TINY = {"base_model": "unused"}
