@@ -15,6 +15,7 @@ kept beside the run. With --figure a PNG of the words' vectors of 100 sentence p
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
