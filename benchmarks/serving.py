@@ -27,14 +27,15 @@ from transformers import TrainingArguments
 from transformers.utils import logging
 
 from hfxling.console import run as run_recipe
+from hfxling.data.pairs import read_pairs
 from hfxling.encoders.identity import model_name
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at, unlike_blanks
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
+from hfxling.hub.export import FLOAT, INT8, TORCH, Costs
 from hfxling.hub.onnx import MODEL, load_models, write_int8, write_onnx
 from hfxling.methods import lexical, siamese
-from hfxling.old.export import FLOAT, INT8, TORCH, ExportArguments, Measure
 
 TITLE = "What plugging into servers costs, NTREX: P@1 with and without anything between pooling and map; ONNX and int8"
 PAIRS = ("zh-vi", "lo-zh", "th-zh", "id-zh")
@@ -184,11 +185,10 @@ def graphs(args, encoder: str, pair: str) -> list[EvalResult]:
         write_int8(written[FLOAT][""], written[INT8][""])
         measures = {}
         for name, lines in (("gate", GATE), ("test", TEST)):
-            asked = ExportArguments(
-                model=str(folder), onnx=True, pairs=[both[0], f"{both[1]}@{lines}"], languages=pair.split("-")
-            )
-            measures[name] = Measure(asked, folder, models)
-            measures[name].run(written)
+            languages = tuple(pair.split("-"))
+            pairs = read_pairs(f"{both[0]}@{lines}", f"{both[1]}@{lines}", languages)
+            measures[name] = Costs(folder, models, pairs, languages)
+            measures[name].measure(written)
     rows, test = [], measures["test"]
     for form, found in test.rows.items():
         about = {"row": f"{model_name(arguments.base_model)} {GRAPHS[form]}"} | test.figures[form]

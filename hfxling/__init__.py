@@ -23,6 +23,7 @@ _PUBLIC = {
     "compare": "hfxling.evaluation.compare",
     "explain": "hfxling.sentences.explain",
     "verify": "hfxling.hub.verify",
+    "export": "hfxling.hub.export",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",
     "drop_leaks": "hfxling.data.leakage",

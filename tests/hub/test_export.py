@@ -1,4 +1,4 @@
-"""hfxling export: graphs beside the weights, and what they cost."""
+"""Graphs beside the weights, and what they cost."""
 
 import json
 
@@ -8,10 +8,11 @@ from builders import command_line, sentence_pairs
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
+import hfxling
+from hfxling.cli import main
 from hfxling.evaluation.results import read_results
 from hfxling.hub.agreement import verify_files
 from hfxling.hub.onnx import TokenEncoder, onnx_run
-from hfxling.old import export
 from recipes import siamese
 
 pytest.importorskip("onnxscript")
@@ -28,10 +29,6 @@ def folder(request, tiny_bert, tmp_path):
     return tmp_path / "model"
 
 
-def run(folder, *options):
-    return export.main([str(folder), *options])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["discriminant"], indirect=True)
 def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, capsys, monkeypatch):
@@ -39,12 +36,15 @@ def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, cap
     files = [folder.parent / "some.zh", folder.parent / "some.vi"]
     for file, texts in zip(files, zip(*sentence_pairs(40))):
         file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    pairs = ["--pairs", *map(str, files), "--languages", "zh", "vi"]
-    figures = run(folder, "--onnx", "--int8", *pairs)
-    said = capsys.readouterr().out
+    pairs = {"source": files[0], "target": files[1]}
+    exported = hfxling.export(folder, int8=True, **pairs, languages=("zh", "vi"))
+    figures = exported.figures
     assert [*figures] == ["torch", "onnx", "onnx int8"]
     assert 0 < figures["onnx int8"]["megabytes"] <= figures["onnx"]["megabytes"]
-    kept = "they are not kept" not in said
+    kept = exported.is_int8_kept
+    assert kept == ("they are not kept" not in exported.table())
+    assert exported.files == [folder / "onnx" / name for name in ["model.onnx"] + ["model_int8.onnx"] * kept]
+    assert "zh->vi" in exported.table().splitlines()[0]
     names = {path.name for path in (folder / "onnx").iterdir()}
     assert names == {"model.onnx"} | ({"model_int8.onnx"} if kept else set())
     assert not list(folder.glob(".onnx*"))
@@ -67,8 +67,8 @@ def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, cap
     assert "runtime onnx" in (folder / "README.md").read_text()
 
     # once more, and eight bits lose too much: the earlier copy goes, and so do its rows
-    monkeypatch.setattr(export, "MOST_LOST", -200.0)
-    run(folder, "--onnx", "--int8", *pairs)
+    monkeypatch.setattr("hfxling.hub.export.MOST_LOST", -200.0)
+    main(["export", str(folder), "--int8", "--source", str(files[0]), "--target", str(files[1])])
     assert "they are not kept" in capsys.readouterr().out
     assert {path.name for path in (folder / "onnx").iterdir()} == {"model.onnx"}
     again = read_results(folder / "results.json")
@@ -77,7 +77,7 @@ def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, cap
     # and without pairs: what was measured is not of this graph, what was written by hand stays
     card = (folder / "README.md").read_text()
     (folder / "README.md").write_text(card.replace("## Limits", "Written by hand.\n\n## Limits"))
-    run(folder, "--onnx")
+    hfxling.export(folder)
     assert read_results(folder / "results.json") == before
     assert "runtimes" not in json.loads((folder / "results.json").read_text())
     card = (folder / "README.md").read_text()
@@ -90,7 +90,7 @@ def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, cap
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["cca"], indirect=True)
 def test_a_graph_a_language_lies_where_its_branch_is(folder):
-    assert run(folder, "--onnx") == {}
+    assert hfxling.export(folder).figures == {}
     assert verify_files(str(folder))[3] == [], "the record knows of the graphs, so the folder can be published"
     model = SentenceTransformer(str(folder), device="cpu")
     for lang in ("zh", "vi"):
@@ -104,17 +104,17 @@ def test_a_graph_a_language_lies_where_its_branch_is(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "nothing to write: give --onnx"),
-        (["--onnx", "--int8"], "--int8 needs --pairs"),
-        (["--onnx", "--pairs", "sample", "--languages", "zh"], "give the codes of the pairs' two languages"),
-        (["--onnx", "--pairs", "a", "b", "c", "--languages", "zh", "vi"], "3 files: give two"),
+        ({"onnx": False}, "nothing to write: leave onnx on"),
+        ({"int8": True}, "int8 needs sentence pairs"),
+        ({"target": "a"}, "target without source"),
+        ({"source": "sample", "languages": ("zh",)}, "give the codes of the pairs' two languages"),
     ],
 )
 def test_what_is_refused(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
-        run(tmp_path, *options)
+        hfxling.export(tmp_path, **options)
 
 
 def test_no_model_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="no model there"):
-        run(tmp_path, "--onnx")
+        hfxling.export(tmp_path)
