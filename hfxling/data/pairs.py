@@ -56,6 +56,7 @@ def read_pairs(
     *,
     split: str = "train",
     skip_bad: bool = False,
+    keep_space: bool = False,
     column: str | None = None,
 ) -> Pairs:
     """Read line-aligned text.
@@ -67,6 +68,7 @@ def read_pairs(
         split: of a Hub data set or the sample.
         skip_bad: what is no pair (an empty side, a wrong number of columns) becomes a row with "" on that side, and is
             not refused.
+        keep_space: leave white space around a sentence, so that places in it hold for the line as it stands.
         column: of a table, to be read into `values`.
 
     Raises:
@@ -75,7 +77,7 @@ def read_pairs(
     """
     check_languages(*languages)
     if not is_source(source):
-        return _in_memory(source, target, skip_bad)
+        return _in_memory(source, target, skip_bad, keep_space)
     if target is not None and not is_source(target):
         raise ValueError("give both sides as texts in memory, or both as files.")
     data = joined_source(source, target)
@@ -93,7 +95,7 @@ def read_pairs(
         raise ValueError(f"{data}: two text files have no columns, of values or others; give one table.")
     columns = parsed.fill(languages).columns
     request = Request(tuple(paths), *languages, columns, column, None, True)
-    return _from_files(request, parsed, skip_bad)
+    return _from_files(request, parsed, skip_bad, keep_space)
 
 
 def is_source(text: Any) -> bool:
@@ -121,7 +123,7 @@ def joined_source(source: str | Path, target: str | Path | None) -> str:
     return "+".join(names) + (f"@{ranges[0]}" if ranges[0] else "")
 
 
-def _in_memory(source: Sequence[str], target: Sequence[str] | None, skip_bad: bool) -> Pairs:
+def _in_memory(source: Sequence[str], target: Sequence[str] | None, skip_bad: bool, keep_space: bool) -> Pairs:
     if target is None or is_source(target):
         raise ValueError("give a list of source texts and a list of their translations.")
     sides = [list(source), list(target)]
@@ -131,14 +133,13 @@ def _in_memory(source: Sequence[str], target: Sequence[str] | None, skip_bad: bo
         raise ValueError("no sentence pair; give at least one.")
     for name, side in zip(("source", "target"), sides):
         for row, text in enumerate(side):
-            is_text = isinstance(text, str) and bool(text.strip(BLANK))
-            if not is_text and not skip_bad:
+            side[row] = _text(text, keep_space)
+            if not side[row] and not skip_bad:
                 raise ValueError(f"{name}[{row}] is {text!r}; leave out pairs with an empty side.")
-            side[row] = text.strip() if is_text else ""
     return Pairs(*sides, list(range(1, len(sides[0]) + 1)), IN_MEMORY)
 
 
-def _from_files(request: Request, parsed: Source, skip_bad: bool) -> Pairs:
+def _from_files(request: Request, parsed: Source, skip_bad: bool, keep_space: bool) -> Pairs:
     first, last = 1, None
     if parsed.lines:
         first, last = map(int, parsed.lines.split("-"))
@@ -152,7 +153,7 @@ def _from_files(request: Request, parsed: Source, skip_bad: bool) -> Pairs:
             has_header = number > 1
         if count < first or (last is not None and count > last):
             continue
-        sides = [_text(side) for side in (source, target)]
+        sides = [_text(side, keep_space) for side in (source, target)]
         if not all(sides) and not skip_bad:
             side = "target" if sides[0] else "source"
             place = f"{names}, {request.unit} {number}"
@@ -168,9 +169,11 @@ def _from_files(request: Request, parsed: Source, skip_bad: bool) -> Pairs:
     return Pairs(pairs.source, pairs.target, pairs.lines, pairs.name, has_header, pairs.values, request.paths)
 
 
-def _text(side: Any) -> str:
-    """The side without outer white space; "" for what is no text."""
-    return side.strip() if isinstance(side, str) and side.strip(BLANK) else ""
+def _text(side: Any, keep_space: bool) -> str:
+    """The side, without outer white space if that is not to be kept; "" for what is no text."""
+    if not isinstance(side, str) or not side.strip(BLANK):
+        return ""
+    return side if keep_space else side.strip()
 
 
 def _rows(request: Request, skip_bad: bool) -> Iterator[tuple]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -17,8 +18,12 @@ from hfxling.data.pharaoh import Link
 SYMMETRIZATIONS = ("intersection", "union", "grow-diag-final-and", "forward", "backward")
 MEAN = "mean"
 SIMILARITIES = ("argmax", "itermax")
-UNITS = ("words", "segments")  # between which links are: what white space sets apart, or the vocabularies' own
-METHODS = (*SYMMETRIZATIONS, MEAN, *SIMILARITIES)
+Units = Literal["words", "segments"]  # between which links are: what white space sets apart, or the vocabularies' own
+UNITS = get_args(Units)
+Method = Literal[
+    "intersection", "union", "grow-diag-final-and", "forward", "backward", "mean", "argmax", "itermax"
+]  # how links are decided, see `decode`
+METHODS = get_args(Method)
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 

@@ -93,6 +93,28 @@ class LinkPrior:
             tables = [_likelier(table, of) for table, of in zip(tables, (equal, _inverse(equal, tables[0].classes)))]
         return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=agree))
 
+    @classmethod
+    def of_odds(cls, languages: tuple[str, str], there, back) -> LinkPrior:
+        """A prior of known odds of translation against chance, as a lexical encoder keeps them.
+
+        A word without a counterpart is as probable as by chance, and jumps are those that learning starts from.
+
+        Args:
+            languages: codes of source and target.
+            there: (V, W) sparse, P(t|s) / P(t) for every source and target word.
+            back: (W, V) the same from target to source.
+        """
+        classes = [np.arange(size) for size in there.shape]
+        tables = []
+        for odds in (there, back):
+            cells = odds.tocoo()
+            width = odds.shape[1]
+            keys = np.concatenate([np.arange(width), cells.row.astype(np.int64) * width + cells.col])
+            values = np.concatenate([np.ones(width), cells.data])
+            order = np.argsort(keys)
+            tables.append(_Tables(keys[order], values[order].astype(np.float64), _first_jumps(), width))
+        return cls(languages, classes, tables)
+
     def posteriors(
         self, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
     ) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -220,13 +242,10 @@ def _batches(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) 
 def _untrained(classes: Sequence[np.ndarray], pairs: EncodedPairs) -> tuple[list[_Tables], list[_Batch]]:
     """Tables of all classes that meet in a sentence pair, equally probable, and the text with its places in them.
 
-    Jumps of one word ahead are likeliest.
-
     Raises:
         ValueError: no pair with words on both sides.
     """
-    jump = np.exp(-0.5 * np.abs(np.arange(-WINDOW, WINDOW + 1) - 1.0))
-    blank = [_Tables(np.empty(0, int), np.empty(0), jump / jump.sum(), int(of.max() + 1)) for of in classes[::-1]]
+    blank = [_Tables(np.empty(0, int), np.empty(0), _first_jumps(), int(of.max() + 1)) for of in classes[::-1]]
     batches, met = [], []
     for rows, sides in _batches(classes, pairs.source, pairs.target):
         # Every cell is sorted once, here: keys of all batches together are looked up in order and without repetition.
@@ -244,6 +263,12 @@ def _untrained(classes: Sequence[np.ndarray], pairs: EncodedPairs) -> tuple[list
         for batch, distinct in zip(batches, met):
             batch.places[d] = _places(tables[d], distinct[d])[batch.places[d]]
     return tables, batches
+
+
+def _first_jumps() -> np.ndarray:
+    """(2 WINDOW + 1,) probabilities of jumps that learning starts from; one word ahead is likeliest."""
+    jumps = np.exp(-0.5 * np.abs(np.arange(-WINDOW, WINDOW + 1) - 1.0))
+    return jumps / jumps.sum()
 
 
 def _likelier(table: _Tables, equal: np.ndarray) -> _Tables:

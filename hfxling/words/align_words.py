@@ -1,0 +1,359 @@
+"""Word links of line-aligned text, with a score on each, and how sure a link is, learnt from gold links."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hfxling.data.pairs import Text
+from hfxling.data.pharaoh import Link, format_links, read_aligned, write_links
+from hfxling.data.segment import Span
+from hfxling.evaluation.alignment import alignment_results
+from hfxling.evaluation.plots import can_draw, draw_alignment
+from hfxling.evaluation.results import EvalResult, format_table, interval_told
+from hfxling.files import atomic_path
+from hfxling.progress import bar
+from hfxling.verbs import Languages, OutputFile, verb
+
+from .aligner import AlignedLine
+from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
+from .links import METHODS, UNITS, Method, Units
+from .sources import links_of_text
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PairLinks:
+    """Links of one sentence pair.
+
+    Attributes:
+        source: units of the source line; `line[span.start:span.end]` is where one stands in it.
+        target: units of the target line.
+        links: (position of source unit, position of target unit), from 0, sorted.
+        scores: of every link, 0..1: the mean weight that both directions give it. It is the posterior where links
+            are statistical, and the probability that the link is right where a confidence was given.
+    """
+
+    source: list[Span]
+    target: list[Span]
+    links: list[Link]
+    scores: list[float]
+
+
+@dataclass(frozen=True)
+class WordLinks:
+    """Links of line-aligned text, pair by pair.
+
+    Attributes:
+        languages: codes of source and target.
+        method: how links were decided.
+        pairs: one entry for each sentence pair.
+        has_confidence: whether scores are those of a fitted confidence.
+    """
+
+    languages: Languages
+    method: str
+    pairs: list[PairLinks]
+    has_confidence: bool = False
+
+    @property
+    def links(self) -> list[list[Link]]:
+        """The links of every pair."""
+        return [pair.links for pair in self.pairs]
+
+    @property
+    def scores(self) -> list[list[float]]:
+        """The scores of every pair's links."""
+        return [pair.scores for pair in self.pairs]
+
+    def to_text(self) -> str:
+        """Pharaoh links, `i-j` counted from 0, a line a pair."""
+        return "".join(f"{format_links(links)}\n" for links in self.links)
+
+    def save(self, path: str | Path) -> None:
+        """Write what `to_text` says."""
+        write_links(path, self.links)
+
+    def save_spans(self, path: str | Path) -> None:
+        """Write a line of JSON a pair: places of all units, and links with places and score."""
+        with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as lines:
+            for pair in self.pairs:
+                lines.write(json.dumps(self._record(pair), ensure_ascii=False) + "\n")
+
+    def _record(self, pair: PairLinks) -> dict[str, list]:
+        source = [[span.start, span.end] for span in pair.source]
+        target = [[span.start, span.end] for span in pair.target]
+        score_name = "confidence" if self.has_confidence else "score"
+        links = []
+        for (i, j), score in zip(pair.links, pair.scores):
+            links.append({"link": [i, j], "source": source[i], "target": target[j], score_name: round(score, 4)})
+        return {"source": source, "target": target, "links": links}
+
+    def table(self) -> str:
+        """How many links there are."""
+        count = sum(len(pair.links) for pair in self.pairs)
+        return f"{len(self.pairs)} pairs {'-'.join(self.languages)}, {count} links by {self.method}"
+
+
+@dataclass(frozen=True)
+class FittedConfidence:
+    """A confidence and how good it is, and the links that it was fitted on.
+
+    Attributes:
+        confidence: probabilities of links.
+        results: AER, precision and recall of the links against the gold ones.
+        calibration_error: expected calibration error, 0..1, on sentences that the confidence had not seen.
+    """
+
+    confidence: LinkConfidence
+    results: list[EvalResult]
+    calibration_error: float
+
+    def table(self) -> str:
+        """Figures of the links, then the calibration error."""
+        rows = [(row.metric, row.value, interval_told(row.low, row.high)) for row in self.results]
+        table = format_table(["metric, %", "value", "95 %"], rows)
+        return f"{table}\nexpected calibration error, 5-fold, 10 bins: {self.calibration_error:.3f}"
+
+    def save(self, path: str | Path) -> None:
+        """Write the confidence as JSON."""
+        self.confidence.save(path)
+
+
+@verb
+def align_words(
+    source: Text | None = None,
+    target: Text | None = None,
+    *,
+    model: Any = None,
+    revision: str | None = None,
+    languages: Languages | None = None,
+    symmetrize: Method | None = None,
+    units: Units = "words",
+    null: float = 0.0,
+    fit_confidence: str | None = None,
+    confidence: str | None = None,
+    min_confidence: float = 0.0,
+    output: OutputFile | None = None,
+    spans: OutputFile | None = None,
+    heatmap: OutputFile | None = None,
+    pair: int = 1,
+    batch_size: int | None = None,
+    progress: bool = True,
+) -> WordLinks | FittedConfidence:
+    """Word links of line-aligned text.
+
+    Each sentence pair gets links `i-j` between positions of its words, counted from 0, and every link a score. Without
+    a model the links are learnt from the text itself, which a few hundred pairs are enough for.
+
+    Example:
+        >>> result = hfxling.align_words(chinese, vietnamese, languages=("zh", "vi"))
+        >>> result.links[0], result.scores[0]
+        >>> hfxling.align_words("train.lo", "train.zh", model="outputs/lo-zh/model", output="links.txt")
+
+    Args:
+        source: source sentences, or a file of them, or of both sides; a pair with an empty side has no links.
+        target: the translations, line by line.
+        model: folder or Hub id of an aligner or of a lexical model, or a loaded one; by default links are learnt from
+            the text.
+        revision: branch, tag or commit of the model on the Hub.
+        languages: codes of both languages; by default the model's first two.
+        symmetrize: how links are decided; by default itermax for an aligner that was trained without statistical links,
+            and else mean.
+        units: between which links are: words, which white space sets apart, or the model's own segments.
+        null: weight up to which a word's best partner is no link.
+        fit_confidence: gold file, source TAB target TAB links: learn a confidence from it, and write that to
+            `confidence`; no other text is read.
+        confidence: JSON file of a fitted confidence, whose probabilities become the scores.
+        min_confidence: leave out links with a lower probability; needs a confidence, or statistical links.
+        output: file of links, a line a pair.
+        spans: file of JSON lines with the places of the linked words in the original lines, and the scores.
+        heatmap: PNG of one pair's weights.
+        pair: number of the pair for the heatmap, from 1.
+        batch_size: pairs at a time, by default as many as fit; the links do not depend on it.
+        progress: show a bar.
+
+    Returns:
+        Links, scores and places; with `fit_confidence` what `fit_link_confidence` returns.
+
+    Raises:
+        ValueError: text, languages or options that do not fit, another kind of model, matplotlib missing for a heatmap.
+        FileNotFoundError: no such file or model.
+    """
+    _check_choices(symmetrize, units, null, batch_size)
+    if heatmap is not None and not can_draw():
+        raise ValueError(f"heatmap={str(heatmap)!r} needs matplotlib: pip install 'hfxling[eval]'.")
+    if fit_confidence is not None:
+        _check_only_gold(confidence, units, [source, output, spans, heatmap])
+        return fit_link_confidence(
+            fit_confidence,
+            model=model,
+            revision=revision,
+            languages=languages,
+            symmetrize=symmetrize,
+            null=null,
+            output=confidence,
+            batch_size=batch_size,
+            progress=progress,
+        )
+    if source is None:
+        raise ValueError("give a source and a target text, or fit_confidence with a gold file.")
+    if not 0 <= min_confidence <= 1:
+        raise ValueError(f"min_confidence={min_confidence}: give a probability, 0 to 1.")
+    fitted = None if confidence is None else LinkConfidence.load(confidence)
+    links, text = links_of_text(model, languages, source, target, revision=revision, keep_space=True)
+    if heatmap is not None and not 1 <= pair <= len(text):
+        raise ValueError(f"pair={pair} is outside the pairs 1-{len(text)} of {text.name}.")
+    if min_confidence and fitted is None and links.network is not None:
+        raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
+    aligner = links.aligner(units=units, method=symmetrize, null=null)
+    _check_fitted_on(fitted, confidence, aligner.method)
+
+    pairs = []
+    lines = aligner(text.source, text.target, batch_size=batch_size)
+    for number, line in enumerate(bar(lines, total=len(text), unit="pairs"), 1):
+        kept = _scored(line, fitted, min_confidence)
+        pairs.append(kept)
+        if heatmap is not None and number == pair:
+            _draw(heatmap, line, kept)
+    result = WordLinks(links.languages, aligner.method, pairs, fitted is not None)
+    if spans is not None:
+        result.save_spans(spans)
+    if output is not None:
+        result.save(output)
+    return result
+
+
+@verb
+def fit_link_confidence(
+    gold: str | Path,
+    *,
+    model: Any = None,
+    revision: str | None = None,
+    languages: Languages | None = None,
+    symmetrize: Method | None = None,
+    null: float = 0.0,
+    output: OutputFile | None = None,
+    batch_size: int | None = None,
+    progress: bool = True,
+) -> FittedConfidence:
+    """Learn from gold links how sure a link is.
+
+    The links of `align_words` are compared with the gold ones; what tells right from wrong links (their weights, ranks,
+    positions) becomes a probability, for `confidence` of `align_words`.
+
+    Example:
+        >>> fitted = hfxling.fit_link_confidence("gold.tsv", model="outputs/lo-zh/model", output="confidence.json")
+        >>> print(fitted.table())
+
+    Args:
+        gold: file of source TAB target TAB links, words set apart by spaces.
+        model: as for `align_words`; by default links are learnt from the gold file's own sentences.
+        revision: branch, tag or commit of the model on the Hub.
+        languages: codes of both languages; by default the model's first two.
+        symmetrize: how links are decided, see `align_words`.
+        null: weight up to which a word's best partner is no link.
+        output: JSON file for the confidence.
+        batch_size: pairs at a time; by default as many as fit.
+        progress: show a bar.
+
+    Returns:
+        The confidence, and how good links and confidence are.
+
+    Raises:
+        ValueError: a malformed gold file, or one with links of fewer than 10 pairs; and as `align_words`.
+        FileNotFoundError: no such file or model.
+    """
+    _check_choices(symmetrize, "words", null, batch_size)
+    pairs = read_aligned(gold)
+    source = [" ".join(pair.source) for pair in pairs]
+    target = [" ".join(pair.target) for pair in pairs]
+    links, _ = links_of_text(model, languages, source, target, revision=revision)
+    aligner = links.aligner(method=symmetrize, null=null)
+    lines = list(bar(aligner(source, target, batch_size=batch_size), total=len(pairs), unit="pairs"))
+    features, is_right, groups = gather(lines, pairs)
+    error = expected_calibration_error(cross_validated(features, is_right, groups), is_right)
+    confidence = LinkConfidence.fit(
+        features,
+        is_right,
+        groups,
+        method=aligner.method,
+        languages=aligner.languages,
+        pairs=len(pairs),
+        links=len(is_right),
+        expected_calibration_error=error,
+    )
+    results = alignment_results([line.links for line in lines], pairs, dataset=str(gold), split="gold")
+    fitted = FittedConfidence(confidence, results, error)
+    if output is not None:
+        fitted.save(output)
+        logger.info("written: %s", output)
+    return fitted
+
+
+def _check_choices(symmetrize: str | None, units: str, null: float, batch_size: int | None) -> None:
+    """Refuse options that are wrong whatever the model is."""
+    if symmetrize is not None and symmetrize not in METHODS:
+        raise ValueError(f"symmetrize={symmetrize!r} is not one of {', '.join(METHODS)}.")
+    if units not in UNITS:
+        raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
+    if not math.isfinite(null) or null < 0:
+        raise ValueError(f"null={null}: give a number, 0 or more.")
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: give 1 or more.")
+
+
+def _check_only_gold(confidence: str | None, units: str, others: Sequence[Any]) -> None:
+    """Refuse what does not go with `fit_confidence`."""
+    if confidence is None or units != "words":
+        raise ValueError("fit_confidence needs confidence, a file to write to, and units words.")
+    if any(other is not None for other in others):
+        raise ValueError("fit_confidence reads nothing but the gold file; leave text and other outputs out.")
+
+
+def _check_fitted_on(fitted: LinkConfidence | None, path: str | None, method: str) -> None:
+    """Refuse a confidence of links that were decided in another way."""
+    if fitted is None:
+        return
+    own_method = fitted.settings.get("method", method)
+    if own_method != method:
+        raise ValueError(
+            f"{path} was fitted on links by {own_method}, not by {method}; "
+            f"give --symmetrize {own_method}, or fit one for {method}."
+        )
+
+
+def _scored(line: AlignedLine, fitted: LinkConfidence | None, least: float) -> PairLinks:
+    """The links of a pair that score at least `least`."""
+    if not line.links:
+        scores: Sequence[float] = []
+    elif fitted is None:
+        i, j = np.array(line.links).T
+        scores = _weights(line)[i, j].tolist()
+    else:
+        scores = fitted(link_features(line)).tolist()
+    links, kept = [], []
+    for link, score in zip(line.links, scores):
+        if score >= least:
+            links.append(link)
+            kept.append(score)
+    return PairLinks(line.source, line.target, links, kept)
+
+
+def _weights(line: AlignedLine) -> np.ndarray:
+    """(S, T) mean of both directions."""
+    return (line.soft.forward[0] + line.soft.backward[0]) / 2
+
+
+def _draw(path: str | Path, line: AlignedLine, kept: PairLinks) -> None:
+    source = [span.text for span in line.source]
+    target = [span.text for span in line.target]
+    draw_alignment(path, _weights(line), source, target, kept.links)

@@ -1,0 +1,257 @@
+"""A bilingual word list out of aligned text, with scores and example sentences, for a human to check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from hfxling.data.pairs import Pairs, Text
+from hfxling.data.segment import EOS, Encoding
+from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.evaluation.word_translation import (
+    WordTable,
+    lexicon_results,
+    link_vectors,
+    read_dictionary,
+    score_lexicon,
+    translate,
+    word_table,
+)
+from hfxling.files import atomic_path
+from hfxling.progress import bar
+from hfxling.verbs import Languages, OutputFile, verb
+
+from .pairs import EncodedPairs
+from .prior import translation_counts
+from .sources import LinkSource, links_of_text
+
+By = Literal["static", "links", "both"]
+EXAMPLES = 2
+_COLUMNS = ("word", "count", "rank", "translation", "score", "together")
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A word and one of its translations.
+
+    Attributes:
+        word: of the source language, in normalised spelling.
+        count: source sentences that have it.
+        rank: place of the translation among the word's, from 1.
+        translation: word of the target language.
+        score: CSLS; only its order says something.
+        together: sentence pairs that have both.
+        examples: at most two of these, the shortest.
+    """
+
+    word: str
+    count: int
+    rank: int
+    translation: str
+    score: float
+    together: int
+    examples: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """A bilingual word list.
+
+    Attributes:
+        languages: codes of source and target.
+        rows: translations, those of the most frequent word first, the best of a word first.
+        results: P@1, P@5 and coverage against a dictionary; [] without one.
+    """
+
+    languages: Languages
+    rows: list[Translation]
+    results: list[EvalResult]
+
+    def to_text(self) -> str:
+        """Tab-separated lines, the first one names of columns."""
+        header = list(_COLUMNS)
+        for number in range(1, EXAMPLES + 1):
+            header += [f"example {number} source", f"example {number} target"]
+        lines = ["\t".join(header)]
+        for row in self.rows:
+            cells = [row.word, str(row.count), str(row.rank), row.translation, f"{row.score:.4f}", str(row.together)]
+            for example in row.examples:
+                cells += [side.strip().replace("\t", " ") for side in example]
+            cells += [""] * (len(header) - len(cells))
+            lines.append("\t".join(cells))
+        return "\n".join(lines) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write what `to_text` says."""
+        with atomic_path(path) as scratch:
+            scratch.write_text(self.to_text(), encoding="utf-8")
+
+    def table(self) -> str:
+        """How many words there are, and the scores against the dictionary."""
+        words = len({row.word for row in self.rows})
+        lines = [f"{words} words {'-'.join(self.languages)}, {len(self.rows)} translations"]
+        if self.results:
+            scores = [(row.metric, row.value, row.n) for row in self.results]
+            lines.append(format_table(["metric, %", "value", "words"], scores))
+        return "\n".join(lines)
+
+
+@verb
+def lexicon(
+    source: Text,
+    target: Text | None = None,
+    *,
+    model: Any = None,
+    revision: str | None = None,
+    languages: Languages | None = None,
+    top: int = 3,
+    min_count: int = 3,
+    runs: int = 3,
+    by: By | None = None,
+    dictionary: str | None = None,
+    origin: str | None = None,
+    output: OutputFile | None = None,
+    progress: bool = True,
+) -> Lexicon:
+    """A bilingual word list out of aligned text.
+
+    Words come from the source sentences, most frequent first; translations are the nearest target words by CSLS
+    (K = 3), words and frequent runs of segments (Chinese words are several characters), with example sentences for a
+    human to check.
+
+    Example:
+        >>> result = hfxling.lexicon(chinese, vietnamese, languages=("zh", "vi"))
+        >>> print(result.rows[0].word, result.rows[0].translation)
+        >>> hfxling.lexicon("train.lo", "train.zh", model="outputs/lo-zh/model", output="lo-zh.tsv")
+
+    Args:
+        source: source sentences, or a file of them, or of both sides.
+        target: the translations, line by line.
+        model: folder or Hub id of an aligner or of a lexical model, or a loaded one; by default links are learnt from
+            the text.
+        revision: branch, tag or commit of the model on the Hub.
+        languages: codes of both languages; by default the model's first two.
+        top: translations of each word.
+        min_count: sentences that a word or run must be in.
+        runs: segments at most of a word made of several; 1 for none.
+        by: what makes words near: the aligner's static vectors, how often they are linked in the text, or both; by
+            default links, and static vectors of an aligner that was trained without statistical links.
+        dictionary: TSV file, word TAB translation [TAB origin], to be scored against.
+        origin: only dictionary lines of this origin, e.g. concept.
+        output: TSV file.
+        progress: show a bar.
+
+    Returns:
+        Translations, and scores against the dictionary.
+
+    Raises:
+        ValueError: text, languages or options that do not fit, another kind of model, no word that is frequent enough.
+        FileNotFoundError: no such file or model.
+    """
+    for name, value in (("top", top), ("min_count", min_count), ("runs", runs)):
+        if value < 1:
+            raise ValueError(f"{name}={value}: give 1 or more.")
+    if by is not None and by not in get_args(By):
+        raise ValueError(f"by={by!r} is not one of {', '.join(get_args(By))}.")
+    entries = {} if dictionary is None else read_dictionary(dictionary, origin=origin)
+    links, text = links_of_text(model, languages, source, target, revision=revision)
+    if links.network is None and by not in (None, "links"):
+        raise ValueError(f"by={by} needs an aligner's vectors, and {links.name} has none; give by links.")
+
+    encoded, places, counts = [], [], []
+    for vocabulary, lines in zip(links.vocabularies, (text.source, text.target)):
+        rows = vocabulary.encode_batch(lines)
+        encoded.append(rows)
+        places.append(occurrences(rows, runs))
+        counts.append(frequent(places[-1], min_count))
+    vectors = _word_vectors(links, encoded, by or ("static" if links.prior is None else "links"))
+    further = [list(entries), sorted(set().union(*entries.values()))]
+    tables = []
+    for side in (0, 1):
+        asked = [*counts[side], *further[side]]
+        tables.append(word_table(links.vocabularies[side], vectors[side], asked))
+    results = []
+    if entries:
+        scores = score_lexicon(entries, *tables)
+        about = {"dataset": str(dictionary), "split": "all", "direction": "->".join(links.languages)}
+        results = lexicon_results(scores, entries, model=links.name, **about)
+    result = Lexicon(links.languages, _translations(text, places, counts[0], tables, top, min_count), results)
+    if output is not None:
+        result.save(output)
+    return result
+
+
+def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]]:
+    """Words that are at least one letter and nothing else, and runs of them without gaps: text -> their lines."""
+    places: dict[str, set[int]] = {}
+    for number, row in enumerate(encoded):
+        for start in range(len(row.ids)):
+            text = ""
+            end = row.spans[start].start
+            for id_, span in zip(row.ids[start : start + longest], row.spans[start : start + longest]):
+                if id_ <= EOS or span.start > end or not any(map(str.isalpha, span.text)):
+                    break
+                text += span.text
+                end = span.end
+                places.setdefault(text, set()).add(number)
+    return places
+
+
+def frequent(places: dict[str, set[int]], min_count: int) -> dict[str, int]:
+    """Words and runs of `occurrences` that enough lines have, the most frequent first: text -> lines."""
+    counts = Counter({text: len(lines) for text, lines in places.items()})
+    return {text: count for text, count in counts.most_common() if count >= min_count}
+
+
+def _word_vectors(links: LinkSource, encoded: Sequence[Sequence[Encoding]], by: str) -> Sequence[np.ndarray]:
+    """What words are compared by, for source and target."""
+    static = None
+    if by != "links":
+        static = [links.network.static_table(language).detach().numpy() for language in links.languages]
+    if by == "static":
+        return static
+    ids = [[row.ids for row in side] for side in encoded]
+    pairs = EncodedPairs(links.languages, *ids)
+    if links.network is None and not links.is_learnt:
+        counts = links.prior.link_counts(pairs, [len(vocabulary) for vocabulary in links.vocabularies])
+    else:
+        counts = translation_counts(pairs, links.vocabularies)
+    return link_vectors(counts, static)
+
+
+def _translations(
+    text: Pairs,
+    places: Sequence[dict[str, set[int]]],
+    counts: dict[str, int],
+    tables: Sequence[WordTable],
+    top: int,
+    min_count: int,
+) -> list[Translation]:
+    """The nearest target words of every frequent source word, with the shortest pairs that hold both."""
+    source, target = tables
+    row_of: dict[str, int] = {}
+    for row, word in enumerate(source.words):
+        row_of.setdefault(word, row)
+    asked = [word for word in counts if word in row_of]
+    if not asked:
+        raise ValueError(f"{text.name}: no known word is in min_count={min_count} sentences; lower it.")
+    queries = source.vectors[[row_of[word] for word in asked]]
+    nearest_rows, scores = translate(queries, source, target, top=top)
+
+    def length(row: int) -> tuple[int, int]:
+        return len(text.source[row]) + len(text.target[row]), row
+
+    rows = []
+    for word, candidates, values in bar(zip(asked, nearest_rows, scores), total=len(asked), unit="words"):
+        for rank, (candidate, score) in enumerate(zip(candidates, values), 1):
+            translation = target.words[candidate]
+            together = places[0][word] & places[1].get(translation, set())
+            shortest = sorted(together, key=length)[:EXAMPLES]
+            examples = [(text.source[row], text.target[row]) for row in shortest]
+            rows.append(Translation(word, counts[word], rank, translation, float(score), len(together), examples))
+    return rows

@@ -1,0 +1,175 @@
+"""What knows the links between the words of two languages: a trained aligner, a lexical encoder, or the text itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hfxling.data.pairs import Pairs, Text, read_pairs
+from hfxling.data.segment import Vocabulary, word_segmenter
+from hfxling.missing import one_line_where_missing
+from hfxling.models.configuration_lexical import LexicalConfig
+from hfxling.models.loading import stored_kind
+from hfxling.models.modeling_aligner import AlignerModel
+from hfxling.models.modeling_lexical import LexicalModel
+
+from .aligner import Aligner, load_aligner
+from .classes import equal_classes, word_classes
+from .links import SIMILARITIES
+from .pairs import EncodedPairs
+from .prior import LinkPrior, load_prior
+
+LONGEST = 150  # segments of a sentence that links are learnt from, as in training an aligner
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class LinkSource:
+    """Links of a language pair.
+
+    Attributes:
+        name: what results call it.
+        languages: codes of source and target.
+        vocabularies: of both.
+        network: a trained aligner; None where `prior` is all there is.
+        prior: link probabilities of the words; None for an aligner that was trained without any.
+        is_learnt: whether they were learnt from the text that is to be aligned.
+    """
+
+    name: str
+    languages: Pair
+    vocabularies: list[Vocabulary]
+    network: AlignerModel | None
+    prior: LinkPrior | None
+    is_learnt: bool = False
+
+    def encoded(self, source: Sequence[str], target: Sequence[str]) -> EncodedPairs:
+        """Word ids of N sentence pairs."""
+        sides = []
+        for vocabulary, lines in zip(self.vocabularies, (source, target)):
+            sides.append([row.ids for row in vocabulary.encode_batch(lines)])
+        return EncodedPairs(self.languages, *sides)
+
+    def aligner(self, *, units: str = "words", method: str | None = None, null: float = 0.0) -> Aligner:
+        """From lines of text to links; arguments as for `Aligner`.
+
+        Raises:
+            ValueError: as `Aligner`; a method that compares vectors where there are none.
+        """
+        if self.network is None and method in SIMILARITIES:
+            raise ValueError(
+                f"symmetrize={method} compares vectors, and {self.name} has none; give mean, or a trained aligner."
+            )
+        model = self.prior if self.network is None else self.network
+        vocabularies = dict(zip(self.languages, self.vocabularies))
+        return Aligner(model, vocabularies, self.languages, units=units, method=method, null=null, prior=self.prior)
+
+
+def links_of_text(
+    model: Any,
+    languages: Sequence[str] | None,
+    source: Text,
+    target: Text | None,
+    *,
+    revision: str | None = None,
+    keep_space: bool = False,
+) -> tuple[LinkSource, Pairs]:
+    """Open a model and read text, or read text and learn links from it.
+
+    Args:
+        model: as for `open_links`; None to learn from the text.
+        languages: codes of source and target; by default the model's first two.
+        source: as for `read_pairs`.
+        target: as for `read_pairs`.
+        revision: of the model on the Hub.
+        keep_space: as for `read_pairs`.
+
+    Raises:
+        FileNotFoundError: no such model or file.
+        ValueError: as `open_links`, `learn_links` and `read_pairs`.
+    """
+    known = None if model is None else open_links(model, languages, revision=revision)
+    pair = _checked(languages, ()) if known is None else known.languages
+    text = read_pairs(source, target, pair, skip_bad=True, keep_space=keep_space)
+    return known or learn_links(pair, text.source, text.target), text
+
+
+def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | None = None) -> LinkSource:
+    """The links of a model.
+
+    Args:
+        model: folder or Hub id of an aligner or a lexical encoder, or a loaded one.
+        languages: codes of source and target; by default the model's first two.
+        revision: of the model on the Hub.
+
+    Raises:
+        FileNotFoundError: no such model.
+        ValueError: another kind of model, languages that it does not know.
+    """
+    if isinstance(model, Aligner):
+        vocabularies = dict(zip(model.languages, model.vocabularies))
+        pair = _checked(languages, model.languages)
+        prior = model.prior
+        if prior is not None and prior.languages != pair:
+            prior = prior.reversed()
+        network = None if isinstance(model.model, LinkPrior) else model.model
+        return LinkSource("aligner in memory", pair, _of(vocabularies, pair), network, prior)
+    if isinstance(model, LexicalModel):
+        return _of_lexical(model, "links in memory", languages)
+    name = str(model)
+    hub_kwargs = {"revision": revision} if revision else {}
+    with one_line_where_missing(name, "model", "an aligner or a lexical encoder"):
+        kind = stored_kind(name, hub_kwargs)
+        if kind == LexicalConfig.model_type:
+            return _of_lexical(LexicalModel.from_pretrained(name, **hub_kwargs).eval(), name, languages)
+    network, vocabularies = load_aligner(name, **hub_kwargs)
+    pair = _checked(languages, network.config.languages)
+    known = _of(vocabularies, pair)
+    return LinkSource(name, pair, known, network, load_prior(name, network.config, pair, **hub_kwargs))
+
+
+def learn_links(languages: Pair, source: Sequence[str], target: Sequence[str]) -> LinkSource:
+    """The links of N sentence pairs, learnt from themselves as an aligner's prior is.
+
+    Raises:
+        ValueError: no pair with words on both sides.
+    """
+    vocabularies = []
+    for language, lines in zip(languages, (source, target)):
+        distinct = [line for line in dict.fromkeys(lines) if line]
+        vocabularies.append(Vocabulary.learn(distinct, language, segmenter=word_segmenter(language)))
+    rows: list[list[list[int]]] = []
+    for vocabulary, lines in zip(vocabularies, (source, target)):
+        rows.append([row.ids[:LONGEST] for row in vocabulary.encode_batch(lines)])
+    classes = [word_classes(vocabulary) for vocabulary in vocabularies]
+    prior = LinkPrior.learn(EncodedPairs(languages, *rows), classes, equal=equal_classes(vocabularies))
+    return LinkSource("the text", languages, vocabularies, None, prior, is_learnt=True)
+
+
+def _checked(languages: Sequence[str] | None, known: Sequence[str]) -> Pair:
+    """Both codes: those that are given, or else a model's first two."""
+    if languages is None:
+        if len(known) < 2:
+            raise ValueError("languages=None: without a model that knows them, give languages, such as zh vi.")
+        languages = known[:2]
+    if isinstance(languages, str) or len(languages) != 2 or languages[0] == languages[1]:
+        raise ValueError(f"languages={languages!r}: give the codes of two languages, such as zh vi.")
+    return languages[0], languages[1]
+
+
+def _of(vocabularies: Mapping[str, Vocabulary], pair: Pair) -> list[Vocabulary]:
+    for language in pair:
+        if language not in vocabularies:
+            raise ValueError(f"language {language!r} is none of the model's: {', '.join(vocabularies)}.")
+    return [vocabularies[language] for language in pair]
+
+
+def _of_lexical(model: LexicalModel, name: str, languages: Sequence[str] | None) -> LinkSource:
+    """The links of a lexical encoder's first view."""
+    pair = _checked(languages, model.config.languages)
+    model.check_pair(pair)
+    vocabularies = [Vocabulary(language, model.tokenizers[language][0], "unigram") for language in pair]
+    there = model.links[":".join(pair)][0].matrix()
+    back = model.links[":".join(pair[::-1])][0].matrix()
+    return LinkSource(name, pair, vocabularies, None, LinkPrior.of_odds(pair, there, back))

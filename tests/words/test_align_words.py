@@ -1,0 +1,183 @@
+"""Lines in; links, scores, spans, picture and confidence out."""
+
+import json
+from pathlib import Path
+
+import pytest
+from planted_words import sentences, write_planted
+
+import hfxling
+from hfxling.cli import main
+from hfxling.data.pharaoh import read_links
+from hfxling.words.aligner import Aligner
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A planted model and its text."""
+    folder = tmp_path_factory.mktemp("aligner")
+    write_planted(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[list[str], list[str]]:
+    """200 pairs of Chinese and Vietnamese."""
+    rows = hfxling.load_parallel("sample", "zh", "vi")
+    return list(rows["source"])[:200], list(rows["target"])[:200]
+
+
+def align(folder: Path, **options):
+    """The links of the planted text."""
+    return hfxling.align_words(folder / "source", folder / "target", model=folder, **options)
+
+
+def test_links_go_to_standard_output_or_a_file_the_same_for_any_batch(folder, tmp_path, capsys):
+    main(["align", str(folder / "source"), str(folder / "target"), "--model", str(folder)])
+    shown = capsys.readouterr()
+    assert shown.out.count("\n") == 40
+    assert shown.err.splitlines()[-1].startswith("40 pairs en-zh, ")
+    result = align(folder, output=tmp_path / "links", batch_size=1)
+    assert (tmp_path / "links").read_text() == shown.out == result.to_text()
+    for (links, _), line in zip(read_links(tmp_path / "links"), (folder / "source").read_text().split("\n")):
+        assert all(max(link) < len(line.split()) for link in links)
+    assert len(align(folder, symmetrize="union").to_text()) > len(shown.out)
+
+
+def test_spans_slice_back_to_the_words_of_the_original_line(folder, tmp_path):
+    (tmp_path / "s").write_text("  Dog\teats\u200b rice\n\n", encoding="utf-8")
+    (tmp_path / "t").write_text("狗\u3000吃 饭 \n饭\n", encoding="utf-8")
+    hfxling.align_words(tmp_path / "s", tmp_path / "t", model=folder, spans=tmp_path / "spans", symmetrize="union")
+    first, second = map(json.loads, (tmp_path / "spans").read_text().splitlines())
+    assert ["  Dog\teats\u200b rice"[a:b] for a, b in first["source"]] == ["Dog", "eats\u200b", "rice"]
+    assert ["狗\u3000吃 饭 "[a:b] for a, b in first["target"]] == ["狗", "吃", "饭"]
+    assert first["links"]
+    for link in first["links"]:
+        i, j = link["link"]
+        assert (link["source"], link["target"]) == (first["source"][i], first["target"][j])
+        assert 0 <= link["score"] <= 1
+        assert "confidence" not in link
+    assert second == {"source": [], "target": [[0, 1]], "links": []}
+
+
+def test_picture(folder, tmp_path):
+    align(folder, heatmap=tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_confidence_is_fitted_stored_and_used(folder, tmp_path, capsys):
+    path = str(tmp_path / "confidence.json")
+    method = "grow-diag-final-and"
+    words = ["--fit_confidence", str(folder / "gold.tsv"), "--confidence", path, "--symmetrize", method]
+    main(["align", *words, "--model", str(folder)])
+    printed = capsys.readouterr().out
+    fitted = hfxling.fit_link_confidence(folder / "gold.tsv", model=folder, symmetrize=method)
+    assert printed.rstrip("\n") == fitted.table()
+    assert "AER" in printed
+    assert "expected calibration error" in printed
+    assert 0 <= json.loads(Path(path).read_text())["settings"]["expected_calibration_error"] < 0.3
+    with pytest.raises(ValueError, match="by grow-diag-final-and, not by itermax; give --symmetrize grow"):
+        align(folder, confidence=path)
+    everything = align(folder, confidence=path, symmetrize=method, spans=tmp_path / "spans")
+    rows = [json.loads(row)["links"] for row in (tmp_path / "spans").read_text().splitlines()]
+    probabilities = [link["confidence"] for row in rows for link in row]
+    assert min(probabilities) < max(probabilities)
+    middle = sorted(probabilities)[len(probabilities) // 2] + 1e-3
+    few = align(folder, confidence=path, symmetrize=method, min_confidence=middle)
+    assert all({*a} <= {*b} for a, b in zip(few.links, everything.links))
+    assert sum(map(len, few.links)) == sum(p >= middle for p in probabilities) < len(probabilities)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--min_confidence", "0.5", "source", "target"], "min_confidence needs confidence, a file"),
+        (["--fit_confidence", "gold.tsv"], "needs confidence, a file to write to"),
+        (["--fit_confidence", "gold.tsv", "--confidence", "gold.tsv"], "is read, too"),
+        ([], "give a source and a target text"),
+        (["source", "gold.tsv", "--languages", "lo", "zh"], "'lo' is none of the model's: en, zh"),
+        (["source", "target", "--heatmap", "p.png", "--pair", "41"], "pair=41 is outside the pairs 1-40"),
+        (["empty", "empty2"], "no sentence pair in it"),
+        (["source", "target", "--batch_size", "0"], "batch_size=0: give 1 or more"),
+        (["source", "target", "--null", "nan"], "null=nan: give a number"),
+        (["source", "target", "--output", "."], "output=. is a folder; name a file"),
+        (["source", "target", "--symmetrize", "magic"], "grow-diag-final-and"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(folder, monkeypatch, refusal, argv, message):
+    monkeypatch.chdir(folder)
+    for name in ("empty", "empty2"):
+        Path(name).touch()
+    assert message in refusal(lambda: main(["align", *argv, "--model", "."]))
+
+
+def test_a_picture_needs_matplotlib(folder, no_matplotlib):
+    with pytest.raises(ValueError, match="needs matplotlib: pip install"):
+        align(folder, heatmap="p.png")
+
+
+def test_no_model_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"is neither the folder of an aligner .*; check the name"):
+        hfxling.align_words(["a"], ["b"], model=tmp_path / "nothing")
+
+
+def test_texts_of_unequal_length(folder, tmp_path):
+    (tmp_path / "t").write_text("饭\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"40 lines and .* has 1 lines"):
+        hfxling.align_words(folder / "source", tmp_path / "t", model=folder)
+
+
+def test_without_a_model_links_are_learnt_from_the_text(sample, tmp_path, capsys):
+    result = hfxling.align_words(*sample, languages=("zh", "vi"), units="segments")
+    trained = hfxling.fit_aligner(
+        *sample, ("zh", "vi"), prior=True, num_train_epochs=0, size=8, use_cpu=True, progress=False
+    )
+    vocabularies = dict(zip(trained.languages, trained.vocabularies))
+    alone = Aligner(trained.prior, vocabularies, trained.languages, units="segments", prior=trained.prior)
+    assert result.links == [line.links for line in alone(*sample)]
+    scores = [score for row in result.scores for score in row]
+    assert 0.5 < min(scores) < max(scores) <= 1 + 1e-6
+    few = hfxling.align_words(*sample, languages=("zh", "vi"), units="segments", min_confidence=0.9)
+    assert sum(map(len, few.links)) == sum(score >= 0.9 for score in scores)
+    with pytest.raises(ValueError, match=r"languages=None: .* give languages, such as zh vi"):
+        hfxling.align_words(*sample)
+    with pytest.raises(ValueError, match="symmetrize=itermax compares vectors, and the text has none"):
+        hfxling.align_words(*sample, languages=("zh", "vi"), symmetrize="itermax")
+    for name, side in zip("st", sample):
+        (tmp_path / name).write_text("\n".join(side) + "\n", encoding="utf-8")
+    words = [str(tmp_path / "s"), str(tmp_path / "t"), "--units", "segments"]
+    main(["align", *words, "--source_lang", "zh", "--target_lang", "vi"])
+    assert capsys.readouterr().out == result.to_text()
+
+
+def test_planted_links_are_found_without_a_model_either_way_round():
+    source, target = sentences(80)
+    there = hfxling.align_words(source, target, languages=("en", "fr"))
+    expected = [[(i, i) for i in range(len(line.split()))] for line in source]
+    right = sum(len({*a} & {*b}) for a, b in zip(there.links, expected))
+    assert right > 0.9 * sum(map(len, expected))
+    back = hfxling.align_words(target, source, languages=("fr", "en"))
+    assert back.links == [sorted((j, i) for i, j in links) for links in there.links]
+
+
+def test_a_loaded_aligner_and_the_languages_exchanged(sample):
+    trained = hfxling.fit_aligner(
+        *sample, ("zh", "vi"), prior=True, num_train_epochs=0, size=8, use_cpu=True, progress=False
+    )
+    there = hfxling.align_words(*sample, model=trained)
+    assert there.links == [line.links for line in trained(*sample)]
+    back = hfxling.align_words(*sample[::-1], model=trained, languages=("vi", "zh"))
+    assert back.languages == ("vi", "zh")
+    assert sum(map(len, back.links))
+
+
+def test_a_lexical_model_gives_its_links(sample, tmp_path):
+    model = hfxling.fit_lexical(*sample, ("zh", "vi"), rank=32, progress=False)
+    hfxling.save_lexical(model, tmp_path / "lexical")
+    result = hfxling.align_words(*sample, model=tmp_path / "lexical", units="segments")
+    assert result.links == hfxling.align_words(*sample, model=model, units="segments").links
+    learnt = hfxling.align_words(["我喜欢下雨。"], ["Tôi thích mưa."], model=model, units="segments").pairs[0]
+    words = {(learnt.source[i].text, learnt.target[j].text) for i, j in learnt.links}
+    assert {("雨", "mưa"), ("。", ".")} <= words
+    with pytest.raises(ValueError, match="'lo'"):
+        hfxling.align_words(*sample, model=model, languages=("zh", "lo"))
