@@ -85,8 +85,8 @@ def test_no_model_or_a_lexical_one():
 def test_the_command_says_the_same(folder, capfd, refusal):
     words = [str(folder / "source"), str(folder / "target"), "--model", str(folder)]
     main(["lexicon", *words, "--top", "2"])
-    result = hfxling.lexicon(folder / "source", folder / "target", model=folder, top=2)
     shown = capfd.readouterr()
+    result = hfxling.lexicon(folder / "source", folder / "target", model=folder, top=2)
     assert shown.out == result.to_text()
     assert shown.err.splitlines()[-1] == result.table() == "7 words en-zh, 14 translations"
     assert "top=0: give 1 or more" in refusal(lambda: main(["lexicon", *words, "--top", "0"]))
