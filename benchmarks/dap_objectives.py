@@ -43,7 +43,7 @@ from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.evaluation.significance import PairedTest, error_interval, jackknife_error
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from examples import xnli  # noqa: E402
+from examples import xnli
 
 TITLE = "What DAP's objectives have more than translation ranking alone, in points on the same items"
 TR = "TR"
