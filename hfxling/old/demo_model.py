@@ -103,7 +103,7 @@ class ShownModel:
     def drawn(self) -> SentenceEncoder:
         """What the picture's vectors are of: dense ones, that of links their static ones."""
         if isinstance(self.encoder, LexicalEncoder):
-            return SentenceEncoder(self.encoder.name, self.args.model_revision, self.args.device)
+            return SentenceEncoder(self.encoder.name, self.args.model_revision, device=self.args.device)
         return self.encoder.dense if isinstance(self.encoder, FusedEncoder) else self.encoder
 
     def nearest(self, sentences: str, candidates: str, pair: Pair, top: int = 3) -> Hits:
