@@ -27,6 +27,7 @@ _PUBLIC = {
     "align_words": "hfxling.words.align_words",
     "fit_link_confidence": "hfxling.words.align_words",
     "lexicon": "hfxling.words.lexicon",
+    "nearest": "hfxling.sentences.nearest",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",
     "drop_leaks": "hfxling.data.leakage",

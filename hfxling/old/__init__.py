@@ -12,7 +12,6 @@ from hfxling.console import run as run_recipe
 COMMANDS = {
     "fit": "the best model for your sentence pairs",
     "encode": "sentences to vectors, as .npy",
-    "nearest": "the nearest translations of sentences",
     "evaluate": "measure any model: retrieval, Tatoeba, mining, similarity, geometry, mteb",
     "compare": "test whether models differ on what evaluate measured",
     "mine": "sentence pairs out of two heaps of text",

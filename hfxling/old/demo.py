@@ -19,9 +19,9 @@ from pathlib import Path
 from hfxling import __version__
 from hfxling.arguments import as_tokens, key, parse_arguments, resolved
 from hfxling.files import atomic_path, check_place
+from hfxling.sentences.nearest import read_candidates
 
 from .model import ShownArguments
-from .nearest import read_candidates
 
 logger = logging.getLogger(__name__)
 # What the Hub wants of a Space that runs Gradio: front matter, app.py, requirements.txt.

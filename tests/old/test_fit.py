@@ -9,8 +9,9 @@ from builders import sentence_pairs
 from sentence_transformers import SentenceTransformer
 
 import hfxling
+from hfxling.cli import main
 from hfxling.methods.siamese.data import PairVectors
-from hfxling.old import fit, nearest
+from hfxling.old import fit
 from hfxling.old.contest import Contest
 from hfxling.old.fit import FitArguments
 
@@ -60,7 +61,7 @@ def test_dense_and_sparse_are_written_together(fused, capsys):
     candidates = fused / "candidates.txt"
     candidates.write_text("".join(f"{target}\n" for _, target in PAIRS), encoding="utf-8")
     flag = ["--trust_remote_code", "true"]  # it may be on several layers
-    nearest.main([PAIRS[7][0], "--candidates", str(candidates), "--top", "1", *folders, *flag])
+    main(["nearest", PAIRS[7][0], "--candidates", str(candidates), "--top", "1", *folders, *flag])
     assert capsys.readouterr().out.rstrip().endswith(PAIRS[7][1])
     content = json.loads((fused / "model" / "results.json").read_text(encoding="utf-8"))
     assert {"encoder", "head", "static", "sparse", "fused"} <= {*content["competed"]}

@@ -1,0 +1,160 @@
+"""Neighbours by models with and without parts for languages."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from tiny_models import save_routed, save_tiny
+
+import hfxling
+from hfxling.cli import main
+from hfxling.data.sample import sample_texts
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.fusion import fit_fusion
+from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.files import weights_hash
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    save_tiny("bert", folder / "plain")
+    save_routed(folder / "plain", folder / "routed")
+    save_routed(folder / "plain", folder / "asymmetric", ("document", "query"))
+    return folder
+
+
+def expected(model, sentence, candidates, *tasks) -> tuple[float, str]:
+    source, target = (
+        torch.nn.functional.normalize(model.encode(texts, task=task, convert_to_tensor=True), dim=1)
+        for texts, task in zip(([sentence], candidates), tasks or (None, None))
+    )
+    best = (source @ target.T)[0].max(0)
+    return best.values.item(), candidates[best.indices]
+
+
+def test_a_model_without_parts_and_candidates_of_a_file(folder, tmp_path):
+    candidates = ["hello", "rain today", "I love apples"]
+    (tmp_path / "c.txt").write_text("hello\n\nrain today\n  I love apples\n", encoding="utf-8")
+    asked = ["今天下雨", "我爱你"]
+    found = hfxling.nearest(asked, model=folder / "plain", candidates=tmp_path / "c.txt", top=2)
+    assert found.sentences == asked
+    assert found.rows.shape == found.scores.shape == (2, 2)
+    score, text = expected(SentenceTransformer(str(folder / "plain")), asked[0], candidates)
+    assert (found.scores[0, 0], found.texts[0][0]) == (pytest.approx(score, abs=1e-6), text)
+    in_memory = hfxling.nearest(asked, model=SentenceTransformer(str(folder / "plain")), candidates=candidates, top=9)
+    assert in_memory.rows.shape == (2, 3), "as many as there are"
+    np.testing.assert_array_equal(in_memory.rows[:, :2], found.rows)
+
+
+def test_the_command_prints_the_table(folder, tmp_path, capfd):
+    (tmp_path / "c.txt").write_text("xin chào\ntrời mưa\n", encoding="utf-8")
+    asked = ["今天下雨", "我爱你"]
+    given = ["--model", str(folder / "routed"), "--candidates", str(tmp_path / "c.txt"), "--top", "2"]
+    main(["nearest", *asked, *given, "--source_lang", "zh", "--target_lang", "vi"])
+    found = hfxling.nearest(asked, model=folder / "routed", candidates=tmp_path / "c.txt", languages=("zh", "vi"))
+    shown = capfd.readouterr().out
+    assert shown == found.table() + "\n"
+    assert [line for line in shown.split("\n") if line and not line.startswith(" ")] == asked
+    assert f"  {found.scores[0, 0]:.3f}  {found.texts[0][0]}" in shown
+
+
+def test_a_models_languages_are_its_routes_in_their_order(folder):
+    candidates, model = sample_texts("vi", "test"), SentenceTransformer(str(folder / "routed"))
+    found = hfxling.nearest("今天下雨", model=folder / "routed")
+    score, text = expected(model, "今天下雨", candidates, "zh", "vi")
+    assert (found.scores[0, 0], found.texts[0][0]) == (pytest.approx(score, abs=1e-6), text)
+    assert {*found.texts[0]} <= {*candidates}
+    found = hfxling.nearest(["bạn"], model=folder / "routed", languages=("vi", "zh"), top=1)
+    score, _ = expected(model, "bạn", sample_texts("zh", "test"), "vi", "zh")
+    assert found.scores[0, 0] == pytest.approx(score, abs=1e-6)
+
+
+def test_parts_for_queries_and_documents_are_no_languages(folder):
+    found = hfxling.nearest(["hello"], model=folder / "asymmetric", languages=("zh", "en"), top=1)
+    model = SentenceTransformer(str(folder / "asymmetric"))
+    score, _ = expected(model, "hello", sample_texts("en", "test"), "query", "document")
+    assert found.scores[0, 0] == pytest.approx(score, abs=1e-6)
+
+
+class NoNumbers:
+    """An encoder whose last vector is NaN."""
+
+    name = label = "broken"
+    revision, method, prompt, languages = "1", "cosine", None, ()
+
+    def route(self, language, role=None):
+        return None
+
+    def encode(self, texts, language=None, role=None, *, progress=None):
+        vectors = np.ones((len(texts), 4), np.float32)
+        vectors[-1] = np.nan
+        return vectors
+
+
+def test_vectors_without_numbers_are_refused(refusal):
+    line = refusal(lambda: hfxling.nearest(["a"], model=NoNumbers(), candidates=["b", "c"]))
+    assert "NaN" in line
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("plain", {}, "no text for language None: give candidates, or give languages, such as zh vi"),
+        ("plain", {"languages": ("en", "fr")}, "no text for language fr: give candidates"),
+        ("routed", {"languages": ("zh", "th")}, "routed has parts for zh, vi and none for th"),
+        ("routed", {"candidates": "{}/empty"}, "no sentence in it"),
+        ("routed", {"candidates": [" "]}, "candidates: no sentence in it"),
+        ("plain", {"candidates": "{}/none"}, "is not a file"),
+        ("plain", {"candidates": "{}"}, "is a folder; give a text file"),
+        ("plain", {"top": 0}, "top=0: give 1 or more"),
+        ("plain", {"sentences": ["a", " "]}, "sentence 2 is empty; give text"),
+        ("plain", {"sentences": []}, "no sentence; give at least one"),
+        ("none", {}, "is neither the folder of a model"),
+    ],
+)
+def test_mistakes(folder, tmp_path, model, options, message):
+    (tmp_path / "empty").write_text("\n  \n")
+    given = {"sentences": ["hello"], "model": folder / model} | options
+    if isinstance(given.get("candidates"), str):
+        given["candidates"] = given["candidates"].format(tmp_path)
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        hfxling.nearest(**given)
+
+
+@pytest.fixture(scope="module")
+def lexical(tmp_path_factory, folder) -> Path:
+    """A lexical encoder; the routed model is to be added to it."""
+    path, pairs = tmp_path_factory.mktemp("lexical") / "zh-vi", hfxling.load_parallel("sample", "zh", "vi")
+    sides = pairs["source"][:150], pairs["target"][:150]
+    hfxling.save_lexical(hfxling.fit_lexical(*sides, ("zh", "vi"), rank=8), path)
+    sparse, dense = LexicalEncoder(str(path)), SentenceEncoder(str(folder / "routed"))
+    keys = list(product(("zh", "vi"), ("query", "document")))
+    vectors = {key: tuple(x.encode(sides[key[0] == "vi"], *key) for x in (dense, sparse)) for key in keys}
+    fold = vectors["zh", "query"], vectors["vi", "document"]
+    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(path), languages=("zh", "vi"))
+    fusion.save(folder / "routed")
+    return path
+
+
+def test_links_alone_and_beside_a_model(folder, lexical):
+    candidates = sample_texts("vi", "test")
+    links = hfxling.nearest(["司机不肯打表。"], lexical=lexical, top=1)
+    sparse = LexicalEncoder(str(lexical))
+    scores = sparse.encode(["司机不肯打表。"], "zh", "query") @ sparse.encode(candidates, "vi", "document").T
+    assert links.scores[0, 0] == pytest.approx(scores.max(), abs=1e-4)
+    assert links.texts == [[candidates[scores.toarray().argmax()]]]
+    fused = hfxling.nearest(["司机不肯打表。"], model=folder / "routed", lexical=lexical, top=1)
+    assert fused.scores[0, 0] != pytest.approx(links.scores[0, 0], abs=1e-3)
+
+
+def test_a_model_without_fusion_or_of_other_languages(folder, lexical, refusal):
+    assert "has no fusion.json" in refusal(lambda: hfxling.nearest(["a"], lexical=lexical, model=folder / "plain"))
+    line = refusal(
+        lambda: hfxling.nearest(["a"], lexical=lexical, model=folder / "routed", languages=("en", "vi"), top=1)
+    )
+    assert "is for zh and vi, not en" in line
+    assert "give --model, --lexical or both" in refusal(lambda: hfxling.nearest(["a"]))
