@@ -127,7 +127,7 @@ VALUES = [
     (("quality",), {"human": "score"}, ("score", "column")),
     (("quality",), {"calibrate": "FILE"}, ("human",)),
     (ALIGNING, {"output": "TEXT"}, ("output", "is a folder")),
-    (ALIGNING, {"source_lang": "ko"}, ("ko", "zh")),
+    (ALIGNING, {"languages": ["ko", "vi"]}, ("ko", "zh")),
     (ALIGNING, {"": ["TEXT/test.zh", "TEXT/train.vi"]}, ("30", "160")),
     (("align",), {"symmetrize": "magic"}, ("symmetrize", "grow-diag")),
     (("align",), {"units": "letters"}, ("units", "words")),
