@@ -22,6 +22,7 @@ _PUBLIC = {
     ),
     "compare": "hfxling.evaluation.compare",
     "explain": "hfxling.sentences.explain",
+    "publish": "hfxling.hub.publish",
     "verify": "hfxling.hub.verify",
     "export": "hfxling.hub.export",
     "align_words": "hfxling.words.align_words",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import DatasetCardData, HfApi
@@ -19,21 +19,17 @@ from . import upload
 from .card import template
 from .checks import text_faults
 from .record import CARD, folder_files
-from .release import Release, put, refuse
+from .release import Published, Release, put, refuse
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 
 
-def release_dataset(
-    what: Release, tell: Callable[[str], None], *, languages: Sequence[str], licence: str | None, report: str | None
-) -> str | None:
+def release_dataset(what: Release, *, languages: Sequence[str], report: str | Path | None) -> Published:
     """Count files of pairs, write their card and upload both; as `hfxling.hub.release.release` otherwise.
 
     Args:
-        what: its `folder` is a file or a folder of them.
-        tell: gets lines for people.
+        what: its `folder` is a file or a folder of them, its `licence` that of the text.
         languages: of the pairs, source first.
-        licence: of the text.
         report: rounds.json of `hfxling bootstrap`, or the dropped pairs that `hfxling clean` wrote.
 
     Raises:
@@ -43,17 +39,17 @@ def release_dataset(
     if len(languages) != 2:
         raise ValueError(f"languages={list(languages)}: give those of the data set, source first, such as zh vi.")
     check_languages(*languages)
-    if fault := release_fault(licence, {"the text": licence}):
-        raise ValueError(f"licence={licence!r}: {fault}")
+    fault = release_fault(what.licence, {"the text": what.licence})
+    if fault:
+        raise ValueError(f"licence={what.licence!r}: {fault}")
     api = HfApi()
     upload.check_writer(api, what.repo_id)
     files = _tables(what.folder)
-    card = dataset_card(what.repo_id, files, languages, licence, report)
+    card = dataset_card(what.repo_id, files, languages, what.licence, report)
     contents = dict(files) | {CARD: card.encode()}
     refuse(what.folder, text_faults(contents))
-    tell(f"{what.folder}: {len(files)} files, card and licence are in order")
     plan = upload.plan_upload(api, what.repo_id, contents, branch=what.branch, kind="dataset")
-    return put(api, [plan], what, tell)
+    return put(api, [plan], what, f"{what.folder}: {len(files)} files, card and licence are in order")
 
 
 def _tables(place: Path) -> dict[str, Path]:
@@ -66,7 +62,7 @@ def _tables(place: Path) -> dict[str, Path]:
 
 
 def dataset_card(
-    repo_id: str, files: dict[str, Path], languages: Sequence[str], licence: str, report: str | None
+    repo_id: str, files: dict[str, Path], languages: Sequence[str], licence: str, report: str | Path | None
 ) -> str:
     """The card's Markdown with its front matter: counts, flags, filters, precision and hashes."""
     rows, flags, total, columns = [], Counter(), 0, ["source", "target"]
@@ -111,7 +107,7 @@ def _flags(path: Path) -> tuple[list[str], Counter]:
     return header, Counter(flag for cells in lines for flag in cells[place].split(",") if flag)
 
 
-def _report(name: str | None) -> tuple[str, str]:
+def _report(name: str | Path | None) -> tuple[str, str]:
     """What was dropped by reason, as a table, and a sentence about precision; each may be empty."""
     if name is None:
         return "", ""

@@ -67,7 +67,7 @@ def publish(
     if push:
         what = Release(folder, card.repo_id, private=private, message=f"Model trained with {recipe}")
         try:
-            release(what, lambda line: sys.stdout.write(line + "\n"))
+            sys.stdout.write(release(what).table() + "\n")
         except ValueError as error:
             retry = f"the model is complete in {folder}; try again with hfxling publish {folder} --repo {card.repo_id}"
             raise ValueError(f"{str(error).rstrip('.')}; {retry}") from None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,7 +22,10 @@ from .doors import door_faults
 from .record import CARD, RECORD, file_faults, is_intact, read_record, sealed
 from .upload import Content, Plan
 
+logger = logging.getLogger(__name__)
+
 _FAULTS = 8  # shown of many
+_NO_LICENCE = (None, "unknown", "other")
 
 
 @dataclass
@@ -32,6 +36,7 @@ class Release:
         folder: that a recipe, or `hfxling fit`, wrote.
         repo_id: with its namespace.
         names: what readers call what is local in the record: paths of text, the base model.
+        licence: of model and text, where the record states none.
         base_licence: of the base model, where the Hub does not state one.
         branch: that is written to; further ones of the folder are written beside "main" only.
         create_pr: propose it in a pull request.
@@ -45,6 +50,7 @@ class Release:
     folder: Path
     repo_id: str
     names: Mapping[str, str] = field(default_factory=dict)
+    licence: str | None = None
     base_licence: str | None = None
     branch: str = "main"
     create_pr: bool = False
@@ -55,15 +61,41 @@ class Release:
     message: str = "Model with its record"
 
 
-def release(what: Release, tell: Callable[[str], None]) -> str | None:
-    """Check a folder, say what changes and upload it.
+@dataclass
+class Published:
+    """What changed on the Hub, or would change.
 
-    Args:
-        what: folder and place.
-        tell: gets lines for people.
+    Attributes:
+        repo_id: with its namespace.
+        url: of the repository, or of the pull request.
+        checked: what was found in order.
+        plans: a branch each: files that are new, changed and removed, and what changes in the card.
+        commit: of the first branch; None for a dry run and for a pull request.
+        marks: a line for the tag and the collection that were made.
+        is_dry_run: whether nothing was written.
+    """
 
-    Returns:
-        The commit, or the pull request's address; None for a dry run.
+    repo_id: str
+    url: str
+    checked: str
+    plans: list[Plan]
+    commit: str | None = None
+    marks: list[str] = field(default_factory=list)
+    is_dry_run: bool = False
+
+    def table(self) -> str:
+        """What was checked, what changes on each branch, and where it is now."""
+        lines = [self.checked]
+        for plan in self.plans:
+            lines.append(plan.text())
+        lines += self.marks
+        if not self.is_dry_run:
+            lines.append(f"{self.repo_id}: {self.commit or self.url}")
+        return "\n".join(lines)
+
+
+def release(what: Release) -> Published:
+    """Check a folder and upload it.
 
     Raises:
         ValueError: a fault of the folder, each with its file; a branch that changed since the dry run; what the Hub
@@ -73,43 +105,60 @@ def release(what: Release, tell: Callable[[str], None]) -> str | None:
     api = HfApi()
     upload.check_writer(api, what.repo_id)
     files, branches = checked_files(what, api)
-    tell(f"{what.folder}: {len(files)} files, card, licence and doors are in order")
-    overlays = {} if what.create_pr or what.branch != "main" else overlaid(files, branches)
-    kept = dict.fromkeys((what.branch,), files) | overlays
-    plans = [upload.plan_upload(api, what.repo_id, part, branch=branch) for branch, part in kept.items()]
-    return put(api, plans, what, tell)
+    contents = {what.branch: files}
+    if what.branch == "main" and not what.create_pr:
+        contents |= overlaid(files, branches)
+    plans = []
+    for branch, part in contents.items():
+        plans.append(upload.plan_upload(api, what.repo_id, part, branch=branch))
+    return put(api, plans, what, f"{what.folder}: {len(files)} files, card, licence and doors are in order")
 
 
-def put(api: HfApi, plans: Sequence[Plan], what: Release, tell: Callable[[str], None]) -> str | None:
-    """Show plans, one a branch, and do them; as `release` otherwise."""
-    upload.check_tag(api, plans[0], what.tag)
-    for plan in plans:
-        if not what.dry_run:
-            upload.check_unchanged(plan, what.folder)
-        tell(plan.text())
+def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published:
+    """Do plans, one a branch, or remember them for a dry run; as `release` otherwise.
+
+    Args:
+        api: of the Hub.
+        plans: the branch that is written to, then further ones.
+        what: place and manner.
+        checked: what was found in order.
+    """
+    first = plans[0]
+    kind = "datasets/" if first.kind == "dataset" else ""
+    published = Published(what.repo_id, f"{api.endpoint}/{kind}{what.repo_id}", checked, plans)
+    upload.check_tag(api, first, what.tag)
     if what.dry_run:
         for plan in plans:
             upload.remember(plan, what.folder)
-        return None
-    how = {"private": what.private, "create_pr": what.create_pr}
-    commits = []
+        published.is_dry_run = True
+        return published
     for plan in plans:
-        commits.append(upload.upload(api, replace(plan, is_new=plan.is_new and not commits), what.message, **how))
+        upload.check_unchanged(plan, what.folder)
+    logger.info("%s; now they go to %s", checked, what.repo_id)
+    done = []
+    for plan in plans:
+        is_new = plan.is_new and not done  # the first branch makes the repository
+        plan_now = replace(plan, is_new=is_new)
+        done.append(upload.upload(api, plan_now, what.message, private=what.private, create_pr=what.create_pr))
         upload.forget(plan, what.folder)
+    if what.create_pr and not first.is_empty:
+        published.url = done[0]
+        return published
+    published.commit = done[0]
     if not what.create_pr:
-        for line in upload.mark(api, plans[0], commits[0], tag=what.tag, collection=what.collection):
-            tell(line)
-    tell(f"{what.repo_id}: {commits[0]}")
-    return commits[0]
+        published.marks = upload.mark(api, first, done[0], tag=what.tag, collection=what.collection)
+    return published
 
 
 def overlaid(files: Mapping[str, Content], branches: Sequence[str]) -> dict[str, dict[str, Content]]:
     """By branch the files that it holds: those of the subfolder of its name lie over the root's."""
-    return {
-        branch: dict(files)
-        | {name.removeprefix(f"{branch}/"): path for name, path in files.items() if name.startswith(f"{branch}/")}
-        for branch in branches
-    }
+    contents = {}
+    for branch in branches:
+        contents[branch] = dict(files)
+        for name, content in files.items():
+            if name.startswith(f"{branch}/"):
+                contents[branch][name.removeprefix(f"{branch}/")] = content
+    return contents
 
 
 def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[str]]:
@@ -137,22 +186,51 @@ def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[s
 def renamed(
     files: Mapping[str, Content], rows: Sequence[EvalResult], record: Mapping, what: Release, api: HfApi
 ) -> tuple[dict[str, Content], dict]:
-    """The files with the repository's own id and public names in record, card and configuration; fields of the card."""
+    """The files with what the repository says in record, card and configuration, and the fields of the card.
+
+    That is its own id, public names, and licences.
+    """
     files = dict(files)
-    told = _named({name: value for name, value in record.items() if name != "files"}, what.names)
-    told["files"] = record["files"]
-    base = told["card"]["base_model"]
-    base = base.removeprefix("./") if base.removeprefix("./") in what.names.values() else base
-    told["card"] |= {"repo_id": what.repo_id, "base_model": base}
-    told["card"]["base_licence"] = _licence_of_base(base, what, record["card"].get("base_licence"), api)
-    if told == record:
-        return files, told["card"]
+    public = _named({name: value for name, value in record.items() if name != "files"}, what.names)
+    public["files"] = record["files"]
+    card = public["card"]
+    base = card["base_model"]
+    if base.removeprefix("./") in what.names.values():
+        base = base.removeprefix("./")
+    card["repo_id"] = what.repo_id
+    card["base_model"] = base
+    card["base_licence"] = _licence_of_base(base, what, record["card"].get("base_licence"), api)
+    if what.licence is not None:
+        _state_licence(public, what.licence)
+    if public == record:
+        return files, card
     before = render_card(rows, CardInfo(**record["card"]))
-    after = render_card([EvalResult(**row) for row in told["results"]], CardInfo(**told["card"]))
+    after = render_card([EvalResult(**row) for row in public["results"]], CardInfo(**card))
     files[CARD] = moved(_bytes(files[CARD]).decode("utf-8"), before, after).encode()
-    files["config.yaml"] = public_yaml(told["card"]["configuration"]).encode()
-    files[RECORD] = _record_text(told, files)
-    return files, told["card"]
+    files["config.yaml"] = public_yaml(card["configuration"]).encode()
+    files[RECORD] = _record_text(public, files)
+    return files, card
+
+
+def _state_licence(record: dict, licence: str) -> None:
+    """Write the licence of model and text into a record that states none.
+
+    Raises:
+        ValueError: it states another one.
+    """
+    card = record["card"]
+    entries = [card, *card["train_data"]]
+    for entry in entries:
+        stated = entry.get("licence")
+        if stated not in (*_NO_LICENCE, licence):
+            raise ValueError(
+                f"licence={licence!r}: {RECORD} states {stated}; leave it out, or train with that licence."
+            )
+    for entry in entries:
+        entry["licence"] = licence
+    for settings in (record.get("settings"), card.get("configuration")):
+        if settings is not None and "data_licence" in settings:
+            settings["data_licence"] = licence
 
 
 def _named(value, names: Mapping[str, str]):
@@ -161,7 +239,9 @@ def _named(value, names: Mapping[str, str]):
         return {key: _named(each, names) for key, each in value.items()}
     if isinstance(value, list):
         return [_named(each, names) for each in value]
-    for local, public in names.items() if isinstance(value, str) else ():
+    if not isinstance(value, str):
+        return value
+    for local, public in names.items():
         end = "" if local.endswith("/") else r"(?![\w-])"
         value = re.sub(rf"(?<![\w./-])(?:\./)?{re.escape(local)}{end}", lambda _, public=public: public, value)
     return value
@@ -175,12 +255,13 @@ def _licence_of_base(base: str, what: Release, recorded: str | None, api: HfApi)
     return stated or what.base_licence or recorded
 
 
-def _record_text(told: dict, files: Mapping[str, Content]) -> bytes:
+def _record_text(record: Mapping, files: Mapping[str, Content]) -> bytes:
     """A record as it is written, a row a line, with the hash of the configuration and sealed again."""
-    about = {key: value for key, value in told.items() if key not in ("results", "digest")}
-    about["files"] = dict(about["files"]) | {"config.yaml": hashlib.sha256(files["config.yaml"]).hexdigest()}
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in told["results"])
-    text = f'{{"results": [\n{lines}\n],\n{json.dumps(about, ensure_ascii=False, indent=2)[2:]}\n'
+    entries = {key: value for key, value in record.items() if key not in ("results", "digest")}
+    configuration = hashlib.sha256(files["config.yaml"]).hexdigest()
+    entries["files"] = {**record["files"], "config.yaml": configuration}
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in record["results"])
+    text = f'{{"results": [\n{lines}\n],\n{json.dumps(entries, ensure_ascii=False, indent=2)[2:]}\n'
     return sealed(text).encode()
 
 

@@ -1,4 +1,4 @@
-"""`hfxling publish` against the stand-in Hub: checked, shown, one commit; and what it refuses."""
+"""`hfxling.publish` against the stand-in Hub: checked, shown, one commit; and what it refuses."""
 
 import gzip
 import json
@@ -11,7 +11,10 @@ import pytest
 import yaml
 from hub_server import HubServer
 
+from hfxling.evaluation.results import EvalResult
+from hfxling.hub.agreement import card_faults, verify_files
 from hfxling.hub.datasets import dataset_card
+from hfxling.hub.record import is_intact
 
 ROOT = Path(__file__).resolve().parents[2]
 REPO = "org/head"
@@ -19,10 +22,10 @@ SECRET = "hf_aSecretThatNobodyMaySee"
 
 # Writes heads on vectors into folders, then runs commands, one process for all; prints how each ended as JSON.
 COMMANDS = """
-import contextlib, io, json, os, shutil, sys
+import json, shutil, sys
 from pathlib import Path
 import torch
-from hfxling.old import publish
+import hfxling
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo
 from hfxling.hub.writing import export
@@ -40,14 +43,12 @@ def head(folder, value=33.3, seed=0, **changes):
     rows = [EvalResult("P@1", value, 9, "NTREX-128", "test", "zh->vi", low=value, high=value, revision="r")]
     write(folder, lambda path: export(model, None, path), rows, CardInfo(**about | changes), recipe="r")
 
-def run(argv):
-    said = io.StringIO()
+def run(options):
+    folder = options.pop("folder")
     try:
-        with contextlib.redirect_stdout(said):
-            publish.main(argv)
-        return [said.getvalue(), ""]
+        return [hfxling.publish(folder, **options).table(), ""]
     except (ValueError, FileNotFoundError) as error:
-        return [said.getvalue(), str(error)]
+        return ["", str(error)]
 
 found = []
 for step in json.loads(sys.argv[1]):
@@ -69,16 +70,16 @@ def run(hub, tmp_path, *steps, **environment):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def put(*options, folder="a", repo=REPO):
-    return [folder, "--repo", repo, *options]
+def put(folder="a", repo=REPO, **options):
+    return {"folder": folder, "repo": repo, **options}
 
 
 @pytest.mark.slow
 def test_a_folder_is_shown_then_put_there_in_one_commit_once(hub, tmp_path):
     told = run(
-        hub, tmp_path, "head('a')", put("--dry_run"), put("--tag", "v1", "--collection", "The zoo"), put(),
-        "head('a', value=44.4, seed=1); Path('a/unread.txt').unlink(missing_ok=True)", put("--dry_run"), put(),
-        "head('a', value=55.5)", put("--create_pr"), put("--branch", "next"),
+        hub, tmp_path, "head('a')", put(dry_run=True), put(tag="v1", collection="The zoo"), put(),
+        "head('a', value=44.4, seed=1); Path('a/unread.txt').unlink(missing_ok=True)", put(dry_run=True), put(),
+        "head('a', value=55.5)", put(create_pr=True), put(branch="next"),
         HF_TOKEN=SECRET,
     )  # fmt: skip
     assert [error for _, error in told] == [""] * 7
@@ -114,7 +115,16 @@ def test_what_changed_since_the_dry_run_is_not_written_over(hub, tmp_path):
         "HfApi().upload_file(path_or_fileobj=b'x', path_in_repo='x', repo_id='org/head')"
     )
     told = run(
-        hub, tmp_path, "head('a')", put(), "head('a', seed=1)", put("--dry_run"), other, put(), put("--dry_run"), put()
+        hub,
+        tmp_path,
+        "head('a')",
+        put(),
+        "head('a', seed=1)",
+        put(dry_run=True),
+        other,
+        put(),
+        put(dry_run=True),
+        put(),
     )
     assert re.search(r"org/head, branch main changed since --dry_run \(\w{12} then, \w{12} now\)", told[2][1])
     assert told[4][1] == ""
@@ -132,27 +142,30 @@ def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, tmp
         "    content['files'] = file_hashes(Path(folder)); path.write_text(sealed(json.dumps(content)))\n"
     )
     told = run(
-        hub, tmp_path, "head('a')", f"{reseal}\n{more}\nwrite_more()", put("--tag", "v1"), "head('a', seed=1)",
-        put("--tag", "v1"), put(),
+        hub, tmp_path, "head('a')", f"{reseal}\n{more}\nwrite_more()", put(tag="v1"), "head('a', seed=1)",
+        put(tag="v1"), put(),
     )  # fmt: skip
     assert re.match(r"tag=v1: stands at \w{12} in org/head", told[1][1])
     assert "  - old.txt" in told[2][0]
     assert "old.txt" not in hub.files(REPO)
 
 
-DATA = ["d.tsv", "--repo", REPO, "--dataset", "--languages", "zh", "vi", "--licence", "mit"]
+DATA = {"folder": "d.tsv", "repo": REPO, "dataset": True, "languages": ["zh", "vi"], "licence": "mit"}
 CASES = {
     "no namespace": ([put(repo="head")], "repo='head': give the repository as namespace/name"),
-    "neither repository nor entry": ([["a"]], "give --repo namespace/name, or --zoo"),
+    "neither repository nor entry": ([{"folder": "a"}], "give repo as namespace/name, or zoo"),
     "no such folder": ([put(folder="b")], "b: no such file or folder"),
     "no record": (["Path('b').mkdir()", put(folder="b")], "b: no results.json there"),
-    "unknown entry": ([["a", "--zoo", "lo-zh-lexcal"]], "is no entry; the nearest is 'lo-zh-lexical'"),
+    "unknown entry": ([{"folder": "a", "zoo": "lo-zh-lexcal"}], "is no entry; the nearest is 'lo-zh-lexical'"),
     "another entry": (
-        [["a", "--zoo", "lo-zh-lexical"]],
+        [{"folder": "a", "zoo": "lo-zh-lexical"}],
         "is not lo-zh-lexical of the zoo: method siamese is not lexical",
     ),
-    "an entry that may not be released": ([["a", "--zoo", "dap-mbert"]], "no licence is stated, so nothing made of it"),
-    "a proposal to a branch": ([put("--create_pr", "--branch", "x")], "a pull request is for main"),
+    "an entry that may not be released": (
+        [{"folder": "a", "zoo": "dap-mbert"}],
+        "no licence is stated, so nothing made of it",
+    ),
+    "a proposal to a branch": ([put(create_pr=True, branch="x")], "a pull request is for main"),
     "a file that was changed": (
         ["Path('a/config.json').write_text('{}')", put()],
         "config.json: is not what was recorded",
@@ -200,35 +213,35 @@ CASES = {
         r"README.md, line \d+: .* is not what results.json says",
     ),
     "a licence that is not the base's": (
-        ["head('b', base_model='org/nc')", put("--base_licence", "mit", folder="b")],
+        ["head('b', base_model='org/nc')", put(base_licence="mit", folder="b")],
         "base_licence='mit': the Hub states cc-by-nc-4.0 of org/nc; leave it out",
     ),
-    "a tag for a proposal": ([put("--create_pr", "--tag", "v1")], "what is only proposed gets no tag"),
+    "a tag for a proposal": ([put(create_pr=True, tag="v1")], "what is only proposed gets no tag"),
     "data with a report of something else": (
         [
             "Path('r.json').write_text('{}')",
-            [*DATA, "--report", "r.json"],
+            DATA | {"report": "r.json"},
         ],
         "report=r.json: no list 'rounds' in it; give rounds.json, or the dropped pairs of hfxling clean",
     ),
     "data with a report that is cut": (
         [
             "Path('r.tsv').write_text('line\\treasons\\n3')",
-            [*DATA, "--report", "r.tsv"],
+            DATA | {"report": "r.tsv"},
         ],
         "report=r.tsv, line 2: no column 'reasons'",
     ),
-    "names that are none": ([put("--names", "x")], "names: 'x' is not LOCAL=PUBLIC"),
-    "a licence that is none": ([put("--base_licence", "CC BY")], "is no licence of the Hub"),
+    "names that are none": ([put(names=["x"])], "names: 'x' is not LOCAL=PUBLIC"),
+    "a licence that is none": ([put(base_licence="CC BY")], "is no licence of the Hub"),
     "data without languages": (
-        [["d.tsv", "--repo", REPO, "--dataset", "--licence", "mit"]],
+        [DATA | {"languages": []}],
         "give those of the data set",
     ),
     "data without licence": (
-        [["d.tsv", "--repo", REPO, "--dataset", "--languages", "zh", "vi"]],
+        [DATA | {"licence": None}],
         "no licence is stated",
     ),
-    "data for a model": ([put("--languages", "zh", "vi")], "are for --dataset; a model's are in its results.json"),
+    "data for a model": ([put(languages=["zh", "vi"])], "are for a data set; a model's are in its results.json"),
 }
 
 
@@ -273,8 +286,8 @@ def test_local_names_get_their_public_ones(hub, tmp_path):
         "card = Path('a/README.md'); text = card.read_text()\n"
         "card.write_text(text.replace('## Limits', 'Written by hand.\\n\\n## Limits'))"
     )
-    names = ["--names", "/home/me/encoder=org/encoder", "/home/me/texts/=texts/", "--base_licence", "mit"]
-    ((_, first), (_, second)) = run(hub, tmp_path, make, put(), put(*names))
+    names = ["/home/me/encoder=org/encoder", "/home/me/texts/=texts/"]
+    ((_, first), (_, second)) = run(hub, tmp_path, make, put(), put(names=names, base_licence="mit"))
     assert "/home/me/encoder' is a path" in first
     assert second == ""
     published = hub.files(REPO)
@@ -291,9 +304,44 @@ def test_local_names_get_their_public_ones(hub, tmp_path):
     for name, data in published.items():
         (tmp_path / "there" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "there" / name).write_bytes(data)
-    from hfxling.hub.agreement import verify_files
-
     assert verify_files(str(tmp_path / "there"))[3] == [], "what is published is whole"
+
+
+@pytest.mark.slow
+def test_a_licence_that_the_record_does_not_state_can_be_named(hub, tmp_path):
+    make = "head('a', licence='other', train_data=[{'name': 'mine', 'pairs': 3}], configuration={'data_licence': None})"
+    told = run(
+        hub, tmp_path, make, put(), put(licence="cc-by-sa-4.0"), "head('a')", put(licence="mit")
+    )  # fmt: skip
+    errors = [error for _, error in told]
+    assert "the text 'mine': no licence is stated" in errors[0]
+    assert errors[1] == ""
+    assert "licence='mit': results.json states cc-by-sa-4.0; leave it out" in errors[2]
+    published = hub.files(REPO)
+    record = json.loads(published["results.json"])
+    assert record["card"]["licence"] == "cc-by-sa-4.0"
+    assert record["card"]["train_data"] == [{"name": "mine", "pairs": 3, "licence": "cc-by-sa-4.0"}]
+    assert record["settings"]["data_licence"] == record["card"]["configuration"]["data_licence"] == "cc-by-sa-4.0"
+    assert is_intact(record)
+    card = published["README.md"].decode()
+    assert yaml.safe_load(card.split("---\n")[1])["license"] == "cc-by-sa-4.0"
+    assert card_faults(card, [EvalResult(**row) for row in record["results"]], record["card"]) == []
+
+
+@pytest.mark.slow
+def test_the_command_prints_what_the_verb_returns(hub, tmp_path):
+    run(hub, tmp_path, "head('a')")
+    env = hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "hfxling", "publish", "a", "--repo", REPO, "--dry_run"]
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    ((said, _),) = run(hub, tmp_path, put(dry_run=True))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip() == said
+    wrong = subprocess.run(
+        [*words, "--create_pr", "--tag", "v1"], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert wrong.returncode == 2
+    assert "what is only proposed gets no tag" in wrong.stderr
 
 
 @pytest.mark.slow
@@ -333,14 +381,14 @@ def test_data_go_with_a_card_of_what_is_counted(hub, tmp_path):
     (tmp_path / "dropped.tsv").write_text("line\treasons\tsource\ttarget\n3\tcopy\ta\ta\n4\tcopy,length\tb\tb\n")
     rounds = {"rounds": [{"estimate": {"precision": 0.912, "low": 0.88, "high": 0.94}}]}
     (tmp_path / "rounds.json").write_text(json.dumps(rounds))
-    options = ["pairs.tsv", "--dataset", "--repo", "org/pairs", "--languages", "zh", "vi", "--licence", "cc-by-sa-4.0"]
+    options = DATA | {"folder": "pairs.tsv", "repo": "org/pairs", "licence": "cc-by-sa-4.0"}
     load = (
         "from datasets import load_dataset\n"
         "assert load_dataset('org/pairs', split='train')['target'][:] == ['Hôm nay mưa', 'Trời mưa']"
     )
     told = run(
-        hub, tmp_path, [*options, "--report", "dropped.tsv"], load, [*options, "--report", "dropped.tsv"],
-        [*options, "--report", "rounds.json"],
+        hub, tmp_path, options | {"report": "dropped.tsv"}, load, options | {"report": "dropped.tsv"},
+        options | {"report": "rounds.json"},
     )  # fmt: skip
     assert [error for _, error in told] == [""] * 3
     assert "nothing to do" in told[1][0]

@@ -1,0 +1,134 @@
+"""A model's folder, or data, onto the Hub: checked as a reader would, shown, then one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+
+from hfxling.data.licences import check_licence
+from hfxling.hub.datasets import release_dataset
+from hfxling.hub.release import Published, Release, release
+from hfxling.hub.zoo import check_folder, entry
+from hfxling.verbs import verb
+
+
+@verb
+def publish(
+    folder: str | Path,
+    *,
+    repo: str | None = None,
+    zoo: str | None = None,
+    dataset: bool = False,
+    dry_run: bool = False,
+    create_pr: bool = False,
+    branch: str = "main",
+    tag: str | None = None,
+    collection: str | None = None,
+    private: bool = False,
+    names: Sequence[str] = (),
+    licence: str | None = None,
+    base_licence: str | None = None,
+    languages: Sequence[str] = (),
+    report: str | Path | None = None,
+    progress: bool = True,
+) -> Published:
+    """A model's folder, or data, onto the Hub, after checking it.
+
+    The folder must open in a fresh process, with and without hfxling, to the same vectors; its card may hold no number
+    that results.json lacks; its licence must allow it; no file may hold a path of this machine, a token or a pickle.
+    What is unchanged is left alone, and what changed on the Hub since a dry run is not written over. The token is that
+    of `hf auth login`, or HF_TOKEN.
+
+    Example:
+        >>> print(hfxling.publish("outputs/zh-vi-sf/model", repo="org/zh-vi-sf", dry_run=True).table())
+
+    Args:
+        folder: a model's folder; with `dataset` a file of pairs or a folder of such files.
+        repo: repository, namespace/name; by default that of `zoo`.
+        zoo: entry of the zoo that the folder must be.
+        dataset: publish data, not a model.
+        dry_run: check and show what would change, change nothing.
+        create_pr: propose the change in a pull request.
+        branch: branch that is written to, created where there is none.
+        tag: name for the commit, such as v1.
+        collection: title of a collection of the namespace that the repository is put into.
+        private: create the repository as a private one.
+        names: what readers call what is local in the record, as LOCAL=PUBLIC: a path, or the base model.
+        licence: the Hub's identifier, such as cc-by-sa-4.0, of a data set; of a model and its text where results.json
+            states none.
+        base_licence: licence of the base model, where the Hub states none.
+        languages: of a data set, its languages, source first.
+        report: of a data set, rounds.json of `hfxling bootstrap`, or the dropped pairs of `hfxling clean`.
+        progress: show bars.
+
+    Returns:
+        What changed, branch by branch, and where it is.
+
+    Raises:
+        ValueError: options that do not go together, no such licence, whatever stands against publishing the folder,
+            what the Hub refuses.
+        FileNotFoundError: no such folder, or none with a record.
+    """
+    _check_place(repo, zoo)
+    check_licence("licence", licence)
+    check_licence("base_licence", base_licence)
+    if create_pr and branch != "main":
+        raise ValueError(f"create_pr with branch={branch}: a pull request is for main; leave one of both out.")
+    if create_pr and (tag or collection):
+        raise ValueError("create_pr: what is only proposed gets no tag and no collection; publish it again with them.")
+    if dataset and (zoo or names or base_licence):
+        raise ValueError("dataset: zoo, names and base_licence are for models; leave them out.")
+    if not dataset and (languages or report):
+        raise ValueError("languages and report are for a data set; a model's are in its results.json.")
+    public_names = _public_names(names)
+    place = Path(folder)
+    if not place.exists():
+        raise FileNotFoundError(f"{place}: no such file or folder; give what is to be published.")
+    if zoo:
+        known = entry(zoo)
+        check_folder(known, place)
+        repo = repo or known.repo_id
+    what = Release(
+        place,
+        repo,
+        names=public_names,
+        licence=licence,
+        base_licence=base_licence,
+        branch=branch,
+        create_pr=create_pr,
+        private=private,
+        tag=tag,
+        collection=collection,
+        dry_run=dry_run,
+    )
+    if dataset:
+        what.message = "Data with its card"
+        return release_dataset(what, languages=languages, report=report)
+    return release(what)
+
+
+def _check_place(repo: str | None, zoo: str | None) -> None:
+    if repo is None and zoo is None:
+        raise ValueError("no repository: give repo as namespace/name, or zoo with the name of an entry.")
+    if repo is None:
+        return
+    if repo.count("/") != 1:
+        raise ValueError(f"repo={repo!r}: give the repository as namespace/name.")
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise ValueError(f"repo={repo!r}: {error}") from None
+
+
+def _public_names(names: Sequence[str]) -> dict[str, str]:
+    """Local names to public ones."""
+    public_names = {}
+    for name in names:
+        local, _, public = name.partition("=")
+        if not (local and public):
+            raise ValueError(f"names: {name!r} is not LOCAL=PUBLIC.")
+        public_names[local] = public
+    return public_names
