@@ -29,6 +29,7 @@ _PUBLIC = {
     "fit_link_confidence": "hfxling.words.align_words",
     "lexicon": "hfxling.words.lexicon",
     "nearest": "hfxling.sentences.nearest",
+    "quality": "hfxling.evaluation.quality",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",
     "drop_leaks": "hfxling.data.leakage",

@@ -21,7 +21,7 @@ LANGUAGES = ["--source_lang", "zh", "--target_lang", "vi"]
 COMMANDS = {
     "bootstrap": ["a.zh", "b.vi", "--seed_pairs", "pairs.tsv", *LANGUAGES, "--output", "{folder}"],
     "bootstrap here": ["a.zh", "b.vi", "--seed_pairs", "pairs.tsv", *LANGUAGES, "--output", "."],
-    "quality": ["--model", "m", "--data", "pairs.tsv", *LANGUAGES, "--output", "./pairs.tsv"],
+    "quality": ["pairs.tsv", "--model", "m", *LANGUAGES, "--output", "./pairs.tsv"],
     "align": ["a.zh", "b.vi", "--model", "m", "--output", "link"],
     "align twice": ["a.zh", "b.vi", "--model", "m", "--output", "x", "--spans", "./x"],
     "lexicon": ["a.zh", "b.vi", "--model", "m", "--output", "b.vi"],

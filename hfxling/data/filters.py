@@ -129,3 +129,31 @@ class PairGate:
 
 def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def top_count(top: float | str, total: int) -> int:
+    """How many pairs are kept of so many: 5000 is a count, 0.8 a share.
+
+    Raises:
+        ValueError: neither a count of 1 or more nor a share between 0 and 1.
+    """
+    number: float | None = None
+    for kind in (int, float):
+        if number is None:
+            try:
+                number = kind(top) if isinstance(top, str) else top
+            except ValueError:
+                continue
+    if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
+        return number
+    if isinstance(number, float) and 0 < number < 1:
+        return round(number * total)
+    raise ValueError(
+        f"top={top}: give a count of pairs, such as 5000, or a share of them between 0 and 1, such as 0.8."
+    )
+
+
+def check_top(top: float | str | None) -> None:
+    """Raise the ValueError of `top_count` for what no total could make right."""
+    if top is not None:
+        top_count(top, 1)

@@ -74,3 +74,16 @@ def languages_of(encoder: Encoder, languages: Sequence[str] | None) -> tuple[str
     if isinstance(languages, str) or len(languages) != 2 or languages[0] == languages[1]:
         raise ValueError(f"languages={languages!r}: give the codes of two languages, such as zh vi.")
     return languages[0], languages[1]
+
+
+def check_finite(vectors: Vectors, name: str) -> None:
+    """Refuse vectors that would give no scores or false ones.
+
+    Raises:
+        ValueError: NaN or an infinite number in them.
+    """
+    numbers = vectors if isinstance(vectors, np.ndarray) else vectors.data
+    if not np.isfinite(numbers).all():
+        raise ValueError(
+            f"{name} gives vectors that hold NaN or infinite numbers: its weights are damaged; load another model."
+        )

@@ -16,7 +16,7 @@ from hfxling.models.modeling_lexical import LexicalModel
 
 from .identity import identity, model_name
 from .prompts import prompt_for
-from .protocol import ROLES
+from .protocol import ROLES, check_finite
 
 _CHUNK = 1024  # texts whose vectors are on the device at once
 
@@ -80,7 +80,11 @@ class LexicalEncoder:
         return self.model.encode(texts, language, role)
 
     def score(self, source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> np.ndarray:
-        """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows."""
+        """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows.
+
+        Raises:
+            ValueError: languages that are not the model's, or damaged weights, which make vectors with NaN.
+        """
         self.model.check_pair(languages)
         warnings = logging.getLogger(type(self.model).__module__)
         warnings.disabled = True  # there is NaN in their place
@@ -89,6 +93,8 @@ class LexicalEncoder:
             documents = self.model.encode(target, languages[1], "document")
         finally:
             warnings.disabled = False
+        for vectors in (queries, documents):
+            check_finite(vectors, self.name)
         scores = queries.multiply(documents).sum(1)
         for vectors in (queries, documents):
             terms = vectors[:, : -self.model.config.extra_dims]

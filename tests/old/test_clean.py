@@ -115,7 +115,7 @@ def test_lengths_in_words(tmp_path):
 
 def test_the_wrong_language_of_a_side_is_warned_of(tmp_path, caplog):
     run(write(tmp_path / "pairs.tsv", [*SOUND[:250], *((source, source) for source, _ in SOUND[250:])]))
-    assert "of 362 target texts (31 %) are not in 'id'; check --target_lang" in caplog.text
+    assert "of 362 target texts (31 %) are not in 'id'; check the languages" in caplog.text
     assert "source texts" not in caplog.text
 
 
@@ -124,7 +124,7 @@ def test_a_side_that_is_wholly_in_another_language_is_warned_of(tmp_path, caplog
     path = write(tmp_path / "pairs.tsv", [*rows])
     clean.main([str(path), "--source_lang", "zh", "--target_lang", "vi", "--output", str(tmp_path / "kept.tsv")])
     assert "of 100 target texts" in caplog.text
-    assert "are not in 'vi'; check --target_lang" in caplog.text
+    assert "are not in 'vi'; check the languages" in caplog.text
 
 
 def test_scores_are_margins_of_the_texts_that_are_left(tiny_sentence_transformer, tmp_path, caplog):

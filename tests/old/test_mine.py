@@ -256,7 +256,7 @@ def test_warnings_of_boilerplate_and_other_languages(heap, tmp_path, caplog):
     asked = words(heap, tmp_path / "pairs.tsv", *links(heap))
     asked[1] = asked[0]
     mine.main(asked)
-    assert "target texts (100 %) are not in 'vi'; check --target_lang" in caplog.text
+    assert "target texts (100 %) are not in 'vi'; check the languages" in caplog.text
     caplog.clear()
     np.save(tmp_path / "a.npy", np.tile(np.eye(2, 8, dtype=np.float32), (90, 1)))
     own = ["--source_vectors", str(tmp_path / "a.npy"), "--target_vectors", str(tmp_path / "a.npy")]

@@ -1,7 +1,9 @@
 """The quality command on a tiny encoder: lines kept in order, faults, calibration, warnings, languages."""
 
 import json
+import math
 import random
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -10,17 +12,20 @@ import pytest
 from sentence_transformers import SentenceTransformer
 from transformers import AutoTokenizer
 
+import hfxling
 from hfxling import fit_lexical
+from hfxling.cli import main
 from hfxling.console import run as run_recipe
 from hfxling.data import faults
 from hfxling.data.sample import sample_texts
+from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.evaluation import quality
 from hfxling.evaluation.calibration import Calibration
 from hfxling.hub.writing import export
-from hfxling.models import SiameseConfig, SiameseModel
-from hfxling.old import quality
+from hfxling.models import LexicalModel, SiameseConfig, SiameseModel
 
-LOADED = cache(SentenceTransformer)
+LOADED = cache(load_encoder)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,7 @@ def model(tiny_sentence_transformer) -> Path:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Each model is loaded once, and the finders of these short files' faults know only what holds for any file."""
-    monkeypatch.setattr("sentence_transformers.SentenceTransformer", LOADED)
+    monkeypatch.setattr(quality, "load_encoder", LOADED)
     monkeypatch.setattr(faults, "LANGUAGES", ())
 
 
@@ -58,12 +63,13 @@ def write(path: Path, rows) -> Path:
 
 
 def run(model, *data, **options) -> list[list[str]]:
-    given = ({"model": model} if model else {}) | {"source_lang": "en", "target_lang": "id"} | options
-    words = ["--data", "+".join(map(str, data))]
-    for key, value in given.items():
-        words += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
-    output = quality.main(words)
-    return [line.split("\t") for line in output.read_text(encoding="utf-8").rstrip("\n").split("\n")]
+    """Cells of the lines that are written."""
+    languages = (options.pop("source_lang", "en"), options.pop("target_lang", "id"))
+    result = hfxling.quality(*map(str, data), model=model, languages=languages, **options)
+    sys.stdout.write(result.table())
+    if "output" in options:
+        assert Path(options["output"]).read_text(encoding="utf-8") == result.to_text()
+    return [line.split("\t") for line in result.to_text().rstrip("\n").split("\n")]
 
 
 def test_scores_are_cosines_in_the_order_of_the_lines(model, table, pairs, monkeypatch):
@@ -111,7 +117,6 @@ def test_two_aligned_files(model, tmp_path, table, pairs):
 def test_columns_are_picked_after_a_hash(model, tmp_path, table, pairs):
     turned = write(tmp_path / "turned.tsv", [(target, "x", source) for source, target in pairs])
     assert run(model, f"{turned}#2,0") == run(model, table)
-    assert (tmp_path / "turned.tsv.scores.tsv").is_file()
 
 
 @pytest.mark.parametrize("fault", ["\tx", "x\t", "", "x", "a\tb\tc"])
@@ -173,7 +178,7 @@ def test_a_language_the_encoder_lacks_is_warned_of(model, tmp_path, caplog):
 def test_swapped_languages_are_pointed_out(model, table, capsys):
     run_recipe(lambda: run(model, table, source_lang="id", target_lang="th"))
     said = capsys.readouterr()
-    assert "warning: most targets are not in 'th'; check --source_lang" in said.err
+    assert "warning: most targets are not in 'th'; check the languages" in said.err
     assert "most targets" not in said.out
 
 
@@ -239,15 +244,15 @@ def test_cosine_and_links_are_calibrated_together(model, lexical, tmp_path, tabl
     again = run(model, table, calibration=tmp_path / "out.calibration.json", lexical=lexical)
     assert again == written[1:-1]
     assert "was fitted for" not in caplog.text
-    with pytest.raises(ValueError, match=r"is a calibration of cosine and links: links needs --lexical"):
+    with pytest.raises(ValueError, match=r"is a calibration of cosine and links: links needs lexical"):
         run(model, table, calibration=tmp_path / "out.calibration.json")
 
 
 def test_links_alone_are_calibrated(model, lexical, tmp_path, table, pairs):
     gold = write(tmp_path / "gold.tsv", [("source", "target", "da"), *linked(model, lexical, table, pairs)])
-    written = run(None, gold, human="da", lexical=lexical)
+    written = run(None, gold, human="da", lexical=lexical, output=tmp_path / "out.tsv")
     assert written[0] == ["links", "flags", "calibrated"]
-    fitted = Calibration.load(tmp_path / "gold.tsv.scores.calibration.json")
+    fitted = Calibration.load(tmp_path / "out.calibration.json")
     assert "cosine" not in fitted.features
     assert {"links", "mean"} <= {choice.partition(",")[0] for choice in fitted.errors}
 
@@ -255,20 +260,20 @@ def test_links_alone_are_calibrated(model, lexical, tmp_path, table, pairs):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target_lang": "en"}, "source_lang and target_lang are both 'en'"),
-        ({"calibrate": "x.tsv"}, "--calibrate FILE needs --human COLUMN"),
+        ({"target_lang": "en"}, "languages=('en', 'en'): give the codes of two languages"),
+        ({"calibrate": "x.tsv"}, "calibrate needs human: the column of human scores"),
         ({"calibration": "x.json"}, "x.json: no such calibration"),
-        ({"calibration": "x.json", "human": "da"}, "leave out --human"),
+        ({"calibration": "x.json", "human": "da"}, "leave out human"),
         ({"human": "da"}, "no column 'da' among"),
         ({"human": "2"}, "3 are needed"),
-        ({"data": "a.tsv@1-3"}, "a.tsv@1-3: files are read whole"),
+        ({"data": "{table}@1-99"}, "60 pairs, but lines 1-99 are asked for"),
         ({"data": "{table}#0,source"}, "no column '0' among"),
         ({"data": "{table}+none.txt"}, "none.txt does not exist"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"data": "none.tsv"}, "none.tsv does not exist"),
-        ({"data": "opus-100"}, "opus-100 is not a file"),
+        ({"output": "{folder}/a.json", "human": "da", "calibrate": "{folder}/a.calibration.json"}, "is read, too"),
         ({"model": "no/such folder"}, "model='no/such folder' is neither the folder"),
-        ({"model": None}, "nothing to score pairs with: give --model, --lexical, or both"),
+        ({"model": None}, "nothing to score pairs with: give a model, a lexical one, or both"),
         ({"lexical": "no/such folder"}, "lexical='no/such folder' is neither the folder of a lexical encoder"),
         ({"lexical": "{lexical}", "target_lang": "vi"}, "'vi' is not one of this model's: en, id"),
         ({"lexical": "{model}"}, "is no lexical encoder"),
@@ -276,7 +281,66 @@ def test_links_alone_are_calibrated(model, lexical, tmp_path, table, pairs):
 )
 def test_errors_are_one_line(model, lexical, table, refusal, options, message):
     data = str(options.pop("data", table)).replace("{table}", str(table))
-    if "lexical" in options:
-        options["lexical"] = options["lexical"].format(lexical=lexical, model=model)
+    names = {"lexical": lexical, "model": model, "folder": model.parent}
+    (model.parent / "a.calibration.json").touch()
+    for key, value in options.items():
+        if isinstance(value, str):
+            options[key] = value.format(**names)
     assert message in refusal(lambda: run(options.pop("model", model), data, **options))
     assert [file.name for file in table.parent.iterdir()] == ["pairs.tsv"]
+
+
+def test_texts_in_memory_with_human_scores_and_the_model_as_an_object(model, tmp_path, table, pairs):
+    rows = scored(model, table, pairs)
+    source, target, human = zip(*rows)
+    gold = write(tmp_path / "gold.tsv", [("source", "target", "da"), *rows])
+    expected = hfxling.quality(gold, languages=("en", "id"), model=model, human="da")
+    result = hfxling.quality(
+        source,
+        target,
+        languages=("en", "id"),
+        model=SentenceTransformer(str(model)),
+        human=[one or None for one in human],
+    )
+    np.testing.assert_array_equal(result.calibrated, expected.calibrated)
+    with pytest.raises(ValueError, match="59 human scores for 60 pairs"):
+        hfxling.quality(source, target, languages=("en", "id"), model=model, human=human[1:])
+
+
+class Damaged:
+    """An encoder whose weights hold NaN."""
+
+    name = label = revision = "damaged"
+    method = "cosine"
+    prompt = None
+    languages = ("en", "id")
+
+    def route(self, language, role=None):
+        return None
+
+    def encode(self, texts, language=None, role=None, *, progress=None):
+        return np.full((len(texts), 4), np.nan, np.float32)
+
+
+def test_vectors_that_are_no_numbers_are_refused(lexical, pairs, refusal):
+    source, target = zip(*pairs)
+    assert "damaged gives vectors that hold NaN" in refusal(lambda: hfxling.quality(source, target, model=Damaged()))
+    links = LexicalModel.from_pretrained(lexical)
+    for weights in links.parameters():
+        weights.data.fill_(math.nan)
+    for weights in links.buffers():
+        if weights.is_floating_point():
+            weights.fill_(math.nan)
+    assert "hold NaN" in refusal(lambda: hfxling.quality(source, target, lexical=links))
+
+
+def test_the_command_says_the_same(model, lexical, table, tmp_path, capsys):
+    result = hfxling.quality(table, languages=("en", "id"), model=model, lexical=lexical)
+    words = ["quality", str(table), "--languages", "en", "id", "--model", str(model), "--lexical", str(lexical)]
+    main(words)
+    said = capsys.readouterr()
+    assert said.out == result.to_text()
+    assert result.table() in said.err
+    main([*words, "--output", str(tmp_path / "out.tsv")])
+    assert capsys.readouterr().out.rstrip() == result.table()
+    assert (tmp_path / "out.tsv").read_text(encoding="utf-8") == result.to_text()

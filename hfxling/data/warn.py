@@ -1,0 +1,62 @@
+"""What users of sentence pairs are warned of: languages badly covered, texts in other languages, boilerplate."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .coverage import CoverageWarning, check_coverage
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+logger = logging.getLogger(__name__)
+COVERAGE_TEXTS = 2_000  # pairs that show whether a vocabulary covers a language
+MAX_FOREIGN = 0.2  # of one side
+MAX_SHARE = 0.01  # of the other side for which one sentence is the best match
+_LEAST_HUB = 10  # of a few sentences one per cent is chance
+
+
+def warn_of_coverage(model: SentenceTransformer, pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> None:
+    """Say which of the two languages the encoder's vocabulary covers badly, and whether it cuts texts off."""
+    from transformers import PreTrainedTokenizerBase
+
+    tokenizer = getattr(model, "tokenizer", None)
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CoverageWarning)
+        for texts, language in zip(zip(*pairs), languages):
+            check_coverage(tokenizer, texts, language, model.max_seq_length)
+    for warning in caught:
+        logger.warning(warning.message)
+
+
+def warn_of_languages(foreign: Sequence[int], totals: Sequence[int], languages: Sequence[str]) -> None:
+    """Say where more than `MAX_FOREIGN` of a side's texts are in another language; counts of source and target."""
+    for side, count, total, language in zip(("source", "target"), foreign, totals, languages):
+        if count > MAX_FOREIGN * total:
+            share = f"{count} of {total} {side} texts ({100 * count / total:.0f} %)"
+            logger.warning("%s are not in %r; check the languages", share, language)
+
+
+def warn_of_hubs(best: Sequence[np.ndarray], texts: Sequence[Sequence[str]]) -> None:
+    """Say which sentence is the best match of more than `MAX_SHARE` of the other side.
+
+    Args:
+        best: of every source text the row of its best target, and of every target text that of its best source.
+        texts: of source and target.
+    """
+    sides = ("source", "target")
+    for rows, side, other, candidates in zip(best, sides, sides[::-1], texts[::-1]):
+        counts = np.bincount(rows, minlength=1)
+        hubs = np.flatnonzero(counts > max(MAX_SHARE * len(rows), _LEAST_HUB))
+        if len(hubs):
+            largest = hubs[counts[hubs].argmax()]
+            share = f"{counts[largest]} of {len(rows)} {side} texts have the same {other} text as best match"
+            why = "boilerplate, or a model that cannot tell these texts apart"
+            logger.warning("%s (%.60r); %d such in all: %s", share, candidates[largest], len(hubs), why)

@@ -1,0 +1,377 @@
+"""Scores of translations without references."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hfxling.data.faults import FLAGS, FaultFinder
+from hfxling.data.pairs import Pairs, read_pairs
+from hfxling.data.parallel import check_languages
+from hfxling.data.sources import name_of_pair
+from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
+from hfxling.encoders.loading import load_encoder
+from hfxling.encoders.protocol import Encoder, check_finite, languages_of
+from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_calibration, log_lengths
+from hfxling.evaluation.results import format_table
+from hfxling.files import atomic_path, is_stream
+from hfxling.progress import bar
+from hfxling.verbs import FILE, Languages, Model, OutputFile, Text, check_outputs, verb
+
+if TYPE_CHECKING:
+    from hfxling.encoders.sparse import LexicalEncoder
+
+    Human = str | Sequence[float | None]
+else:
+    Human = str  # a command line names a column
+
+logger = logging.getLogger(__name__)
+BLOCK = 2_048  # pairs embedded at a time
+LINKS = "links"
+COLUMNS = {COSINE: "score", LINKS: LINKS}  # of the file, by score
+
+# Sources and their translations, as many of each, to (N,) values.
+Scorer = Callable[[Sequence[str], Sequence[str]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is known of N pairs.
+
+    Attributes:
+        scores: (N,) by name: "cosine" of a model, "links" of a lexical one; NaN where there is none.
+        flags: of each pair the names of its faults, most often none.
+        calibrated: (N,) on the scale of human scores; None without a calibration.
+        calibration: that made them.
+        is_fitted: whether the calibration was fitted here, and is saved beside the scores.
+        has_header: whether the text begins with names of columns, as the input did.
+    """
+
+    scores: dict[str, np.ndarray]
+    flags: list[tuple[str, ...]]
+    calibrated: np.ndarray | None = None
+    calibration: Calibration | None = None
+    is_fitted: bool = False
+    has_header: bool = False
+
+    def to_text(self) -> str:
+        """A line for each pair, in the order of the input: scores, flags and, with a calibration, the calibrated."""
+        lines = []
+        if self.has_header:
+            columns = [*(COLUMNS[name] for name in self.scores), "flags"]
+            if self.calibrated is not None:
+                columns.append("calibrated")
+            lines.append("\t".join(columns))
+        for row, flags in enumerate(self.flags):
+            cells = [_cell(values[row], 6) for values in self.scores.values()]
+            cells.append(",".join(flags))
+            if self.calibrated is not None:
+                cells.append(_cell(self.calibrated[row], 4))
+            lines.append("\t".join(cells))
+        return "".join(f"{line}\n" for line in lines)
+
+    def save(self, path: str | Path) -> None:
+        """Write the text, and beside it the calibration where it was fitted here, as `NAME.calibration.json`."""
+        with atomic_path(path) as scratch:
+            scratch.write_text(self.to_text(), encoding="utf-8", newline="\n")
+        if self.is_fitted and self.calibration and not is_stream(path):
+            self.calibration.save(calibration_path(path))
+
+    def table(self) -> str:
+        """Flags at a glance, and how far a calibrated score is off."""
+        total = len(self.flags)
+        counts = Counter(flag for flags in self.flags for flag in flags)
+        rows = [(flag, counts[flag], 100 * counts[flag] / total) for flag in FLAGS]
+        table = f"{total} pairs\n{format_table(['flag', 'pairs', '% of pairs'], rows)}"
+        if self.calibration is None:
+            return table
+        calibration = self.calibration
+        errors = [(kind, error["mae"], error.get("pearson")) for kind, error in calibration.errors.items()]
+        used = f" of {' + '.join(calibration.features)}" if len(calibration.errors) > 3 else ""
+        title = f"{calibration.kind} calibration{used} on {calibration.pairs} pairs, errors by cross-validation"
+        return f"{table}\n\n{title}\n{format_table(['calibration', 'mean absolute error', 'Pearson'], errors)}"
+
+
+def _cell(value: float, decimals: int) -> str:
+    return "" if math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def calibration_path(output: str | Path) -> Path:
+    """Where the calibration of a file of scores is written."""
+    return Path(output).with_suffix(".calibration.json")
+
+
+@verb
+def quality(
+    source: Text,
+    target: Text | None = None,
+    *,
+    languages: Languages | None = None,
+    model: Model | None = None,
+    revision: str | None = None,
+    lexical: Model | None = None,
+    lexical_revision: str | None = None,
+    human: Human | None = None,
+    calibrate: str | Path | None = None,
+    calibration: str | Path | None = None,
+    skip_bad: bool = False,
+    output: OutputFile | None = None,
+    prompt: str | None = None,
+    batch_size: int = 32,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    progress: bool = True,
+) -> Scores:
+    """Score translations without references.
+
+    One line for every pair, in the order of the text: with `model` the cosine of the two embeddings, with `lexical` the
+    link score of a lexical encoder, with both both; then the flags of faults (copy, wrong_language, truncated,
+    too_long, repeated, empty; most pairs have none). With human scores of some pairs, or the calibration of an earlier
+    run, also a score on the scale of people. There is a header line where the input has one.
+
+    Example:
+        >>> scores = hfxling.quality("pairs.tsv", languages=("en", "de"), model="outputs/fit/model")
+        >>> scores.scores["cosine"].mean(), scores.flags[0]
+
+    Args:
+        source: source texts, or a source of both sides, such as pairs.tsv.
+        target: their translations, line by line; left out where the source has both sides.
+        languages: codes of both sides; by default the model's first two.
+        model: folder or Hub id of an encoder; of a folder of heads for language pairs, that of these two is taken.
+        revision: branch, tag or commit of the model.
+        lexical: folder or Hub id of a lexical encoder, for link scores.
+        lexical_revision: branch, tag or commit of the lexical encoder.
+        human: column of human scores to calibrate with; it may have gaps.
+        calibrate: file with that column, if it is not in the text itself.
+        calibration: calibration.json of an earlier run, in place of human scores.
+        skip_bad: a pair with an empty side, or a line that is none, gets no score and the flag empty.
+        output: file to write; a calibration that was fitted is written beside it, as NAME.calibration.json.
+        prompt: put before every text; by default the model's own.
+        batch_size: texts encoded at once.
+        device: by default a GPU when there is one.
+        trust_remote_code: run the code of the model's repository.
+        progress: show bars.
+
+    Returns:
+        Scores by name, flags, and the calibrated score.
+
+    Raises:
+        ValueError: nothing that scores, languages that it does not know, faulty lines, human scores that are no
+            numbers, a model that gives NaN.
+        FileNotFoundError: no such text, model or calibration.
+    """
+    _check(languages, model, lexical, human, calibrate, calibration)
+    if output is not None and human is not None and not is_stream(output):
+        files = {"output": (FILE, output), "calibration": (FILE, calibration_path(output))}
+        check_outputs(files, [source, target, calibrate])
+    used = Calibration.load(calibration) if calibration is not None else None
+
+    encoder = links = None
+    if lexical is not None:
+        links = load_encoder(None, lexical, lexical_revision=lexical_revision)
+    if model is not None:
+        encoder = load_encoder(
+            head_of_pair(model, languages),
+            revision=revision,
+            prompt=prompt,
+            batch_size=batch_size,
+            device=device,
+            trust_remote_code=trust_remote_code,
+        )
+    pair = languages_of(encoder or links, languages)
+    scorers = make_scorers(encoder, links, pair)
+    settings = {"model": encoder and encoder.name, "source_lang": pair[0], "target_lang": pair[1]}
+    if links:
+        settings["lexical"] = links.name
+    if used:
+        check_calibration(str(calibration), used, settings, scorers)
+
+    column = human if isinstance(human, str) else None
+    if calibrate is None:
+        pairs = read_pairs(source, target, pair, skip_bad=skip_bad, column=column)
+        gold = pairs
+    else:
+        pairs = read_pairs(source, target, pair, skip_bad=skip_bad)
+        gold = read_pairs(calibrate, None, pair, skip_bad=skip_bad, column=column)
+    people = None
+    if human is not None:
+        people = human_scores(gold, human if column is None else gold.values)
+
+    whole = [sides for sides in zip(pairs.source, pairs.target) if all(sides)]
+    if encoder:
+        warn_of_coverage(getattr(encoder, "model", None), whole[:COVERAGE_TEXTS], pair)
+    finder = FaultFinder.fit(whole, *pair)
+    values, flags = judged(pairs, scorers, finder)
+    if people is not None:
+        of_gold = (values, flags) if gold is pairs else judged(gold, scorers, finder)
+        used = fitted(*of_gold, people, settings)
+    calibrated = np.asarray(used(values)) if used else None
+    scores = {name: values[name] for name in COLUMNS if name in values}
+    result = Scores(scores, flags, calibrated, used, people is not None, pairs.has_header)
+    if output is not None:
+        result.save(output)
+        logger.info("scores: %s", output)
+    _warn(result, pair, links)
+    return result
+
+
+def _check(
+    languages: Languages | None,
+    model: Model | None,
+    lexical: Model | None,
+    human: Human | None,
+    calibrate: str | Path | None,
+    calibration: str | Path | None,
+) -> None:
+    """Refuse what does not go together, before anything is loaded."""
+    if languages is not None:
+        check_languages(*languages_of(None, languages))
+    if model is None and lexical is None:
+        raise ValueError("nothing to score pairs with: give a model, a lexical one, or both.")
+    if calibrate is not None and not isinstance(human, str):
+        raise ValueError("calibrate needs human: the column of human scores in that file.")
+    if calibration is not None and human is not None:
+        raise ValueError("calibration is that of an earlier run; leave out human and calibrate.")
+
+
+def head_of_pair(model: Model, languages: Languages | None) -> Model:
+    """The model that is asked for; of a folder with a head for each of several language pairs, in either order, theirs.
+
+    Raises:
+        ValueError: heads for other language pairs only, or no languages to choose by.
+    """
+    if not isinstance(model, str | Path) or Path(model, "modules.json").is_file():
+        return model
+    heads = {path.parent.parent.name: path.parent for path in sorted(Path(model).glob("*/model/modules.json"))}
+    if not heads:
+        return model
+    names = ", ".join(heads)
+    if languages is None:
+        raise ValueError(f"{model} has heads for {names}: give languages, such as zh vi.")
+    source, target = languages
+    for pair in ((source, target), (target, source)):
+        if name_of_pair(pair) in heads:
+            return str(heads[name_of_pair(pair)])
+    raise ValueError(f"{model} has heads for {names}, none for {name_of_pair((source, target))}; train one.")
+
+
+def make_scorers(encoder: Encoder | None, links: LexicalEncoder | None, languages: Languages) -> dict[str, Scorer]:
+    """What scores pairs, by name; beside links the lengths of both sides, which calibrations read.
+
+    Raises:
+        ValueError: languages that an encoder does not know.
+    """
+    if None in languages:
+        raise ValueError("the model does not say which languages it is for: give languages, such as zh vi.")
+    scorers: dict[str, Scorer] = {}
+    if encoder:
+        if encoder.method != "cosine":
+            raise ValueError(f"model={encoder.name} has no dense vectors, whose cosines are scores; give another one.")
+        from sentence_transformers.util import pairwise_cos_sim
+
+        for language in languages:
+            encoder.route(language)
+
+        def cosine(source: Sequence[str], target: Sequence[str]) -> np.ndarray:
+            vectors = []
+            for texts, language in zip((source, target), languages):
+                vectors.append(encoder.encode(texts, language, progress=False))
+                check_finite(vectors[-1], encoder.name)
+            return pairwise_cos_sim(*vectors).numpy()
+
+        scorers[COSINE] = cosine
+    if links:
+        links.model.check_pair(languages)
+        scorers[LINKS] = lambda source, target: links.score(source, target, languages)
+        scorers[LENGTHS[0]] = lambda source, target: log_lengths(source)
+        scorers[LENGTHS[1]] = lambda source, target: log_lengths(target)
+    return scorers
+
+
+def check_calibration(path: str, calibration: Calibration, settings: Mapping, names: Iterable[str]) -> None:
+    """Refuse a calibration of scores that there are none of; warn of one for another model or other languages."""
+    missing = calibration.features.keys() - set(names)
+    if missing:
+        features = " and ".join(calibration.features)
+        parameter = "lexical" if LINKS in missing else "model"
+        raise ValueError(f"{path} is a calibration of {features}: {' and '.join(sorted(missing))} needs {parameter}.")
+    if calibration.settings != settings:
+        logger.warning("%s was fitted for %s, not %s: its scores may be off", path, calibration.settings, settings)
+
+
+def human_scores(pairs: Pairs, values: Sequence) -> np.ndarray:
+    """(N,) human scores; NaN where there is none.
+
+    Raises:
+        ValueError: not as many as pairs, or one that is no finite number; with its line.
+    """
+    if len(values) != len(pairs):
+        raise ValueError(
+            f"{len(values)} human scores for {len(pairs)} pairs: give one a pair (None for none), or a table's column."
+        )
+    scores = np.full(len(pairs), math.nan)
+    for row, value in enumerate(values):
+        if value is None or not str(value).strip():
+            continue
+        with suppress(TypeError, ValueError):
+            scores[row] = float(value)
+        if not math.isfinite(scores[row]):
+            place = f"{' and '.join(pairs.files) or pairs.name}, line {pairs.lines[row]}"
+            raise ValueError(f"{place}: human score {value!r} is not a number; correct it or leave it empty.")
+    return scores
+
+
+def judged(
+    pairs: Pairs, scorers: Mapping[str, Scorer], finder: FaultFinder
+) -> tuple[dict[str, np.ndarray], list[tuple[str, ...]]]:
+    """Every value by name (N,), and the flags of each pair; NaN and "empty" where a side is empty."""
+    values = {name: np.full(len(pairs), math.nan) for name in scorers}
+    flags: list[tuple[str, ...]] = []
+    with bar(total=len(pairs), unit="pairs") as progress:
+        for start in range(0, len(pairs), BLOCK):
+            sound = []
+            for row in range(start, min(start + BLOCK, len(pairs))):
+                is_sound = bool(pairs.source[row] and pairs.target[row])
+                flags.append(finder.flags(pairs.source[row], pairs.target[row]) if is_sound else ("empty",))
+                if is_sound:
+                    sound.append(row)
+            if sound:
+                source = [pairs.source[row] for row in sound]
+                target = [pairs.target[row] for row in sound]
+                for name, score in scorers.items():
+                    values[name][sound] = score(source, target)
+            progress.update(len(flags) - start)
+    return values, flags
+
+
+def fitted(
+    values: Mapping[str, np.ndarray], flags: Sequence[tuple[str, ...]], human: np.ndarray, settings: Mapping
+) -> Calibration:
+    """A map fitted on the pairs that have a human score, every score, and no flag."""
+    is_used = np.isfinite(human) & np.array([not names for names in flags])
+    for of_pairs in values.values():
+        is_used &= ~np.isnan(of_pairs)
+    features = {name: of_pairs[is_used] for name, of_pairs in values.items()}
+    return fit_calibration(features, human[is_used], settings=dict(settings))
+
+
+def _warn(result: Scores, languages: Languages, links: LexicalEncoder | None) -> None:
+    """Say where the scores mean little."""
+    total = len(result.flags)
+    if links:
+        is_sound = np.array(["empty" not in flags for flags in result.flags])
+        unknown = np.count_nonzero(np.isnan(result.scores[LINKS]) & is_sound)
+        if unknown:
+            message = "%d of %d pairs have a side of which %s knows no segment; their link score is empty"
+            logger.warning(message, unknown, total, links.name)
+    foreign = sum("wrong_language" in flags for flags in result.flags)
+    if foreign > total / 2:
+        logger.warning("most targets are not in %r; check the languages", languages[1])
