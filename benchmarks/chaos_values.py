@@ -221,7 +221,7 @@ VALUES = [
     (("evaluate",), {"task": "qe", "data": "TEXT", "qe_split": "magic"}, ("magic",)),
     (("evaluate",), {"task": "tokens", "data": "TEXT/nli.tsv"}, ("line 1|nli.tsv",)),
     (("evaluate",), {"task": "tatoeba", "data": "TEXT"}, ("tatoeba|text",)),
-    (("evaluate",), {"task": "tatoeba", "data": "TEXT", "languages": "zh"}, ("zh|languages",)),
+    (("evaluate",), {"task": "tatoeba", "data": "TEXT", "only_languages": "zh"}, ("zh|languages",)),
     (("evaluate",), {"task": "documents", "data": "TEXT/test.tsv@1-2"}, ("paragraph",)),
     (("evaluate",), {"data": ["geometry=TEXT/test.tsv", "TEXT/test.tsv"]}, ("geometry", "not asked for")),
     (

@@ -21,6 +21,7 @@ _PUBLIC = {
         ("fit_aligner", "fit_disentangler", "fit_head", "fit_lexical", "save_aligner", "save_lexical"), "hfxling.fit"
     ),
     "compare": "hfxling.evaluation.compare",
+    "evaluate": "hfxling.evaluation.evaluate",
     "explain": "hfxling.sentences.explain",
     "publish": "hfxling.hub.publish",
     "verify": "hfxling.hub.verify",

@@ -57,7 +57,7 @@ def test_without_a_command_all_are_listed(capsys):
         (["align", "a", "b", "c", "--model", "x"], "Unused Tokens: ['c']"),
         (["nearest"], "required: SENTENCES"),
         (["nearest", "a"], "give --model, --lexical or both"),
-        (["evaluate", "--task", "tokens", "--lexical", "x"], "task tokens needs --source_lang and --target_lang"),
+        (["evaluate", "--task", "tokens", "--lexical", "x"], "task tokens needs --data"),
         (["compare", "a.json"], "files=a.json: give two results.json or more"),
         (["lexicon", "--model", "x"], "--source requires an argument"),
         (["nearest", "a", "--model", "x", "--top", "0"], "top=0: give 1 or more"),

@@ -51,6 +51,7 @@ ALLOWED["recipe"] = ALLOWED["methods"] | {"methods"}
 ALLOWED["selection"] = ALLOWED["fit"] = ALLOWED["demo"] = ALLOWED["recipe"]
 ALLOWED["old"] = {*ALLOWED}
 VERBS = {command.verb.partition(":")[0] for command in COMMANDS.values()}
+VERBS |= {"hfxling.evaluation.tasks", "hfxling.evaluation.mteb"}  # parts of the verb `evaluate`, which take encoders
 RECIPES = {"recipes", *(path.stem for path in (ROOT / "recipes").glob("*.py"))}
 
 Tree = dict[str, str]  # a module's dotted name to its source; that of a package ends in .__init__

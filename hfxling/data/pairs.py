@@ -75,9 +75,9 @@ def read_pairs(
         ValueError: sides of unequal length, no pair, what is no text; with the line.
         FileNotFoundError: neither a file nor a Hub id.
     """
-    check_languages(*languages)
     if not is_source(source):
         return _in_memory(source, target, skip_bad, keep_space)
+    check_languages(*languages)
     if target is not None and not is_source(target):
         raise ValueError("give both sides as texts in memory, or both as files.")
     data = joined_source(source, target)

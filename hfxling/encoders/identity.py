@@ -93,13 +93,16 @@ def content_hash_of(files: Iterable[Path], root: Path) -> str:
 
 def _commit(name: str, revision: str | None) -> str:
     for file in _ASKED_FOR:
-        path = cached_file(
-            name,
-            file,
-            revision=revision,
-            _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False,
-        )
+        try:
+            path = cached_file(
+                name,
+                file,
+                revision=revision,
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
+            )
+        except OSError:  # no such repository, or no name of one
+            break
         if path is not None:
             return Path(path).parent.name
     raise FileNotFoundError(f"model={name!r} is neither a folder nor to be had from the Hub or its cache.")

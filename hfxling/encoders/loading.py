@@ -69,7 +69,16 @@ def load_encoder(
     if layer is not None or pooling is not None:
         if lexical is not None or trust_remote_code:
             raise ValueError("layer and pooling read a plain encoder, without lexical and without code of its own.")
-        return LayerEncoder(model, _layer(layer), pooling or "mean", revision, device=device, prompt=prompt)
+        return LayerEncoder(
+            model,
+            _layer(layer),
+            pooling or "mean",
+            revision,
+            device=device,
+            prompt=prompt,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
+        )
     options = {
         "device": device,
         "prompt": prompt,

@@ -76,6 +76,8 @@ class LayerEncoder:
         revision: branch, tag or commit on the Hub.
         device: by default a GPU when there is one.
         prompt: put before every text.
+        query_prompt: put before queries in its place.
+        document_prompt: put before documents in its place.
 
     Raises:
         As `FrozenEncoder`.
@@ -94,12 +96,15 @@ class LayerEncoder:
         *,
         device: str | None = None,
         prompt: str | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
     ):
         hub_kwargs = {"revision": revision} if revision else None
         self.encoder = FrozenEncoder(str(model), [(layer, pooling)], device=device, hub_kwargs=hub_kwargs)
         self.name = str(model)
         self.label = model_name(model)
         self.prompt = prompt
+        self._prompt_of_role = {"query": query_prompt, "document": document_prompt}
         self.revision = f"{identity(model, revision)}, layer {layer}, {pooling}"
 
     def route(self, language: str | None, role: str | None = None) -> None:
@@ -115,7 +120,9 @@ class LayerEncoder:
         progress: bool | None = None,
     ) -> np.ndarray:
         """(N, H) float32 vectors, as `Encoder.encode`."""
-        prompt = self.prompt or ""
+        prompt = self._prompt_of_role.get(role)
+        if prompt is None:
+            prompt = self.prompt or ""
         return self.encoder([prompt + text for text in texts])[:, 0]
 
     def word_states(self, sentences: Sequence[Sequence[str]], layer: int | None = None) -> list[np.ndarray]:

@@ -1,12 +1,10 @@
-"""Every kind of model through one line: dense, sparse, plain with pooling, files of vectors; prompts by role."""
+"""Every kind of model through one line: dense, sparse, plain with pooling, files of vectors; prompts."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from builders import command_line
-from hfxling.old.encoders import FileVectors, LayerEncoder, Loading, Prompts, SparseVectors, fingerprint, is_sparse
 from sentence_transformers import SentenceTransformer, SparseEncoder
 from sentence_transformers.sentence_transformer.modules import Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
@@ -14,15 +12,19 @@ from tiny_models import save_tiny, tiny_tokenizer
 from transformers import BertConfig, BertForMaskedLM
 from versions import older
 
+import hfxling
 from hfxling import fit_lexical, load_parallel, save_lexical
 from hfxling.encoders.frozen import FrozenEncoder
+from hfxling.encoders.identity import identity
+from hfxling.encoders.prompts import prompt_for
+from hfxling.encoders.sparse import SparseVectors, is_sparse
+from hfxling.encoders.stored import LayerEncoder, StoredVectors
 from hfxling.evaluation.results import read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
-from hfxling.old import evaluate
 
 PAIRS = [("我爱吃苹果", "I love apples"), ("你好", "hello"), ("今天下雨", "rain today"), ("你不是我", "you are not me")]
-ZH_EN = {"source_lang": "zh", "target_lang": "en"}
-HOW = Loading(Prompts(), device="cpu")
+ZH_EN = {"languages": ("zh", "en")}
+ZH_VI = {"languages": ("zh", "vi")}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def models(tmp_path_factory) -> Path:
 @pytest.fixture
 def run(tmp_path):
     def call(**options):
-        return evaluate.main(command_line({"output": tmp_path / "out", "device": "cpu"} | options))
+        return hfxling.evaluate(**{"output": tmp_path / "out", "device": "cpu"} | options).rows
 
     return call
 
@@ -60,12 +62,12 @@ def table(tmp_path_factory) -> Path:
 def test_sparse_models_of_any_kind_by_inner_product(run, models, table):
     assert is_sparse(str(models / "splade"))
     assert not is_sparse(str(models / "plain"))
-    rows = run(model=models / "splade", task="retrieval", data=table, **ZH_EN)
+    rows = run(model=models / "splade", task=["retrieval"], source=table, **ZH_EN)
     model = SparseEncoder(str(models / "splade"), device="cpu")
     source, target = (model.encode(list(side), convert_to_sparse_tensor=False).numpy() for side in zip(*PAIRS))
     assert rows[0].value == hits_at(gold_ranks(source, target, method="dot")[0], 1).mean()
     assert rows[0].settings["method"] == "dot"
-    ours = SparseVectors(str(models / "splade"), None, HOW)
+    ours = SparseVectors(models / "splade", device="cpu")
     assert np.allclose(ours.encode([text for text, _ in PAIRS]).toarray(), source, atol=1e-6)
 
 
@@ -74,54 +76,58 @@ def test_sparse_models_that_compare_by_cosine_or_not_at_all_like_that(models, tm
     for name in ("cosine", "manhattan"):
         model.similarity_fn_name = name
         model.save_pretrained(str(tmp_path / name))
-    vectors = SparseVectors(str(tmp_path / "cosine"), None, HOW).encode(["hello", "I love apples"])
+    vectors = SparseVectors(tmp_path / "cosine", device="cpu").encode(["hello", "I love apples"])
     assert np.sqrt(vectors.multiply(vectors).sum(1)) == pytest.approx([1, 1], abs=1e-6)
     with pytest.raises(ValueError, match="manhattan compares by manhattan; sparse vectors by dot or cosine alone"):
-        SparseVectors(str(tmp_path / "manhattan"), None, HOW)
+        SparseVectors(tmp_path / "manhattan", device="cpu")
 
 
 def test_our_sparse_door_knows_languages_and_needs_the_flag(run, models, refusal, capfd):
-    options = {"model": models / "lexical/sparse", "task": ["retrieval", "documents"], "data": "sample", "split": "dev"}
-    zh_vi = {"source_lang": "zh", "target_lang": "vi"}
-    rows = run(**options, **zh_vi, trust_remote_code=True)
+    options = {
+        "model": models / "lexical/sparse",
+        "task": ["retrieval", "documents"],
+        "source": "sample",
+        "split": "dev",
+    }
+    rows = run(**options, **ZH_VI, trust_remote_code=True)
     assert rows[0].model == "lexical/sparse"
     assert {row.settings["task"] for row in rows} == {"retrieval", "documents"}
-    same = run(
-        lexical=models / "lexical", **{key: options[key] for key in ("data", "split")}, task="retrieval", **zh_vi
-    )
+    same = run(lexical=models / "lexical", source="sample", split="dev", task=["retrieval"], **ZH_VI)
     assert [row.value for row in rows[:4]] == [row.value for row in same]
     capfd.readouterr()
-    said = refusal(lambda: run(**options, source_lang="zh", target_lang="th", trust_remote_code=True))
+    said = refusal(lambda: run(**options, languages=("zh", "th"), trust_remote_code=True))
     assert "lexical/sparse has parts for zh, vi and none for th" in said
     if not older("sentence-transformers", "6"):  # older ones run a local folder's code without being told
-        assert "trust_remote_code=True" in refusal(lambda: run(**options, **zh_vi))
-    dense = options | {"task": "geometry"}
-    said = refusal(lambda: run(**dense, **zh_vi, trust_remote_code=True))
+        assert "trust_remote_code=True" in refusal(lambda: run(**options, **ZH_VI))
+    dense = options | {"task": ["geometry"]}
+    said = refusal(lambda: run(**dense, **ZH_VI, trust_remote_code=True))
     assert "lexical/sparse has sparse vectors; geometry, probe and tokens need dense ones" in said
 
 
 def test_a_plain_encoder_with_stated_pooling(run, models, table):
     encoder = FrozenEncoder(str(models / "plain"), [(1, "cls")], device="cpu")
-    rows = run(model=models / "plain", pooling="cls", layer=1, task="retrieval", data=table, **ZH_EN)
+    rows = run(model=models / "plain", pooling="cls", layer=1, task=["retrieval"], source=table, **ZH_EN)
     source, target = (encoder(list(side))[:, 0] for side in zip(*PAIRS))
     assert rows[0].value == hits_at(gold_ranks(source, target)[0], 1).mean()
     assert rows[0].settings["pooling"] == "cls"
-    prompted = LayerEncoder(str(models / "plain"), None, Loading(Prompts("you "), device="cpu"), None, "mean")
-    plain = LayerEncoder(str(models / "plain"), None, HOW, None, "mean")
+    prompts = {"prompt": "you ", "document_prompt": "me "}
+    prompted = LayerEncoder(models / "plain", None, device="cpu", **prompts)
+    plain = LayerEncoder(models / "plain", None, device="cpu")
     assert np.array_equal(prompted.encode(["hello"]), plain.encode(["you hello"]))
-    assert run(model=models / "plain", pooling="mean", task="tokens", data="sample", split="dev", **ZH_EN)[-1].n > 100
+    assert np.array_equal(prompted.encode(["hello"], None, "document"), plain.encode(["me hello"]))
+    rows = run(model=models / "plain", pooling="mean", task=["tokens"], data=["sample"], split="dev", **ZH_EN)
+    assert rows[-1].n > 100
 
 
-def test_files_of_vectors_stand_for_a_model(run, models, table, tmp_path, capsys):
+def test_files_of_vectors_stand_for_a_model(run, models, table, tmp_path):
     model = SentenceTransformer(str(models / "plain"), device="cpu")
     for name, side in zip(("zh", "en"), zip(*PAIRS)):
         np.save(tmp_path / f"{name}.npy", model.encode(list(side)))
-    files = {"source_vectors": tmp_path / "zh.npy", "target_vectors": tmp_path / "en.npy"}
-    options = {"task": ["retrieval", "geometry"], "data": table, **ZH_EN}
+    files = {"source_vectors": [tmp_path / "zh.npy"], "target_vectors": [tmp_path / "en.npy"]}
+    options = {"task": ["retrieval", "geometry"], "source": table, **ZH_EN}
     ours, same = run(**files, **options), run(model=models / "plain", **options)
     assert [row.value for row in ours] == pytest.approx([row.value for row in same], abs=1e-6)
     assert (ours[0].model, same[0].model) == ("vectors", "plain")
-    assert capsys.readouterr().out.count("| geometry ") == 4
     np.save(tmp_path / "zh.npy", model.encode([PAIRS[0][0]] * 4))
     assert [row.value for row in run(**files, **options)] != [row.value for row in ours], "other vectors, measured anew"
 
@@ -129,70 +135,84 @@ def test_files_of_vectors_stand_for_a_model(run, models, table, tmp_path, capsys
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"task": "retrieval", "data": "t.tsv@1-3"}, "4 vectors for 3 texts"),
-        ({"task": "tatoeba"}, "files of vectors: for retrieval, documents, geometry, probe, or for mining alone"),
+        ({"task": ["retrieval"], "data": ["t.tsv@1-3"]}, "4 vectors for 3 texts"),
+        ({"task": ["tatoeba"]}, "files of vectors: for retrieval, documents, geometry, probe, or for mining alone"),
         ({"task": ["retrieval", "mining"]}, "files of vectors: for retrieval"),
-        ({"task": "mining"}, "task mining needs 2 file(s) of --source_vectors and --target_vectors"),
-        ({"task": "retrieval", "model": "x"}, "give a --model or files of vectors, not both"),
-        ({"task": "retrieval", "target_vectors": "none.npy"}, "none.npy: no such file of vectors"),
-        ({"task": "retrieval", "target_vectors": None}, "needs 1 file(s) of --source_vectors and --target_vectors"),
+        ({"task": ["mining"]}, "task mining needs 2 file(s) of --source_vectors and --target_vectors"),
+        ({"task": ["retrieval"], "model": "x"}, "give a --model or files of vectors, not both"),
+        ({"task": ["retrieval"], "target_vectors": ["none.npy"]}, "none.npy: no such file of vectors"),
+        ({"task": ["retrieval"], "target_vectors": []}, "needs 1 file(s) of --source_vectors and --target_vectors"),
     ],
 )
 def test_files_of_vectors_that_do_not_fit(run, table, tmp_path, monkeypatch, refusal, options, part):
     monkeypatch.chdir(tmp_path)
     np.save("v.npy", np.eye(4, dtype=np.float32))
     Path("t.tsv").write_bytes(table.read_bytes())
-    files = {"source_vectors": "v.npy", "target_vectors": "v.npy", "data": "t.tsv"}
+    files = {"source_vectors": ["v.npy"], "target_vectors": ["v.npy"], "data": ["t.tsv"]}
     assert part in refusal(lambda: run(**ZH_EN | files | options))
     assert not Path("out/results.json").exists()
 
 
 def test_a_further_text_needs_a_further_file(tmp_path):
     np.save(tmp_path / "v.npy", np.eye(2, dtype=np.float32))
-    vectors = FileVectors([str(tmp_path / "v.npy")], [str(tmp_path / "v.npy")])
+    vectors = StoredVectors([str(tmp_path / "v.npy")], [str(tmp_path / "v.npy")])
     assert vectors.encode(["a", "b"], "zh", "query") is vectors.encode(["a", "b"], "zh", "query")
     with pytest.raises(ValueError, match="1 file\\(s\\) of vectors a side for 2 texts"):
         vectors.encode(["c", "d"], "zh", "query")
 
 
-def test_prompts_by_role():
-    stored = {"query": "query: ", "passage": "passage: "}
-    own = Prompts()
-    assert [own.of(stored, role) for role in ("query", "document", None)] == ["query: ", "passage: ", "query: "]
-    assert own.of(stored, None, "passage") is None, "the model's own default"
-    assert own.of({"query": "", "document": ""}, "query") is None
-    assert own.of({"query": "", "x": "x: "}, "query", "x") == ""
-    assert Prompts("x ").of(stored, "document") == "x "
-    given = Prompts(query="q ", document="d ")
-    assert [given.of(stored, role) for role in ("query", "document", None)] == ["q ", "d ", "q "]
+def test_both_sides_get_one_prompt_in_this_order():
+    e5 = {"query": "query: ", "document": "passage: "}
+    assert prompt_for("any/model", e5, given="x ") == "x "
+    assert prompt_for("any/model", e5, given="") == "", "none is a choice, too"
+    assert prompt_for("any/model", {"own": "own: ", "STS": "s: "}, "own") == "own: ", "the model's default"
+    assert prompt_for("any/model", {"query": "q: ", "STS": "s: "}) == "s: ", "its own for symmetric tasks"
+    assert prompt_for("renamed", e5) == "query: ", "known by what is stored"
+    assert prompt_for("intfloat/multilingual-e5-small", {}) == "query: ", "or by name"
+    assert prompt_for("any/model", {"query": "you ", "document": "me "}) is None
+    assert prompt_for("any/model", {"query": "", "document": ""}) is None
 
 
-def test_a_models_own_prompts_are_put_before_its_texts(run, models, table, tmp_path):
-    model = SentenceTransformer(str(models / "plain"), device="cpu", prompts={"query": "you ", "document": "me "})
+def test_prompts_by_role_are_the_callers(run, models, table, tmp_path):
+    prompts = {"query": "you ", "document": "me "}
+    model = SentenceTransformer(str(models / "plain"), device="cpu", prompts=prompts)
     model.save_pretrained(str(tmp_path / "prompted"))
-    rows = run(model=tmp_path / "prompted", task="retrieval", data=table, **ZH_EN)
-    sides = [[prompt + text for text in side] for prompt, side in zip(("you ", "me "), zip(*PAIRS))]
     plain = SentenceTransformer(str(models / "plain"), device="cpu")
-    assert rows[0].value == hits_at(gold_ranks(*map(plain.encode, sides))[0], 1).mean()
-    others = run(
-        model=tmp_path / "prompted", query_prompt="", document_prompt="", task="retrieval", data=table, **ZH_EN
-    )
-    ranks = gold_ranks(*(plain.encode(list(side)) for side in zip(*PAIRS)))
-    assert others[0].value == hits_at(ranks[0], 1).mean()
+    options = {"model": tmp_path / "prompted", "task": ["retrieval"], "source": table, **ZH_EN}
+
+    def first_hits(*prompts):
+        sides = []
+        for prompt, side in zip(prompts, zip(*PAIRS)):
+            sides.append(plain.encode([prompt + text for text in side]))
+        return hits_at(gold_ranks(*sides)[0], 1).mean()
+
+    assert run(**options)[0].value == first_hits("", ""), "neither side is the question to the other's answer"
+    rows = run(**options, query_prompt="you ", document_prompt="me ")
+    assert rows[0].value == first_hits("you ", "me ")
+    assert rows[0].settings["query_prompt"] == "you "
+    run(**options, query_prompt="", document_prompt="")
     assert read_results(tmp_path / "out/results.json")[0].settings["query_prompt"] == ""
 
 
-def test_a_fingerprint_changes_with_every_file_of_a_model(models, tmp_path):
-    before = fingerprint(str(models / "lexical/sparse"))
-    assert before == fingerprint(str(models / "lexical/sparse"))
+def test_a_query_prompt_goes_before_all_texts_where_both_sides_are_alike(run, models, table):
+    options = {"model": models / "plain", "task": ["geometry"], "source": table, **ZH_EN}
+    alike = run(**options, query_prompt="you ", document_prompt="me ")
+    same = run(**options, prompt="you ")
+    assert [row.value for row in alike] == [row.value for row in same]
+
+
+def test_the_identity_changes_with_every_file_of_a_model(models, tmp_path):
+    before = identity(str(models / "lexical/sparse"))
+    assert before == identity(str(models / "lexical/sparse"))
     save_tiny("bert", tmp_path / "m")
-    first = fingerprint(str(tmp_path / "m"))
+    first = identity(str(tmp_path / "m"))
     (tmp_path / "m/1_Pooling.json").write_text("{}")
-    assert fingerprint(str(tmp_path / "m")) != first
+    assert identity(str(tmp_path / "m")) != first
     weights = models / "lexical/model.safetensors"
     content = weights.read_bytes()
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    assert fingerprint(str(models / "lexical/sparse")) != before, "the weights lie above the door's folder"
+    assert identity(str(models / "lexical/sparse")) != before, "the weights lie above the door's folder"
     weights.write_bytes(content)
-    assert fingerprint("no/where") is None
-    assert fingerprint(str(tmp_path / "no/where/at all")) is None
+    for nowhere in ("no/where", str(tmp_path / "no/where/at all")):
+        with pytest.raises(FileNotFoundError, match="neither a folder nor"):
+            identity(nowhere)

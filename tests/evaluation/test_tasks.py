@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import command_line, sentence_pairs
+from builders import sentence_pairs
 from scipy.stats import pearsonr
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_routed, save_tiny
 
+import hfxling
 from hfxling.evaluation.mining import (
     best_threshold,
     gold_only,
@@ -19,9 +20,8 @@ from hfxling.evaluation.mining import (
 )
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.spoilt import Spoiler
-from hfxling.old import evaluate
 
-ZH_EN = {"source_lang": "zh", "target_lang": "en"}
+ZH_EN = {"languages": ("zh", "en")}
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +35,9 @@ def models(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def run(models, tmp_path):
-    def call(task, model="plain", **options):
-        options = {"model": models / model, "task": task, "output": tmp_path / "out", "device": "cpu"} | options
-        return evaluate.main(command_line(options))
+    def call(*tasks, model="plain", **options):
+        options = {"model": models / model, "task": tasks, "output": tmp_path / "out", "device": "cpu"} | options
+        return hfxling.evaluate(**options)
 
     return call
 
@@ -66,7 +66,7 @@ def write_bucc(folder: Path, pair="zh-en", flip=False) -> None:
 @pytest.mark.parametrize("pair", ["zh-en", "en-zh"])
 def test_mining_chooses_its_threshold_on_training_text(run, encode, tmp_path, pair):
     write_bucc(tmp_path, pair, flip=pair == "en-zh")
-    rows = run("mining", data=tmp_path, **ZH_EN)
+    rows = run("mining", data=[str(tmp_path)], **ZH_EN).rows
     training, test = (read_bucc(tmp_path, ("zh", "en"), split) for split in ("training", "test"))
     mined = {split: mine_margin(encode(split.source), encode(split.target)) for split in (training, test)}
     threshold = best_threshold(mined[training], training)
@@ -91,10 +91,9 @@ def test_files_of_vectors_are_mined_too(run, encode, tmp_path):
         for side in ("source", "target"):
             path = tmp_path / f"{split}-{side}.npy"
             np.save(path, encode(getattr(bitext, side)))
-            files[f"{side}_vectors"].append(path)
-    options = {"task": "mining", "data": tmp_path, "output": tmp_path / "v"}
-    ours = evaluate.main(command_line(options | ZH_EN | files))
-    same = run("mining", data=tmp_path, **ZH_EN)
+            files[f"{side}_vectors"].append(str(path))
+    ours = hfxling.evaluate(task=["mining"], data=[str(tmp_path)], output=tmp_path / "v", **ZH_EN, **files).rows
+    same = run("mining", data=[str(tmp_path)], **ZH_EN).rows
     assert [row.value for row in ours] == pytest.approx([row.value for row in same], abs=1e-4)
 
 
@@ -114,13 +113,12 @@ def test_other_formats_than_buccs_are_refused(run, refusal, tmp_path, change, pa
     write_bucc(tmp_path)
     for name, content in change.items():
         (tmp_path / name).unlink() if content is None else (tmp_path / name).write_text(content)
-    assert part in refusal(lambda: run("mining", data=tmp_path, **ZH_EN))
+    assert part in refusal(lambda: run("mining", data=[str(tmp_path)], **ZH_EN))
 
 
 def test_mining_hard_puts_copies_with_other_numbers_in_the_pool(run, encode, tmp_path):
     source, target = ["我 1", "你好", "今天 2", "苹果"], ["I love 1", "hello", "rain 2", "apples"]
-    (tmp_path / "p.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(source, target)), encoding="utf-8")
-    rows = run("mining-hard", data=tmp_path / "p.tsv", **ZH_EN)
+    rows = run("mining-hard", source=source, target=target, **ZH_EN).rows
     spoiler = Spoiler(target, "en")
     copies = [copy for copy in map(spoiler.number, target) if copy]
     assert len(copies) == 2
@@ -131,7 +129,7 @@ def test_mining_hard_puts_copies_with_other_numbers_in_the_pool(run, encode, tmp
 
 
 def test_documents_are_joined_lines(run):
-    rows = run("documents", data="sample", split="dev", **ZH_EN)
+    rows = run("documents", source="sample", split="dev", **ZH_EN).rows
     assert rows[0].metric == "P@1"
     assert 5 < rows[0].n < 50
 
@@ -141,14 +139,15 @@ def test_tatoeba_of_any_language_by_its_part_of_the_model(run, models, tmp_path,
         for name, side in ((lang, 0), ("eng", 1)):
             lines = "".join(f"{pair[side]}\n" for pair in sentence_pairs(5))
             (tmp_path / f"{lang}-eng.{name}").write_text(lines, encoding="utf-8")
-    rows = run("tatoeba", data=tmp_path)
+    rows = run("tatoeba", data=[str(tmp_path)]).rows
     assert {row.direction for row in rows} == {"cmn->eng", "eng->cmn", "lao->eng", "eng->lao"}
-    rows = run("tatoeba", model="routed", data=tmp_path, languages="cmn")
+    rows = run("tatoeba", model="routed", data=[str(tmp_path)], only_languages=["cmn"]).rows
     model = SentenceTransformer(str(models / "routed"), device="cpu")
     sides = (model.encode([*side], task=lang) for side, lang in zip(zip(*sentence_pairs(5)), ("zh", "en")))
     assert rows[0].value == hits_at(gold_ranks(*sides)[0], 1).mean()
     capfd.readouterr()
-    said = refusal(lambda: run("tatoeba", model="routed", data=tmp_path, languages="lao", output=tmp_path / "b"))
+    options = {"data": [str(tmp_path)], "only_languages": ["lao"], "output": tmp_path / "b"}
+    said = refusal(lambda: run("tatoeba", model="routed", **options))
     assert "routed has parts for zh, en and none for lo" in said
 
 
@@ -157,7 +156,7 @@ def test_similarity_of_several_sets_and_their_average(run, encode, tmp_path):
     for name in ("en-zh", "zh-zh"):
         lines = [f"{a}\t{b}\t{i % 5}\n" for i, (a, b) in enumerate(pairs)]
         (tmp_path / f"{name}.tsv").write_text("sentence1\tsentence2\tscore\n" + "".join(lines), encoding="utf-8")
-    rows = run("sts17", data=tmp_path)
+    rows = run("sts17", data=[str(tmp_path)]).rows
     a, b = (encode(side) / np.linalg.norm(encode(side), axis=1, keepdims=True) for side in zip(*pairs))
     expected = pearsonr((a * b).sum(1), [i % 5 for i in range(12)]).statistic
     values = {(row.metric, row.direction): row.value for row in rows}
@@ -170,21 +169,23 @@ def test_qe_reads_the_split_that_is_asked_for(run, tmp_path):
     lines = [f"{a}\t{b}\t{i}\t{i % 4}\n" for i, (a, b) in enumerate(sentence_pairs(9))]
     text = "source\ttarget\tmean\tz_mean\n" + "".join(lines)
     (tmp_path / "en-zh.dev.tsv").write_text(text, encoding="utf-8")
-    rows = run("qe", data=tmp_path, qe_split="dev")
+    rows = run("qe", data=[str(tmp_path)], qe_split="dev").rows
     assert [(row.metric, row.direction, row.split) for row in rows] == [
         ("Pearson", "en->zh", "dev"),
         ("Spearman", "en->zh", "dev"),
     ]
 
 
-def test_several_tasks_with_text_of_their_own_make_one_table(run, tmp_path, capsys):
+def test_several_tasks_with_text_of_their_own_make_one_table(run, tmp_path):
     lines = "".join(f"{a}\t{b}\n" for a, b in sentence_pairs(20))
     (tmp_path / "p.tsv").write_text(lines, encoding="utf-8")
     write_bucc(tmp_path)
     tasks = ["retrieval", "mining", "geometry", "probe"]
-    rows = run(tasks, data=[tmp_path / "p.tsv", f"mining={tmp_path}"], **ZH_EN)
+    result = run(*tasks, data=[str(tmp_path / "p.tsv"), f"mining={tmp_path}"], **ZH_EN)
+    rows = result.rows
     assert list(dict.fromkeys(row.settings["task"] for row in rows)) == tasks
-    shown = capsys.readouterr().out
+    shown = result.table()
+    assert shown.startswith(f"plain (dense vectors) on p.tsv test, {tmp_path.name} test\n")
     assert shown.count("\n|---") == 1
     assert [shown.count(f"\n| {task} ") for task in tasks] == [4, 4, 2, 1]
     assert rows[0].dataset == "p.tsv"
@@ -197,9 +198,9 @@ def test_a_baseline_is_tested_in_every_task(run, models, tmp_path):
     (tmp_path / "p.tsv").write_text(lines, encoding="utf-8")
     write_bucc(tmp_path)
     tasks = ["retrieval", "mining", "geometry", "probe"]
-    data = [tmp_path / "p.tsv", f"mining={tmp_path}"]
-    rows = run(tasks, data=data, baseline=models / "other", **ZH_EN)
-    theirs = run(tasks, model="other", data=data, output=tmp_path / "other", **ZH_EN)
+    data = [str(tmp_path / "p.tsv"), f"mining={tmp_path}"]
+    rows = run(*tasks, data=data, baseline=models / "other", **ZH_EN).rows
+    theirs = run(*tasks, model="other", data=data, output=tmp_path / "other", **ZH_EN).rows
     for row, other in zip(rows, theirs):
         if row.items:
             assert row.settings["paired"]["difference"] == pytest.approx(row.value - other.value, abs=1e-3)
@@ -208,5 +209,5 @@ def test_a_baseline_is_tested_in_every_task(run, models, tmp_path):
 
 def test_without_matplotlib_there_are_no_pictures(run, tmp_path, no_matplotlib):
     (tmp_path / "p.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in sentence_pairs(9)), encoding="utf-8")
-    run("geometry", data=tmp_path / "p.tsv", **ZH_EN)
+    run("geometry", source=tmp_path / "p.tsv", **ZH_EN)
     assert not [*(tmp_path / "out").glob("*.png")]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from builders import command_line, sentence_pairs
+from builders import sentence_pairs
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_routed, save_tiny
 
@@ -13,8 +13,8 @@ from datasets import Dataset, DatasetDict  # noqa: E402
 from mteb.abstasks.task_metadata import TaskMetadata  # noqa: E402
 from mteb.abstasks.text.bitext_mining import AbsTaskBitextMining  # noqa: E402
 
+import hfxling  # noqa: E402
 from hfxling.evaluation.mining import gold_only  # noqa: E402
-from hfxling.old import evaluate  # noqa: E402
 
 SOURCE = [text for text, _ in sentence_pairs(25)]
 TARGET = [f"{text}{other[:3]}" for text, other in sentence_pairs(25)]  # a random encoder knows letters alone
@@ -58,8 +58,8 @@ def run(tmp_path, monkeypatch):
     save_tiny("bert", tmp_path / "plain", layers=1)
 
     def call(name="LocalBitext", model="plain", **options):
-        options = {"model": tmp_path / model, "mteb": name, "output": tmp_path / "out", "device": "cpu"} | options
-        return evaluate.main(command_line(options))
+        options = {"model": tmp_path / model, "mteb": [name], "output": tmp_path / "out", "device": "cpu"} | options
+        return hfxling.evaluate(**options).rows
 
     return call
 
@@ -93,5 +93,5 @@ def test_a_finished_task_is_kept(run, tmp_path, monkeypatch):
 
 def test_mistakes_end_in_one_line(run, refusal):
     assert "mteb='Nope' is no task of mteb" in refusal(lambda: run("Nope"))
-    assert "mteb=STS17: its text cannot be had" in refusal(lambda: run("STS17", languages="ara"))
+    assert "mteb=STS17: its text cannot be had" in refusal(lambda: run("STS17", only_languages=["ara"]))
     assert not Path("outputs/evaluate/results.json").exists()

@@ -1,0 +1,519 @@
+"""Measure any model on any of the tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hfxling import __version__
+from hfxling.encoders.identity import identity
+from hfxling.encoders.loading import load_encoder
+from hfxling.encoders.protocol import languages_of
+from hfxling.evaluation.results import EvalResult, format_table, p_told, read_results, write_results
+from hfxling.evaluation.tasks import TASKS, Task, TaskText
+from hfxling.evaluation.tatoeba import tatoeba_table
+from hfxling.verbs import Languages, Model, OutputFolder, Text, verb
+
+if TYPE_CHECKING:
+    from hfxling.encoders.protocol import Encoder
+
+METHODS = ("cosine", "csls")
+CENTERINGS = ("none", "corpus")
+POOLINGS = ("mean", "cls", "last")
+_RECIPE = "hfxling evaluate"
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured.
+
+    Attributes:
+        rows: a figure each, with its interval and the outcome of every item.
+        settings: with which it was measured.
+    """
+
+    rows: list[EvalResult]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def table(self) -> str:
+        """Model, kind and test sets; then Tatoeba alone by language, tasks together a figure a line.
+
+        Of Tatoeba among other tasks there are the averages, where it has some.
+        """
+        if all(row.settings.get("task") == "tatoeba" for row in self.rows):
+            headers, cells = tatoeba_table(self.rows)
+        else:
+            headers, cells = _plain_table(_without_single_languages(self.rows))
+        return f"{self.title()}\n\n{format_table(headers, cells)}"
+
+    def title(self) -> str:
+        """Which model of which kind was measured on what, in a line."""
+        first = self.rows[0]
+        sets: list[str] = []
+        for row in self.rows:
+            name = f"{row.dataset} {row.split}"
+            if name not in sets:
+                sets.append(name)
+        title = f"{first.model} ({first.settings.get('kind')}) on {', '.join(sets)}"
+        if "baseline" in first.settings:
+            title += f", against {first.settings['baseline']}"
+        return title
+
+    def save(self, path: str | Path) -> None:
+        """Write the rows as results.json, with the outcome of every item."""
+        write_results(path, self.rows, recipe=_RECIPE, settings=self.settings, with_items=True)
+
+
+@verb
+def evaluate(
+    model: Model | None = None,
+    *,
+    task: Sequence[str] = (),
+    mteb: Sequence[str] = (),
+    lexical: Model | None = None,
+    baseline: Model | None = None,
+    source: Text | None = None,
+    target: Text | None = None,
+    data: Sequence[str] = (),
+    languages: Languages | None = None,
+    only_languages: Sequence[str] = (),
+    split: str = "test",
+    qe_split: str = "test20",
+    data_name: str | None = None,
+    methods: Sequence[Literal["cosine", "csls"]] = ("cosine",),
+    neighbours: int = 4,
+    centering: Literal["none", "corpus"] = "none",
+    prompt: str | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+    pooling: Literal["mean", "cls", "last"] | None = None,
+    layer: int | None = None,
+    source_vectors: Sequence[str] = (),
+    target_vectors: Sequence[str] = (),
+    output: OutputFolder | None = "outputs/evaluate",
+    revision: str | None = None,
+    lexical_revision: str | None = None,
+    device: str | None = None,
+    batch_size: int = 32,
+    trust_remote_code: bool = False,
+    progress: bool = True,
+) -> Evaluation:
+    """Measure any model: retrieval, mining, similarity, ...
+
+    A task that was finished is not measured again in the same output, while models, text and settings stay the same.
+    Models that are given as loaded objects are measured every time. `hfxling.compare` tests two results.json.
+
+    Example:
+        >>> result = hfxling.evaluate("intfloat/multilingual-e5-small", task=["retrieval"], source="test.zh",
+        ...                           target="test.vi", languages=("zh", "vi"))
+        >>> print(result.table())
+
+    Args:
+        model: folder or Hub id of what sentence-transformers loads, dense or sparse; or a loaded model or encoder.
+        task: of tatoeba, retrieval, documents, mining, mining-hard, sts17, qe, geometry, probe, tokens.
+        mteb: tasks of mteb (pip install hfxling[mteb]), by their names there.
+        lexical: lexical encoder: its sparse vectors, or its score and the model's as one, for which the model needs a
+            fusion.json that was made for it (hfxling fit writes both).
+        baseline: a second model, measured on the same items; every difference is tested.
+        source: text of retrieval, documents, mining-hard, geometry and probe: texts in memory, a file, or a source of
+            both sides (docs/text.md).
+        target: its translations.
+        data: text of all tasks, or with TASK=DATA of one: a source as above; of tatoeba a folder, or a Hub id with
+            {source}; of mining, sts17 and qe a folder; of tokens a file of links, or sample.
+        languages: codes of source and target; by default the model's first two.
+        only_languages: of tatoeba and mteb, ISO 639-3; by default all that there are (of a Hub id XTREME's).
+        split: of a Hub data set or of the sample.
+        qe_split: of qe's files, as in en-de.test20.tsv.
+        data_name: name of the data in the results.
+        methods: similarities of dense vectors: cosine, csls.
+        neighbours: of mining: k of the margin.
+        centering: of retrieval: none, or corpus (which uses the test text).
+        prompt: put before every text; by default what the model or its family wants.
+        query_prompt: put before the texts that are looked for, and before all where both sides are alike.
+        document_prompt: put before the texts that are searched.
+        pooling: the model is a plain encoder of transformers, pooled so: mean, cls or last.
+        layer: of pooling and of tokens: index of hidden_states; by default the last.
+        source_vectors: in place of a model: files of vectors (.npy, .parquet, .jsonl) of the source side.
+        target_vectors: of the target side; mining takes two files a side, of training and test text.
+        output: folder of results.json and pictures; None for none.
+        revision: branch, tag or commit of the model on the Hub.
+        lexical_revision: of the lexical encoder.
+        device: by default a GPU when there is one.
+        batch_size: texts encoded at once.
+        trust_remote_code: run the code of the model's repository.
+        progress: show bars.
+
+    Returns:
+        A row a figure: rates in %, with 95 % intervals over the items.
+
+    Raises:
+        ValueError: an unknown task, option or language, things that do not go together, or malformed text.
+        FileNotFoundError: no such model or text.
+    """
+    settings = _as_plain(locals())
+    _check_tasks(task, mteb, data, has_sides=source is not None)
+    _check_choices(methods, neighbours, centering, pooling, layer, task, trust_remote_code)
+    is_dense_alone = model is not None and lexical is None
+    if not is_dense_alone:
+        for name, value in (("query_prompt", query_prompt), ("document_prompt", document_prompt), ("pooling", pooling)):
+            if value is not None:
+                raise ValueError(f"{name}={value!r} is for a --model alone; leave it out.")
+    _check_model(model, lexical, task, mteb, source_vectors, target_vectors)
+
+    common = {
+        "prompt": prompt,
+        "query_prompt": query_prompt,
+        "document_prompt": document_prompt,
+        "pooling": pooling,
+        "layer": layer if pooling else None,
+        "trust_remote_code": trust_remote_code,
+    }
+    load = partial(load_encoder, device=device, batch_size=batch_size, **common)
+    models = _Models(load, model, lexical, baseline, revision, lexical_revision, source_vectors, target_vectors)
+    folder = None if output is None else Path(output)
+    options = {
+        "languages": _languages(languages, task, models),
+        "only_languages": tuple(only_languages),
+        "split": split,
+        "qe_split": qe_split,
+        "methods": tuple(methods),
+        "neighbours": neighbours,
+        "centering": centering,
+        "layer": layer,
+        "pictures": folder,
+    }
+    tasks: dict[str, Task] = {}
+    for name in task:
+        wanted = {one.name: options[one.name] for one in fields(TASKS[name])}
+        tasks[name] = TASKS[name](**wanted)
+    if mteb:
+        from hfxling.evaluation.mteb import mteb_tasks
+
+        tasks |= mteb_tasks(mteb, only_languages, batch_size)
+
+    sides = TaskText() if source is None else TaskText.of_sides(source, target)
+    texts: dict[str, tuple[Any, str]] = {}
+    places: dict[str, dict] = {}
+    for name, one in tasks.items():
+        text = _text_of(name, one, data, sides)
+        texts[name] = one.read(text)
+        places[name] = {"dataset": data_name or text.name() or name, "split": text.lines() or split}
+
+    rows: list[EvalResult] = []
+    for name, one in tasks.items():
+        rows += _measured(name, one, texts[name], places[name], models, common, folder)
+    evaluation = Evaluation(rows, settings)
+    if folder is not None:
+        evaluation.save(folder / "results.json")
+        logger.info("results: %s", folder / "results.json")
+    return evaluation
+
+
+class _Models:
+    """Model and baseline, loaded when they are first asked for.
+
+    Attributes:
+        identities: by role, of what was given; None for what can change unseen: objects in memory.
+    """
+
+    def __init__(
+        self,
+        load: Callable[..., Encoder],
+        model: Any,
+        lexical: Any,
+        baseline: Any,
+        revision: str | None,
+        lexical_revision: str | None,
+        source_vectors: Sequence[str],
+        target_vectors: Sequence[str],
+    ):
+        self.identities: dict[str, str | None] = {}
+        self._stored = None
+        if source_vectors:
+            self._stored = load(source_vectors=source_vectors, target_vectors=target_vectors)
+            self.identities["vectors"] = self._stored.revision
+        if model is None and lexical_revision is None:
+            lexical_revision = revision
+        revisions = {"model": revision, "lexical": lexical_revision, "baseline": None}
+        for role, given in (("model", model), ("lexical", lexical), ("baseline", baseline)):
+            if given is None:
+                continue
+            self.identities[role] = _identity(role, given, revisions[role])
+            if _is_of_hub(given):
+                # What is loaded is the commit that the key holds, even when the branch moves on meanwhile.
+                revisions[role] = self.identities[role]
+        self._load_model = partial(
+            load, model, lexical, revision=revisions["model"], lexical_revision=revisions["lexical"]
+        )
+        self._load_baseline = None
+        if baseline is not None:
+            self._load_baseline = partial(load, baseline, revision=revisions["baseline"])
+
+    @property
+    def are_known(self) -> bool:
+        """Whether every change of a model changes `identities`."""
+        return None not in self.identities.values()
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What is measured."""
+        return self._load_model() if self._stored is None else self._stored
+
+    @cached_property
+    def baseline(self) -> Encoder | None:
+        """What it is compared with."""
+        return None if self._load_baseline is None else self._load_baseline()
+
+    def check_for(self, task: Task) -> None:
+        """ValueError where the task cannot use the models."""
+        for encoder in (self.encoder, self.baseline):
+            if task.needs_dense and encoder is not None and encoder.method == "dot":
+                raise ValueError(f"{encoder.label} has sparse vectors; geometry, probe and tokens need dense ones.")
+
+
+def _identity(role: str, model: Any, revision: str | None) -> str | None:
+    if not isinstance(model, str | Path):
+        return None
+    try:
+        return identity(model, revision)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(str(error).replace("model=", f"{role}=", 1)) from None
+
+
+def _is_of_hub(model: Any) -> bool:
+    return isinstance(model, str | Path) and not Path(model).exists()
+
+
+def _kind(encoder: Encoder) -> str:
+    """What kind of encoder it is, for the table."""
+    from hfxling.encoders.fused import FusedEncoder
+    from hfxling.encoders.sparse import LexicalEncoder
+    from hfxling.encoders.stored import LayerEncoder, StoredVectors
+
+    if isinstance(encoder, FusedEncoder):
+        return "dense vectors and links"
+    if isinstance(encoder, LexicalEncoder):
+        return "sparse vectors of links"
+    if isinstance(encoder, StoredVectors):
+        return "vectors of files"
+    if isinstance(encoder, LayerEncoder):
+        return "layer of a plain encoder"
+    return "sparse vectors" if encoder.method == "dot" else "dense vectors"
+
+
+def _measured(
+    name: str,
+    task: Task,
+    text: tuple[Any, str],
+    place: Mapping[str, str],
+    models: _Models,
+    common: Mapping[str, Any],
+    folder: Path | None,
+) -> list[EvalResult]:
+    """The rows of a task: those of an earlier run with the same models, text and settings, or else new ones.
+
+    Raises:
+        ValueError: the file of an earlier run is not what its name says.
+    """
+    content, digest = text
+    # The models stand in the key by role: the same folder as model and as lexical encoder gives other figures.
+    decisive = [__version__, name, digest, models.identities, dict(common), task.settings(), dict(place)]
+    key = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+    path = None
+    if folder is not None and models.are_known:
+        path = folder / "tasks" / f"{name.replace(':', '-')}-{key}.json"
+        if path.is_file():
+            rows = read_results(path)
+            if json.loads(path.read_text(encoding="utf-8")).get("key") != key:
+                raise ValueError(f"{path} was measured with another model, text or setting; delete it.")
+            logger.info("%s: measured before, kept in %s", name, path)
+            return rows
+    models.check_for(task)
+    row = _row_fields(name, models.encoder, models.baseline, common) | dict(place) | {"revision": digest}
+    if models.baseline is None:
+        rows = task.measure(content, models.encoder, row)
+    else:
+        rows = task.compare(content, models.encoder, models.baseline, row)
+    if path is not None:
+        write_results(path, rows, recipe=_RECIPE, extra={"key": key}, with_items=True)
+    return rows
+
+
+def _row_fields(name: str, encoder: Encoder, baseline: Encoder | None, common: Mapping[str, Any]) -> dict:
+    """Fields of `EvalResult` that all tasks fill alike, but for those of the text."""
+    settings = {"task": name, "kind": _kind(encoder)}
+    for key in ("query_prompt", "document_prompt", "pooling"):
+        if common[key] is not None:
+            settings[key] = common[key]
+    if encoder.prompt is not None:
+        settings["prompt"] = encoder.prompt
+    if baseline is not None:
+        settings["baseline"] = baseline.label
+        settings["baseline_revision"] = baseline.revision
+        if baseline.prompt is not None:
+            settings["baseline_prompt"] = baseline.prompt
+    return {"model": encoder.label, "model_revision": encoder.revision, "settings": settings}
+
+
+def _text_of(name: str, task: Task, data: Sequence[str], sides: TaskText) -> TaskText:
+    """The text of a task: that for it alone, or else source and target, or else what is for no task in particular."""
+    own = _own_data(name, data)
+    if own:
+        return TaskText(own)
+    if task.reads_pairs and sides:
+        return sides
+    return TaskText(tuple(text for text in data if text.partition("=")[0] not in TASKS))
+
+
+def _own_data(name: str, data: Sequence[str]) -> tuple[str, ...]:
+    """What is given as TASK=DATA."""
+    return tuple(text.removeprefix(f"{name}=") for text in data if text.startswith(f"{name}="))
+
+
+def _languages(languages: Languages | None, tasks: Sequence[str], models: _Models) -> Languages | None:
+    """Source and target language, the model's where none are given; None where no task asks."""
+    if languages is not None:
+        return languages_of(None, languages)
+    asking = [name for name in tasks if "languages" in TASKS[name].needs]
+    if not asking:
+        return None
+    source, target = languages_of(models.encoder, None)
+    if source is None or target is None:
+        raise ValueError(f"task {asking[0]}: the model knows no languages; give languages, such as zh vi.")
+    return source, target
+
+
+def _check_tasks(tasks: Sequence[str], mteb: Sequence[str], data: Sequence[str], *, has_sides: bool) -> None:
+    for option, value in (("task", tasks), ("mteb", mteb), ("data", data)):
+        if isinstance(value, str):
+            raise ValueError(f"{option}={value!r}: give a list.")
+    for name in tasks:
+        if name not in TASKS:
+            raise ValueError(f"task={name!r} is not one of {', '.join(TASKS)}.")
+    if mteb and find_spec("mteb") is None:
+        raise ValueError("--mteb needs the package mteb: pip install 'hfxling[mteb]'.")
+    if not (tasks or mteb):
+        raise ValueError(f"give --task, of {', '.join(TASKS)}, or --mteb TASK.")
+    for text in data:
+        name = text.partition("=")[0]
+        if name in TASKS and name not in tasks:
+            raise ValueError(f"data={name}=...: task {name} is not asked for by --task {' '.join(tasks)}.")
+    is_for_all = any(text.partition("=")[0] not in TASKS for text in data)
+    for name in tasks:
+        kind = TASKS[name]
+        has_text = is_for_all or _own_data(name, data) or (kind.reads_pairs and has_sides)
+        if "data" in kind.needs and not has_text:
+            wanted = "--source and --target, or --data" if kind.reads_pairs else "--data"
+            raise ValueError(f"task {name} needs {wanted}; see --help.")
+
+
+def _check_choices(
+    methods: Sequence[str],
+    neighbours: int,
+    centering: str,
+    pooling: str | None,
+    layer: int | None,
+    tasks: Sequence[str],
+    trust_remote_code: bool,
+) -> None:
+    if isinstance(methods, str) or not methods:
+        raise ValueError(f"methods={methods!r}: give a list of {', '.join(METHODS)}.")
+    for method in methods:
+        if method not in METHODS:
+            raise ValueError(f"methods={method!r} is not one of {', '.join(METHODS)}.")
+    if centering not in CENTERINGS:
+        raise ValueError(f"centering={centering!r} is not one of {', '.join(CENTERINGS)}.")
+    if neighbours < 1:
+        raise ValueError(f"neighbours={neighbours}: give 1 or more.")
+    if pooling is not None and (pooling not in POOLINGS or trust_remote_code):
+        raise ValueError(
+            f"pooling={pooling!r}: give one of {', '.join(POOLINGS)}; it reads encoders of transformers, not code of "
+            "their repositories."
+        )
+    if layer is not None and not (pooling or "tokens" in tasks):
+        raise ValueError(f"layer={layer}: for --pooling and for task tokens; leave it out.")
+
+
+def _check_model(
+    model: Any,
+    lexical: Any,
+    tasks: Sequence[str],
+    mteb: Sequence[str],
+    source_vectors: Sequence[str],
+    target_vectors: Sequence[str],
+) -> None:
+    if lexical is not None:
+        for name in tasks:
+            if TASKS[name].needs_dense:
+                raise ValueError(f"lexical={lexical!r}: task {name} needs dense vectors; leave one of them out.")
+    if not (source_vectors or target_vectors):
+        if model is None and lexical is None:
+            raise ValueError("give --model, --lexical or both.")
+        return
+    counts = {TASKS[name].vector_files for name in tasks}
+    if mteb:
+        counts.add(0)
+    if len(counts) > 1 or 0 in counts:
+        able = [name for name, task in TASKS.items() if task.vector_files == 1]
+        raise ValueError(f"files of vectors: for {', '.join(able)}, or for mining alone; other tasks need a --model.")
+    if model is not None or lexical is not None:
+        raise ValueError("give a --model or files of vectors, not both.")
+    (wanted,) = counts
+    if len(source_vectors) != wanted or len(target_vectors) != wanted:
+        raise ValueError(f"task {tasks[0]} needs {wanted} file(s) of --source_vectors and --target_vectors.")
+
+
+def _as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON keeps them: objects by what they are, texts in memory by their number."""
+    plain: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in ("source", "target") and isinstance(value, Sequence) and not isinstance(value, str):
+            plain[name] = f"{len(value)} texts in memory"
+        elif isinstance(value, str | int | float | None):
+            plain[name] = value
+        elif isinstance(value, Sequence):
+            plain[name] = [str(one) for one in value]
+        elif isinstance(value, Path):
+            plain[name] = str(value)
+        else:
+            plain[name] = getattr(value, "label", type(value).__name__)
+    return plain
+
+
+def _without_single_languages(rows: Sequence[EvalResult]) -> list[EvalResult]:
+    """All rows but, where Tatoeba has averages, those of its single languages."""
+    if not any("languages" in row.settings for row in rows):
+        return list(rows)
+    return [row for row in rows if row.settings.get("task") != "tatoeba" or "languages" in row.settings]
+
+
+def _plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
+    """Headers and rows for `format_table`, a result a row; columns that no result fills are left out."""
+    has_several_tasks = len({row.settings.get("task") for row in rows}) > 1
+    lines = []
+    for row in rows:
+        digits = 1 if row.unit == "%" else 3
+        paired = row.settings.get("paired")
+        line: dict[str, Any] = {
+            "task": row.settings.get("task") if has_several_tasks else None,
+            "direction": row.direction,
+            "metric": row.metric,
+            "similarity": row.settings.get("method"),
+            "n": row.n,
+            "value": row.value if digits == 1 else f"{row.value:.{digits}f}",
+            "95 %": None if row.low is None else f"{row.low:.{digits}f} to {row.high:.{digits}f}",
+            "over the baseline": None,
+        }
+        if paired:
+            line["over the baseline"] = f"{paired['difference']:+.{digits}f} (p {p_told(paired['p_value'])})"
+        lines.append(line)
+    headers = [name for name in lines[0] if any(line[name] is not None for line in lines)]
+    return headers, [[line[name] for name in headers] for line in lines]

@@ -1,0 +1,146 @@
+"""Tasks of mteb through its own API, by a model that is told the language of every text."""
+
+# ruff: noqa: D102 - what the methods of MtebTask do stands in Task
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import mteb
+import numpy as np
+from mteb.models import ModelMeta
+from scipy.sparse import issparse
+
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.tasks import Rows, Task, TaskText, has_parts
+from hfxling.evaluation.tatoeba import CODES
+from hfxling.files import content_hash
+from hfxling.progress import shown
+
+if TYPE_CHECKING:
+    from hfxling.encoders.protocol import Encoder
+
+
+class MtebEncoder:
+    """An encoder of ours as mteb's `EncoderProtocol`.
+
+    mteb names the languages of a subset and not of a text: the first texts of a subset are taken for its first
+    language, the next for its second; queries and documents likewise.
+
+    Attributes:
+        sizes: number of the first texts, by task, split and subset.
+    """
+
+    def __init__(self, encoder: Encoder):
+        self.encoder = encoder
+        self.calls: dict[tuple, int] = {}
+        self.sizes: dict[tuple, int] = {}
+        name = encoder.label.replace("/", "-")
+        self.mteb_model_meta = ModelMeta.create_empty({"name": f"hfxling/{name}", "revision": encoder.revision})
+
+    def encode(self, inputs, *, task_metadata, hf_split: str, hf_subset: str, prompt_type=None, **kwargs) -> np.ndarray:
+        """(N, D) vectors of the texts of a loader."""
+        texts: list[str] = []
+        for batch in inputs:
+            texts += batch["text"]
+        subset = task_metadata.name, hf_split, hf_subset
+        call = self.calls.get(subset, 0)
+        self.calls[subset] = call + 1
+        self.sizes.setdefault(subset, len(texts))
+        side = call % 2 if prompt_type is None else int(prompt_type.value == "document")
+        codes = _language_codes(task_metadata, hf_subset)
+        language = codes[min(side, len(codes) - 1)]
+        if language not in self.encoder.routes:
+            language = CODES.get(language, language)
+        has_roles = prompt_type is not None or has_parts(self.encoder)
+        role = ("query", "document")[side] if has_roles else "query"
+        vectors = self.encoder.encode(texts, language, role)
+        return vectors.toarray() if issparse(vectors) else vectors
+
+    def similarity(self, embeddings1, embeddings2) -> np.ndarray:
+        """(N, M) cosines, or inner products of sparse vectors."""
+        return self._ready(embeddings1) @ self._ready(embeddings2).T
+
+    def similarity_pairwise(self, embeddings1, embeddings2) -> np.ndarray:
+        """(N,) the same of pairs."""
+        return np.einsum("ij,ij->i", self._ready(embeddings1), self._ready(embeddings2))
+
+    def _ready(self, vectors) -> np.ndarray:
+        vectors = np.asarray(vectors, np.float32)
+        if self.encoder.method == "dot":
+            return vectors
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
+def _language_codes(metadata: Any, subset: str) -> list[str]:
+    """ISO 639-3 codes of a subset; of one that is a language's column its own."""
+    codes = metadata.hf_subsets_to_langscripts.get(subset) or [subset]
+    return [re.split("[-_]", code)[0] for code in codes]
+
+
+@dataclass(frozen=True)
+class MtebTask(Task):
+    """A task of mteb, of all its languages or of some.
+
+    Attributes:
+        task: mteb's own object.
+        batch_size: texts encoded at once.
+    """
+
+    task: Any
+    batch_size: int
+    needs = ()
+
+    def settings(self) -> dict:
+        return {"subsets": [str(subset) for subset in self.task.hf_subsets]}
+
+    def read(self, text: TaskText) -> tuple[Any, str]:
+        return self.task, content_hash([mteb.__version__, str(self.task.metadata.dataset), *self.settings()["subsets"]])
+
+    def measure(self, text: Any, encoder: Encoder, row: dict) -> Rows:
+        name = text.metadata.name
+        model = MtebEncoder(encoder)
+        try:
+            (result,) = mteb.evaluate(
+                model,
+                [text],
+                cache=None,
+                show_progress_bar=shown(),
+                encode_kwargs={"batch_size": self.batch_size},
+            ).task_results
+        except OSError as error:
+            cause = " ".join(str(error).split())
+            raise FileNotFoundError(f"mteb={name}: its text cannot be had ({cause}); check the connection.") from None
+        rows = []
+        for split, scores in result.scores.items():
+            for score in scores:
+                subset = score["hf_subset"]
+                of_subset = row | {
+                    "dataset": name,
+                    "split": split,
+                    "revision": result.dataset_revision,
+                    "direction": subset,
+                }
+                n = model.sizes.get((name, split, subset)) or max(model.sizes.values())
+                metric = f"mteb {text.metadata.main_score}"
+                rows.append(EvalResult(metric, score["main_score"], n, unit="", **of_subset))
+        return rows
+
+
+def mteb_tasks(names: Sequence[str], languages: Sequence[str], batch_size: int) -> dict[str, MtebTask]:
+    """Tasks for `evaluate`, called mteb:NAME.
+
+    Raises:
+        ValueError: a name that mteb does not know.
+    """
+    tasks = {}
+    for name in names:
+        try:
+            task = mteb.get_task(name, languages=list(languages) or None)
+        except KeyError as error:
+            raise ValueError(f"mteb={name!r} is no task of mteb {mteb.__version__} ({error.args[0]}).") from None
+        tasks[f"mteb:{name}"] = MtebTask(pictures=None, task=task, batch_size=batch_size)
+    return tasks

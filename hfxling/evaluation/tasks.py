@@ -1,0 +1,447 @@
+"""What `evaluate` can measure: a class a task, text and an encoder in, rows out.
+
+A task's fields are the options of `hfxling.evaluation.evaluate.evaluate` that change its figures, by the same names.
+A further task is a further class in `TASKS`.
+"""
+
+# ruff: noqa: D102 - what the methods do stands in Task
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from hfxling.data.documents import join_paragraphs
+from hfxling.data.pairs import IN_MEMORY, is_source, joined_source, read_pairs
+from hfxling.data.pharaoh import read_aligned
+from hfxling.data.scored import ScoredPairs, read_qe, read_sts17
+from hfxling.data.sources import SAMPLE, Source, load_pairs
+from hfxling.evaluation.averages import mean_result
+from hfxling.evaluation.comparison import matched, paired
+from hfxling.evaluation.geometry import geometry_results
+from hfxling.evaluation.mining import SPLITS, mine_margin, mining_results, read_bucc
+from hfxling.evaluation.plots import can_draw, plot_bars, scatter_tokens
+from hfxling.evaluation.probes import probe_result
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.retrieval import gold_ranks, hits_at, rank_translations, ranking_results
+from hfxling.evaluation.similarity import correlation_results, cosines
+from hfxling.evaluation.spoilt import Spoiler
+from hfxling.evaluation.tatoeba import CODES, ENGLISH, load_tatoeba, rank_tatoeba, tatoeba_results
+from hfxling.evaluation.tokens import sample_pairs, token_results, token_scores
+from hfxling.files import content_hash
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from hfxling.encoders.protocol import Encoder, Vectors
+    from hfxling.verbs import Languages, Text
+
+Rows = list[EvalResult]
+_DRAWN = 500  # vectors a language in a picture
+
+
+@dataclass(frozen=True)
+class TaskText:
+    """The text of a task, before it is read.
+
+    Attributes:
+        data: sources, folders or files, as the task reads them.
+        source: in their place texts in memory, and `target` their translations.
+        target: see `source`.
+    """
+
+    data: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+
+    @classmethod
+    def of_sides(cls, source: Text, target: Text | None) -> TaskText:
+        """That of two sides, or of one source of both.
+
+        Raises:
+            ValueError: texts in memory of one side alone, or sides of unequal length.
+        """
+        if is_source(source) and (target is None or is_source(target)):
+            return cls(data=(joined_source(source, target),))
+        pairs = read_pairs(source, target)
+        return cls(source=tuple(pairs.source), target=tuple(pairs.target))
+
+    def __bool__(self) -> bool:
+        return bool(self.data or self.source)
+
+    def name(self) -> str:
+        """What results call it; "" where there is none."""
+        if self.source:
+            return IN_MEMORY
+        names = []
+        for text in self.data:
+            source = Source.parse(text)
+            path = Path(source.data)
+            name = path.resolve().name if path.exists() else source.name
+            if name not in names:
+                names.append(name)
+        return "+".join(names)
+
+    def lines(self) -> str:
+        """Which lines are read; "" for all."""
+        parsed = [Source.parse(text) for text in self.data]
+        return ", ".join(f"lines {source.lines}" for source in parsed if source.lines)
+
+    def pairs(self, languages: Languages, split: str) -> Dataset:
+        """Line-aligned sentences, in columns source, target, source_lang and target_lang."""
+        if not self.source:
+            return load_pairs(self.data, languages, split=split)
+        from datasets import Dataset
+
+        columns = {"source": list(self.source), "target": list(self.target)}
+        columns["source_lang"] = [languages[0]] * len(self.source)
+        columns["target_lang"] = [languages[1]] * len(self.source)
+        return Dataset.from_dict(columns)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One way to measure a model.
+
+    Attributes:
+        pictures: folder for pictures; None for none.
+        needs: options that it cannot do without.
+        reads_pairs: whether its text may be given as source and target.
+        needs_dense: whether sparse vectors will not do.
+        vector_files: files of vectors a side that can stand for the model; 0: a model must be there.
+    """
+
+    pictures: Path | None
+    needs: ClassVar[tuple[str, ...]] = ("languages", "data")
+    reads_pairs: ClassVar[bool] = False
+    needs_dense: ClassVar[bool] = False
+    vector_files: ClassVar[int] = 0
+
+    def settings(self) -> dict:
+        """What changes the figures, beside model and text."""
+        settings = asdict(self)
+        del settings["pictures"]
+        return settings
+
+    def read(self, text: TaskText) -> tuple[Any, str]:
+        """The text and its hash. It comes before any model is loaded, so that bad text is found early."""
+        raise NotImplementedError
+
+    def measure(self, text: Any, encoder: Encoder, row: dict) -> Rows:
+        """The rows of a model.
+
+        Args:
+            text: as read.
+            encoder: of the model.
+            row: fields of `EvalResult` that all tasks fill alike.
+        """
+        raise NotImplementedError
+
+    def compare(self, text: Any, encoder: Encoder, baseline: Encoder, row: dict) -> Rows:
+        """The rows of a model, each tested against a baseline's."""
+        rows = self.measure(text, encoder, dict(row))
+        of_baseline = row | {"model": baseline.label, "model_revision": baseline.revision}
+        return with_tests(rows, self.measure(text, baseline, of_baseline))
+
+    def picture(self, name: str, label: str) -> Path | None:
+        """Where a picture of a model goes; None for none, as without matplotlib."""
+        if self.pictures is None or not can_draw():
+            return None
+        return self.pictures / f"{name}-{label.replace('/', '-')}.png"
+
+
+def with_tests(rows: Rows, of_baseline: Rows) -> Rows:
+    """Rows whose settings carry the paired test against a baseline's as "paired"."""
+    tests = {}
+    for row, other in matched(rows, of_baseline):
+        tests[id(row)] = asdict(paired(row.items, other.items))
+    tested = []
+    for row in rows:
+        if id(row) in tests:
+            row = replace(row, settings=row.settings | {"paired": tests[id(row)]})
+        tested.append(row)
+    return tested
+
+
+def encode_sides(
+    encoder: Encoder, source: Sequence[str], target: Sequence[str], languages: Sequence[str]
+) -> tuple[Vectors, Vectors]:
+    """Vectors of texts that are looked for, and of those that are searched."""
+    return encoder.encode(source, languages[0], "query"), encoder.encode(target, languages[1], "document")
+
+
+def encode_alike(
+    encoder: Encoder, source: Sequence[str], target: Sequence[str], languages: Sequence[str]
+) -> tuple[Vectors, Vectors]:
+    """Vectors of texts neither side of which is searched: all are queries, unless the encoder has parts by role."""
+    if has_parts(encoder):
+        return encode_sides(encoder, source, target, languages)
+    return encoder.encode(source, languages[0], "query"), encoder.encode(target, languages[1], "query")
+
+
+def has_parts(encoder: Encoder) -> bool:
+    """Whether an encoder treats languages or roles differently."""
+    return bool(encoder.routes) or encoder.method == "dot"
+
+
+def methods_for(encoder: Encoder, methods: Sequence[str]) -> list[str]:
+    """The similarities that are asked for; sparse vectors have but one."""
+    return list(methods) if encoder.method == "cosine" else [encoder.method]
+
+
+@dataclass(frozen=True)
+class Tatoeba(Task):
+    """Languages against English, with the averages over 14, 28 and 36."""
+
+    only_languages: Sequence[str]
+    split: str
+    methods: Sequence[str]
+    needs = ()
+
+    def read(self, text: TaskText) -> tuple[dict[str, Dataset], str]:
+        sets = load_tatoeba(*text.data[:1], languages=self.only_languages or None, split=self.split)
+        columns = []
+        for pairs in sets.values():
+            columns += [pairs["source"], pairs["target"]]
+        return sets, content_hash(*columns)
+
+    def measure(self, text: dict[str, Dataset], encoder: Encoder, row: dict) -> Rows:
+        del row["revision"]  # every language has its own
+        if has_parts(encoder):
+            rankings = {}
+            for lang, pairs in text.items():
+                languages = [_code_for(encoder, lang), _code_for(encoder, ENGLISH)]
+                vectors = encode_sides(encoder, pairs["source"], pairs["target"], languages)
+                methods = methods_for(encoder, self.methods)
+                rankings[lang] = rank_translations(*vectors, source_lang=lang, target_lang=ENGLISH, methods=methods)
+        else:
+            rankings = rank_tatoeba(text, partial(encoder.encode, role="query"), methods=self.methods)
+        rows = tatoeba_results(text, rankings, **row)
+        path = self.picture("tatoeba", row["model"])
+        if path is not None:
+            plot_bars(path, [one for one in rows if "languages" not in one.settings])
+        return rows
+
+
+def _code_for(encoder: Encoder, code: str) -> str:
+    """The code by which an encoder knows a language of ISO 639-3."""
+    return code if code in encoder.routes else CODES.get(code, code)
+
+
+@dataclass(frozen=True)
+class PairTask(Task):
+    """A task on line-aligned sentences."""
+
+    languages: Languages
+    split: str
+    reads_pairs = True
+
+    def read(self, text: TaskText) -> tuple[Dataset, str]:
+        pairs = text.pairs(self.languages, self.split)
+        return pairs, content_hash(pairs["source"], pairs["target"])
+
+
+@dataclass(frozen=True)
+class Retrieval(PairTask):
+    """Each text's own translation among all of them."""
+
+    methods: Sequence[str]
+    centering: str
+    vector_files = 1
+
+    def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
+        vectors = encode_sides(encoder, text["source"], text["target"], self.languages)
+        rankings = rank_translations(
+            *vectors,
+            source_lang=self.languages[0],
+            target_lang=self.languages[1],
+            methods=methods_for(encoder, self.methods),
+            centering=self.centering,
+            csls_k=min(10, len(text)),
+        )
+        return ranking_results(rankings, **row)
+
+
+@dataclass(frozen=True)
+class Documents(Retrieval):
+    """The same of paragraphs that are joined out of consecutive lines."""
+
+    def read(self, text: TaskText) -> tuple[Dataset, str]:
+        paragraphs = join_paragraphs(text.pairs(self.languages, self.split))
+        return paragraphs, content_hash(paragraphs["source"], paragraphs["target"])
+
+
+@dataclass(frozen=True)
+class Mining(Task):
+    """Pairs hidden in two heaps of sentences."""
+
+    languages: Languages
+    neighbours: int
+    vector_files = 2
+
+    def read(self, text: TaskText) -> tuple[tuple, str]:
+        bitexts = tuple(read_bucc(text.data[0], self.languages, split) for split in SPLITS)
+        return bitexts, content_hash(bitext.revision for bitext in bitexts)
+
+    def measure(self, text: tuple, encoder: Encoder, row: dict) -> Rows:
+        vectors = []
+        for bitext in text:
+            vectors.append(encode_sides(encoder, bitext.source, bitext.target, self.languages))
+        row["direction"] = "->".join(self.languages)
+        row["settings"] = row["settings"] | {"k": self.neighbours}
+        mine = partial(mine_margin, k=self.neighbours, method=encoder.method)
+        return mining_results(text, tuple(vectors), mine, method=encoder.method, **row)
+
+
+@dataclass(frozen=True)
+class HardMining(PairTask):
+    """Translations among copies of all targets with another number in them."""
+
+    def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
+        target = text["target"][:]
+        spoiler = Spoiler(target, self.languages[1])
+        copies = [spoiler.number(sentence) for sentence in target]
+        with_number = np.array([copy is not None for copy in copies])
+        if not with_number.any():
+            raise ValueError(f"task mining-hard: none of the {len(target)} target texts has a number; give other text.")
+        pool = target + [copy for copy in copies if copy is not None]
+        source, everything = encode_sides(encoder, text["source"], pool, self.languages)
+        among_copies, _ = gold_ranks(source, everything, method=encoder.method)
+        without_copies, _ = gold_ranks(source, everything[: len(target)], method=encoder.method)
+        row["direction"] = "->".join(self.languages)
+        row["settings"] = row["settings"] | {"method": encoder.method, "copies": int(with_number.sum())}
+        return [
+            mean_result("P@1 among copies", hits_at(among_copies, 1), **row),
+            mean_result("P@1 among copies, with numbers", hits_at(among_copies, 1)[with_number], **row),
+            mean_result("P@1, with numbers", hits_at(without_copies, 1)[with_number], **row),
+        ]
+
+
+@dataclass(frozen=True)
+class Similarity(Task):
+    """Correlation of cosines, or of sparse inner products, with human scores: STS17."""
+
+    needs = ("data",)
+    name: ClassVar[str] = "sts17"
+
+    def sets(self, folder: str) -> list[ScoredPairs]:
+        """The test sets in a folder."""
+        return read_sts17(folder)
+
+    def read(self, text: TaskText) -> tuple[list[ScoredPairs], str]:
+        sets = self.sets(text.data[0])
+        return sets, content_hash(pairs.result_fields()["revision"] for pairs in sets)
+
+    def measure(self, text: list[ScoredPairs], encoder: Encoder, row: dict) -> Rows:
+        scores = []
+        for pairs in text:
+            languages = pairs.direction.replace("->", "-").split("-")[:2]
+            source, target = encode_alike(encoder, pairs.source, pairs.target, languages)
+            scores.append(source.multiply(target).sum(1) if encoder.method == "dot" else cosines(source, target))
+        for name in ("dataset", "split", "revision"):  # the sets say these better
+            del row[name]
+        rows = correlation_results(text, scores, **row)
+        path = self.picture(self.name, row["model"])
+        if path is not None:
+            plot_bars(path, [one for one in rows if one.metric == "Pearson"])
+        return rows
+
+
+@dataclass(frozen=True)
+class QualityEstimation(Similarity):
+    """The same with people's scores of translations: MLQE-PE."""
+
+    qe_split: str
+    name: ClassVar[str] = "qe"
+
+    def sets(self, folder: str) -> list[ScoredPairs]:
+        return read_qe(folder, split=self.qe_split)
+
+
+@dataclass(frozen=True)
+class Geometry(PairTask):
+    """How near translations lie, and how evenly everything."""
+
+    needs_dense = True
+    vector_files = 1
+
+    def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
+        source, target = encode_alike(encoder, text["source"], text["target"], self.languages)
+        path = self.picture("geometry", encoder.label)
+        if path is not None:
+            scatter_tokens(path, {encoder.label: ([source[:_DRAWN]], [target[:_DRAWN]])}, self.languages)
+        return geometry_results([(source, target)], direction="-".join(self.languages), **row)
+
+
+@dataclass(frozen=True)
+class Probe(Geometry):
+    """How well a linear classifier tells the language of held-out vectors."""
+
+    def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
+        vectors = encode_alike(encoder, text["source"], text["target"], self.languages)
+        names = np.repeat(self.languages, len(text))
+        groups = np.tile(np.arange(len(text)), 2)  # a sentence and its translation are held out together
+        return [probe_result(np.concatenate(vectors), names, groups, direction="-".join(self.languages), **row)]
+
+
+@dataclass(frozen=True)
+class Tokens(Task):
+    """Cosine of gold-linked words against unlinked ones, with a picture."""
+
+    languages: Languages
+    split: str
+    layer: int | None
+    needs_dense = True
+
+    def read(self, text: TaskText) -> tuple[list, str]:
+        is_sample = text.data == (SAMPLE,)
+        pairs = sample_pairs(*self.languages, self.split) if is_sample else read_aligned(text.data[0])
+        source = [" ".join(pair.source) for pair in pairs]
+        target = [" ".join(pair.target) for pair in pairs]
+        links = [repr((sorted(pair.sure), sorted(pair.possible))) for pair in pairs]
+        return pairs, content_hash(source, target, links)
+
+    def measure(self, text: list, encoder: Encoder, row: dict) -> Rows:
+        return self._rows(text, encoder, None, row)
+
+    def compare(self, text: list, encoder: Encoder, baseline: Encoder, row: dict) -> Rows:
+        return self._rows(text, encoder, baseline, row)
+
+    def _rows(self, text: list, encoder: Encoder, baseline: Encoder | None, row: dict) -> Rows:
+        states_by_model: dict[str, tuple] = {}
+        scores_of_baseline = None
+        if baseline is not None:
+            scores_of_baseline = self._scores(text, baseline, f"baseline: {baseline.label}", states_by_model)
+        scores = self._scores(text, encoder, encoder.label, states_by_model)
+        rows = token_results(scores, baseline=scores_of_baseline, direction="->".join(self.languages), **row)
+        path = self.picture("tokens", encoder.label)
+        if path is not None:
+            scatter_tokens(path, states_by_model, self.languages)
+        return rows
+
+    def _scores(self, text: list, encoder: Encoder, title: str, states_by_model: dict):
+        def word_states(sentences):
+            states = encoder.word_states(sentences, self.layer)
+            states_by_model[title] = states[: len(text)], states[len(text) :]
+            return states
+
+        return token_scores(text, word_states)
+
+
+TASKS: dict[str, type[Task]] = {
+    "tatoeba": Tatoeba,
+    "retrieval": Retrieval,
+    "documents": Documents,
+    "mining": Mining,
+    "mining-hard": HardMining,
+    "sts17": Similarity,
+    "qe": QualityEstimation,
+    "geometry": Geometry,
+    "probe": Probe,
+    "tokens": Tokens,
+}
