@@ -29,9 +29,8 @@ from transformers.utils import logging
 from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import format_table
 from hfxling.old.clean import CleanArguments
-from hfxling.old.contest import Contest
-from hfxling.old.fit import FitArguments
 from hfxling.old.margins import PairScorer, PairScores
+from hfxling.selection.select import select
 
 SAMPLES = 1000  # of the bootstrap
 FIGURES = ("auc", "found_at_top", "mutual_recall", "mutual_false")
@@ -91,14 +90,8 @@ def halves(args: argparse.Namespace) -> Iterator[tuple[dict[str, PairScores], np
 
 def fitted(args: argparse.Namespace, pair: tuple[str, str], sides: list, folder: Path) -> tuple[str, str]:
     """Folders of the dense model and of the links that `hfxling fit` makes of pairs."""
-    names = [str(folder / f"train.{lang}") for lang in pair]
-    for name, side in zip(names, sides):
-        Path(name).write_text("".join(f"{text}\n" for text in side), encoding="utf-8")
-    fit = FitArguments(pairs=names, languages=[*pair], model=args.model, output=str(folder / "fit"), seed=args.seed)
-    fit.only = ["fused"]
-    contest = Contest(fit)
-    contest.run()
-    written = contest.write(contest.entry("fused"), ["hfxling", "fit"])
+    options = {"languages": pair, "model": args.model, "only": ["fused"], "choose": "fused", "seed": args.seed}
+    written = select(*sides, **options, output=folder / "fit").folders
     return str(written["folder"]), str(written["lexical"])
 
 

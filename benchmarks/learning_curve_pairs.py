@@ -34,8 +34,7 @@ from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at, unlike_blanks
-from hfxling.old.contest import Contest
-from hfxling.old.fit import FitArguments
+from hfxling.selection.select import select
 
 TITLE = "P@1 by number of sentence pairs, NTREX; three draws"
 Sides = Sequence[Sequence[str]]  # source and target texts
@@ -88,18 +87,11 @@ def encoder_ranks(encoder: SentenceTransformer, test: Sides) -> Ranks:
 def fitted_ranks(train: Sides, test: Sides, pair: Pair, encoder: str) -> dict[str, Ranks]:
     """By all that competes in `hfxling fit`, from the folders that it writes."""
     with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / f"text.{lang}" for lang in pair]
-        for file, side in zip(files, train):
-            file.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
-        fit = FitArguments(pairs=[*map(str, files)], languages=[*pair], model=encoder, only=["head", "fused"])
-        contest = Contest(fit)
-        contest.run()
-        folders = {}
-        for name in ("head", "fused"):
-            contest.args.output = contest.training_args.output_dir = str(Path(folder) / name)
-            folders[name] = {k: str(v) for k, v in contest.write(contest.entry(name), ["hfxling", "fit"]).items()}
-        static, sparse = SentenceEncoder(folders["fused"]["lexical"]), LexicalEncoder(folders["fused"]["lexical"])
-        head, dense = (SentenceEncoder(paths["folder"], trust_remote_code=True) for paths in folders.values())
+        selection = select(*train, languages=pair, model=encoder, only=["head", "fused"], output=None)
+        folders = {name: selection.save(Path(folder) / name, name) for name in ("head", "fused")}
+        links = str(folders["fused"]["lexical"])
+        static, sparse = SentenceEncoder(links), LexicalEncoder(links)
+        head, dense = (SentenceEncoder(str(paths["folder"]), trust_remote_code=True) for paths in folders.values())
         sides, fused = [*zip(pair, test)], FusedEncoder(dense, sparse)
         found = {"auto": gold_ranks(*(head.encode(list(side), lang) for lang, side in sides))}
         vectors = (static.encode(list(side), lang if static.routes else None) for lang, side in sides)

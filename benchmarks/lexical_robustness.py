@@ -11,7 +11,6 @@ metric is the share of copies that beat the translation or tie with it (`hfxling
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
@@ -36,8 +35,7 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.spoilt import spoilt_results
 from hfxling.methods.lexical.evaluate import unlike_blanks
-from hfxling.old.contest import Contest
-from hfxling.old.fit import FitArguments
+from hfxling.selection.select import select
 from hfxling.sentences.neighbours import TIE
 
 TITLE = "Lexical encoders on text of another kind, and against spoilt copies of the translation"
@@ -130,15 +128,10 @@ def fit_systems(sides: tuple, pair: Pair) -> list[System]:
 def fit_fused(sides: tuple, pair: Pair, encoder: str) -> System:
     """An encoder's head and links, as `hfxling fit` puts them together."""
     with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / f"text.{lang}" for lang in pair]
-        for file, side in zip(files, sides):
-            file.write_text("".join(f"{' '.join(line.split())}\n" for line in side), encoding="utf-8")
-        fit = FitArguments(pairs=[*map(str, files)], languages=[*pair], model=encoder, only=["fused"], output=folder)
-        contest = Contest(fit)
-        contest.run()
-        written = {name: str(path) for name, path in contest.write(contest.entry("fused"), ["hfxling", "fit"]).items()}
-        dense = SentenceEncoder(written["folder"], trust_remote_code=True)
-        fused = FusedEncoder(dense, LexicalEncoder(written["lexical"]))
+        lines = [[" ".join(line.split()) for line in side] for side in sides]
+        found = select(*lines, languages=pair, model=encoder, only=["fused"], choose="fused", output=folder)
+        dense = SentenceEncoder(str(found.folders["folder"]), trust_remote_code=True)
+        fused = FusedEncoder(dense, LexicalEncoder(str(found.folders["lexical"])))
 
     def vectors(source: Texts, target: Texts, languages: Pair) -> list:
         return [fused.encode(list(side), *key) for side, *key in zip((source, target), languages, ROLES)]

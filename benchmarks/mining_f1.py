@@ -26,6 +26,7 @@ from ntrex import LINES, read_text
 from retrieval_table import fitted
 from transformers.utils import logging
 
+import hfxling
 from hfxling.console import run as run_recipe
 from hfxling.data.filters import count_words
 from hfxling.encoders.fusion import ROLES
@@ -33,8 +34,6 @@ from hfxling.evaluation.mining import f1_test, scores_of
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import jackknife_error, ratio_interval
 from hfxling.files import content_hash
-from hfxling.old.contest import Contest
-from hfxling.old.fit import FitArguments
 from hfxling.sentences import both_ways, select
 from hfxling.sentences.engine import Mined, by_length
 
@@ -102,12 +101,10 @@ def mined(pair: str, last: int, heap: list[list[str]], args, folder: Path):
     """Yield every model with what it mines, by margin and k."""
     languages = pair.split("-")
     train = "+".join(f"{args.data}/ntrex/{lang}.txt" for lang in languages) + f"@1-{last}"
-    fit = FitArguments(pairs=[train], languages=languages, model=args.encoder, output=str(folder), seed=args.seed)
-    fit.only = ["head", "fused"]
-    contest = Contest(fit)
-    contest.run()
+    options = {"model": args.encoder, "only": ["head", "fused"], "seed": args.seed}
+    selection = hfxling.select(train, languages=languages, output=None, **options)
     lengths = [np.array([count_words(text, lang) for text in side]) for side, lang in zip(heap, languages)]
-    for label, embed in fitted(contest, args.encoder, folder).items():
+    for label, embed in fitted(selection, args.encoder, folder).items():
         if label not in LABELS:
             continue
         if label == "fused":

@@ -33,8 +33,7 @@ from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, language_mean, postprocess, ranking_results, unlike_blanks
 from hfxling.files import content_hash
-from hfxling.old.contest import Contest
-from hfxling.old.fit import FitArguments
+from hfxling.selection.select import Selection, select
 
 TITLE = "Retrieval by what can be fitted on a few thousand pairs"
 TATOEBA_TITLE = "Tatoeba by what can be fitted on 2,000 to 40,000 short pairs of anki"
@@ -124,20 +123,18 @@ def measure(name: str, args, folder: Path) -> list[EvalResult]:
     """Fit everything on one text, and rank its test text."""
     pair = tuple(name.split()[0].split("-"))
     train, test = text_of(name, pair, Path(args.data))
-    fit = FitArguments(pairs=[train], languages=[*pair], model=args.encoder, output=str(folder), seed=args.seed)
-    fit.only = ["fused"] if pair[1] == "en" else []
-    contest = Contest(fit)
-    contest.run()
-    systems = fitted(contest, args.encoder, folder)
+    only = ["fused"] if pair[1] == "en" else []
+    selection = select(train, languages=pair, model=args.encoder, only=only, output=None, seed=args.seed)
+    systems = fitted(selection, args.encoder, folder)
     found = load_pairs([test], pair)
     sides = [list(found[side]) for side in ("source", "target")]
     others = distractors(Path(args.data), DISTRACTORS[name], args.distractors, sides[1]) if name in DISTRACTORS else []
     rows = []
     for label, embed in systems.items():
-        more = {"row": label, "stage": "after", "first": "->".join(pair), "pairs": len(contest.sides[0])}
+        more = {"row": label, "stage": "after", "first": "->".join(pair), "pairs": len(selection.text)}
         seconds = min(timed(embed, sides[i], pair[i], ROLES[i])[0] for i in (0, 1, 0, 1))
         more["sentences_per_cpu_s"] = round(len(sides[0]) / seconds)
-        more["megabytes"] = round(contest.entry(LABELS[label]).megabytes, 1)
+        more["megabytes"] = round(selection.candidate(LABELS[label]).megabytes, 1)
         fields = {"split": "test", "revision": content_hash(*sides), "seed": args.seed, "model": label}
         ways = []
         for way in ((0, 1), (1, 0)):
@@ -171,17 +168,20 @@ def text_of(name: str, pair: tuple[str, str], data: Path) -> tuple[str, str]:
     return f"{both}@1-1543", f"{both}@1544-1997"
 
 
-def fitted(contest: Contest, encoder: str, folder: Path) -> dict[str, Embed]:
+def fitted(selection: Selection, encoder: str, folder: Path) -> dict[str, Embed]:
     """Every system of `LABELS` that competed, from the folders that `hfxling fit` writes."""
     written = {}
-    for name in ("head", "layers", "fused"):
-        if contest.competes(name):
-            contest.args.output = contest.training_args.output_dir = str(folder / name)
-            written[name] = {k: str(v) for k, v in contest.write(contest.entry(name), ["hfxling", "fit"]).items()}
+    for candidate in selection.candidates:
+        if candidate.name in ("head", "layers", "fused"):
+            paths = selection.save(folder / candidate.name, candidate.name)
+            written[candidate.name] = {name: str(path) for name, path in paths.items()}
     plain, links = SentenceEncoder(encoder), written["fused"]["lexical"]
     sparse = LexicalEncoder(links)
     dense = {name: SentenceEncoder(paths["folder"], trust_remote_code=True) for name, paths in written.items()}
-    means = {lang: language_mean(plain.encode(side)) for lang, side in zip(contest.languages, contest.sides)}
+    means = {
+        lang: language_mean(plain.encode(side))
+        for lang, side in zip(selection.languages, map(selection.text.texts, (0, 1)))
+    }
     static = SentenceEncoder(links)
     systems = {
         "encoder": lambda texts, lang, role: plain.encode(texts),

@@ -31,6 +31,7 @@ _PUBLIC = {
     "lexicon": "hfxling.words.lexicon",
     "nearest": "hfxling.sentences.nearest",
     "quality": "hfxling.evaluation.quality",
+    "select": "hfxling.selection.select",
     "load_parallel": "hfxling.data.parallel",
     "filter_parallel": "hfxling.data.filters",
     "drop_leaks": "hfxling.data.leakage",

@@ -161,7 +161,7 @@ def test_no_modules_import_each_other():
 MADE_UP = dict.fromkeys(
     (
         *("__init__", "files", "arguments", "encoders.__init__", "words.__init__", "words.prior", "old.__init__"),
-        *("old.fit", "data.__init__", "data.readers", "data.sample.__init__", "evaluation.__init__"),
+        *("old.mine", "data.__init__", "data.readers", "data.sample.__init__", "evaluation.__init__"),
         *("evaluation.results", "hub.__init__", "hub.card", "sentences.__init__", "sentences.neighbours"),
         *("models.__init__", "cli", "models.losses", "models.modeling_x", "methods.__init__", "methods.trainer"),
         *("methods.x.__init__", "methods.x.data", "methods.y.__init__", "methods.y.data"),
@@ -203,8 +203,8 @@ MADE_UP = {f"hfxling.{name}": source for name, source in MADE_UP.items()}
         ("methods.trainer", "def f():\n    from hfxling.methods.x import prepare", False),
         ("methods.x.data", "from hfxling.cli import main", False),
         ("methods.__init__", "from . import x, y", True),
-        ("old.fit", "from hfxling.methods.x import prepare", True),
-        ("old.fit", "from siamese import main", False),
+        ("old.mine", "from hfxling.methods.x import prepare", True),
+        ("old.mine", "from siamese import main", False),
         ("methods.trainer", "from recipes.siamese import main", False),
         ("arguments", "import yaml", True),
         ("arguments", "from hfxling.data.readers import read_lines", False),
@@ -232,7 +232,7 @@ def test_the_table_of_imports_can_fail(module, source, allowed):
         ({"methods.__init__": "from . import x", "methods.x.__init__": "from hfxling.methods import Y"}, True),
         ({"models.__init__": "from .losses import f", "models.losses": "from .modeling_x import g"}, False),
         ({"models.losses": "from .losses import f"}, True),
-        ({"old.fit": "from hfxling.hub import card", "hub.__init__": "from hfxling.old.fit import x"}, True),
+        ({"old.mine": "from hfxling.hub import card", "hub.__init__": "from hfxling.old.mine import x"}, True),
     ],
 )
 def test_the_search_for_circles_can_fail(sources, is_circle):

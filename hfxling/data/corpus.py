@@ -18,6 +18,7 @@ from .sources import COLUMNS, SAMPLE, Pair, Source, joined, name_of_pair, no_tex
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
+    from .pairs import Pairs
     from .scored import ScoredPairs
 
     AnyDataset = Dataset | IterableDataset
@@ -218,6 +219,24 @@ def load_corpus(
     return Corpus(pairs, args.name, scored)
 
 
+def corpus_of(args: TextArguments, pairs: Pairs) -> Corpus:
+    """What `load_corpus` makes of text, for one language pair in memory; there is no test text.
+
+    Raises:
+        ValueError: no pair is left.
+    """
+    from datasets import Dataset
+
+    (languages,) = args.language_pairs
+    columns = {"source": pairs.source, "target": pairs.target}
+    for name, code in zip(("source_lang", "target_lang"), languages):
+        columns[name] = [code] * len(pairs)
+    text = PairText(languages, _nothing(languages), _nothing(languages), [pairs.name], [])
+    _filter(args, text, Dataset.from_dict(columns))
+    _guard_and_cap(args, text, ())
+    return Corpus([text], pairs.name)
+
+
 def _train_text(args: TextArguments, sources: Sequence[Source], pair: Pair, streaming: bool) -> PairText:
     parts, missing = read_sources(sources, pair, args.train_split, streaming)
     if not parts:
@@ -228,11 +247,15 @@ def _train_text(args: TextArguments, sources: Sequence[Source], pair: Pair, stre
         stream, _ = filter_parallel(_interleaved(parts), min_words=args.min_words)
         found.train = stream if args.max_train_pairs is None else stream.take(args.max_train_pairs)
         return found
-    dataset = joined(parts)
-    found.read = len(dataset)
-    dataset = dataset.add_column("row", np.arange(found.read))
-    found.train, found.dropped = filter_parallel(dataset, min_words=args.min_words)
+    _filter(args, found, joined(parts))
     return found
+
+
+def _filter(args: TextArguments, text: PairText, dataset: Dataset) -> None:
+    """Make the filtered pairs of a data set a text's training pairs."""
+    text.read = len(dataset)
+    dataset = dataset.add_column("row", np.arange(text.read))
+    text.train, text.dropped = filter_parallel(dataset, min_words=args.min_words)
 
 
 def _test_text(args: TextArguments) -> dict[Pair, Dataset]:

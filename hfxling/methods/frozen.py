@@ -81,13 +81,14 @@ class FrozenArguments(TextArguments):
         with one_line_where_missing(self.base_model):
             return AutoConfig.from_pretrained(self.base_model, trust_remote_code=False, **self.hub_kwargs)
 
-    def encoder(self, views: Sequence[View] | None = None) -> FrozenEncoder:
-        """The frozen encoder, with the arguments' own view or several."""
+    def encoder(self, views: Sequence[View] | None = None, device: str | None = None) -> FrozenEncoder:
+        """The frozen encoder, with the arguments' own view or several; by default on a GPU when there is one."""
         return FrozenEncoder(
             self.base_model,
             views or [(self.layer_index, self.pooling)],
             dtype=self.encode_dtype,
             max_length=self.max_length,
+            device=device,
             hub_kwargs=self.hub_kwargs,
         )
 

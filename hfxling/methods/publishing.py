@@ -145,6 +145,7 @@ def publish_run(
     argv: Sequence[str] | None = None,
     push: bool = False,
     command: Sequence[str] | None = None,
+    shown: bool = True,
 ) -> list[EvalResult]:
     """Write OUTPUT_DIR/model with its card, print the table of before and after, and push where asked.
 
@@ -157,6 +158,7 @@ def publish_run(
         argv: the command line as it was given; by default this process'.
         push: upload the finished folder.
         command: what was run, for the card; by default the method's recipe with `argv`.
+        shown: print the table, what was reached and the folder.
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
@@ -185,7 +187,8 @@ def publish_run(
         private=bool(training_args.hub_private_repo),
         branches=run.branches,
     )
-    _tell(before_and_after(run.results), run, folder)
+    if shown:
+        _tell(before_and_after(run.results), run, folder)
     return run.results
 
 

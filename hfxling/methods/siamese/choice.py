@@ -39,21 +39,62 @@ def candidates(
         one_map: only those with the same map for both languages.
         trained: from the two arrays to a trained head's maps.
     """
-    means, size = (source.mean(0), target.mean(0)), source.shape[1]
-    middle, project = (means[0] + means[1]) / 2, without_gap(*means)
-    as_it_came, centred = Affine(np.eye(size), np.zeros(size)), Affine(project, -project @ middle)
+    as_it_came, centred = _as_it_came(source), _centred(source, target)
     yield {"form": ENCODER}, as_it_came, as_it_came
     yield {"form": CENTRED}, centred, centred
-    yield from _anchored(DISCRIMINANT, discriminant(source, target), source, target, project, (middle, middle))
+    yield from _anchored(DISCRIMINANT, discriminant(source, target), source, target, ANCHORS[DISCRIMINANT])
     if not one_map:
         heads = tied(source, target, shares=(0.0, 0.5), shrinkages=(0.1, 0.3, 1.0), powers=(1.0,))
-        yield from _anchored(TIED, heads, source, target, np.eye(size), means)
+        yield from _anchored(TIED, heads, source, target, ANCHORS[TIED])
     if trained:
         yield {"form": INFONCE}, *trained(source, target)
 
 
+def fit_form(
+    form: str, settings: Mapping, source: np.ndarray, target: np.ndarray, trained: Training | None = None
+) -> tuple[Affine, Affine]:
+    """The maps of source and target of one form, with settings that were chosen before, maybe on other pairs.
+
+    Args:
+        form: one of `FORMS`.
+        settings: its own, as `candidates` or `tied` give them; others are not looked at.
+        source: (N, H) float64 vectors; row i is parallel to target row i.
+        target: (N, H).
+        trained: from the two arrays to a trained head's maps, where that is the form.
+    """
+    if form == ENCODER:
+        as_it_came = _as_it_came(source)
+        return as_it_came, as_it_came
+    if form == INFONCE:
+        return trained(source, target)
+    if form == DISCRIMINANT:
+        heads = discriminant(source, target, shrinkages=(settings["shrinkage"],))
+    elif form == TIED:
+        grid = {"shares": settings["share"], "shrinkages": settings["shrinkage"], "powers": settings["power"]}
+        heads = tied(source, target, **{name: (value,) for name, value in grid.items()})
+    else:
+        heads = ()
+    if "anchor" in settings:
+        heads = _anchored(form, heads, source, target, (settings["anchor"],))
+    for _, of_source, of_target in heads:
+        return of_source, of_target
+    centred = _centred(source, target)  # the form itself, or all that is left where pairs share nothing
+    return centred, centred
+
+
+def _as_it_came(source: np.ndarray) -> Affine:
+    size = source.shape[1]
+    return Affine(np.eye(size), np.zeros(size))
+
+
+def _centred(source: np.ndarray, target: np.ndarray) -> Affine:
+    means = source.mean(0), target.mean(0)
+    project = without_gap(*means)
+    return Affine(project, -project @ ((means[0] + means[1]) / 2))
+
+
 def _anchored(
-    form: str, heads: Iterable[Maps], source: np.ndarray, target: np.ndarray, encoder: np.ndarray, means: tuple
+    form: str, heads: Iterable[Maps], source: np.ndarray, target: np.ndarray, anchors: Iterable[float]
 ) -> Iterable[Maps]:
     """Heads, and the same drawn towards the centred encoder: maps whose inner products are the sum of both's.
 
@@ -65,9 +106,12 @@ def _anchored(
         heads: settings and maps.
         source: (N, H) that they were fitted on.
         target: (N, H).
-        encoder: (H, H), the inner product of the centred encoder.
-        means: what the maps of source and target subtract.
+        anchors: shares of the centred encoder.
     """
+    means, encoder = (source.mean(0), target.mean(0)), np.eye(source.shape[1])
+    if form == DISCRIMINANT:  # one map: it subtracts the middle, and the direction between the languages
+        middle, encoder = (means[0] + means[1]) / 2, without_gap(*means)
+        means = middle, middle
     covariances = [np.cov(side.T, bias=True) for side in (source, target)]
     length = np.mean([np.trace(covariance) for covariance in covariances])
     for settings, *maps in heads:
@@ -75,7 +119,7 @@ def _anchored(
         if own < 1e-12 * length:  # nothing that the pairs share was found
             continue
         product = maps[0].weight.T @ maps[1].weight / own
-        for anchor in ANCHORS[form]:
+        for anchor in anchors:
             about = {"form": form, **settings, "anchor": anchor}
             if anchor == 0:
                 yield about, *maps
@@ -178,10 +222,9 @@ def fit_auto(
         "fit auto, %d pairs, P@1 in %% among the held-out pairs of a fold: %s; runner-up %s; encoder as it came %s",
         *(count, *map(_words, told.values())),
     )
-    for settings, of_source, of_target in candidates(source, target, one_map=one_map, trained=trained):
-        if settings | {"P@1": told["chosen"]["P@1"]} == told["chosen"]:
-            return of_source, of_target, settings | {"cross_validated": told}
-    raise RuntimeError(f"{told['chosen']} is no longer offered")  # unreachable: the forms are the same
+    settings = {name: value for name, value in told["chosen"].items() if name != "P@1"}
+    maps = fit_form(settings["form"], settings, source, target, trained)
+    return *maps, settings | {"cross_validated": told}
 
 
 def _alone(trained: Training, source: np.ndarray, target: np.ndarray) -> Iterable[Maps]:

@@ -107,7 +107,9 @@ def principal_directions(x: np.ndarray, y: np.ndarray, count: int) -> np.ndarray
     return both.T @ vectors[:, kept] / np.sqrt(values[kept])
 
 
-def discriminant(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, Affine, Affine]]:
+def discriminant(
+    source: np.ndarray, target: np.ndarray, *, shrinkages: Iterable[float] = (0.003, 0.01, 0.03, 0.1, 0.3)
+) -> Iterable[tuple[dict, Affine, Affine]]:
     """One map for both languages: whiten what differs inside a pair, weight what it shares (PLDA; Ioffe 2006).
 
     The direction between the two languages' means is projected out first, so both languages are centred without
@@ -119,7 +121,7 @@ def discriminant(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict,
     of_within = _eigen(within.T @ within / (2 * len(within)))
     between = between.T @ between / (2 * len(between))
     middle = (mean_s + mean_t) / 2
-    for shrinkage in (0.003, 0.01, 0.03, 0.1, 0.3):
+    for shrinkage in shrinkages:
         white = _whitener(*of_within, shrinkage)
         ratio, directions = np.linalg.eigh(white @ between @ white)
         # ratio = between / within variance of a direction; (r - 1) / (r + 1) is the correlation of the pair along it.

@@ -95,13 +95,13 @@ def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
     return encode(rows, corpus)
 
 
-def encode(rows: Sequence[SiameseArguments], corpus: Corpus) -> Prepared:
+def encode(rows: Sequence[SiameseArguments], corpus: Corpus, device: str | None = None) -> Prepared:
     """The frozen vectors of a corpus, with or without test text; as `prepare` otherwise."""
     args, (text,) = rows[0], corpus.pairs
     views = list(dict.fromkeys((layer, row.pooling) for row in rows for layer in row.single_layers()))
     if args.train_vectors:
         return Prepared(corpus, dict.fromkeys(views, _given(args, text)))
-    encoder = args.encoder(views)
+    encoder = args.encoder(views, device)
     sides = dict(zip(args.languages, ("source", "target")))
     corpus.coverage = coverage_line(
         encoder, {lang: [*text.train[side], *text.test[side]] for lang, side in sides.items()}

@@ -9,8 +9,8 @@ from transformers import TrainingArguments
 from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.methods.siamese import choice
 from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
-from hfxling.methods.siamese.choice import candidates, choose, fit_auto
-from hfxling.methods.siamese.closed_form import Affine, discriminant
+from hfxling.methods.siamese.choice import candidates, choose, fit_auto, fit_form
+from hfxling.methods.siamese.closed_form import Affine, discriminant, tied
 from hfxling.methods.siamese.data import PairVectors
 from hfxling.methods.siamese.train import plain_output, train_head
 
@@ -74,6 +74,22 @@ def test_ten_pairs_are_enough_to_choose_by(count):
     assert of_target(target).shape == (count, SIZE)
     with pytest.raises(ValueError, match="9 sentence pairs are too few to choose a head by"):
         fit_auto(source[:9], target[:9])
+
+
+def test_a_form_is_fitted_alone_as_it_is_among_all():
+    source, target = sides(100, gap=1.0)
+    known = [(settings["form"], settings, *maps) for settings, *maps in candidates(source, target)]
+    known += [("tied", settings, *maps) for settings, *maps in tied(source, target)]
+    assert {form for form, *_ in known} == {"encoder", "centred", "discriminant", "tied"}
+    for form, settings, *maps in known:
+        for expected, found in zip(maps, fit_form(form, settings, source, target)):
+            np.testing.assert_array_equal(found.weight, expected.weight)
+            np.testing.assert_array_equal(found.bias, expected.bias)
+    nothing = np.zeros((20, SIZE))  # pairs that share nothing: no anchored head, the centred encoder in its place
+    of_source, of_target = fit_form(
+        "tied", {"share": 0.5, "shrinkage": 0.1, "power": 1.0, "anchor": 0.5}, nothing, nothing
+    )
+    assert of_source is of_target
 
 
 def test_an_anchored_head_has_the_inner_products_of_both():

@@ -1,0 +1,347 @@
+"""What competes in `select`: everything learns from the same pairs and ranks those that were left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoModel, TrainingArguments
+
+from hfxling.data.corpus import Corpus
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.fusion import ROLES, Fusion, Pools, fit_fusion, pool_rows, stored
+from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.evaluation.significance import mean_interval
+from hfxling.files import weights_hash
+from hfxling.methods import lexical, siamese
+from hfxling.methods.lexical.data import Prepared as PreparedLinks
+from hfxling.methods.lexical.data import link_views
+from hfxling.methods.lexical.evaluate import rank as rank_links
+from hfxling.methods.lexical.train import fit as fit_links
+from hfxling.methods.publishing import Run
+from hfxling.methods.siamese.arguments import AUTO
+from hfxling.methods.siamese.choice import INFONCE, TIED, fit_form
+from hfxling.methods.siamese.data import Prepared as PreparedVectors
+from hfxling.methods.siamese.data import encode
+from hfxling.methods.siamese.layers import choose_layers
+from hfxling.methods.siamese.train import head_inputs, infonce_maps, new_head
+from hfxling.models.modeling_lexical import LexicalModel
+
+Ranks = tuple[np.ndarray, np.ndarray]  # of the left-out pairs, from source to target and back
+
+
+@dataclass
+class Candidate:
+    """One of what competes, and how it did.
+
+    Attributes:
+        name: encoder, head, layers, static, sparse or fused.
+        needs_language: whether who encodes a text has to say its language.
+        needs_remote_code: whether a client without hfxling has to trust the code in the folder.
+        needs_hfxling: whether no client but hfxling reads it.
+        megabytes: of the weights, the encoder's included.
+        ranks: of the translations of left-out pairs, a fold an entry; 1 is the first place.
+        cpu_s: CPU seconds of every fold's fit; the encoder's own are not counted.
+    """
+
+    name: str
+    needs_language: bool = False
+    needs_remote_code: bool = False
+    needs_hfxling: bool = False
+    megabytes: float = 0.0
+    ranks: list[Ranks] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+
+    def hits(self, direction: int | None = None) -> np.ndarray:
+        """100 for every pair found first, else 0: (N,) from source to target (0) or back (1), (2N,) of both."""
+        directions = (0, 1) if direction is None else (direction,)
+        found = []
+        for fold in self.ranks:
+            for each in directions:
+                found.append(hits_at(fold[each], 1))
+        return np.concatenate(found)
+
+    @property
+    def there(self) -> float:
+        """P@1 in %, from source to target."""
+        return float(self.hits(0).mean())
+
+    @property
+    def back(self) -> float:
+        """P@1 in %, from target to source."""
+        return float(self.hits(1).mean())
+
+    @property
+    def precision(self) -> float:
+        """P@1 in %, of both directions: what the winner is chosen by."""
+        return float(self.hits().mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of `precision`, over left-out pairs."""
+        return mean_interval(self.hits())
+
+    @property
+    def needs(self) -> str:
+        """The three of `needs_...` in words."""
+        words = []
+        if self.needs_language:
+            words.append("the texts' language")
+        if self.needs_remote_code:
+            words.append("trust_remote_code")
+        if self.needs_hfxling:
+            words.append("hfxling")
+        return ", ".join(words) or "nothing"
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """The sentence pairs that everything learns from."""
+
+    corpus: Corpus
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Of source and target."""
+        return self.corpus.pairs[0].languages
+
+    def __len__(self) -> int:
+        return len(self.corpus.pairs[0].train)
+
+    def texts(self, side: int, rows: np.ndarray | None = None) -> list[str]:
+        """The texts of the source (0) or the target (1), or some rows of them."""
+        train = self.corpus.pairs[0].train
+        chosen = train if rows is None else train.select(rows)
+        return list(chosen[("source", "target")[side]])
+
+    def part(self, rows: np.ndarray) -> Corpus:
+        """Some of the pairs as a corpus."""
+        (pair,) = self.corpus.pairs
+        return Corpus([replace(pair, train=pair.train.select(rows))], self.corpus.name)
+
+
+class Encoder:
+    """The frozen encoder as it came: what everything else has to beat."""
+
+    def __init__(self, args: siamese.Arguments, vectors: PreparedVectors):
+        self.candidate = Candidate("encoder", megabytes=_megabytes(args))
+        self.sides = [np.asarray(side) for side in vectors.of(None, args.pooling).train]
+
+    def compete(self, held: np.ndarray) -> None:
+        """Rank the left-out pairs."""
+        source, target = (side[held] for side in self.sides)
+        self.candidate.ranks.append(gold_ranks(source, target))
+        self.candidate.cpu_s.append(0.0)
+
+
+class Head:
+    """A linear head on one layer of the encoder, or on several: one map a language, or one for both.
+
+    Fitted on all pairs, which says of what form it is and with which settings; the folds fit the same anew.
+    """
+
+    def __init__(self, name: str, args: siamese.Arguments, training_args: TrainingArguments, vectors: PreparedVectors):
+        self.args, self.training_args, self.vectors = args, training_args, vectors
+        self.sides = vectors.of(args.layer_index, args.pooling).train
+        self.run: Run = siamese.run(args, training_args, vectors)
+        form = self.run.reached.get("form", args.fit)
+        self.candidate = Candidate(
+            name,
+            needs_language=form == TIED or (form == INFONCE and not args.one_map),
+            needs_remote_code=name == "layers",
+            megabytes=_megabytes(args),
+        )
+
+    def compete(self, kept: np.ndarray, held: np.ndarray) -> None:
+        """Fit the head on some pairs, and rank the others."""
+        start = time.process_time()
+        self.fit(kept)
+        self.candidate.cpu_s.append(time.process_time() - start)
+        self.candidate.ranks.append(gold_ranks(self.embed(0, held), self.embed(1, held)))
+
+    def fit(self, rows: np.ndarray) -> None:
+        """Fit the form that was chosen on some of the pairs."""
+        sides = {lang: self._vectors(side, rows) for side, lang in enumerate(self.args.languages)}
+        self.inputs = new_head(self.args, sides)
+        source, target = (side.astype(np.float64) for side in head_inputs(self.inputs, sides))
+        reached = self.run.reached
+        form = reached["form"] if self.args.fit == AUTO else self.args.fit
+        trained = partial(infonce_maps, self.args, self.training_args)
+        self.maps = fit_form(form, reached, source, target, trained)
+
+    def embed(self, side: int, rows: np.ndarray) -> np.ndarray:
+        """(N, D) vectors of some texts of a side, by what was fitted last."""
+        (ready,) = head_inputs(self.inputs, {self.args.languages[side]: self._vectors(side, rows)})
+        return self.maps[side](ready.astype(np.float64))
+
+    def _vectors(self, side: int, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.sides[side])[rows]
+
+
+class Links:
+    """Word links counted in the pairs: `sparse` vectors, and `static` word vectors made of the same."""
+
+    def __init__(self, args: lexical.Arguments, text: TrainingText, seed: int):
+        self.args, self.text, self.seed = args, text, seed
+        self.static = Candidate("static")
+        self.sparse = Candidate("sparse", needs_language=True, needs_remote_code=True)
+
+    def compete(self, kept: np.ndarray, held: np.ndarray) -> None:
+        """Count the links of some pairs, and rank the others."""
+        start = time.process_time()
+        views = link_views(self.args, self.text.part(kept))
+        self.model: LexicalModel = fit_links(self.args, views, seed=self.seed)
+        seconds = time.process_time() - start
+        rankings = rank_links(self.model, [self.text.texts(side, held) for side in (0, 1)], self.text.languages)
+        ranks = [ranking.ranks for ranking in rankings]
+        for candidate, both in ((self.sparse, ranks[:2]), (self.static, ranks[2:])):
+            candidate.ranks.append(tuple(both))
+            candidate.cpu_s.append(seconds)
+        tables = {id(table): table.nbytes for table in self.model.static.values()}  # languages may share one
+        self.static.needs_language = not views[0].is_shared
+        self.static.megabytes = sum(tables.values()) / 1e6
+        self.sparse.megabytes = sum(tensor.nbytes for tensor in self.model.state_dict().values()) / 1e6
+
+    def fit_all(self, training_args: TrainingArguments) -> tuple[PreparedLinks, Run]:
+        """What is written: the links of all pairs."""
+        prepared = PreparedLinks(self.text.corpus, link_views(self.args, self.text.corpus))
+        return prepared, lexical.run(self.args, training_args, prepared)
+
+
+class Fused:
+    """The sum of the scores of a head and of sparse links, with a weight chosen on the left-out pairs."""
+
+    def __init__(self, head: Head, links: Links):
+        self.head, self.links, self.text = head, links, links.text
+        self.candidate = Candidate(
+            "fused",
+            needs_language=True,
+            needs_remote_code=head.candidate.needs_remote_code,
+            needs_hfxling=True,
+        )
+        self.folds: list[tuple[Pools, Pools]] = []
+        self.fusion: Fusion | None = None
+
+    def compete(self, kept: np.ndarray, held: np.ndarray) -> None:
+        """Keep the vectors of the left-out pairs, by the head and the links that were fitted last."""
+        pool = kept[pool_rows(len(kept))]
+        self.folds.append((self._in_both_roles(held), self._in_both_roles(pool)))
+
+    def _in_both_roles(self, rows: np.ndarray) -> Pools:
+        """Dense and sparse vectors of some pairs, by language and role."""
+        found = {}
+        for side, lang in enumerate(self.text.languages):
+            dense, texts = self.head.embed(side, rows), self.text.texts(side, rows)
+            for role in ROLES:
+                found[lang, role] = dense, self.links.model.encode(texts, lang, role)
+        return found
+
+    def finish(self) -> None:
+        """Choose the weight, and rank the left-out pairs of all folds by the sum."""
+        languages = self.text.languages
+        ways = [tuple(zip(pair, ROLES)) for pair in (languages, languages[::-1])]
+        known = []
+        for held, pool in self.folds:
+            for query, document in ways:
+                known.append((held[query], held[document], (pool[query], pool[document])))
+        self.fusion = fit_fusion(known, self.folds[0][1], lexical="", languages=languages)
+        for held, pool in self.folds:
+            fusion = replace(self.fusion, pools=stored(pool))
+            ranks = []
+            for query, document in ways:
+                queries = fusion.vectors(*held[query], *query)
+                documents = fusion.vectors(*held[document], *document)
+                ranks.append(gold_ranks(queries, documents, method="dot")[0])
+            self.candidate.ranks.append(tuple(ranks))
+        parts = self.head.candidate, self.links.sparse
+        self.candidate.cpu_s = [sum(seconds) for seconds in zip(*(part.cpu_s for part in parts))]
+        self.candidate.megabytes = sum(part.megabytes for part in parts)
+
+    def writer(self, write: Callable[[Path], None], links: Path) -> Callable[[Path], None]:
+        """What writes the dense encoder's folder, and beside its weights how it is added to the links."""
+
+        def written(folder: Path) -> None:
+            write(folder)
+            dense, sparse = SentenceEncoder(str(folder), trust_remote_code=True), LexicalEncoder(str(links))
+            rows = pool_rows(len(self.text))
+            pools = {}
+            for side, lang in enumerate(self.text.languages):
+                texts = self.text.texts(side, rows)
+                vectors = dense.encode(texts, lang)  # a head goes by language, whatever the role
+                for role in ROLES:
+                    pools[lang, role] = vectors, sparse.encode(texts, lang, role)
+            replace(self.fusion, pools=stored(pools), lexical=weights_hash(links)).save(folder)
+
+        return written
+
+
+@dataclass
+class Competitors:
+    """All that competes; what was not asked for is missing."""
+
+    links: Links | None = None
+    encoder: Encoder | None = None
+    heads: dict[str, Head] = field(default_factory=dict)
+    fused: Fused | None = None
+
+    def candidates(self) -> list[Candidate]:
+        """All of them; of two that find as many pairs the earlier one wants less of who uses it."""
+        found = [] if self.encoder is None else [self.encoder.candidate]
+        found += [head.candidate for head in self.heads.values()]
+        if self.links is not None:
+            found += [self.links.static, self.links.sparse]
+        if self.fused is not None:
+            found.append(self.fused.candidate)
+        return found
+
+    def compete(self, kept: np.ndarray, held: np.ndarray) -> None:
+        """One fold: learn from some pairs, rank the others."""
+        if self.links is not None:
+            self.links.compete(kept, held)
+        if self.encoder is not None:
+            self.encoder.compete(held)
+        for head in self.heads.values():
+            head.compete(kept, held)
+        if self.fused is not None:
+            self.fused.compete(kept, held)
+
+
+def make_heads(
+    single: siamese.Arguments,
+    wanted: Callable[..., bool],
+    training_args: TrainingArguments,
+    text: TrainingText,
+    device: str | None = None,
+) -> tuple[Encoder, dict[str, Head]]:
+    """The encoder's vectors of all pairs, and the heads on them.
+
+    Args:
+        single: of a head on one layer, which is chosen.
+        wanted: whether one of some names is to compete.
+        training_args: of the Trainer.
+        text: all pairs.
+        device: of the encoder.
+    """
+    several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
+    vectors = encode([single, several], text.corpus, device)
+    several, found = choose_layers(several, vectors, training_args.seed)
+    is_set = isinstance(several.layer_index, tuple)
+    chosen = {}
+    if wanted("head") or not (is_set and wanted("layers", "fused")):
+        chosen["head"] = replace(single, layer=found["single_layer"])
+    if is_set and wanted("layers", "fused"):
+        chosen["layers"] = several
+    heads = {name: Head(name, args, training_args, vectors) for name, args in chosen.items()}
+    return Encoder(single, vectors), heads
+
+
+def _megabytes(args: siamese.Arguments) -> float:
+    """Of the encoder's weights in float32."""
+    with torch.device("meta"):
+        return AutoModel.from_config(args.encoder_config()).num_parameters() * 4 / 1e6

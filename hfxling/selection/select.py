@@ -1,0 +1,393 @@
+"""From sentence pairs to the best model for them."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from transformers import AutoConfig, TrainingArguments
+
+from hfxling.data.corpus import corpus_of, load_corpus
+from hfxling.data.licences import check_licence
+from hfxling.data.pairs import IN_MEMORY, is_source, joined_source, read_pairs
+from hfxling.data.parallel import check_languages
+from hfxling.data.sources import name_of_pair
+from hfxling.encoders.identity import model_name
+from hfxling.evaluation.averages import mean_result
+from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.files import check_place, check_replaceable
+from hfxling.methods import lexical, siamese
+from hfxling.methods.lexical.data import LEAST_PAIRS
+from hfxling.methods.publishing import Run, publish_run
+from hfxling.methods.siamese.train import replace_arguments
+from hfxling.missing import one_line_where_missing
+from hfxling.models.pooling import POOLING_MODES
+from hfxling.progress import bar
+from hfxling.verbs import Languages, OutputFolder, Text, verb
+
+from .candidates import Candidate, Competitors, Fused, Links, TrainingText, make_heads
+
+Name = Literal["head", "layers", "static", "sparse", "fused"]
+NAMES: tuple[str, ...] = get_args(Name)
+ON_THE_ENCODER = ("head", "layers", "fused")
+FOLDS = 5
+MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT
+HELD_OUT = 2_000
+
+
+@dataclass
+class Selection:
+    """What competed, and what won.
+
+    Attributes:
+        languages: of source and target.
+        candidates: all that competed, with their cross-validated scores.
+        winner: what `save` writes: the one that found most pairs, or the one that was asked for.
+        text: the pairs that everything learns from.
+        folds: numbers of the pairs that were left out together.
+        folders: what was written last: "folder" of the model, "lexical" of the links where it has some.
+        use: a command that uses these folders.
+    """
+
+    languages: Languages
+    candidates: list[Candidate]
+    winner: Candidate
+    text: TrainingText
+    folds: list[np.ndarray]
+    folders: dict[str, Path] = field(default_factory=dict)
+    use: str = ""
+    _fitted: _Fitted = field(kw_only=True, repr=False)
+
+    def candidate(self, name: str) -> Candidate:
+        """The candidate of that name.
+
+        Raises:
+            ValueError: nothing of that name competed.
+        """
+        for candidate in self.candidates:
+            if candidate.name == name:
+                return candidate
+        raise ValueError(f"{name!r} did not compete; there are {', '.join(each.name for each in self.candidates)}.")
+
+    def table(self) -> str:
+        """A line a candidate, with its P@1 among left-out pairs; then what was written and how to use it."""
+        rows = []
+        for candidate in self.candidates:
+            low, high = candidate.interval
+            scores = [f"{candidate.precision:.1f}", f"{low:.1f} to {high:.1f}"]
+            ways = [f"{candidate.there:.1f}", f"{candidate.back:.1f}"]
+            cost = [f"{np.mean(candidate.cpu_s):.1f}", f"{candidate.megabytes:.1f}", candidate.needs]
+            rows.append([candidate.name, *scores, *ways, *cost])
+        there, back = "->".join(self.languages), "->".join(self.languages[::-1])
+        held = sum(len(fold) for fold in self.folds)
+        lines = [
+            format_table(["", "P@1", "95 %", there, back, "CPU s", "MB", "needs"], rows),
+            f"{held} pairs left out in turn, {len(self.folds)} fold(s) of {len(self.folds[0])}; P@1 in %, both ways",
+            "",
+        ]
+        if not self.folders:
+            return "\n".join([*lines, f"{self.winner.name} is the best that may be chosen; nothing is written yet"])
+        lines.append(f"{self.winner.name} is written:")
+        for folder in dict.fromkeys(self.folders.values()):
+            lines.append(f"model folder: {folder}")
+        return "\n".join([*lines, f"use it: {self.use}"])
+
+    def save(self, folder: str | Path, name: str | None = None) -> dict[str, Path]:
+        """Write the winner, fitted on all pairs, with its card: FOLDER/model, and FOLDER/lexical/model beside it.
+
+        Args:
+            folder: other files may lie there; FOLDER/model is replaced.
+            name: of another candidate, which is written in place of the winner.
+
+        Returns:
+            The folder of the model as "folder", that of the links as "lexical" where it has some.
+
+        Raises:
+            ValueError: a folder that holds files of somebody else or what was read; a candidate that cannot be written.
+        """
+        folder = Path(folder).expanduser()
+        candidate = self.winner if name is None else self.candidate(name)
+        if candidate.name not in NAMES:
+            raise ValueError(f"{candidate.name!r} is what was given; write one of {', '.join(NAMES)}.")
+        check_place("folder", folder, is_folder=True)
+        _check_folders(folder, self._fitted.inputs)
+        self.folders = self._write(candidate, folder)
+        self.use = how_to_use(candidate, self.folders)
+        return self.folders
+
+    def _write(self, candidate: Candidate, folder: Path) -> dict[str, Path]:
+        fitted, competitors = self._fitted, self._fitted.competitors
+        if candidate.name in ("head", "layers"):
+            head = competitors.heads[candidate.name]
+            return {"folder": self._publish("siamese", head.args, head.vectors, head.run, candidate, folder)}
+        links = competitors.links
+        place = folder / "lexical" if candidate.name == "fused" else folder
+        prepared, run = links.fit_all(fitted.training_args)
+        written = self._publish("lexical", links.args, prepared, run, candidate, place)
+        if candidate.name != "fused":
+            return {"folder": written, "lexical": written}
+        head = competitors.fused.head
+        run = replace(head.run, write=competitors.fused.writer(head.run.write, written))
+        return {
+            "folder": self._publish("siamese", head.args, head.vectors, run, candidate, folder),
+            "lexical": written,
+        }
+
+    def _publish(self, method: str, args: Any, prepared: Any, run: Run, candidate: Candidate, folder: Path) -> Path:
+        """Write FOLDER/model as the recipe of the method writes it, with the contest's scores."""
+        competed = {each.name: round(each.precision, 2) for each in self.candidates}
+        run = replace(run, results=self.results(candidate), extra=run.extra | {"competed": competed})
+        training_args = replace_arguments(self._fitted.training_args, output_dir=str(folder))
+        publish_run(method, args, training_args, prepared, run, command=self._fitted.command, shown=False)
+        return folder / "model"
+
+    def results(self, candidate: Candidate) -> list[EvalResult]:
+        """P@1 of a candidate among left-out pairs, and of the encoder before it where there is one."""
+        fitted = self._fitted
+        encoder = fitted.competitors.encoder
+        stages = {"after": candidate} if encoder is None else {"before": encoder.candidate, "after": candidate}
+        rows = []
+        for stage, measured in stages.items():
+            for direction, pair in enumerate((self.languages, self.languages[::-1])):
+                has_baseline = stage == "after" and encoder is not None
+                row = mean_result(
+                    "P@1",
+                    measured.hits(direction),
+                    baseline=encoder.candidate.hits(direction) if has_baseline else None,
+                    dataset=self.text.corpus.name,
+                    revision=self.text.corpus.pairs[0].revision("train"),
+                    seed=fitted.training_args.seed,
+                    split=f"training pairs, left out in {len(self.folds)} fold(s)",
+                    direction="->".join(pair),
+                    model=fitted.model,
+                    settings={"stage": stage, "row": measured.name, "candidates": len(self.folds[0])},
+                )
+                rows.append(row)
+        return rows
+
+
+@dataclass
+class _Fitted:
+    """What `Selection.save` needs besides the scores."""
+
+    competitors: Competitors
+    training_args: TrainingArguments
+    inputs: list[Any]  # what was read
+    model: str  # as results call it
+    command: list[str]  # as the card records it
+
+
+@verb
+def select(
+    source: Text,
+    target: Text | None = None,
+    *,
+    languages: Languages,
+    model: str | Path | None = None,
+    revision: str | None = None,
+    pooling: Literal["mean", "cls", "last"] = "mean",
+    one_map: bool = False,
+    only: Sequence[Name] = (),
+    choose: Name | None = None,
+    output: OutputFolder | None = "outputs/fit",
+    repo: str | None = None,
+    licence: str | None = None,
+    seed: int = 42,
+    device: str | None = None,
+    cache_dir: OutputFolder = "outputs/features",
+    progress: bool = True,
+) -> Selection:
+    """The best model for your sentence pairs.
+
+    What can be made of the pairs competes, and the winner is written. Links learnt from the pairs alone need no model
+    and no download. With a model its vectors compete too, as they are and behind a head, and so does the sum of both
+    scores. Every score is a cross-validated one: of pairs that were left out.
+
+    Example:
+        >>> found = hfxling.select("my.zh", "my.vi", languages=("zh", "vi"), output=None)
+        >>> print(found.table())
+        >>> found.save("outputs/zh-vi")
+
+    Args:
+        source: source text, a file or sentences in memory, or one source of both sides as in the recipes (TSV, CSV,
+            JSONL, Parquet, Hub id, sample; @1-1543 picks lines, #1,0 columns).
+        target: the translations, line by line; leave it out where source has both sides.
+        languages: codes of both languages, source first.
+        model: frozen encoder that competes, folder or Hub id; none without it.
+        revision: branch, tag or commit of the model on the Hub.
+        pooling: of the encoder.
+        one_map: only what needs not know which language a text is in may win.
+        only: what competes, with all that it is made of; by default all.
+        choose: write this one and not the winner.
+        output: folder that is written; with None, in Python, nothing is: `save` of the result does it.
+        repo: name of the repository in the card, org/name.
+        licence: of the pairs, for the card.
+        seed: of folds and fits.
+        device: of the encoder, such as cpu or cuda; by default a GPU when there is one.
+        cache_dir: folder where the encoder's vectors are kept.
+        progress: show how far it is.
+
+    Returns:
+        Everything that competed with its P@1, the winner, and the folders that were written.
+
+    Raises:
+        ValueError: fewer than ten pairs, options that do not go together, a folder of somebody else, malformed text.
+        FileNotFoundError: no such file or model.
+    """
+    languages = tuple(languages)
+    _check(languages, model, pooling, only, choose)
+    check_licence("licence", licence)
+    read = joined_source(source, target) if is_source(source) and _is_path(target) else None
+    inputs = [read, str(source), str(target), model] if read else [model]
+    if output is not None:
+        _check_folders(Path(output), inputs)
+    if model is not None:
+        with one_line_where_missing(str(model), "model"):
+            AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
+    options = {"model": model, "revision": revision, "pooling": pooling, "one_map": one_map, "only": only}
+    options |= {"choose": choose, "output": output, "repo": repo, "licence": licence, "seed": seed}
+    command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, options)
+
+    named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
+    named["data_licence"] = licence
+    links_args = lexical.Arguments(**named)
+    corpus = load_corpus(links_args) if read else corpus_of(links_args, read_pairs(source, target, languages))
+    text = TrainingText(corpus)
+    if len(text) < LEAST_PAIRS:
+        raise ValueError(f"{read or IN_MEMORY}: {len(text)} pairs are too few; give {LEAST_PAIRS} or more.")
+    folds = _folds(len(text), seed)
+
+    def wanted(*names: str) -> bool:
+        return not only or any(name in only for name in names)
+
+    with TemporaryDirectory(prefix="hfxling-") as folder:  # the Trainer wants one
+        training_args = _training_arguments(folder, seed, repo, device)
+        competitors = Competitors()
+        if wanted("static", "sparse", "fused"):
+            competitors.links = Links(links_args, text, seed)
+        if model is not None and wanted(*ON_THE_ENCODER):
+            frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling}
+            single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
+            competitors.encoder, competitors.heads = make_heads(single, wanted, training_args, text, device)
+            if wanted("fused"):
+                competitors.fused = Fused(list(competitors.heads.values())[-1], competitors.links)
+        for held in bar(folds, unit="fold", label="folds"):
+            competitors.compete(np.setdiff1d(np.arange(len(text)), held), held)
+        if competitors.fused is not None:
+            competitors.fused.finish()
+
+    candidates = competitors.candidates()
+    winner = _winner(candidates, choose, one_map)
+    called = "links" if model is None else model_name(str(model))
+    fitted = _Fitted(competitors, training_args, inputs, called, command)
+    selection = Selection(languages, candidates, winner, text, folds, _fitted=fitted)
+    if output is not None:
+        selection.save(output)
+    return selection
+
+
+def how_to_use(candidate: Candidate, folders: dict[str, Path]) -> str:
+    """A command that uses what was written."""
+    words = ["hfxling nearest", '"..."', "--candidates FILE"]
+    if candidate.name != "sparse":
+        words.append(f"--model {shlex.quote(str(folders['folder']))}")
+    if candidate.name in ("sparse", "fused"):
+        words.append(f"--lexical {shlex.quote(str(folders['lexical']))}")
+    if candidate.name != "sparse" and candidate.needs_remote_code:
+        words.append("--trust_remote_code true")
+    return " ".join(words)
+
+
+def _is_path(target: Text | None) -> bool:
+    return target is None or is_source(target)
+
+
+def _check(languages: tuple, model: Any, pooling: str, only: Sequence[str], choose: str | None) -> None:
+    """Refuse options that do not go together."""
+    if len(languages) != 2 or languages[0] == languages[1]:
+        raise ValueError(f"languages={languages}: give the codes of two languages, such as zh vi.")
+    check_languages(*languages)
+    if model is not None and not isinstance(model, str | Path):
+        raise ValueError(f"model={type(model).__name__}: its layers are read one by one; give a folder or Hub id.")
+    if pooling not in POOLING_MODES:
+        raise ValueError(f"pooling={pooling!r} is not one of {', '.join(POOLING_MODES)}.")
+    if isinstance(only, str):
+        raise ValueError(f"only={only!r}: give a list, such as [{only!r}].")
+    for name in only:
+        if name not in NAMES:
+            raise ValueError(f"only={list(only)}: {name} is not one of {', '.join(NAMES)}.")
+    if choose is not None and choose not in NAMES:
+        raise ValueError(f"choose={choose!r} is not one of {', '.join(NAMES)}.")
+    if choose is not None and only and choose not in only:
+        raise ValueError(f"choose={choose!r} does not compete with only={list(only)}; name it there, too.")
+    for name in (choose, *only):
+        if name in ON_THE_ENCODER and model is None:
+            raise ValueError(f"{name!r} needs an encoder: give a model, or take static or sparse.")
+
+
+def _check_folders(folder: Path, inputs: Sequence[Any]) -> None:
+    for name in ("model", "lexical/model"):
+        check_replaceable(folder / name, inputs)
+
+
+def _folds(count: int, seed: int) -> list[np.ndarray]:
+    """The rows that are left out together."""
+    order = np.random.default_rng(seed).permutation(count)
+    return np.array_split(order, FOLDS) if count <= MOST else [order[:HELD_OUT]]
+
+
+def _training_arguments(folder: str, seed: int, repo: str | None, device: str | None) -> TrainingArguments:
+    settings = siamese.TRAINING_DEFAULTS | {
+        "output_dir": folder,
+        "seed": seed,
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "dataloader_pin_memory": torch.cuda.is_available(),
+        "hub_model_id": repo,
+        "use_cpu": device == "cpu",
+    }
+    return TrainingArguments(**settings)
+
+
+def _winner(candidates: Sequence[Candidate], choose: str | None, one_map: bool) -> Candidate:
+    """The one that was asked for, or the one that found most pairs; of equals the first, which needs least.
+
+    Raises:
+        ValueError: what did not compete, or nothing that may be chosen.
+    """
+    able = {}
+    for candidate in candidates:
+        if candidate.name in NAMES and not (one_map and candidate.needs_language):
+            able[candidate.name] = candidate
+    if not able or (choose is not None and choose not in able):
+        names = ", ".join(able) or "none: every model for these languages wants to be told which"
+        raise ValueError(f"choose={choose!r}, one_map={one_map}: there are {names}.")
+    if choose is not None:
+        return able[choose]
+    return max(able.values(), key=lambda candidate: candidate.precision)
+
+
+def _command(sources: Sequence[Any], languages: Languages, options: dict[str, Any]) -> list[str]:
+    """The command that does the same, as the card records it; options at their defaults are left out."""
+    words = ["hfxling", "fit"]
+    for source in sources:
+        if source is not None:
+            words.append(str(source))
+    words += ["--languages", *languages]
+    parameters = inspect.signature(select).parameters
+    for name, value in options.items():
+        if value is None or str(value) == str(parameters[name].default) or value in ((), []):
+            continue
+        words.append(f"--{name}")
+        if isinstance(value, list | tuple):
+            words += value
+        elif value is not True:
+            words.append(str(value))
+    return words

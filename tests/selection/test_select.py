@@ -1,0 +1,185 @@
+"""Pairs in, the best model for them out: what competes, what is written, what is refused."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import sentence_pairs
+from sentence_transformers import SentenceTransformer
+
+import hfxling
+from hfxling.cli import main
+from hfxling.data.corpus import corpus_of
+from hfxling.data.pairs import read_pairs
+from hfxling.encoders.loading import load_encoder
+from hfxling.methods.lexical import Arguments as LinkArguments
+
+PAIRS = sentence_pairs(60)
+SIDES = [[pair[side] for pair in PAIRS] for side in (0, 1)]
+LANGUAGES = ("zh", "vi")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> list[str]:
+    """Two line-aligned files."""
+    folder = tmp_path_factory.mktemp("text")
+    files = []
+    for side, lang in zip(SIDES, LANGUAGES):
+        file = folder / f"my.{lang}"
+        file.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+        files.append(str(file))
+    return files
+
+
+@pytest.fixture(scope="module")
+def everything(text, tiny_bert, tmp_path_factory):
+    """All that can compete, in memory."""
+    cache = tmp_path_factory.mktemp("cache")
+    return hfxling.select(*SIDES, languages=LANGUAGES, model=str(tiny_bert), output=None, cache_dir=cache)
+
+
+def test_links_need_no_model(text, tmp_path, capsys):
+    main(["fit", *text, "--languages", *LANGUAGES, "--output", str(tmp_path)])
+    shown = capsys.readouterr().out
+    content = json.loads((tmp_path / "model" / "results.json").read_text(encoding="utf-8"))
+    assert {*content["competed"]} == {"static", "sparse"}
+    name = max(content["competed"], key=content["competed"].get)
+    assert content["competed"][name] > 50
+    assert f"{name} is written:\nmodel folder: {tmp_path / 'model'}\nuse it: hfxling nearest" in shown
+    assert "60 pairs left out in turn, 5 fold(s) of 12" in shown
+    assert {row["settings"]["stage"] for row in content["results"]} == {"after"}
+    command = shlex.join(["hfxling", "fit", *text, "--languages", "zh", "vi", "--output", str(tmp_path)])
+    assert command in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert SentenceTransformer(str(tmp_path / "model"), device="cpu").encode([PAIRS[0][0]]).shape[0] == 1
+
+
+def test_files_and_lists_give_the_same(text, tmp_path):
+    by_files = hfxling.select(*text, languages=LANGUAGES, output=None)
+    by_lists = hfxling.select(*SIDES, languages=LANGUAGES, output=None, progress=False)
+    assert "nothing is written yet" in by_files.table()
+    assert by_lists.folders == {}
+    for one, other in zip(by_files.candidates, by_lists.candidates, strict=True):
+        assert (one.name, one.there, one.back, one.interval) == (other.name, other.there, other.back, other.interval)
+    for name, selection in (("files", by_files), ("lists", by_lists)):
+        selection.save(tmp_path / name)
+    contents = [json.loads((tmp_path / name / "model" / "results.json").read_text()) for name in ("files", "lists")]
+    assert contents[0]["competed"] == contents[1]["competed"]
+    assert contents[1]["results"][0]["dataset"] == "texts in memory"
+    told = by_lists.table()
+    assert f"use it: {by_lists.use}" in told
+    assert str(tmp_path / "lists" / "model") in by_lists.use
+
+
+def test_texts_in_memory_are_filtered_and_accounted_for():
+    args = LinkArguments(pairs=["zh-vi"], train_data=["memory"], test_data=[])
+    lists = [[*side, side[0]] for side in SIDES]  # a pair twice
+    (found,) = corpus_of(args, read_pairs(*lists, LANGUAGES)).pairs
+    assert (found.read, found.used, sum(found.dropped.values()), found.leaks) == (61, 60, 1, 0)
+
+
+def test_dense_and_sparse_are_written_together(everything, tmp_path):
+    folders = everything.save(tmp_path, "fused")
+    assert folders == {"folder": tmp_path / "model", "lexical": tmp_path / "lexical" / "model"}
+    encoder = load_encoder(str(folders["folder"]), str(folders["lexical"]), trust_remote_code=True)
+    query = encoder.encode([PAIRS[7][0]], "zh", "query")
+    documents = encoder.encode(SIDES[1], "vi", "document")
+    assert (query @ documents.T).toarray().argmax() == 7
+    content = json.loads((tmp_path / "model" / "results.json").read_text(encoding="utf-8"))
+    assert {"encoder", "head", "static", "sparse", "fused"} <= {*content["competed"]}
+    assert {row["settings"]["stage"] for row in content["results"]} == {"before", "after"}
+    assert everything.use.startswith('hfxling nearest "..." --candidates FILE --model')
+    everything.save(tmp_path / "other", "head")
+    assert SentenceTransformer(str(tmp_path / "other" / "model"), device="cpu") is not None
+    with pytest.raises(ValueError, match="'encoder' is what was given"):
+        everything.save(tmp_path, "encoder")
+
+
+def test_only_what_is_wanted_competes_with_what_it_is_made_of(tiny_bert, tmp_path):
+    def names(*only):
+        options = {"model": str(tiny_bert), "only": only, "output": None, "cache_dir": tmp_path}
+        selection = hfxling.select(*SIDES, languages=LANGUAGES, **options)
+        assert all(len(candidate.ranks) == 5 for candidate in selection.candidates)
+        return [candidate.name for candidate in selection.candidates]
+
+    assert names("head") == ["encoder", "head"]
+    assert names("sparse") == ["static", "sparse"]
+    fused = names("fused")
+    assert [name for name in fused if name not in ("head", "layers")] == ["encoder", "static", "sparse", "fused"]
+    assert len(fused) == 5  # one head, not both
+
+
+def test_what_wants_to_know_the_language_may_not_win_with_one_map(tiny_bert, tmp_path):
+    options = {"model": str(tiny_bert), "output": None, "cache_dir": tmp_path, "one_map": True}
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, **options)
+    assert not selection.winner.needs_language
+    assert selection.candidate("sparse").needs_language
+    assert selection.candidate("fused").needs_hfxling
+    with pytest.raises(ValueError, match="choose='sparse', one_map=True: there are"):
+        hfxling.select(*SIDES, languages=LANGUAGES, **options, choose="sparse", only=["sparse"])
+
+
+def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
+    assert sorted(np.concatenate(everything.folds).tolist()) == list(range(60))
+    held = everything.folds[0]
+    kept = np.setdiff1d(np.arange(60), held)
+    competitors = everything._fitted.competitors
+    head = list(competitors.heads.values())[-1]
+    head.fit(kept)
+    before = head.embed(0, kept)
+    is_held = np.isin(np.arange(60), held)[:, None]
+    head.sides = tuple(np.where(is_held, 7, side) for side in head.sides)
+    head.fit(kept)
+    np.testing.assert_array_equal(head.embed(0, kept), before)
+    competitors.links.compete(kept, held)
+    alone = hfxling.fit_lexical(*([side[row] for row in kept] for side in SIDES), LANGUAGES)
+    found = competitors.links.model.state_dict()
+    assert {name: tensor.tolist() for name, tensor in found.items()} == {
+        name: tensor.tolist() for name, tensor in alone.state_dict().items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"languages": ("zh",)}, "languages=('zh',): give the codes of two languages"),
+        ({"languages": ("zh", "zh")}, "give the codes of two languages"),
+        ({"only": ["heads"]}, "heads is not one of head, layers"),
+        ({"only": ["static"], "choose": "sparse"}, "choose='sparse' does not compete"),
+        ({"choose": "head"}, "'head' needs an encoder: give a model"),
+        ({"choose": "best"}, "choose='best' is not one of head"),
+        ({"model": "no/where"}, "model='no/where'"),
+        ({"licence": "whatever!"}, "licence='whatever!'"),
+    ],
+)
+def test_mistakes_are_one_line(text, tmp_path, monkeypatch, refusal, options, message):
+    monkeypatch.chdir(tmp_path)
+    options = {"languages": LANGUAGES, "output": tmp_path / "out"} | options
+    assert message in refusal(lambda: hfxling.select(*text, **options))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_refuses_in_one_line(text, tmp_path, refusal):
+    words = ["fit", *text, "--output", str(tmp_path / "out")]
+    assert "choose" in refusal(lambda: main([*words, "--languages", "zh", "vi", "--choose", "best"]))
+    assert "languages" in refusal(lambda: main([*words, "--languages", "zh"]))
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_few_pairs_are_refused(tmp_path, refusal):
+    lines = {"zh": "我爱你\n", "vi": "tôi\n"}
+    for lang, line in lines.items():
+        (tmp_path / f"my.{lang}").write_text(line, encoding="utf-8")
+    files = [str(tmp_path / f"my.{lang}") for lang in lines]
+    message = "1 pairs are too few; give 10 or more"
+    assert message in refusal(lambda: hfxling.select(*files, languages=LANGUAGES, output=tmp_path / "out"))
+    assert message in refusal(lambda: hfxling.select(["我爱你"], ["tôi"], languages=LANGUAGES, output=None))
+
+
+def test_a_folder_of_somebody_else_stays(text, tmp_path, refusal):
+    (tmp_path / "lexical" / "model").mkdir(parents=True)
+    notes = Path(tmp_path / "lexical" / "model" / "notes.txt")
+    notes.write_text("mine")
+    assert "did not write" in refusal(lambda: hfxling.select(*text, languages=LANGUAGES, output=tmp_path))
+    assert notes.read_text() == "mine"
