@@ -85,10 +85,9 @@ def test_a_form_is_fitted_alone_as_it_is_among_all():
         for expected, found in zip(maps, fit_form(form, settings, source, target)):
             np.testing.assert_array_equal(found.weight, expected.weight)
             np.testing.assert_array_equal(found.bias, expected.bias)
-    nothing = np.zeros((20, SIZE))  # pairs that share nothing: no anchored head, the centred encoder in its place
-    of_source, of_target = fit_form(
-        "tied", {"share": 0.5, "shrinkage": 0.1, "power": 1.0, "anchor": 0.5}, nothing, nothing
-    )
+    settings = {"share": 0.5, "shrinkage": 0.1, "power": 1.0, "anchor": 0.5}
+    nothing = np.zeros_like(target)  # pairs that share nothing: no anchored head, the centred encoder in its place
+    of_source, of_target = fit_form("tied", settings, source, nothing)
     assert of_source is of_target
 
 
