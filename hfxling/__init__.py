@@ -22,6 +22,7 @@ _PUBLIC = {
     ),
     "compare": "hfxling.evaluation.compare",
     "evaluate": "hfxling.evaluation.evaluate",
+    "encode": "hfxling.sentences.encode",
     "explain": "hfxling.sentences.explain",
     "publish": "hfxling.hub.publish",
     "verify": "hfxling.hub.verify",

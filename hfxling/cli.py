@@ -142,7 +142,7 @@ def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
     ready: list[str] = []
     config = None
     sides: dict[str, str] = {}
-    queue = words[:end]
+    queue = ["/dev/stdin" if word == "-" else word for word in words[:end]]  # cyclopts takes - for an option
     while queue:
         word = queue.pop(0)
         option, mark, value = word.partition("=")

@@ -11,7 +11,6 @@ from hfxling.console import run as run_recipe
 
 COMMANDS = {
     "fit": "the best model for your sentence pairs",
-    "encode": "sentences to vectors, as .npy",
     "evaluate": "measure any model: retrieval, Tatoeba, mining, similarity, geometry, mteb",
     "compare": "test whether models differ on what evaluate measured",
     "mine": "sentence pairs out of two heaps of text",

@@ -1,0 +1,187 @@
+"""Sentences to vectors, as .npy."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hfxling.data.features import cached_features
+from hfxling.data.pairs import is_source
+from hfxling.data.readers import read_lines
+from hfxling.encoders.loading import load_encoder
+from hfxling.encoders.protocol import Encoder
+from hfxling.files import atomic_path, is_stream, reserved_array
+from hfxling.progress import shown
+from hfxling.verbs import Model, OutputFile, Text, verb
+
+_STDIN = ("-", "/dev/stdin")
+_BLOCK = 65_536  # rows copied at a time
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Vectors of texts.
+
+    Attributes:
+        vectors: of each text an (N, D) float32 array, a row a line; memory-mapped where they are in a file.
+        outputs: the files, if any.
+    """
+
+    vectors: list[np.ndarray]
+    outputs: list[Path] = field(default_factory=list)
+
+    def to_text(self) -> str:
+        """A line a vector, its numbers separated by tabs."""
+        lines = []
+        for vectors in self.vectors:
+            for row in vectors:
+                lines.append("\t".join(f"{value:.7g}" for value in row) + "\n")
+        return "".join(lines)
+
+
+@verb
+def encode(
+    *source: Text,
+    model: Model,
+    language: Sequence[str] | str | None = None,
+    layer: int | str | None = None,
+    pooling: str | None = None,
+    output: list[OutputFile] | OutputFile | None = None,
+    revision: str | None = None,
+    prompt: str | None = None,
+    batch_size: int = 32,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    progress: bool = True,
+) -> Encoded:
+    """Sentences to vectors, as .npy.
+
+    Every distinct line is encoded once. With `output`, a run that was stopped goes on where it was; its work so far
+    stands in .FILE.hfxling-partial beside the output until then.
+
+    Example:
+        >>> hfxling.encode(["Hôm nay trời mưa."], model="sentence-transformers/LaBSE").vectors[0].shape
+        (1, 768)
+
+    Args:
+        source: text files, one sentence a line, .gz or not, - for standard input; or lists of sentences.
+        model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
+        language: code of all texts' language or of each text's, for models with a part for every language.
+        layer: of a plain encoder: hidden_states index, last, or all for their mean.
+        pooling: of the layer: mean, cls or last; by default mean.
+        output: .npy file for each text; without it the command prints the vectors.
+        revision: branch, tag or commit of the model on the Hub.
+        prompt: put before every text; by default the model's own.
+        batch_size: texts encoded at once.
+        device: by default a GPU when there is one.
+        trust_remote_code: run the code of the model's repository, as models on several layers need.
+        progress: show bars.
+
+    Returns:
+        An (N, D) float32 array for each text.
+
+    Raises:
+        ValueError: no text, numbers of outputs or languages that do not fit, another name than .npy, sparse vectors,
+            vectors with NaN.
+        FileNotFoundError: no such model or file.
+    """
+    languages = [language] if language is None or isinstance(language, str) else list(language)
+    outputs = [] if output is None else output if isinstance(output, list) else [output]
+    _check(source, languages, outputs, layer, pooling)
+    encoder = load_encoder(
+        model,
+        revision=revision,
+        prompt=prompt,
+        layer=layer,
+        pooling=pooling,
+        batch_size=batch_size,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
+    if not hasattr(encoder, "dimension"):
+        raise ValueError(f"{encoder.label} has sparse vectors; give a model with dense ones.")
+    languages = languages * len(source) if len(languages) == 1 else languages
+    for each in languages:
+        encoder.route(each)
+    found = []
+    for number, text in enumerate(source):
+        lines = _lines(text)
+        if outputs:
+            _write(outputs[number], lines, encoder, languages[number], prompt)
+            logger.info("%d x %d: %s", len(lines), encoder.dimension, outputs[number])
+            found.append(np.load(outputs[number], mmap_mode="r"))
+        else:
+            found.append(_in_memory(lines, encoder, languages[number]))
+    return Encoded(found, list(outputs))
+
+
+def _check(source: Sequence[Text], languages: list, outputs: list, layer: int | str | None, pooling: str | None):
+    if not source:
+        raise ValueError("no text; give text files or lists of sentences.")
+    for text in source:
+        if is_source(text) and str(text) not in _STDIN and not Path(text).is_file():
+            raise FileNotFoundError(f"{text}: no such file; give text files, or - for standard input.")
+    if outputs and len(outputs) != len(source):
+        raise ValueError(f"{len(source)} text(s), {len(outputs)} output(s); give one for each.")
+    for path in outputs:
+        if Path(path).suffix != ".npy" or is_stream(path):
+            raise ValueError(f"output={str(path)!r}: vectors are written as .npy; give a file of such a name.")
+    if len(languages) not in (1, len(source)):
+        raise ValueError(f"{len(languages)} languages for {len(source)} text(s); give one, or one for each.")
+    if pooling is not None and layer is None:
+        raise ValueError("pooling needs a layer: without it the model pools as it was made to.")
+    if layer is not None and languages != [None]:
+        raise ValueError("layer reads a plain encoder, which takes no language; leave it out.")
+
+
+def _lines(text: Text) -> list[str]:
+    if not is_source(text):
+        lines = list(text)
+    else:
+        lines = [line for _, line in read_lines("/dev/stdin" if str(text) == "-" else str(text))]
+    if not lines:
+        name = text if is_source(text) else "source"
+        raise ValueError(f"{name}: no line in it; give one sentence a line.")
+    return lines
+
+
+def _in_memory(lines: list[str], encoder: Encoder, language: str | None) -> np.ndarray:
+    """(N, D) vectors, each distinct line encoded once."""
+    distinct = list(dict.fromkeys(lines))
+    row_of = {line: row for row, line in enumerate(distinct)}
+    vectors = encoder.encode(distinct, language, progress=shown())
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        first = distinct[bad[0]][:60]
+        raise ValueError(f"{encoder.label} gives NaN or infinite values for {len(bad)} texts, first {first!r}.")
+    return vectors[[row_of[line] for line in lines]]
+
+
+def _write(output: Path, lines: list[str], encoder: Encoder, language: str | None, prompt: str | None) -> None:
+    """The same into a file, resumably."""
+    partial = output.with_name(f".{output.name}.hfxling-partial")
+    if encoder.revision.startswith("in memory"):  # nobody knows whether it is the same as last time
+        shutil.rmtree(partial, ignore_errors=True)
+
+    def embed(batch: list[str]) -> np.ndarray:
+        return encoder.encode(batch, language, progress=False)
+
+    key = {"model": encoder.name, "revision": encoder.revision, "prompt": prompt, "lang": language}
+    distinct = list(dict.fromkeys(lines))
+    row_of = {line: row for row, line in enumerate(distinct)}
+    vectors = cached_features(
+        distinct, embed, key=key, shape=(encoder.dimension,), cache_dir=partial, description=output.name
+    )
+    with atomic_path(output) as scratch:
+        rows = reserved_array(scratch, (len(lines), encoder.dimension))
+        for start in range(0, len(lines), _BLOCK):
+            block = lines[start : start + _BLOCK]
+            rows[start : start + len(block)] = vectors[[row_of[line] for line in block]]
+        rows.flush()
+    shutil.rmtree(partial, ignore_errors=True)
