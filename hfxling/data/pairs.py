@@ -52,7 +52,7 @@ class Pairs:
 def read_pairs(
     source: Text,
     target: Text | None = None,
-    languages: Pair = ("xx", "yy"),
+    languages: Pair = ("src", "tgt"),
     *,
     split: str = "train",
     skip_bad: bool = False,
@@ -221,7 +221,7 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
         if len(files) == 2:
             lines = f"@{parsed.lines}" if parsed.lines else ""
             return _heap(files[0] + lines, "source"), _heap(files[1] + lines, "target")
-    pairs = read_pairs(source, None, languages or ("xx", "yy"), skip_bad=True)
+    pairs = read_pairs(source, None, languages or ("src", "tgt"), skip_bad=True)
     heaps = []
     for side in (pairs.source, pairs.target):
         kept = [(line, text) for line, text in zip(pairs.lines, side) if text]

@@ -13,6 +13,7 @@ from hfxling.data.sample import sample_texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
 from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.files import weights_hash
 from hfxling.old import align_documents, main
 
 SIZES = (8, 5, 11)
@@ -112,7 +113,7 @@ def test_both_scores_as_one(lexical, documents, tmp_path):
     keys = [*product(sides, ("query", "document"))]
     vectors = {key: tuple(x.encode(sides[key[0]], *key) for x in (dense, sparse)) for key in keys}
     fold = vectors["zh", "query"], vectors["vi", "document"]
-    fusion = fit_fusion([(*fold, fold)], vectors, lexical=sparse.revision, languages=("zh", "vi"))
+    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(sparse.name), languages=("zh", "vi"))
     fusion.save(tmp_path / "routed")
     files = [write(tmp_path / name, side) for name, side in zip(("zh", "vi"), documents)]
     both = ["--lexical", str(lexical), "--model", str(tmp_path / "routed")]

@@ -15,6 +15,7 @@ from hfxling.data.sample import sample_texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
 from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.files import weights_hash
 from hfxling.old import clean, pairs
 from hfxling.sentences import both_ways, select
 
@@ -186,7 +187,7 @@ def test_scores_together_are_the_fused_ones(tiny_sentence_transformer, lexical, 
     for side, lang in zip(zip(*FEW), ("en", "id")):
         pools |= {(lang, role): (dense.encode(side), sparse.encode(side, lang, role)) for role in ("query", "document")}
     fold = pools["en", "query"], pools["id", "document"]
-    fusion = fit_fusion([(*fold, fold)], pools, lexical=sparse.revision, languages=("en", "id"))
+    fusion = fit_fusion([(*fold, fold)], pools, lexical=weights_hash(sparse.name), languages=("en", "id"))
     fusion.save(model)
     kept, _ = run(write(tmp_path / "pairs.tsv", FEW), model=model, lexical=lexical, k=3)
     vectors = [fusion.vectors(*pools[key], *key) for key in (("en", "query"), ("id", "document"))]

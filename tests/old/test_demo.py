@@ -19,6 +19,7 @@ from hfxling.data.sample import sample_texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
 from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.files import weights_hash
 from hfxling.hub.record import folder_files
 from hfxling.old import demo_pictures as pictures
 from hfxling.old import mine
@@ -162,7 +163,7 @@ def fused(folders) -> tuple[Path, Path]:
     }
     fold = pools["zh", "query"], pools["vi", "document"]
     shutil.copytree(folders / "routed", folders / "dense")
-    fusion = fit_fusion([(*fold, fold)], pools, lexical=sparse.revision, languages=PAIR)
+    fusion = fit_fusion([(*fold, fold)], pools, lexical=weights_hash(sparse.name), languages=PAIR)
     replace(fusion, weight=0.5).save(folders / "dense")
     return folders / "dense", folders / "lexical"
 
