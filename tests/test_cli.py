@@ -55,7 +55,7 @@ def test_without_a_command_all_are_listed(capsys):
         (["lexcon"], "unknown command 'lexcon'; the nearest is 'lexicon'"),
         (["align", "--modle", "x"], "Unknown option: --modle. Did you mean --model?"),
         (["align", "a", "b", "c", "--model", "x"], "Unused Tokens: ['c']"),
-        (["nearest"], "required: SENTENCES"),
+        (["nearest"], "--sentences requires an argument"),
         (["nearest", "a"], "give --model, --lexical or both"),
         (["evaluate", "--task", "tokens", "--lexical", "x"], "task tokens needs --data"),
         (["compare", "a.json"], "files=a.json: give two results.json or more"),
