@@ -120,7 +120,7 @@ def measure(pairs: ScoredPairs, encoder: SentenceEncoder, links: LexicalEncoder,
     key, shape = {"model": encoder.label, "revision": encoder.revision}, (encoder.model.get_embedding_dimension(),)
     vectors = []
     for texts, lang in zip((pairs.source, pairs.target), pairs.direction.split("->")):
-        encode, own = partial(encoder.encode, lang=lang, progress=False), key | {"route": encoder.route(lang)}
+        encode, own = partial(encoder.encode, language=lang, progress=False), key | {"route": encoder.route(lang)}
         vectors.append(cached_features(texts, encode, key=own, shape=shape, cache_dir=cache_dir))
     found = {COSINE: cosines(*vectors), LINKS: scored(links, pairs)}
     return found | {name: log_lengths(side) for name, side in zip(LENGTHS, (pairs.source, pairs.target))}
