@@ -166,7 +166,7 @@ def _check_kinds(content: dict, types: Iterable[type], where: str) -> None:
 
 def _check_value(name: str, value: Any, told: Mapping[str, Any]) -> None:
     """Refuse a number below the field's least one, and a place where nothing can be written."""
-    values = value if isinstance(value, list) else [] if value is None else [value]
+    values = _listed(value)
     for each in values:
         if isinstance(each, float) and math.isnan(each):
             raise ValueError(f"{name}={value}: give a number.")
@@ -182,11 +182,18 @@ def _check_outputs(values: Mapping[str, Any], fields: Mapping[str, dataclasses.F
     for name, value in values.items():
         writes = fields[name].metadata.get("writes") if name in fields else None
         if writes == "file":
-            places = value if isinstance(value, list) else [] if value is None else [value]
+            places = _listed(value)
             outputs |= {name if len(places) == 1 else f"{name} {row}": place for row, place in enumerate(places, 1)}
         elif writes is None:
             inputs.append(value)
     check_apart(outputs, inputs)
+
+
+def _listed(value: Any) -> list:
+    """The values of an option that may have none, one or several."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _unknown_key(key: str, known: Iterable[str], where: str) -> str:

@@ -8,6 +8,7 @@ A further task is a further class in `TASKS`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -105,7 +106,7 @@ class TaskText:
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(ABC):
     """One way to measure a model.
 
     Attributes:
@@ -128,10 +129,11 @@ class Task:
         del settings["pictures"]
         return settings
 
+    @abstractmethod
     def read(self, text: TaskText) -> tuple[Any, str]:
         """The text and its hash. It comes before any model is loaded, so that bad text is found early."""
-        raise NotImplementedError
 
+    @abstractmethod
     def measure(self, text: Any, encoder: Encoder, row: dict) -> Rows:
         """The rows of a model.
 
@@ -140,7 +142,6 @@ class Task:
             encoder: of the model.
             row: fields of `EvalResult` that all tasks fill alike.
         """
-        raise NotImplementedError
 
     def compare(self, text: Any, encoder: Encoder, baseline: Encoder, row: dict) -> Rows:
         """The rows of a model, each tested against a baseline's."""

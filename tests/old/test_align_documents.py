@@ -9,12 +9,13 @@ import pytest
 from tiny_models import save_routed, save_tiny
 
 import hfxling
+from hfxling.cli import main
 from hfxling.data.sample import sample_texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.files import weights_hash
-from hfxling.old import align_documents, main
+from hfxling.old import align_documents
 
 SIZES = (8, 5, 11)
 
