@@ -30,9 +30,10 @@ from hfxling.data.langid import split_words
 from hfxling.data.parallel import check_languages
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, check_apart
+from hfxling.sentences.bitext import check_top, top_count, warn_of_languages
 
 from .model import FusedArguments
-from .pairs import check_top, read_request, read_sides, top_count, warn_of_languages
+from .pairs import read_request, read_sides
 
 if TYPE_CHECKING:
     from .margins import PairScorer

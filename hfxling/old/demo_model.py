@@ -17,19 +17,19 @@ from hfxling.data.sample import LANGUAGES
 from hfxling.data.texts import Texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fused import FusedEncoder
+from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.plots import project_2d
 from hfxling.missing import one_line_where_missing
 from hfxling.models.loading import stored_kind
 from hfxling.models.modeling_lexical import HUB, LENGTH, ROLES, LexicalModel
+from hfxling.sentences.bitext import ScoredPair, flagged, write_pairs
+from hfxling.sentences.mine import mine_haystack
 from hfxling.sentences.neighbours import nearest
 from hfxling.words.aligner import Aligner, AlignerModel, load_aligner
 from hfxling.words.prior import load_prior
 
-from .mine import MineArguments, mine_sides
-from .mined import Row, flagged, write
-from .mining_vectors import Haystack
-from .model import FusedArguments, ShownArguments
+from .model import ShownArguments
 
 MAX_LINES, MAX_LETTERS = 1_000, 2_000  # of a text, and of one of its lines: what a CPU does while somebody waits
 MAX_FOREIGN = 0.5  # of the lines that may be in another language
@@ -126,7 +126,7 @@ class ShownModel:
         self._read(*sides, pair, ("sentence", "translation"))
         return explained(self.lexical.model, *sides, pair) if self.lexical else self._attended(*sides, pair)
 
-    def mine(self, source: str, target: str, pair: Pair, path: str | Path) -> list[Row]:
+    def mine(self, source: str, target: str, pair: Pair, path: str | Path) -> list[ScoredPair]:
         """Pairs of two texts, the best first, as `hfxling mine --margin distance` finds them; also written as TSV.
 
         Raises as `nearest`.
@@ -134,21 +134,11 @@ class ShownModel:
         texts = self._read(source, target, pair, ("first text", "second text"))
         sides = [Texts(name, list(range(1, len(text) + 1)), text) for name, text in zip(("source", "target"), texts)]
         with TemporaryDirectory(prefix="hfxling-") as folder:
-            told = {name: getattr(self.args, name) for name in FusedArguments.__dataclass_fields__}
-            args = MineArguments(
-                **told,
-                source="",
-                target="",
-                source_lang=pair[0],
-                target_lang=pair[1],
-                output=str(path),
-                margin="distance",
-                k=min(4, *map(len, texts)),
-                cache_dir=folder,
-            )
-            mined = mine_sides(args, Haystack(args, sides, self.encoder), Path(folder) / "parts")
+            haystack = Haystack(sides, self.encoder, pair, cache_dir=folder, device=self.args.device)
+            k = min(4, len(texts[0]), len(texts[1]))
+            mined = mine_haystack(haystack, Path(folder, "parts"), k=k, margin="distance")
         rows = flagged(mined, sides, pair)
-        write(Path(path), rows)
+        write_pairs(path, rows)
         return rows
 
     def _read(self, source: str, target: str, pair: Pair, names: Pair) -> list[list[str]]:

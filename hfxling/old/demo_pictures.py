@@ -7,8 +7,9 @@ from html import escape
 
 import numpy as np
 
+from hfxling.sentences.bitext import ScoredPair
+
 from .demo_model import Hits, Links
-from .mined import Row
 
 SOURCE, TARGET = "#d1495b", "#30638e"  # as in the pictures of hfxling.evaluation.plots
 WIDTH, HEIGHT, MARGIN = 760, 430, 46  # of the map of sentences, in pixels
@@ -118,7 +119,7 @@ def links(found: Links) -> str:
     )
 
 
-def pairs(rows: Sequence[Row], counts: tuple[int, int]) -> str:
+def pairs(rows: Sequence[ScoredPair], counts: tuple[int, int]) -> str:
     """What was mined, as a table."""
     cells = []
     for score, source, target, *_, flags in rows[:SHOWN]:

@@ -11,14 +11,15 @@ import numpy as np
 from hfxling.data.filters import count_words
 from hfxling.data.texts import Texts
 from hfxling.encoders.fused import FusedEncoder
-from hfxling.encoders.fusion import ROLES
+from hfxling.encoders.haystack import Haystack
+from hfxling.encoders.protocol import ROLES
+from hfxling.sentences.bitext import warn_of_hubs
 from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.engine import MARGINS, SELECTIONS, check_choices, length_weights, paired_margins, select
 from hfxling.sentences.neighbours import DTYPES, Neighbours, bytes_of
 
-from .mining_vectors import Haystack
 from .model import FusedArguments
-from .pairs import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs
+from .pairs import COVERAGE_TEXTS, warn_of_coverage
 
 if TYPE_CHECKING:
     from hfxling.encoders.dense import SentenceEncoder
@@ -70,7 +71,7 @@ class PairScorer:
         """Scores of pairs.
 
         Raises:
-            ValueError: fewer distinct texts than neighbours, and as `hfxling.sentences.mine`.
+            ValueError: fewer distinct texts than neighbours, and as `hfxling.sentences.mine_vectors`.
         """
         args, sides, rows = self.args, [], []
         for texts, language in zip((source, target), self.languages):
@@ -81,11 +82,21 @@ class PairScorer:
             raise ValueError(f"k={args.k} neighbours, but {smaller} distinct texts are left of a side; give fewer.")
         if self.dense:
             warn_of_coverage(self.dense.model, islice(zip(source, target), COVERAGE_TEXTS), self.languages)
-        haystack = Haystack(args, sides, self.encoder)
+        haystack = Haystack(
+            sides,
+            self.encoder,
+            self.languages,
+            candidates=args.candidates,
+            cache_dir=args.cache_dir,
+            memory=args.memory,
+            dtype=args.dtype,
+            device=args.device,
+            batch_size=args.batch_size,
+        )
+        haystack.check_disk(args.k)
         margin, vectors = args.margin or haystack.margin, haystack.vectors()
-        options = {"memory": args.memory, "device": args.device, "dtype": args.dtype}
         ready = (parts[0] if len(parts) == 1 else parts for parts in vectors)
-        found = haystack.rescored(both_ways(*ready, haystack.kept(args.k), **options), args.k)
+        found = haystack.rescored(both_ways(*ready, haystack.kept(args.k), **haystack.search_options), args.k)
         score = paired_margins(*haystack.readers(vectors), tuple(rows), *found, margin)
         targets, sources = (select(*found, margin, way) for way in ("forward", "backward"))
         best = [targets.target[np.argsort(targets.source)], sources.source[np.argsort(sources.target)]]

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from importlib import import_module
 
-_PUBLIC = {"mine": ".engine", "Mined": ".engine", "select": ".engine", "rescored": ".engine", "both_ways": ".blocks"}
+_PUBLIC = {
+    "mine_vectors": ".engine",
+    "Mined": ".engine",
+    "select": ".engine",
+    "rescored": ".engine",
+    "both_ways": ".blocks",
+}
 _PUBLIC |= {"paired_margins": ".engine", "strongest": ".terms"}
 __all__ = sorted(_PUBLIC)
 

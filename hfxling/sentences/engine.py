@@ -26,7 +26,7 @@ class Mined(NamedTuple):
     score: np.ndarray  # (P,) float64 margins
 
 
-def mine(
+def mine_vectors(
     source: Vectors | Sequence[Vectors],
     target: Vectors | Sequence[Vectors],
     k: int = 4,
@@ -41,7 +41,7 @@ def mine(
     """Pairs of rows that are likely translations of each other.
 
     Example:
-        >>> pairs = hfxling.sentences.mine(np.load("zh.npy", "r"), np.load("vi.npy", "r"))
+        >>> pairs = hfxling.sentences.mine_vectors(np.load("zh.npy", "r"), np.load("vi.npy", "r"))
         >>> good = pairs.score >= 1.1
 
     Args:
@@ -85,7 +85,7 @@ def check_choices(margin: str, selection: str) -> None:
 
 
 def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", selection: str = "mutual") -> Mined:
-    """The pairs out of both sides' neighbours; arguments and errors as for `mine`."""
+    """The pairs out of both sides' neighbours; arguments and errors as for `mine_vectors`."""
     check_choices(margin, selection)
     means = [side.scores.mean(axis=1) for side in (forward, backward)]
     best = []
@@ -172,7 +172,7 @@ def paired_margins(
         rows: (P,) source rows and (P,) target rows of the pairs.
         forward: what `both_ways` found for the source, whether the pairs are among it or not.
         backward: the same for the target.
-        margin: as for `mine`.
+        margin: as for `mine_vectors`.
 
     Raises:
         ValueError: another margin; a ratio to a mean score that is not positive.

@@ -15,6 +15,7 @@ import yaml
 from tiny_models import save_routed, save_tiny
 
 import hfxling
+from hfxling.cli import main
 from hfxling.data.sample import sample_texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
@@ -22,7 +23,6 @@ from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.files import weights_hash
 from hfxling.hub.record import folder_files
 from hfxling.old import demo_pictures as pictures
-from hfxling.old import mine
 from hfxling.old.demo_model import MAX_LETTERS, MAX_LINES, ShownArguments, ShownModel
 from hfxling.sentences.neighbours import nearest
 
@@ -94,7 +94,9 @@ def test_mined_pairs_are_those_of_the_command(folders, tmp_path, name):
         (tmp_path / lang).write_text(text, encoding="utf-8")
     key = "--lexical" if name == "lexical" else "--model"
     given = f"{tmp_path}/zh {tmp_path}/vi --source_lang zh --target_lang vi {key} {folders / name} --margin distance"
-    mine.main([*shlex.split(given), "--output", str(tmp_path / "command.tsv"), "--cache_dir", str(tmp_path / "cache")])
+    main(
+        ["mine", *shlex.split(given), "--output", str(tmp_path / "command.tsv"), "--cache_dir", str(tmp_path / "cache")]
+    )
     assert (tmp_path / "page.tsv").read_text(encoding="utf-8") == (tmp_path / "command.tsv").read_text(encoding="utf-8")
     page = pictures.pairs(rows, (30, 30))
     assert page.count("<tr>") == len(rows) > 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from hfxling.sentences import Mined, both_ways, mine, paired_margins, rescored, select
+from hfxling.sentences import Mined, both_ways, mine_vectors, paired_margins, rescored, select
 from hfxling.sentences.engine import MARGINS, SELECTIONS
 
 
@@ -39,12 +39,15 @@ def test_the_pairs_of_brute_force(ties, margin, selection):
     source, target = vectors(90, 0), vectors(110, 1)
     if ties:  # every vector twice, and both sides alike
         source, target = (np.concatenate([source[:40]] * 2), np.concatenate([source[:40], target[:30], target[:30]]))
-    found = mine(source, target, 4, margin, selection=selection)
+    found = mine_vectors(source, target, 4, margin, selection=selection)
     expected = brute(source, target, 4, margin, selection)
     assert {(i, j) for i, j in zip(found.source, found.target)} == expected.keys()
     np.testing.assert_allclose(found.score, [expected[pair] for pair in zip(found.source, found.target)], atol=1e-6)
     assert (np.diff(found.score) <= 1e-9).all()
-    assert mine(source, target, 4, margin, selection=selection, dtype="bfloat16").score.tolist() == found.score.tolist()
+    assert (
+        mine_vectors(source, target, 4, margin, selection=selection, dtype="bfloat16").score.tolist()
+        == found.score.tolist()
+    )
 
 
 @pytest.mark.slow
@@ -53,12 +56,12 @@ def test_the_pairs_of_brute_force_at_two_thousand():
     target = source[::-1] + vectors(2000, 1, 64)
     target[:200] = target[200:400]
     for dtype in ("float32", "bfloat16"):
-        found = mine(source, target, 4, dtype=dtype)
+        found = mine_vectors(source, target, 4, dtype=dtype)
         assert {*zip(found.source, found.target)} == brute(source, target, 4, "ratio", "mutual").keys()
 
 
 def test_no_sentence_stands_in_two_pairs_of_max():
-    found = mine(vectors(90, 0), vectors(110, 1), selection="max")
+    found = mine_vectors(vectors(90, 0), vectors(110, 1), selection="max")
     assert len({*found.source}) == len({*found.target}) == len(found.source) > 40
 
 
@@ -88,14 +91,14 @@ def test_candidates_of_other_vectors_are_scored_again():
 )
 def test_choices_are_checked_before_anything_is_read(options, message):
     with pytest.raises(ValueError, match=message):
-        mine(None, None, **options)
+        mine_vectors(None, None, **options)
 
 
 def test_a_ratio_needs_positive_means():
     source = abs(vectors(20, 0))
     with pytest.raises(ValueError, match="take 'distance'"):
-        mine(csr_array(source), csr_array(-source))
-    assert isinstance(mine(csr_array(source), csr_array(-source), margin="distance"), Mined)
+        mine_vectors(csr_array(source), csr_array(-source))
+    assert isinstance(mine_vectors(csr_array(source), csr_array(-source), margin="distance"), Mined)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "several"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from hfxling.sentences import mine, strongest
+from hfxling.sentences import mine_vectors, strongest
 
 
 def two_sides(count=60, width=400, seed=0):
@@ -32,13 +32,15 @@ def test_signs_do_not_count_and_dense_parts_stay():
 
 def test_all_of_them_change_nothing():
     source, target = two_sides()
-    for one, other in zip(mine(source, target, margin="distance"), mine(source, target, margin="distance", terms=400)):
+    for one, other in zip(
+        mine_vectors(source, target, margin="distance"), mine_vectors(source, target, margin="distance", terms=400)
+    ):
         np.testing.assert_allclose(one, other, atol=1e-9)
 
 
 def test_few_find_nearly_the_same_pairs_with_scores_of_all():
     source, target = two_sides()
-    expected, found = (mine(source, target, margin="absolute", terms=terms) for terms in (None, 12))
+    expected, found = (mine_vectors(source, target, margin="absolute", terms=terms) for terms in (None, 12))
     of_all = {(i, j): score for i, j, score in zip(*expected)}
     common = [(pair, score) for *pair, score in zip(*found) if tuple(pair) in of_all]
     assert len(common) > 0.9 * len(of_all)
@@ -48,10 +50,10 @@ def test_few_find_nearly_the_same_pairs_with_scores_of_all():
 
 def test_several_parts_and_more_neighbours_than_candidates():
     sides = [[np.eye(60, 8), x] for x in two_sides()]
-    assert len(mine(*sides, k=40, margin="distance", terms=20).score) > 30
+    assert len(mine_vectors(*sides, k=40, margin="distance", terms=20).score) > 30
 
 
 @pytest.mark.parametrize(("terms", "sides"), [(0, two_sides()), (5, [np.eye(6), np.eye(6)])])
 def test_nothing_to_keep(terms, sides):
     with pytest.raises(ValueError, match=f"terms={terms}: give 1 or more, and sparse vectors"):
-        mine(*sides, terms=terms)
+        mine_vectors(*sides, terms=terms)

@@ -1,0 +1,322 @@
+"""Vectors of two heaps of text, to be searched for pairs: of a model, of links, of both, or the user's own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from hfxling.data.features import cached_features
+from hfxling.data.texts import Texts
+from hfxling.sentences.engine import rescored
+from hfxling.sentences.neighbours import Neighbours, unit
+from hfxling.sentences.shards import of_tile
+from hfxling.sentences.terms import CANDIDATES, strongest
+
+from .dense import SentenceEncoder
+from .fused import FusedEncoder
+from .protocol import ROLES, Encoder
+from .sparse import LexicalEncoder, SparseVectors
+from .stored import StoredVectors
+
+MANY = 4e9  # sentence pairs from which on links alone score candidates only
+_CHUNK = 2_000  # texts whose links are held at once
+
+
+class Haystack:
+    """Both sides' texts with their vectors.
+
+    Args:
+        sides: texts of source and target.
+        encoder: what makes their vectors.
+        languages: codes of both.
+        candidates: score with links only so many neighbours by static vectors (and by the dense model) of each
+            sentence; 0 for all; by default 32 from 4 billion sentence pairs on. Of use with links alone.
+        terms: weights of a sparse vector by which candidates are looked for; None: all, and these decide.
+        cache_dir: where dense vectors are kept. Those of a model in memory, which nobody could tell from another one
+            later, are not.
+        memory: that a search for the dense model's candidates may use.
+        dtype: of its dense products.
+        device: of these, and of static vectors; by default a GPU when there is one.
+        batch_size: texts encoded at once with static vectors.
+        loaders: to encode on a Ray cluster, what loads "model" and "lexical" there; None: all is encoded here.
+
+    Raises:
+        ValueError: languages that the encoder has no part for; candidates or terms without links in a folder.
+    """
+
+    def __init__(
+        self,
+        sides: Sequence[Texts],
+        encoder: Encoder,
+        languages: Sequence[str],
+        *,
+        candidates: int | None = None,
+        terms: int | None = None,
+        cache_dir: str | Path = "outputs/features",
+        memory: int | str = "4GiB",
+        dtype: str = "float32",
+        device: str | None = None,
+        batch_size: int = 32,
+        loaders: Mapping[str, Callable[[], Encoder]] | None = None,
+    ):
+        self.sides = list(sides)
+        self.encoder = encoder
+        self.languages = tuple(languages)
+        self.terms = terms
+        self.cache_dir = cache_dir
+        self.search_options = {"memory": memory, "device": device, "dtype": dtype}
+        self.device = device
+        self.batch_size = batch_size
+        self.loaders = loaders
+        for language, role in zip(self.languages, ROLES):
+            encoder.route(language, role)
+
+        is_fused = isinstance(encoder, FusedEncoder)
+        self.fusion = encoder.fusion if is_fused else None
+        self.dense: Encoder | None = encoder.dense if is_fused else encoder
+        self.lexical: LexicalEncoder | None = encoder.lexical if is_fused else None
+        self.sparse: Encoder | None = self.lexical
+        if isinstance(encoder, LexicalEncoder | SparseVectors):
+            self.dense, self.sparse = None, encoder
+            self.lexical = encoder if isinstance(encoder, LexicalEncoder) else None
+
+        if terms and self.sparse is None:
+            raise ValueError(f"terms={terms}: {encoder.label} has no sparse vectors; give --lexical.")
+        pairs = len(self.sides[0].texts) * len(self.sides[1].texts)
+        self.candidates = 0
+        if self.lexical and not terms:
+            by_default = CANDIDATES if pairs > MANY else 0
+            self.candidates = by_default if candidates is None else candidates
+        if self.candidates and is_in_memory(self.lexical):
+            raise ValueError("candidates are found with static vectors; save the links to a folder and give its name.")
+        self._memory: dict[tuple[str, int], np.ndarray] = {}
+        self._whole: list[list] = []  # parts with all their weights
+
+    @property
+    def margin(self) -> str:
+        """What suits the scores."""
+        return "ratio" if self.sparse is None else "distance"
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What vectors and scores hang on, beside the texts."""
+        if isinstance(self.encoder, StoredVectors):
+            return {"vectors": self.encoder.revision}
+        return {
+            "languages": list(self.languages),
+            "prompt": None if self.dense is None else self.dense.prompt,
+            "candidates": self.candidates,
+            "terms": self.terms,
+            "model": self.encoder.label,
+            "revision": self.encoder.revision,
+        }
+
+    def vectors(self) -> list[list]:
+        """Parts of both sides' vectors, of the first that proposes candidates where there are some.
+
+        Raises:
+            ValueError: too little room on the disk, and as the encoder.
+        """
+        if isinstance(self.encoder, StoredVectors):
+            vectors = []
+            for side, role in zip(self.sides, ROLES):
+                vectors.append([self.encoder.encode(side.texts, None, role)])
+            return vectors
+        if self.candidates:
+            return [[self._dense("static", side)] for side in (0, 1)]
+        if self.sparse is None:
+            return [[self._dense("model", side)] for side in (0, 1)]
+        whole = [self._all_parts(side) for side in (0, 1)]
+        if not self.terms:
+            return whole
+        self._whole = whole
+        return list(strongest(*whole, self.terms))
+
+    def rescored(
+        self, found: tuple[Neighbours, Neighbours], k: int, search: Callable | None = None
+    ) -> tuple[Neighbours, Neighbours]:
+        """What was found, or the best of these candidates and of the dense model's by the score that counts.
+
+        Args:
+            found: by the vectors of `self.vectors`.
+            k: neighbours.
+            search: finds the dense model's, as `hfxling.sentences.shards.of_tile`; by default that.
+        """
+        if self.terms:
+            return rescored([found], *self.readers(self._whole), k)
+        if not self.candidates:
+            return found
+        proposed = [found]
+        if self.dense is not None:
+            dense = [[self._dense("model", side)] for side in (0, 1)]
+            proposed.append((search or of_tile)(*dense, self.kept(k), self.search_options))
+        return rescored(proposed, *self.readers([]), k)
+
+    def readers(self, vectors: list[list]) -> list[Callable[[np.ndarray], list]]:
+        """Of each side what reads the vectors of some texts that score pairs; `vectors` as `self.vectors` gave them."""
+        if self.candidates:
+            return [partial(self._parts, side) for side in (0, 1)]
+        if self.sparse is not None:
+            return [partial(_rows_of, parts) for parts in vectors]
+        return [partial(_unit_rows_of, parts) for parts in vectors]
+
+    def kept(self, k: int) -> int:
+        """Neighbours to look for."""
+        wanted = max(k, CANDIDATES if self.terms else self.candidates)
+        return min(wanted, len(self.sides[0].texts), len(self.sides[1].texts))
+
+    def first(self, size: int) -> Haystack:
+        """The first texts of both sides, with the same way to compare them; nothing of it is cached."""
+        few = []
+        for side in self.sides:
+            few.append(Texts(side.name, side.lines[:size], side.texts[:size]))
+        part = Haystack(few, self.encoder, self.languages, terms=self.terms, cache_dir=self.cache_dir)
+        part.candidates = self.candidates
+        part.device, part.batch_size = self.device, self.batch_size
+        return part
+
+    def fresh(self, side: int) -> list:
+        """Vectors of a side, made without the cache; for measuring."""
+        texts = self.sides[side].texts
+        if self.candidates:
+            return [_encoded(self._static, self.languages[side], ROLES[side], True, texts)]
+        encoded = self.encoder if self.fusion is None else self.dense
+        vectors = encoded.encode(texts, self.languages[side], ROLES[side], progress=False)
+        if self.fusion is None:
+            return [vectors]
+        return list(self.encoder.parts(vectors, texts, self.languages[side], ROLES[side]))
+
+    def check_disk(self, k: int) -> int:
+        """Bytes that vectors and shards take.
+
+        Raises:
+            ValueError: the disk has less.
+        """
+        width = 0
+        if self.dense is not None and not isinstance(self.dense, StoredVectors) and not is_in_memory(self.dense):
+            width += self.dense.dimension
+        if self.candidates:
+            width += self._static.dimension
+        rows = sum(len(side.texts) for side in self.sides)
+        need = rows * (4 * width + 32 * self.kept(k))
+        folder = Path(self.cache_dir).absolute()
+        while not folder.exists():
+            folder = folder.parent
+        free = shutil.disk_usage(folder).free
+        if free < need:
+            raise ValueError(
+                f"vectors and shards take {need / 2**20:,.1f} MiB, {self.cache_dir} has {free / 2**20:,.1f} MiB; make "
+                "room on the disk, or give another --cache_dir or less text."
+            )
+        return need
+
+    @cached_property
+    def _static(self) -> SentenceEncoder:
+        return self._load_static()
+
+    @property
+    def _load_static(self) -> Callable[[], SentenceEncoder]:
+        name = self.lexical.name
+        revision = None if Path(name).exists() else self.lexical.revision
+        return partial(SentenceEncoder, name, revision, device=self.device, batch_size=self.batch_size)
+
+    def _dense(self, kind: str, side: int) -> np.ndarray:
+        """(N, D) vectors of a side, memory-mapped, by static vectors or the model."""
+        if (kind, side) in self._memory:
+            return self._memory[kind, side]
+        encoder = self._static if kind == "static" else self.dense
+        language, role = self.languages[side], ROLES[side]
+        texts = self.sides[side].texts
+        # Of a text that links know nothing of, static vectors are zero; of the model's none is.
+        is_blank = encoder is not self.encoder
+        encode = partial(_encoded, encoder, language, role, is_blank)
+        if self.loaders is not None:
+            load = self._load_static if kind == "static" else self.loaders["model"]
+            encode = self._elsewhere(load, self.device, language, role, is_blank)
+        if is_in_memory(encoder):
+            vectors = encode(texts)
+        else:
+            about = {
+                "model": encoder.label,
+                "revision": encoder.revision,
+                "route": encoder.route(language, role),
+                "prompt": encoder.prompt,
+                "blank": is_blank,
+            }
+            vectors = cached_features(
+                texts,
+                encode,
+                key=about,
+                shape=(encoder.dimension,),
+                cache_dir=self.cache_dir,
+                description=f"encode {language}",
+            )
+        self._memory[kind, side] = vectors
+        return vectors
+
+    def _all_parts(self, side: int) -> list:
+        """Of all of a side's texts what `_parts` gives of some."""
+        texts = self.sides[side].texts
+        encode = None
+        if self.loaders is not None:
+            if self.fusion is not None:
+                self._dense("model", side)  # before: two at once would wait for each other's workers
+            load = self.loaders["model" if self.lexical is None else "lexical"]
+            encode = self._elsewhere(load, "cpu", self.languages[side], ROLES[side], False)
+            encode.expect([texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)])
+        return self._parts(side, np.arange(len(texts)), encode)
+
+    def _parts(self, side: int, rows: np.ndarray, encode: Callable | None = None) -> list:
+        """Sparse vectors of some of a side's texts, or dense and sparse ones whose inner products add up."""
+        language, role = self.languages[side], ROLES[side]
+        texts = self.sides[side].texts
+        if encode is None:
+            encode = partial(_encoded, self.sparse, language, role, False)
+        dense_blocks, sparse_blocks = [], []
+        for start in range(0, len(rows), _CHUNK):
+            few = rows[start : start + _CHUNK]
+            sparse = encode([texts[row] for row in few])
+            if self.fusion is not None:
+                dense, sparse = self.fusion.parts(self._dense("model", side)[few], sparse, language, role)
+                dense_blocks.append(dense)
+            sparse_blocks.append(sparse)
+        parts = [csr_array(vstack(sparse_blocks, format="csr"))]
+        return [np.concatenate(dense_blocks), *parts] if dense_blocks else parts
+
+    def _elsewhere(self, load: Callable[[], Encoder], device: str | None, *settings) -> Callable:
+        """What encodes on the cluster."""
+        from hfxling.sentences.ray import Encoder as RemoteEncoder
+
+        return RemoteEncoder(partial(_loaded, load, *settings), device)
+
+
+def is_in_memory(encoder: Encoder) -> bool:
+    """Whether an encoder was given as an object, of which no other process knows what it computes."""
+    return "in memory" in encoder.revision
+
+
+def _rows_of(parts: list, rows: np.ndarray) -> list:
+    return [part[rows] for part in parts]
+
+
+def _unit_rows_of(parts: list, rows: np.ndarray) -> list:
+    return [unit(parts[0][rows])]
+
+
+def _loaded(load: Callable[[], Encoder], *settings) -> Callable:
+    """What encodes in a process that has not loaded anything yet."""
+    return partial(_encoded, load(), *settings)
+
+
+def _encoded(encoder: Encoder, language: str, role: str, is_blank: bool, texts: list[str]):
+    """Vectors of texts; a text of which a static encoder knows nothing gets a vector of ones."""
+    vectors = encoder.encode(texts, language, role, progress=False)
+    if is_blank:
+        vectors[~vectors.any(axis=1)] = 1
+    return vectors

@@ -1,0 +1,230 @@
+"""Pairs that were mined: which are dropped, how they are written; known pairs; what to be warned of."""
+
+from __future__ import annotations
+
+import logging
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from hfxling.data.faults import FLAGS, FaultFinder
+from hfxling.data.pairs import is_source, read_pairs
+from hfxling.data.sources import load_pairs
+from hfxling.data.texts import Texts
+from hfxling.files import atomic_path
+from hfxling.progress import bar
+
+from .engine import Mined
+from .precision import check_wanted
+
+logger = logging.getLogger(__name__)
+DEDUP = ("source", "target", "both")
+MAX_FOREIGN = 0.2  # of one side
+MAX_SHARE = 0.01  # of the other side for which one sentence is the best match
+_LEAST_HUB = 10  # of a few sentences one per cent is chance
+_SAMPLE = 2_000  # sentences of a side whose language is looked at
+_BREAKS = re.compile(r"[\t\r\n]")
+
+
+class ScoredPair(NamedTuple):
+    """A pair of texts, where they stand, and the faults of translations that it may have."""
+
+    score: float
+    source: str
+    target: str
+    source_line: int
+    target_line: int
+    flags: str  # joined by commas
+
+
+COLUMNS = ScoredPair._fields
+
+
+def check_dropping(dedup: str | None, filters: Sequence[str]) -> None:
+    """Raise the ValueError for what nothing can be dropped by."""
+    if dedup not in (None, *DEDUP):
+        raise ValueError(f"dedup={dedup!r} is not one of {', '.join(DEDUP)}.")
+    unknown = {*filters} - {*FLAGS, "all"}
+    if unknown:
+        raise ValueError(f"filters: {', '.join(sorted(unknown))} is not one of {', '.join(FLAGS)}, all.")
+
+
+def check_top(top: str | float | None) -> None:
+    """Raise the ValueError for what `top` cannot be."""
+    if top is not None:
+        top_count(top, 1)
+
+
+def top_count(top: str | float, total: int) -> int:
+    """How many of so many pairs `top` keeps: 5000 is a count, 0.8 a share.
+
+    Raises:
+        ValueError: neither a count of 1 or more nor a share between 0 and 1.
+    """
+    text = str(top)
+    if re.fullmatch(r"[0-9]{1,18}", text) and int(text):
+        return int(text)
+    if re.fullmatch(r"[0-9]*\.[0-9]+", text) and 0 < float(text) < 1:
+        return round(float(text) * total)
+    raise ValueError(
+        f"top={top}: give a count of pairs, such as 5000, or a share of them between 0 and 1, such as 0.8."
+    )
+
+
+def plain(text: str) -> str:
+    """What counts as the same text."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def read_known(
+    known: str | Path | Sequence, languages: tuple[str, str], precision: float, unpaired: float | None
+) -> tuple[list[str], list[str]]:
+    """Known pairs, each source once.
+
+    Args:
+        known: a source of pairs, several, or a list of texts and one of their translations.
+        languages: codes of both.
+        precision: that is wanted, and what is assumed of the rest: both are checked.
+        unpaired: the same.
+
+    Raises:
+        ValueError: fewer than 100, or a share that is none.
+    """
+    if is_source(known):
+        known = [known]
+    if all(is_source(part) for part in known):
+        rows = load_pairs([str(part) for part in known], languages)
+        sides = rows["source"], rows["target"]
+    else:
+        pairs = read_pairs(*known, languages)
+        sides = pairs.source, pairs.target
+    distinct = {}
+    for source, target in zip(*sides):
+        distinct[plain(source)] = (source, target)
+    check_wanted(precision, unpaired, len(distinct))
+    sources, targets = zip(*distinct.values())
+    return list(sources), list(targets)
+
+
+def without(side: Texts, known: Sequence[str]) -> Texts:
+    """The side without the lines that are known texts."""
+    taken = {plain(text) for text in known}
+    lines, texts = [], []
+    for line, text in zip(side.lines, side.texts):
+        if plain(text) not in taken:
+            lines.append(line)
+            texts.append(text)
+    if not texts:
+        raise ValueError(f"{side.name}: every line is a known pair's; give text beside them.")
+    return Texts(side.name, lines, texts)
+
+
+def flagged(
+    mined: Mined,
+    sides: Sequence[Texts],
+    languages: tuple[str, str],
+    *,
+    filters: Sequence[str] = (),
+    dedup: str | None = None,
+    top: int | None = None,
+) -> list[ScoredPair]:
+    """The pairs with texts and flags, without those that filters drop, that repeat a text, or that come after `top`.
+
+    Args:
+        mined: rows of both sides, best first.
+        sides: the texts.
+        languages: codes of both.
+        filters: flags that a kept pair has none of; "all" for any.
+        dedup: keep the best pair of each normalised "source", "target" or of "both".
+        top: how many are kept at most.
+    """
+    sources = [sides[0].texts[row] for row in mined.source]
+    targets = [sides[1].texts[row] for row in mined.target]
+    if not sources:
+        return []
+    finder = FaultFinder.fit(zip(sources, targets), *languages)
+    unwanted = set(FLAGS) if "all" in filters else set(filters)
+    seen_sources: set[str] = set()
+    seen_targets: set[str] = set()
+    pairs = []
+    found = zip(mined.score.tolist(), sources, targets, mined.source.tolist(), mined.target.tolist())
+    for score, source, target, i, j in bar(found, total=len(sources), unit="pairs"):
+        flags = finder.flags(source, target)
+        source_name, target_name = plain(source), plain(target)
+        is_double = (source_name in seen_sources and dedup in ("source", "both")) or (
+            target_name in seen_targets and dedup in ("target", "both")
+        )
+        if is_double or unwanted.intersection(flags):
+            continue
+        seen_sources.add(source_name)
+        seen_targets.add(target_name)
+        pairs.append(ScoredPair(score, source, target, sides[0].lines[i], sides[1].lines[j], ",".join(flags)))
+        if len(pairs) == top:
+            break
+    return pairs
+
+
+def to_tsv(pairs: Sequence[ScoredPair]) -> str:
+    """A header and a line a pair; tabs and line breaks inside text become spaces."""
+    lines = ["\t".join(COLUMNS) + "\n"]
+    for pair in pairs:
+        source, target = _BREAKS.sub(" ", pair.source), _BREAKS.sub(" ", pair.target)
+        lines.append(f"{pair.score:.6f}\t{source}\t{target}\t{pair.source_line}\t{pair.target_line}\t{pair.flags}\n")
+    return "".join(lines)
+
+
+def write_pairs(path: str | Path, pairs: Sequence[ScoredPair]) -> None:
+    """Write pairs as Parquet where the name says so, or else as TSV."""
+    with atomic_path(path) as scratch:
+        if Path(path).suffix != ".parquet":
+            scratch.write_text(to_tsv(pairs), encoding="utf-8", newline="\n")
+            return
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        kinds = (pa.float64(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.string())
+        columns = {}
+        for place, (name, kind) in enumerate(zip(COLUMNS, kinds)):
+            columns[name] = pa.array([pair[place] for pair in pairs], kind)
+        pq.write_table(pa.table(columns), scratch)
+
+
+def warn_of_text(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
+    """Warn where much of a side looks like another language, by what holds for any text."""
+    counts, totals = [], []
+    for side, pair in zip(sides, (languages[::-1], languages)):
+        some = side.texts[:: max(1, len(side.texts) // _SAMPLE)]
+        finder = FaultFinder(*pair)
+        counts.append(sum(finder.is_foreign(text) for text in some))
+        totals.append(len(some))
+    warn_of_languages(counts, totals, languages)
+
+
+def warn_of_languages(foreign: Sequence[int], totals: Sequence[int], languages: Sequence[str]) -> None:
+    """Say where more than `MAX_FOREIGN` of a side's texts are in another language; counts of source and target."""
+    for side, count, total, language in zip(("source", "target"), foreign, totals, languages):
+        if count > MAX_FOREIGN * total:
+            share = f"{count} of {total} {side} texts ({100 * count / total:.0f} %)"
+            logger.warning("%s are not in %r; check --%s_lang", share, language, side)
+
+
+def warn_of_hubs(best: Sequence[np.ndarray], texts: Sequence[Sequence[str]]) -> None:
+    """Say which sentence is the best match of more than `MAX_SHARE` of the other side.
+
+    Args:
+        best: of every source text the row of its best target, and of every target text that of its best source.
+        texts: of source and target.
+    """
+    sides = ("source", "target")
+    for rows, side, other, found in zip(best, sides, sides[::-1], reversed(texts)):
+        counts = np.bincount(rows, minlength=1)
+        hubs = np.flatnonzero(counts > max(MAX_SHARE * len(rows), _LEAST_HUB))
+        if len(hubs):
+            first = hubs[counts[hubs].argmax()]
+            share = f"{counts[first]} of {len(rows)} {side} texts have the same {other} text as best match"
+            why = "boilerplate, or a model that cannot tell these texts apart"
+            logger.warning("%s (%.60r); %d such in all: %s", share, found[first], len(hubs), why)

@@ -1,0 +1,470 @@
+"""Sentence pairs that translate each other, out of two heaps of text."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import numpy as np
+
+from hfxling.data.faults import FLAGS
+from hfxling.data.filters import count_words
+from hfxling.data.pairs import read_heaps
+from hfxling.data.parallel import check_languages
+from hfxling.data.texts import Texts
+from hfxling.encoders.haystack import Haystack, is_in_memory
+from hfxling.encoders.loading import load_encoder
+from hfxling.encoders.protocol import languages_of
+from hfxling.encoders.stored import StoredVectors
+from hfxling.evaluation.results import format_table
+from hfxling.files import content_hash, is_stream
+from hfxling.progress import bar
+from hfxling.verbs import Languages, Model, OutputFile, OutputFolder, Text, verb
+
+from .bitext import (
+    ScoredPair,
+    check_dropping,
+    check_top,
+    flagged,
+    read_known,
+    to_tsv,
+    top_count,
+    warn_of_hubs,
+    warn_of_text,
+    without,
+    write_pairs,
+)
+from .blocks import both_ways
+from .engine import MARGINS, Mined, by_length, check_choices, select
+from .neighbours import DTYPES, Neighbours, bytes_of
+from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
+from .shards import PARTS, clear, one_by_one, search
+from .terms import strongest
+
+logger = logging.getLogger(__name__)
+ENGINES = ("local", "ray")
+_PLAN = 10  # seconds from which on a plan is measured long enough
+
+
+@dataclass(frozen=True)
+class MinedPairs:
+    """Pairs out of two heaps.
+
+    Attributes:
+        rows: score, texts, line numbers and flags of each pair, best first.
+        counts: sentences of source and target.
+        estimate: what the threshold is worth, where a precision was asked for.
+    """
+
+    rows: list[ScoredPair]
+    counts: tuple[int, int]
+    estimate: Precision | None = None
+
+    def table(self) -> str:
+        """How many pairs there are, what is wrong with some, and how good they are thought to be."""
+        parts = [f"{len(self.rows)} pairs of {self.counts[0]} and {self.counts[1]} sentences"]
+        lines = []
+        for flag in FLAGS:
+            count = sum(flag in row.flags.split(",") for row in self.rows)
+            if count:
+                lines.append([flag, count])
+        if lines:
+            parts.append(format_table(["flag", "pairs"], lines))
+        if self.estimate:
+            estimate = self.estimate
+            parts.append(
+                f"threshold {estimate.threshold:.4f}: estimated precision {100 * estimate.precision:.1f} % "
+                f"({100 * estimate.low:.1f} to {100 * estimate.high:.1f}), recall {100 * estimate.recall:.1f} %, on "
+                f"{estimate.known} known pairs that did not choose it; {100 * estimate.unpaired:.0f} % of the sources "
+                "are taken to have no translation there (unpaired)"
+            )
+        return "\n".join(parts)
+
+    def to_text(self) -> str:
+        """The pairs as TSV."""
+        return to_tsv(self.rows)
+
+    def save(self, path: str | Path) -> None:
+        """Write the pairs as .tsv or .parquet."""
+        _check_suffix(path)
+        write_pairs(path, self.rows)
+
+
+@dataclass(frozen=True)
+class MiningPlan:
+    """What mining will take, measured on samples that grew until they told enough.
+
+    Attributes:
+        counts: sentences of source and target.
+        disk: bytes of vectors and shards.
+        memory: bytes beside text and vectors.
+        encoding: hours.
+        search: hours.
+        measured: sentences of both sides that this was measured on.
+        seconds: that the measurement took.
+    """
+
+    counts: tuple[int, int]
+    disk: int
+    memory: int
+    encoding: float
+    search: float
+    measured: tuple[int, int]
+    seconds: float
+
+    def table(self) -> str:
+        """A line a need."""
+        lines = [
+            ("sentences", f"{self.counts[0]} and {self.counts[1]}"),
+            ("disk", f"{self.disk / 2**30:.2f} GiB (in the cache, and shards beside the output)"),
+            ("memory", f"{self.memory / 2**30:.2f} GiB beside text and vectors"),
+            ("encoding", f"{self.encoding:.2f} hours"),
+            ("search", f"{self.search:.2f} hours"),
+            ("measured on", f"{self.measured[0]} and {self.measured[1]} sentences in {self.seconds:.0f} seconds"),
+        ]
+        return format_table(["what", "how much"], lines)
+
+
+@verb
+def mine(
+    source: Text,
+    target: Text | None = None,
+    *,
+    languages: Languages | None = None,
+    model: Model | None = None,
+    lexical: Model | None = None,
+    revision: str | None = None,
+    lexical_revision: str | None = None,
+    prompt: str | None = None,
+    source_vectors: str | Path | None = None,
+    target_vectors: str | Path | None = None,
+    known: list[str] | None = None,
+    precision: float | None = None,
+    threshold: float | None = None,
+    top: str | float | None = None,
+    unpaired: float | None = None,
+    k: int = 4,
+    margin: str | None = None,
+    selection: str = "mutual",
+    dedup: str | None = None,
+    filters: Sequence[str] = (),
+    candidates: int | None = None,
+    terms: int | None = None,
+    dtype: str = "float32",
+    memory: str = "4GiB",
+    shard: int = 100_000,
+    cache_dir: OutputFolder = "outputs/features",
+    engine: str = "local",
+    plan: bool = False,
+    output: OutputFile | None = None,
+    device: str | None = None,
+    batch_size: int = 32,
+    trust_remote_code: bool = False,
+    progress: bool = True,
+) -> MinedPairs | MiningPlan:
+    """Sentence pairs out of two heaps of text.
+
+    Every sentence is compared with every one of the other side; docs/mining.md says how, and what a score is. A run
+    that was stopped goes on where it was: its work is in OUTPUT.hfxling-parts and in the cache.
+
+    Example:
+        >>> pairs = hfxling.mine("a.zh", "b.vi", languages=("zh", "vi"), lexical="outputs/fit/model", top=0.8)
+        >>> pairs.save("pairs.tsv")
+
+    Args:
+        source: text: FILE (.gz or not), TABLE#COLUMN, a Hub id, or a list of sentences.
+        target: the same of the other language; may be left out where the source has both.
+        languages: codes of both, such as zh vi; by default the model's first two.
+        model: folder or Hub id, or a loaded model.
+        lexical: folder or Hub id of a lexical model: its links alone, or its score and the model's as one, for which
+            the model needs a fusion that was made for it.
+        revision: branch, tag or commit of the model on the Hub.
+        lexical_revision: of the lexical model.
+        prompt: put before every text; by default the model's own.
+        source_vectors: file of vectors of the source's lines (.npy, .parquet, .jsonl), in place of a model.
+        target_vectors: the same of the target's lines.
+        known: known pairs, at least 100: sources of pairs, or a list of texts and one of their translations.
+        precision: share of right pairs that is wanted; needs known pairs.
+        threshold: least score of a pair.
+        top: so many pairs, the best: a count such as 5000, or a share such as 0.8.
+        unpaired: with precision, the share of sources that have no translation there; by default estimated.
+        k: neighbours that a score is compared with; 4 as Artetxe and Schwenk (2019) have it.
+        margin: ratio, distance or absolute; by default ratio of cosines, distance with sparse vectors.
+        selection: mutual, forward, backward or max.
+        dedup: source, target or both: keep the best pair of each normalised text.
+        filters: drop pairs with these flags, or with all.
+        candidates: with links, score only so many neighbours by static vectors (and by the model) of each sentence;
+            0: all; by default 32 from 4 billion sentence pairs on.
+        terms: with links, look for 32 candidates by so many of a sentence's weights, those that add most, and score
+            them by all; 320 are much quicker and lose next to nothing.
+        dtype: float32 or bfloat16, of dense products; the same pairs.
+        memory: that the search may use beside the vectors.
+        shard: sentences of a side that are searched at once; then a stopped run goes on.
+        cache_dir: where vectors are kept.
+        engine: local, or ray: a cluster (RAY_ADDRESS, or this machine's processors), with the same result.
+        plan: say what disk, memory and hours it takes, and stop.
+        output: .tsv or .parquet file of the pairs.
+        device: by default a GPU when there is one.
+        batch_size: texts encoded at once.
+        trust_remote_code: run the code of the model's repository.
+        progress: show bars.
+
+    Returns:
+        The pairs, best first; with `plan` what they would take.
+
+    Raises:
+        ValueError: values that do not go together, text or a model that is not for these languages, a folder of parts
+            that another search left.
+        FileNotFoundError: no such text, model or file of vectors.
+    """
+    if output is not None:
+        _check_suffix(output)
+    if languages is not None:
+        check_languages(*languages_of(None, languages))
+    _check_wish(precision, known, threshold, top, unpaired)
+    check_dropping(dedup, filters)
+    check_choices(margin or MARGINS[0], selection)
+    _check_search(k, shard, batch_size, dtype, memory, engine)
+    if candidates is not None and (candidates < 0 or lexical is None):
+        raise ValueError(f"candidates={candidates}: give 0 or more, and --lexical, which it is for.")
+    if terms is not None and (terms < 1 or lexical is None or candidates):
+        raise ValueError(f"terms={terms}: give 1 or more, with --lexical and without --candidates.")
+    if known and source_vectors:
+        raise ValueError("--precision hides known pairs in the text, whose vectors a model makes: give --model.")
+
+    options = {"device": device, "prompt": prompt, "batch_size": batch_size, "trust_remote_code": trust_remote_code}
+    encoder = load_encoder(
+        model,
+        lexical,
+        revision=revision,
+        lexical_revision=lexical_revision,
+        source_vectors=source_vectors or (),
+        target_vectors=target_vectors or (),
+        **options,
+    )
+    pair = languages_of(encoder, languages)
+    if None in pair:
+        raise ValueError(f"{encoder.label} does not say what it is for: give languages, such as zh vi.")
+    sides = read_heaps(source, target, pair)
+    hidden = None if known is None else HiddenPairs.read(known, pair, precision, unpaired)
+    searched = list(sides) if hidden is None else hidden.added_to(sides)
+    loaders = None
+    if engine == "ray" and not plan:
+        loaders = {"model": partial(load_encoder, model, revision=revision, **options)}
+        links_revision = lexical_revision or (revision if model is None else None)
+        loaders["lexical"] = partial(load_encoder, lexical=lexical, lexical_revision=links_revision)
+    haystack = Haystack(
+        searched,
+        encoder,
+        pair,
+        candidates=candidates,
+        terms=terms,
+        cache_dir=cache_dir,
+        memory=memory,
+        dtype=dtype,
+        device=device,
+        batch_size=batch_size,
+        loaders=loaders,
+    )
+    warn_of_text(sides, pair)
+    if plan:
+        return plan_of(haystack, k)
+
+    with parts_folder(None if is_in_memory(encoder) else output) as parts:
+        mined = mine_haystack(haystack, parts, k=k, margin=margin, selection=selection, shard=shard, engine=engine)
+        estimate = None
+        if hidden is not None:
+            estimate, mined = hidden.taken_out(mined, sizes=[len(side.texts) for side in searched])
+            threshold = estimate.threshold
+        if threshold is not None:
+            mined = Mined(*(part[mined.score >= threshold] for part in mined))
+        kept = None if top is None else top_count(top, len(mined.score))
+        rows = flagged(mined, searched, pair, filters=filters, dedup=dedup, top=kept)
+        result = MinedPairs(rows, (len(searched[0].texts), len(searched[1].texts)), estimate)
+        if output is not None:
+            result.save(output)
+            logger.info("pairs: %s", output)
+    return result
+
+
+def _check_suffix(output: str | Path) -> None:
+    if not is_stream(output) and Path(output).suffix not in (".tsv", ".parquet"):
+        raise ValueError(f"output={str(output)!r}: pairs are written as .tsv or .parquet; give such a name.")
+
+
+def _check_wish(precision: float | None, known: Any, threshold: float | None, top: Any, unpaired: float | None) -> None:
+    """Refuse wishes for pairs that contradict each other."""
+    if sum(wish is not None for wish in (threshold, top, precision)) > 1:
+        raise ValueError("--threshold, --top and --precision: give one of them at most.")
+    if (precision is None) != (not known):
+        raise ValueError("--precision needs --known PAIRS, and --known is of use for --precision alone.")
+    if precision is not None:
+        check_wanted(precision, unpaired, 100)
+    if threshold is not None and not math.isfinite(threshold):
+        raise ValueError(f"threshold={threshold}: give a number.")
+    check_top(top)
+
+
+def _check_search(k: int, shard: int, batch_size: int, dtype: str, memory: str, engine: str) -> None:
+    """Refuse settings of the search that there are not."""
+    if k < 1:
+        raise ValueError(f"k={k}: give 1 or more.")
+    if shard < 1 or batch_size < 1:
+        raise ValueError(f"shard={shard}, batch_size={batch_size}: give 1 or more.")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
+    bytes_of(memory)
+    if engine not in ENGINES:
+        raise ValueError(f"engine={engine!r} is not one of {', '.join(ENGINES)}.")
+    if engine == "ray" and find_spec("ray") is None:
+        raise ValueError("--engine ray needs the package ray: pip install 'hfxling[ray]'.")
+
+
+@dataclass(frozen=True)
+class HiddenPairs:
+    """Known pairs in the haystack, and what is wanted of the others.
+
+    Attributes:
+        source: K texts.
+        target: their translations.
+        kept: (K,) whether the target is there, too.
+        chooses: (K,) whether the pair chooses the threshold.
+        precision: that is wanted.
+        unpaired: share of sources without a translation; None where it is to be estimated.
+    """
+
+    source: list[str]
+    target: list[str]
+    kept: np.ndarray
+    chooses: np.ndarray
+    precision: float
+    unpaired: float | None
+
+    @classmethod
+    def read(cls, known: Any, languages: Languages, precision: float, unpaired: float | None) -> HiddenPairs:
+        """Known pairs, half of which keep their targets, half of which choose."""
+        source, target = read_known(known, languages, precision, unpaired)
+        return cls(source, target, *halves(len(source)), precision, unpaired)
+
+    def added_to(self, sides: Sequence[Texts]) -> list[Texts]:
+        """Both sides without texts of known pairs, and these at the ends, but for the targets that are taken out."""
+        kept_targets = [text for text, is_kept in zip(self.target, self.kept) if is_kept]
+        found = []
+        for side, own, added in zip(sides, (self.source, self.target), (self.source, kept_targets)):
+            rest = without(side, own)
+            dropped = len(side.texts) - len(rest.texts)
+            if dropped:
+                logger.info("%s: %d lines are of known pairs and left out", side.name, dropped)
+            found.append(Texts(side.name, rest.lines + [0] * len(added), rest.texts + added))
+        return found
+
+    def taken_out(self, mined: Mined, sizes: Sequence[int]) -> tuple[Precision, Mined]:
+        """What the threshold for the wanted precision is worth, and the pairs without known ones."""
+        sizes = (sizes[0] - len(self.source), sizes[1] - int(self.kept.sum()))
+        others, found = found_pairs(mined, self.kept, sizes)
+        estimate = choose_threshold(found, precision=self.precision, unpaired=self.unpaired, chooses=self.chooses)
+        return estimate, others
+
+
+@contextmanager
+def parts_folder(output: str | Path | None) -> Iterator[Path]:
+    """Where a search keeps its tiles: beside the output until all is written, or nowhere for long."""
+    if output is None or is_stream(output):
+        with TemporaryDirectory(prefix="hfxling-") as folder:
+            yield Path(folder, "parts")
+        return
+    parts = Path(output).with_name(f"{Path(output).name}{PARTS}")
+    yield parts
+    clear(parts)
+
+
+def mine_haystack(
+    haystack: Haystack,
+    folder: Path,
+    *,
+    k: int = 4,
+    margin: str | None = None,
+    selection: str = "mutual",
+    shard: int = 100_000,
+    engine: Literal["local", "ray"] = "local",
+) -> Mined:
+    """Pairs by margin, before anything is dropped.
+
+    Args:
+        haystack: both sides.
+        folder: where tiles of the search are kept.
+        k: neighbours that a score is compared with.
+        margin: as for `mine`.
+        selection: the same.
+        shard: sentences of a side in a tile.
+        engine: where tiles are searched.
+
+    Raises:
+        ValueError: fewer sentences than neighbours; tiles of another search in the folder.
+    """
+    margin = margin or haystack.margin
+    texts = [side.texts for side in haystack.sides]
+    smaller = min(len(texts[0]), len(texts[1]))
+    if k > smaller:
+        raise ValueError(f"k={k} neighbours, but one side has {smaller} sentences; give --k {smaller} or less.")
+    haystack.check_disk(k)
+    about = {"texts": [content_hash(side) for side in texts], **haystack.about}
+    run: Callable = one_by_one
+    if engine == "ray":
+        from .ray import tiles as run
+
+    def searched(place: Path, source: list, target: list, kept: int, options: dict) -> tuple[Neighbours, Neighbours]:
+        total = source[0].shape[0] * target[0].shape[0]
+        with bar(total=total, unit="pairs", unit_scale=True, label="search") as shown:
+            return search(source, target, kept, place, about, shard=shard, done=shown.update, run=run, **options)
+
+    found = searched(folder, *haystack.vectors(), haystack.kept(k), haystack.search_options)
+    forward, backward = haystack.rescored(found, k, partial(searched, folder / "model"))
+    to_target = select(forward, backward, margin, "forward")
+    to_source = select(forward, backward, margin, "backward")
+    best_targets = to_target.target[np.argsort(to_target.source)]
+    best_sources = to_source.source[np.argsort(to_source.target)]
+    warn_of_hubs([best_targets, best_sources], texts)
+    pairs = select(forward, backward, margin, selection)
+    if haystack.lexical is None or margin == "ratio":
+        return pairs
+    lengths = []
+    for side, language in zip(texts, haystack.languages):
+        lengths.append(np.array([count_words(text, language) for text in side]))
+    return by_length(pairs, *lengths)
+
+
+def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:
+    """What it will take, from growing samples measured here and now."""
+    disk = haystack.check_disk(k)
+    counts = (len(haystack.sides[0].texts), len(haystack.sides[1].texts))
+    is_stored = isinstance(haystack.encoder, StoredVectors)
+    stored = haystack.vectors() if is_stored else []
+    size = 256
+    while True:
+        sample = haystack.first(size)
+        measured = (len(sample.sides[0].texts), len(sample.sides[1].texts))
+        start = time.perf_counter()
+        vectors = [[parts[0][:size]] for parts in stored] if is_stored else [sample.fresh(0), sample.fresh(1)]
+        if haystack.terms:
+            vectors = strongest(*vectors, haystack.terms)
+        encoded = time.perf_counter()
+        kept = min(haystack.kept(k), *measured)
+        both_ways(*(parts[0] if len(parts) == 1 else parts for parts in vectors), kept, **haystack.search_options)
+        seconds = (encoded - start, time.perf_counter() - encoded)
+        if sum(seconds) > _PLAN or size >= max(counts):
+            break
+        size *= 2
+    encoding = seconds[0] * sum(counts) / sum(measured) / 3600
+    searching = seconds[1] * counts[0] * counts[1] / (measured[0] * measured[1]) / 3600
+    memory = bytes_of(haystack.search_options["memory"])
+    return MiningPlan(counts, disk, memory, encoding, searching, measured, sum(seconds))

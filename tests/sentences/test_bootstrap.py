@@ -1,0 +1,66 @@
+"""From seed pairs and two heaps to a bitext, a model and their record."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+import hfxling
+from hfxling.cli import main
+from hfxling.files import files_of
+
+
+@pytest.fixture(scope="module")
+def heap(tmp_path_factory) -> Path:
+    """Shuffled text of both languages and seed pairs."""
+    folder = tmp_path_factory.mktemp("heap")
+    rows = hfxling.load_parallel("sample", "zh", "vi")
+    pairs = list({zh: (zh, vi) for zh, vi in zip(rows["source"], rows["target"])}.values())
+    random.Random(0).shuffle(pairs)
+    for side, lang in ((0, "zh"), (1, "vi")):
+        lines = [pair[side] for pair in pairs[100:280]]
+        random.Random(lang).shuffle(lines)
+        (folder / f"heap.{lang}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / "seed.tsv").write_text("".join(f"{zh}\t{vi}\n" for zh, vi in pairs[:100]), encoding="utf-8")
+    return folder
+
+
+def test_the_command_and_the_function_do_the_same(heap, tmp_path, capfd):
+    sides = [str(heap / "heap.zh"), str(heap / "heap.vi")]
+    asked = [*sides, "--seed_pairs", str(heap / "seed.tsv"), "--source_lang", "zh", "--target_lang", "vi"]
+    main(["bootstrap", *asked, "--precision", "0.6", "--rounds", "0", "--output", str(tmp_path / "out")])
+    said = capfd.readouterr().out
+    seed = [list(side) for side in zip(*(row.split("\t") for row in (heap / "seed.tsv").read_text().splitlines()))]
+    texts = [Path(side).read_text(encoding="utf-8").splitlines() for side in sides]
+    result = hfxling.bootstrap(*texts, seed_pairs=seed, languages=("zh", "vi"), precision=0.6, rounds=0)
+    assert said.rstrip() == result.table()
+    assert len(result.rounds) == 1
+    assert len(result.pairs) > 20
+    result.save(tmp_path / "again")
+    files = files_of(tmp_path / "out")
+    assert files == files_of(tmp_path / "again")
+    for name in files - {"rounds.json"}:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+    records = [json.loads((tmp_path / name / "rounds.json").read_text()) for name in ("out", "again")]
+    assert records[0]["rounds"] == records[1]["rounds"]
+    assert records[0]["settings"]["seed_pairs"] == [str(heap / "seed.tsv")]
+    assert records[1]["settings"]["source"] == "texts in memory"
+    assert set(records[0]["files"]) == files - {"rounds.json"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rounds": -1}, "rounds=-1: give 0 or more"),
+        ({"precision": 95}, "precision=95 must lie between 0 and 1"),
+        ({"unpaired": 2}, "unpaired=2 must lie between 0 and 1"),
+        ({"dedup": "all"}, "dedup='all' is not one of"),
+        ({"filters": ["short"]}, "filters: short is not one of"),
+        ({"languages": ("zh", "zh")}, "languages=('zh', 'zh')"),
+        ({"seed_pairs": [["我"], ["toi"]]}, "1 known pairs"),
+    ],
+)
+def test_mistakes(heap, refusal, options, message):
+    asked = {"seed_pairs": [str(heap / "seed.tsv")], "languages": ("zh", "vi")} | options
+    assert message in refusal(lambda: hfxling.bootstrap(heap / "heap.zh", heap / "heap.vi", **asked))

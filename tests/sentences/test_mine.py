@@ -1,0 +1,349 @@
+"""Two heaps in, pairs out: what is found, kept, dropped and resumed."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tiny_models import save_routed
+
+import hfxling
+from hfxling.cli import main
+from hfxling.sentences import blocks
+from hfxling.sentences.bitext import COLUMNS, ScoredPair, to_tsv
+
+PAIRED, ALONE, KNOWN = 120, 60, 100
+LANGUAGES = ("zh", "vi")
+
+
+@pytest.fixture(scope="module")
+def heap(tmp_path_factory) -> Path:
+    """Shuffled text of both languages, known pairs, and a lexical encoder of other pairs."""
+    folder = tmp_path_factory.mktemp("heap")
+    rows = hfxling.load_parallel("sample", "zh", "vi")
+    pairs = list(dict.fromkeys(zip(rows["source"], rows["target"])))
+    pairs = list({zh: (zh, vi) for zh, vi in {vi: (zh, vi) for zh, vi in pairs}.values()}.values())
+    random.Random(0).shuffle(pairs)
+    known, pairs = pairs[:KNOWN], pairs[KNOWN:]
+    paired, alone = pairs[:PAIRED], pairs[PAIRED : PAIRED + 2 * ALONE]
+    sides = [[pair[side] for pair in paired] for side in (0, 1)]
+    sides[0] += [zh for zh, _ in alone[:ALONE]]
+    sides[1] += [vi for _, vi in alone[ALONE:]]
+    for side, lang in zip(sides, ("zh", "vi")):
+        random.Random(lang).shuffle(side)
+        (folder / f"heap.{lang}").write_text("".join(f"{text}\n" for text in ["", *side]), encoding="utf-8")
+    for name, some in (("known", known), ("gold", paired)):
+        (folder / f"{name}.tsv").write_text("".join(f"{zh}\t{vi}\n" for zh, vi in some), encoding="utf-8")
+    rest = pairs[PAIRED + 2 * ALONE :][:400]
+    hfxling.save_lexical(hfxling.fit_lexical(*zip(*rest), ("zh", "vi"), rank=64, progress=False), folder / "links")
+    return folder
+
+
+def mined(heap: Path, folder: Path, **options):
+    """The pairs of the heap, by its links unless another model is named."""
+    if not {"model", "source_vectors"} & {*options}:
+        options = {"lexical": heap / "links"} | options
+    sides = options.pop("sides", (heap / "heap.zh", heap / "heap.vi"))
+    options = {"languages": LANGUAGES} | options
+    return hfxling.mine(*sides, cache_dir=folder / "cache", **options)
+
+
+def words(heap: Path, output: Path, *more: str) -> list[str]:
+    """The same as a command."""
+    languages = ["--source_lang", "zh", "--target_lang", "vi", "--cache_dir", str(output.parent / "cache")]
+    sides = [str(heap / "heap.zh"), str(heap / "heap.vi")]
+    return ["mine", *sides, *languages, "--lexical", str(heap / "links"), "--output", str(output), *more]
+
+
+def read(path: Path) -> list[list[str]]:
+    header, *rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    assert header == list(COLUMNS)
+    return rows
+
+
+def right(heap: Path, rows: list) -> float:
+    gold = {tuple(line.split("\t")) for line in (heap / "gold.tsv").read_text(encoding="utf-8").splitlines()}
+    return sum(tuple(row[1:3]) in gold for row in rows) / len(rows)
+
+
+def test_links_find_the_pairs(heap, tmp_path):
+    result = mined(heap, tmp_path, top=60, output=tmp_path / "pairs.tsv")
+    rows = read(tmp_path / "pairs.tsv")
+    assert len(rows) == len(result.rows) == 60
+    assert right(heap, rows) > 0.8
+    scores = [float(row[0]) for row in rows]
+    assert scores == sorted(scores, reverse=True)
+    lines = {lang: (heap / f"heap.{lang}").read_text(encoding="utf-8").split("\n") for lang in LANGUAGES}
+    for _, source, target, i, j, _ in rows:
+        assert (lines["zh"][int(i) - 1], lines["vi"][int(j) - 1]) == (source, target)
+    assert "60 pairs of 180 and 180 sentences" in result.table()
+    assert result.to_text() == (tmp_path / "pairs.tsv").read_text(encoding="utf-8")
+    assert not (tmp_path / "pairs.tsv.hfxling-parts").exists()
+
+
+def test_the_command_says_the_same(heap, tmp_path, capfd):
+    main(words(heap, tmp_path / "pairs.tsv", "--top", "0.5", "--dedup", "both"))
+    said = capfd.readouterr().out
+    result = mined(heap, tmp_path, top=0.5, dedup="both")
+    assert (tmp_path / "pairs.tsv").read_text(encoding="utf-8") == result.to_text()
+    assert said.rstrip() == result.table()
+
+
+def test_texts_and_links_in_memory(heap, tmp_path):
+    expected = mined(heap, tmp_path)
+    sides = [(heap / f"heap.{lang}").read_text(encoding="utf-8").split("\n") for lang in LANGUAGES]
+    links = hfxling.LexicalModel.from_pretrained(heap / "links")
+    assert mined(heap, tmp_path, sides=sides, lexical=links, languages=None).rows == expected.rows
+    with pytest.raises(ValueError, match="save the links to a folder"):
+        mined(heap, tmp_path, lexical=links, candidates=9)
+
+
+def test_a_loaded_model_is_not_taken_for_another_one(heap, tiny_sentence_transformer, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(tiny_sentence_transformer))
+    expected = mined(heap, tmp_path, model=str(tiny_sentence_transformer))
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    assert mined(heap, tmp_path, model=model).rows == expected.rows
+    assert len(list((tmp_path / "cache").iterdir())) == 2  # nothing was kept of a model that has no name
+    with pytest.raises(ValueError, match="give languages, such as zh vi"):
+        mined(heap, tmp_path, model=model, languages=None)
+
+
+def test_a_share_of_the_pairs(heap, tmp_path):
+    every, half = mined(heap, tmp_path, k=2), mined(heap, tmp_path, k=2, top="0.5")
+    assert half.rows == every.rows[: round(len(every.rows) / 2)]
+
+
+@pytest.mark.parametrize("options", [{"candidates": 40}, {"terms": 100}])
+def test_candidates_find_the_same_best_pairs(heap, tmp_path, options):
+    every, few = (
+        {(*row[3:5], f"{row.score:.4f}") for row in mined(heap, tmp_path, top=60, **more).rows}
+        for more in ({}, options)
+    )
+    assert len({row[:2] for row in every} & {row[:2] for row in few}) > 50
+    if "terms" in options:
+        assert len(every & few) > 50
+
+
+def test_a_dense_model_and_parquet(heap, tiny_sentence_transformer, tmp_path):
+    model = {"model": tiny_sentence_transformer, "threshold": 1.0}
+    result = mined(heap, tmp_path, output=tmp_path / "pairs.parquet", **model)
+    table = pq.read_table(tmp_path / "pairs.parquet")
+    assert table.column_names == list(COLUMNS)
+    assert [tuple(row.values()) for row in table.to_pylist()] == result.rows
+    assert 0 < len(table) <= 180
+    assert min(table["score"].to_pylist()) >= 1.0
+    same = mined(heap, tmp_path, dtype="bfloat16", **model)
+    assert [row[3:5] for row in same.rows] == [row[3:5] for row in result.rows]
+
+
+def test_vectors_of_ones_own(heap, tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((180, 16)).astype(np.float32)
+    np.save(tmp_path / "a.npy", vectors)
+    np.save(tmp_path / "b.npy", vectors[::-1])
+    own = {"source_vectors": tmp_path / "a.npy", "target_vectors": tmp_path / "b.npy"}
+    rows = mined(heap, tmp_path, **own).rows
+    assert len(rows) == 180
+    assert all(row.source_line + row.target_line == 183 for row in rows)  # the first line of both files is empty
+    assert "180 and 180" in mined(heap, tmp_path, **own, plan=True).table()
+
+
+def test_other_vectors_of_the_same_size_are_others(heap, tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(0).standard_normal((180, 16)).astype(np.float32))
+    own = {"source_vectors": tmp_path / "a.npy", "target_vectors": tmp_path / "b.npy"}
+    module = import_module("hfxling.sentences.mine")
+    with monkeypatch.context() as stopped:
+        stopped.setattr(module, "flagged", lambda *_, **__: [][0])
+        with pytest.raises(IndexError):
+            mined(heap, tmp_path, output=tmp_path / "pairs.tsv", **own)
+    stat = (tmp_path / "b.npy").stat()
+    np.save(tmp_path / "b.npy", np.random.default_rng(1).standard_normal((180, 16)).astype(np.float32))
+    os.utime(tmp_path / "b.npy", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(ValueError, match="shards of a search with another vectors"):
+        mined(heap, tmp_path, output=tmp_path / "pairs.tsv", **own)
+
+
+def test_a_threshold_for_a_wanted_precision(heap, tmp_path):
+    asked = {"precision": 0.8, "known": [str(heap / "known.tsv")]}
+    result = mined(heap, tmp_path, **asked)
+    assert "estimated precision" in result.table()
+    assert "on 50 known pairs that did not choose it" in result.table()
+    assert right(heap, result.rows) > 0.6
+    known = (heap / "known.tsv").read_text(encoding="utf-8")
+    assert not any(row.source in known or row.target in known for row in result.rows)
+    in_memory = [list(side) for side in zip(*(line.split("\t") for line in known.splitlines()))]
+    assert mined(heap, tmp_path, precision=0.8, known=in_memory).rows == result.rows
+    given = mined(heap, tmp_path, **asked, unpaired=0.9)
+    assert "90 % of the sources are taken" in given.table()
+    assert len(given.rows) <= len(result.rows)
+
+
+def test_what_is_dropped(heap, tmp_path):
+    text = (heap / "heap.zh").read_text(encoding="utf-8")
+    (tmp_path / "twice.zh").write_text(text + text.replace("。", "。 "), encoding="utf-8")
+    asked = {"sides": (tmp_path / "twice.zh", heap / "heap.vi"), "selection": "forward"}
+    every = mined(heap, tmp_path, **asked).rows
+    once = mined(heap, tmp_path, **asked, dedup="both").rows
+    assert len({row.source for row in once}) == len({row.target for row in once}) == len(once) < len(every) == 360
+    assert any(row.flags for row in every)
+    assert not any(row.flags for row in mined(heap, tmp_path, **asked, filters=["all"]).rows)
+
+
+def test_a_row_stays_a_row():
+    rows = [ScoredPair(1.0, "a\tb\nc", "d\re\r\nf", 1, 2, "")]
+    assert to_tsv(rows).split("\n")[1:] == ["1.000000\ta b c\td e  f\t1\t2\t", ""]
+
+
+def test_a_plan_writes_nothing(heap, tmp_path, capfd):
+    main(words(heap, tmp_path / "pairs.tsv", "--plan"))
+    said = capfd.readouterr().out
+    assert all(name in said for name in ("disk", "memory", "encoding", "search", "180 and 180"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
+    asked = {"output": tmp_path / "pairs.tsv", "shard": 50}
+    mined(heap, tmp_path, **asked)
+    expected = (tmp_path / "pairs.tsv").read_bytes()
+    (tmp_path / "pairs.tsv").unlink()
+    calls, both_ways = [], blocks.both_ways
+
+    def stopped(*args, **options):
+        calls.append(len(args[0].shape))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return both_ways(*args, **options)
+
+    monkeypatch.setattr(blocks, "both_ways", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        mined(heap, tmp_path, **asked)
+    assert not (tmp_path / "pairs.tsv").exists()
+    assert (tmp_path / "pairs.tsv.hfxling-parts").is_dir()
+    with pytest.raises(ValueError, match="holds shards of a search with another k"):
+        mined(heap, tmp_path, **asked, k=3)
+    mined(heap, tmp_path, **asked)
+    assert len(calls) == 3 + 14  # two of sixteen tiles were there
+    assert (tmp_path / "pairs.tsv").read_bytes() == expected
+
+
+@pytest.mark.slow
+def test_a_killed_search_ends_alike(heap, tmp_path):
+    asked = [sys.executable, "-m", "hfxling", *words(heap, tmp_path / "pairs.tsv", "--shard", "20")]
+    subprocess.run(asked, check=True, capture_output=True)
+    expected = (tmp_path / "pairs.tsv").read_bytes()
+    (tmp_path / "pairs.tsv").unlink()
+    for moment in (5.0, 6.5):
+        process = subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(moment)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(asked, check=True, capture_output=True)
+    assert (tmp_path / "pairs.tsv").read_bytes() == expected
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Two workers of Ray on this machine."""
+    ray = pytest.importorskip("ray", reason="needs ray: pip install 'hfxling[ray]'")
+    from hfxling.sentences.ray import connect
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    connect(workers=2)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.slow
+def test_on_a_cluster_the_same_bytes(heap, tmp_path, cluster, capfd):
+    for name, options in {"links": {}, "candidates": {"candidates": 20, "selection": "max"}}.items():
+        for engine in ("local", "ray"):
+            output = tmp_path / engine / f"{name}.parquet"
+            mined(heap, output.parent, output=output, shard=70, engine=engine, **options)
+            assert not output.with_name(f"{output.name}.hfxling-parts").exists()
+        assert (tmp_path / "local" / output.name).read_bytes() == output.read_bytes()
+    assert "ray" not in capfd.readouterr().err.lower()
+
+
+def test_a_cluster_without_ray(heap, tmp_path, refusal, monkeypatch):
+    monkeypatch.setattr(import_module("hfxling.sentences.mine"), "find_spec", lambda name: None)
+    said = refusal(lambda: mined(heap, tmp_path, engine="ray"))
+    assert said == "error: --engine ray needs the package ray: pip install 'hfxling[ray]'."
+
+
+def test_warnings_of_boilerplate_and_other_languages(heap, tmp_path, caplog):
+    mined(heap, tmp_path, sides=(heap / "heap.zh", heap / "heap.zh"))
+    assert "target texts (100 %) are not in 'vi'; check --target_lang" in caplog.text
+    caplog.clear()
+    np.save(tmp_path / "a.npy", np.tile(np.eye(2, 8, dtype=np.float32), (90, 1)))
+    mined(heap, tmp_path, source_vectors=tmp_path / "a.npy", target_vectors=tmp_path / "a.npy")
+    assert "have the same target text as best match" in caplog.text
+
+
+MISTAKES = {
+    "give --model, --lexical or both": {"lexical": None},
+    "are written as .tsv or .parquet": {"output": "pairs.txt"},
+    "k=500 neighbours, but one side has 180": {"k": 500},
+    "hold no block": {"memory": "1MiB"},
+    "--precision needs --known": {"precision": 0.9},
+    "--threshold, --top and --precision": {"top": 3, "threshold": 1.0},
+    "threshold=nan: give a number": {"threshold": float("nan")},
+    "top=0: give a count of pairs, such as 5000, or a share of them": {"top": 0},
+    "top=1.5: give a count": {"top": 1.5},
+    "top=-3: give a count": {"top": "-3"},
+    "output=pairs.parquet is a folder; name a file": {"output": "pairs.parquet"},
+    "precision=95 must lie between 0 and 1": {"precision": 95, "known": ["known.tsv"]},
+    "6 known pairs": {"precision": 0.9, "known": ["few.tsv"]},
+    "dedup='all' is not one of source, target, both": {"dedup": "all"},
+    "filters: short is not one of": {"filters": ["short"]},
+    "margin='cosine' is not one of": {"margin": "cosine"},
+    "terms=0: give 1 or more": {"terms": 0},
+    "terms=9: give 1 or more, with --lexical and without --candidates": {"terms": 9, "candidates": 9},
+    "engine='spark' is not one of local, ray": {"engine": "spark"},
+    "languages=('zh', 'zh')": {"languages": ("zh", "zh")},
+    "not one of this model's": {"languages": ("zh", "th")},
+    "go together": {"source_vectors": "a.npy", "lexical": None},
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_mistakes(heap, tmp_path, refusal, monkeypatch, message):
+    monkeypatch.chdir(tmp_path)
+    known = (heap / "known.tsv").read_text(encoding="utf-8")
+    Path("known.tsv").write_text(known, encoding="utf-8")
+    Path("pairs.parquet").mkdir()
+    Path("few.tsv").write_text("".join(line + "\n" for line in known.split("\n")[:6]), encoding="utf-8")
+    said = refusal(lambda: mined(heap, tmp_path, **{"output": "pairs.tsv"} | MISTAKES[message]))
+    assert message in said
+    assert not Path("pairs.tsv").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "no sentence in it"), (b"\n \n", "no sentence in it"), (b"a\n\xff\xfe\n", "line 2: byte 2")],
+)
+def test_text_that_cannot_be_read(heap, tmp_path, content, message):
+    (tmp_path / "bad.zh").write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        mined(heap, tmp_path, sides=(tmp_path / "bad.zh", heap / "heap.vi"))
+
+
+def test_a_model_without_a_part_for_a_language(heap, tiny_bert, tmp_path):
+    save_routed(tiny_bert, tmp_path / "routed", ("zh", "th"))
+    with pytest.raises(ValueError, match="none for vi"):
+        mined(heap, tmp_path, model=tmp_path / "routed")
+
+
+def test_vectors_of_other_text(heap, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((7, 4), np.float32))
+    with pytest.raises(ValueError, match="7 vectors for 180 texts"):
+        mined(heap, tmp_path, source_vectors=tmp_path / "a.npy", target_vectors=tmp_path / "a.npy")
