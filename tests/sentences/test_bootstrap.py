@@ -16,10 +16,12 @@ def heap(tmp_path_factory) -> Path:
     """Shuffled text of both languages and seed pairs."""
     folder = tmp_path_factory.mktemp("heap")
     rows = hfxling.load_parallel("sample", "zh", "vi")
-    pairs = list({zh: (zh, vi) for zh, vi in zip(rows["source"], rows["target"])}.values())
+    pairs = list(dict.fromkeys(zip(rows["source"], rows["target"])))
+    pairs = list({zh: (zh, vi) for zh, vi in {vi: (zh, vi) for zh, vi in pairs}.values()}.values())
     random.Random(0).shuffle(pairs)
     for side, lang in ((0, "zh"), (1, "vi")):
-        lines = [pair[side] for pair in pairs[100:280]]
+        alone = pairs[220:280] if side == 0 else pairs[280:340]
+        lines = [pair[side] for pair in pairs[100:220] + alone]
         random.Random(lang).shuffle(lines)
         (folder / f"heap.{lang}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "seed.tsv").write_text("".join(f"{zh}\t{vi}\n" for zh, vi in pairs[:100]), encoding="utf-8")
