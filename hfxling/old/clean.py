@@ -25,12 +25,12 @@ from tqdm import tqdm
 
 from hfxling.arguments import key, parse_arguments
 from hfxling.data.faults import FLAGS, FaultFinder
-from hfxling.data.filters import PairGate
+from hfxling.data.filters import PairGate, check_top, top_count
 from hfxling.data.langid import split_words
 from hfxling.data.parallel import check_languages
+from hfxling.data.warn import warn_of_languages
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, check_apart
-from hfxling.sentences.bitext import check_top, top_count, warn_of_languages
 
 from .model import FusedArguments
 from .pairs import read_request, read_sides

@@ -10,10 +10,10 @@ import numpy as np
 
 from hfxling.data.filters import count_words
 from hfxling.data.texts import Texts
+from hfxling.data.warn import warn_of_hubs
 from hfxling.encoders.fused import FusedEncoder
 from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.protocol import ROLES
-from hfxling.sentences.bitext import warn_of_hubs
 from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.engine import MARGINS, SELECTIONS, check_choices, length_weights, paired_margins, select
 from hfxling.sentences.neighbours import DTYPES, Neighbours, bytes_of

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.pairs import is_source, read_pairs
 from hfxling.data.sources import load_pairs
 from hfxling.data.texts import Texts
+from hfxling.data.warn import warn_of_languages
 from hfxling.files import atomic_path
 from hfxling.progress import bar
 
@@ -51,28 +50,6 @@ def check_dropping(dedup: str | None, filters: Sequence[str]) -> None:
     unknown = {*filters} - {*FLAGS, "all"}
     if unknown:
         raise ValueError(f"filters: {', '.join(sorted(unknown))} is not one of {', '.join(FLAGS)}, all.")
-
-
-def check_top(top: str | float | None) -> None:
-    """Raise the ValueError for what `top` cannot be."""
-    if top is not None:
-        top_count(top, 1)
-
-
-def top_count(top: str | float, total: int) -> int:
-    """How many of so many pairs `top` keeps: 5000 is a count, 0.8 a share.
-
-    Raises:
-        ValueError: neither a count of 1 or more nor a share between 0 and 1.
-    """
-    text = str(top)
-    if re.fullmatch(r"[0-9]{1,18}", text) and int(text):
-        return int(text)
-    if re.fullmatch(r"[0-9]*\.[0-9]+", text) and 0 < float(text) < 1:
-        return round(float(text) * total)
-    raise ValueError(
-        f"top={top}: give a count of pairs, such as 5000, or a share of them between 0 and 1, such as 0.8."
-    )
 
 
 def plain(text: str) -> str:
@@ -202,29 +179,3 @@ def warn_of_text(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
         counts.append(sum(finder.is_foreign(text) for text in some))
         totals.append(len(some))
     warn_of_languages(counts, totals, languages)
-
-
-def warn_of_languages(foreign: Sequence[int], totals: Sequence[int], languages: Sequence[str]) -> None:
-    """Say where more than `MAX_FOREIGN` of a side's texts are in another language; counts of source and target."""
-    for side, count, total, language in zip(("source", "target"), foreign, totals, languages):
-        if count > MAX_FOREIGN * total:
-            share = f"{count} of {total} {side} texts ({100 * count / total:.0f} %)"
-            logger.warning("%s are not in %r; check --%s_lang", share, language, side)
-
-
-def warn_of_hubs(best: Sequence[np.ndarray], texts: Sequence[Sequence[str]]) -> None:
-    """Say which sentence is the best match of more than `MAX_SHARE` of the other side.
-
-    Args:
-        best: of every source text the row of its best target, and of every target text that of its best source.
-        texts: of source and target.
-    """
-    sides = ("source", "target")
-    for rows, side, other, found in zip(best, sides, sides[::-1], reversed(texts)):
-        counts = np.bincount(rows, minlength=1)
-        hubs = np.flatnonzero(counts > max(MAX_SHARE * len(rows), _LEAST_HUB))
-        if len(hubs):
-            first = hubs[counts[hubs].argmax()]
-            share = f"{counts[first]} of {len(rows)} {side} texts have the same {other} text as best match"
-            why = "boilerplate, or a model that cannot tell these texts apart"
-            logger.warning("%s (%.60r); %d such in all: %s", share, found[first], len(hubs), why)

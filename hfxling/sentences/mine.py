@@ -17,10 +17,11 @@ from typing import Any, Literal
 import numpy as np
 
 from hfxling.data.faults import FLAGS
-from hfxling.data.filters import count_words
+from hfxling.data.filters import check_top, count_words, top_count
 from hfxling.data.pairs import read_heaps
 from hfxling.data.parallel import check_languages
 from hfxling.data.texts import Texts
+from hfxling.data.warn import warn_of_hubs
 from hfxling.encoders.haystack import Haystack, is_in_memory
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
@@ -30,19 +31,7 @@ from hfxling.files import content_hash, is_stream
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, OutputFolder, Text, verb
 
-from .bitext import (
-    ScoredPair,
-    check_dropping,
-    check_top,
-    flagged,
-    read_known,
-    to_tsv,
-    top_count,
-    warn_of_hubs,
-    warn_of_text,
-    without,
-    write_pairs,
-)
+from .bitext import ScoredPair, check_dropping, flagged, read_known, to_tsv, warn_of_text, without, write_pairs
 from .blocks import both_ways
 from .engine import MARGINS, Mined, by_length, check_choices, select
 from .neighbours import DTYPES, Neighbours, bytes_of
