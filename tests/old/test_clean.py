@@ -10,6 +10,7 @@ import pytest
 from tiny_models import save_routed
 
 from hfxling import fit_lexical, save_lexical
+from hfxling.data import warn
 from hfxling.data.filters import count_words
 from hfxling.data.sample import sample_texts
 from hfxling.encoders.dense import SentenceEncoder
@@ -17,7 +18,7 @@ from hfxling.encoders.fusion import fit_fusion
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.files import weights_hash
 from hfxling.old import clean
-from hfxling.sentences import bitext, both_ways, select
+from hfxling.sentences import both_ways, select
 
 SOUND = list(zip(*(sample_texts(lang, "train", generated=0) for lang in ("en", "id"))))
 FEW = SOUND[:40]
@@ -260,10 +261,10 @@ def with_static_vectors(tmp_path: Path) -> Path:
 def test_one_sentence_that_matches_many_is_warned_of(caplog):
     texts = [[f"s{i}" for i in range(200)], [f"t{i}" for i in range(200)]]
     best = [np.arange(200), np.arange(200)]
-    bitext.warn_of_hubs(best, texts)
+    warn.warn_of_hubs(best, texts)
     assert caplog.text == ""
     best[0][:11] = 7
-    bitext.warn_of_hubs(best, texts)
+    warn.warn_of_hubs(best, texts)
     assert "11 of 200 source texts have the same target text as best match ('t7'); 1 such in all" in caplog.text
     assert "target texts have" not in caplog.text
 

@@ -282,7 +282,7 @@ def test_a_cluster_without_ray(heap, tmp_path, refusal, monkeypatch):
 
 def test_warnings_of_boilerplate_and_other_languages(heap, tmp_path, caplog):
     mined(heap, tmp_path, sides=(heap / "heap.zh", heap / "heap.zh"))
-    assert "target texts (100 %) are not in 'vi'; check --target_lang" in caplog.text
+    assert "target texts (100 %) are not in 'vi'; check the languages" in caplog.text
     caplog.clear()
     np.save(tmp_path / "a.npy", np.tile(np.eye(2, 8, dtype=np.float32), (90, 1)))
     mined(heap, tmp_path, source_vectors=tmp_path / "a.npy", target_vectors=tmp_path / "a.npy")
