@@ -27,10 +27,10 @@ from ntrex import LINES, read_text
 from transformers.utils import logging
 
 from hfxling.console import run as run_recipe
+from hfxling.encoders.loading import load_encoder
 from hfxling.evaluation.results import format_table
-from hfxling.old.clean import CleanArguments
-from hfxling.old.margins import PairScorer, PairScores
 from hfxling.selection.select import select
+from hfxling.sentences.clean import PairScores, score_pairs
 
 SAMPLES = 1000  # of the bootstrap
 FIGURES = ("auc", "found_at_top", "mutual_recall", "mutual_false")
@@ -97,9 +97,8 @@ def fitted(args: argparse.Namespace, pair: tuple[str, str], sides: list, folder:
 
 def scored(args: argparse.Namespace, pair: tuple[str, str], source: list, target: list, names: dict) -> PairScores:
     """What `hfxling clean` would write as scores."""
-    options = {"pairs": "-", "output": "-.tsv", "k": args.k, "cache_dir": args.cache_dir, "trust_remote_code": True}
-    arguments = CleanArguments(source_lang=pair[0], target_lang=pair[1], **options, **names)
-    return PairScorer(arguments)(source, target)
+    encoder = load_encoder(**names, trust_remote_code=True)
+    return score_pairs(encoder, source, target, pair, k=args.k, cache_dir=args.cache_dir)
 
 
 def measure(scores: PairScores, bad: np.ndarray, seed: int) -> dict[str, np.ndarray]:

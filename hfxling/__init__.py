@@ -21,6 +21,7 @@ _PUBLIC = {
         ("fit_aligner", "fit_disentangler", "fit_head", "fit_lexical", "save_aligner", "save_lexical"), "hfxling.fit"
     ),
     "bootstrap": "hfxling.sentences.bootstrap",
+    "clean": "hfxling.sentences.clean",
     "compare": "hfxling.evaluation.compare",
     "evaluate": "hfxling.evaluation.evaluate",
     "encode": "hfxling.sentences.encode",

@@ -4,7 +4,7 @@ import clean as benchmark
 import numpy as np
 import pytest
 
-from hfxling.old.margins import PairScores
+from hfxling.sentences.clean import PairScores
 
 
 def test_shares_and_ties():

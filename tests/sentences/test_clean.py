@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from tiny_models import save_routed
 
+import hfxling
 from hfxling import fit_lexical, save_lexical
+from hfxling.cli import main
 from hfxling.data import warn
 from hfxling.data.filters import count_words
 from hfxling.data.sample import sample_texts
@@ -17,8 +20,7 @@ from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.files import weights_hash
-from hfxling.old import clean
-from hfxling.sentences import both_ways, select
+from hfxling.sentences import both_ways, clean, select
 
 SOUND = list(zip(*(sample_texts(lang, "train", generated=0) for lang in ("en", "id"))))
 FEW = SOUND[:40]
@@ -38,12 +40,11 @@ def write(path: Path, rows) -> Path:
 
 def run(path: Path, **options) -> tuple[list[list[str]], list[list[str]]]:
     """Rows of both files, the dropped ones with the header."""
-    given = {"source_lang": "en", "target_lang": "id", "output": path.parent / "kept.tsv"} | options
-    given |= {"cache_dir": path.parent / "cache"} if {"model", "lexical"} & given.keys() else {}
-    words = [str(path)]
-    for key, value in given.items():
-        words += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
-    output = clean.main(words)
+    languages = (options.pop("source_lang", "en"), options.pop("target_lang", "id"))
+    output = Path(options.pop("output", path.parent / "kept.tsv"))
+    options = {"cache_dir": path.parent / "cache", **options}
+    cleaned = hfxling.clean(path, languages=languages, output=output, **options)
+    sys.stdout.write(cleaned.table())
     files = (output, output.with_name(f"{output.stem}.dropped{output.suffix}"))
     return tuple([line.split("\t") for line in read(file)] for file in files)
 
@@ -115,6 +116,14 @@ def test_lengths_in_words(tmp_path):
     assert "too_long" not in set().union(*found.values())
 
 
+def test_the_command_reads_a_share_as_a_share(tiny_sentence_transformer, tmp_path):
+    path = write(tmp_path / "pairs.tsv", FEW)
+    words = ["--model", str(tiny_sentence_transformer), "--cache-dir", str(tmp_path / "cache"), "--top"]
+    for top, count in (("0.75", 30), ("30", 30)):
+        main(["clean", str(path), "--languages", "en", "id", "--output", str(tmp_path / "kept.tsv"), *words, top])
+        assert len(read(tmp_path / "kept.tsv")) == count
+
+
 def test_the_wrong_language_of_a_side_is_warned_of(tmp_path, caplog):
     run(write(tmp_path / "pairs.tsv", [*SOUND[:250], *((source, source) for source, _ in SOUND[250:])]))
     assert "of 362 target texts (31 %) are not in 'id'; check the languages" in caplog.text
@@ -124,7 +133,7 @@ def test_the_wrong_language_of_a_side_is_warned_of(tmp_path, caplog):
 def test_a_side_that_is_wholly_in_another_language_is_warned_of(tmp_path, caplog):
     rows = zip(sample_texts("zh", "train")[:100], sample_texts("en", "train")[100:200])
     path = write(tmp_path / "pairs.tsv", [*rows])
-    clean.main([str(path), "--source_lang", "zh", "--target_lang", "vi", "--output", str(tmp_path / "kept.tsv")])
+    main(["clean", str(path), "--languages", "zh", "vi", "--output", str(tmp_path / "kept.tsv")])
     assert "of 100 target texts" in caplog.text
     assert "are not in 'vi'; check the languages" in caplog.text
 
@@ -170,7 +179,7 @@ def test_shuffled_targets_score_less_and_belong_elsewhere(lexical, tmp_path):
     assert (scores[:20][:, None] < scores[20:]).mean() > 0.98
     expected = LexicalEncoder(str(lexical)).score(sources, targets, ("en", "id"))
     np.testing.assert_allclose([float(row[3]) for row in kept], expected, atol=2e-6)
-    _, dropped = run(path, lexical=lexical, keep=["truncated", "too_long"], mutual="true")
+    _, dropped = run(path, lexical=lexical, keep=["truncated", "too_long"], mutual=True)
     moved = {line for line, names in reasons(dropped).items() if "better_elsewhere" in names}
     assert len(moved & {*range(1, 21)}) >= 19
     assert len(moved - {*range(1, 21)}) <= 2
@@ -188,7 +197,7 @@ def test_scores_together_are_the_fused_ones(tiny_sentence_transformer, lexical, 
     for side, lang in zip(zip(*FEW), ("en", "id")):
         pools |= {(lang, role): (dense.encode(side), sparse.encode(side, lang, role)) for role in ("query", "document")}
     fold = pools["en", "query"], pools["id", "document"]
-    fusion = fit_fusion([(*fold, fold)], pools, lexical=weights_hash(sparse.name), languages=("en", "id"))
+    fusion = fit_fusion([(*fold, fold)], pools, lexical=weights_hash(lexical), languages=("en", "id"))
     fusion.save(model)
     kept, _ = run(write(tmp_path / "pairs.tsv", FEW), model=model, lexical=lexical, k=3)
     vectors = [fusion.vectors(*pools[key], *key) for key in (("en", "query"), ("id", "document"))]
@@ -272,14 +281,14 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target_lang": "en"}, "source_lang and target_lang are both 'en'"),
-        ({"threshold": 1.0}, "--threshold needs scores: give --model, --lexical or both"),
-        ({"top": 0.5}, "--top needs scores"),
-        ({"mutual": "true"}, "--mutual needs scores"),
-        ({"model": "{model}", "top": 0.5, "threshold": 1.0}, "--threshold and --top: give one of them"),
+        ({"target_lang": "en"}, "languages=('en', 'en'): give the codes"),
+        ({"threshold": 1.0}, "threshold needs scores: give a model, a lexical one or both"),
+        ({"top": 0.5}, "top needs scores"),
+        ({"mutual": True}, "mutual needs scores"),
+        ({"model": "{model}", "top": 0.5, "threshold": 1.0}, "threshold and top: give one of them"),
         ({"model": "{model}", "top": 1.5}, "top=1.5: give a count of pairs, such as 5000, or a share"),
-        ({"model": "{model}", "threshold": "nan"}, "threshold=nan: give a number"),
-        ({"model": "{model}", "min_links": 0.1}, "--min_links needs --lexical"),
+        ({"model": "{model}", "threshold": float("nan")}, "threshold=nan: give a finite number"),
+        ({"model": "{model}", "min_links": 0.1}, "min_links needs lexical"),
         ({"model": "{model}", "k": 0}, "k=0"),
         ({"model": "{model}", "k": 41}, "k=41 neighbours, but 40 distinct texts are left of a side"),
         ({"model": "{model}", "margin": "cosine"}, "margin='cosine' is not one of ratio, distance, absolute"),
@@ -295,7 +304,7 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
         ({"dropped": "{folder}/pairs.tsv"}, "is read, too"),
         ({"dropped": "{folder}/kept.tsv"}, "is what output writes, too"),
         ({"pairs": "{folder}/none.tsv"}, "none.tsv does not exist"),
-        ({"pairs": "{folder}/pairs.tsv@1-3"}, "files are read whole"),
+        ({"pairs": "{folder}/pairs.tsv@1-99"}, "40 pairs, but lines 1-99 are asked for"),
         ({"pairs": b""}, "no sentence pair in it"),
         ({"pairs": b"a\tb\na\t\xff\n"}, "line 2: byte 6 of the file is not UTF-8"),
         ({"pairs": b"a\nb\n"}, "1 column(s) where 2 are needed"),
