@@ -41,8 +41,8 @@ from hfxling.data.sources import Pair
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.significance import error_interval, jackknife_error
-from hfxling.old import align_documents as command
 from hfxling.sentences import beads as engine
+from hfxling.sentences.align_documents import DocumentText, vectors_of
 
 TITLE = "Sentences of documents aligned, a fifth of them joined, split or missing on each side: strict F1 in %"
 GOALS = {"f1_over_vecalign": ">= 1.0"}
@@ -201,22 +201,22 @@ def align_pair(args: argparse.Namespace, pair: Pair) -> tuple[dict, dict[str, Co
     return figures, counts, seconds
 
 
-def text_of(documents: Sequence[Sequence[Part]], lang: str) -> command.Text:
-    """Documents as the command reads them."""
+def text_of(documents: Sequence[Sequence[Part]], lang: str) -> DocumentText:
+    """Documents as they are read from a file."""
     ends = np.cumsum([0, *map(len, documents)]).tolist()
     sentences = [sentence for document in documents for sentence, _ in document]
-    return command.Text(sentences, [*range(len(sentences))], [*map(range, ends, ends[1:])], lang)
+    return DocumentText(sentences, [*range(len(sentences))], [*map(range, ends, ends[1:])], lang)
 
 
-def stored(text: command.Text, encoder: SentenceEncoder | LexicalEncoder, role: str) -> engine.Encode:
+def stored(text: DocumentText, encoder: SentenceEncoder | LexicalEncoder, role: str) -> engine.Encode:
     """Vectors of all joined sentences, computed now."""
     count = len(text.sentences)
     spans = [(i, i + size) for size in range(1, engine.MAX_JOINED + 1) for i in range(count - size + 1)]
-    vectors, place = command.vectors_of(text, encoder.encode, role)(spans), {span: i for i, span in enumerate(spans)}
+    vectors, place = vectors_of(text, encoder, role)(spans), {span: i for i, span in enumerate(spans)}
     return lambda asked: vectors[[place[span] for span in asked]]
 
 
-def banded_over_plain(sides: Sequence[engine.Encode], texts: Sequence[command.Text], method: str) -> float:
+def banded_over_plain(sides: Sequence[engine.Encode], texts: Sequence[DocumentText], method: str) -> float:
     """The sum of the beads of all documents as one, in the band, as a share of the largest that there is."""
     whole, engine.WHOLE = engine.WHOLE, 2000  # so that so short a text has a band
     documents = [range(len(text.sentences)) for text in texts]

@@ -13,7 +13,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
@@ -24,16 +23,15 @@ from documents import SPOILT, f1, spoil, strict, true_beads
 from harness import clock, machine, parser, peak_mib, report
 from ntrex import LINES, read_text
 
-from hfxling import fit_lexical, save_lexical
+from hfxling import align_documents, fit_lexical, save_lexical
 from hfxling.console import run as run_recipe
 from hfxling.data.readers import read_lines
 from hfxling.data.sources import load_pairs
-from hfxling.old import align_documents as command
 
 TITLE = "Aligning two texts of 20,000 sentences as one document"
 GOALS = {"peak_mib_20000": "< 1024"}
 LANGUAGES = ("ja", "vi")
-WAYS = {"static": "--model", "sparse": "--lexical"}
+WAYS = {"static": "model", "sparse": "lexical"}
 
 
 def main(argv: list[str] | None = None) -> dict:
@@ -41,19 +39,18 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--data", type=Path, default=Path("../shared/data"), help="with ntrex/ and alt/")
     options.add_argument("--sentences", type=int, default=20_000, help="a side, at least (default 20000)")
     options.add_argument("--ways", nargs="+", choices=WAYS, default=[*WAYS], help="vectors")
-    options.add_argument(
-        "--measure", nargs=argparse.REMAINDER, help=argparse.SUPPRESS
-    )  # a fresh process: the command's
+    # A fresh process: source, target, model or lexical, its folder, output.
+    options.add_argument("--measure", nargs=5, help=argparse.SUPPRESS)
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     if args.measure:
-        return measured(args.measure)
+        return measured(*args.measure)
     with tempfile.TemporaryDirectory() as folder:
         files, gold = write_text(args.data, args.sentences, Path(folder))
         figures: dict = {f"peak_mib_{args.sentences}": None}
         for way in args.ways:
-            command_line = [*files, WAYS[way], f"{folder}/model", "--output", f"{folder}/beads.tsv"]
-            words = [sys.executable, __file__, "--measure", *command_line]
+            measure = [*files, WAYS[way], f"{folder}/model", f"{folder}/beads.tsv"]
+            words = [sys.executable, __file__, "--measure", *measure]
             done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
             rows = [row.split("\t") for _, row in read_lines(f"{folder}/beads.tsv")][1:]
             beads = [[[int(i) - 1 for i in part.split()] for part in row[2:4]] for row in rows]
@@ -90,10 +87,10 @@ def write_text(data: Path, count: int, folder: Path) -> tuple[list[str], list]:
     return [str(folder / lang) for lang in LANGUAGES], gold[: last + 1]
 
 
-def measured(words: Sequence[str]) -> dict:
-    """Run the command in this process; print what it took."""
+def measured(source: str, target: str, encoder: str, folder: str, output: str) -> dict:
+    """Align in this process; print what it took."""
     libraries, start = peak_mib(), clock()
-    command.main([*words])
+    align_documents(source, target, **{encoder: folder}, output=output)
     cpu, wall = clock() - start
     found = {"cpu_s": round(cpu, 1), "wall_s": round(wall, 1), "peak_mib": round(peak_mib())}
     print(json.dumps(found | {"libraries_mib": round(libraries)}))

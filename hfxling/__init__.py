@@ -26,6 +26,7 @@ _PUBLIC = {
     "evaluate": "hfxling.evaluation.evaluate",
     "encode": "hfxling.sentences.encode",
     "explain": "hfxling.sentences.explain",
+    "align_documents": "hfxling.sentences.align_documents",
     "align_words": "hfxling.words.align_words",
     "export": "hfxling.hub.export",
     "fit_link_confidence": "hfxling.words.align_words",

@@ -1,11 +1,13 @@
-"""Two files in, beads out; what is told, written and refused."""
+"""Two texts in, beads out; what is told, written and refused."""
 
 import gzip
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from sentence_transformers import SentenceTransformer
 from tiny_models import save_routed, save_tiny
 
 import hfxling
@@ -15,7 +17,6 @@ from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.files import weights_hash
-from hfxling.old import align_documents
 
 SIZES = (8, 5, 11)
 
@@ -71,17 +72,33 @@ def test_beads_of_documents(lexical, documents, tmp_path, capsys):
     assert all((float(row["score"]) > 0) == bool(row["source"] and row["target"]) for row in rows)
     assert f"{len(rows)} rows" in told
     assert [line.split("|")[2].strip() for line in told.splitlines() if line.startswith("| 2-1")] == ["1"]
-    align_documents.main([*argv, str(tmp_path / "beads.parquet")])
+    aligned = hfxling.align_documents(*files, lexical=lexical, output=tmp_path / "beads.parquet")
+    assert aligned.table() in told
+    assert aligned.to_text() == (tmp_path / "beads.tsv").read_text(encoding="utf-8")
     table = pq.read_table(tmp_path / "beads.parquet").to_pylist()
     assert [{name: str(value) for name, value in row.items()} for row in table] == rows
+
+
+def test_documents_in_memory(lexical, documents, tmp_path):
+    files = [write(tmp_path / name, side) for name, side in zip(("zh", "vi"), documents)]
+    of_files = hfxling.align_documents(*files, lexical=lexical)
+    in_memory = hfxling.align_documents(*documents, lexical=LexicalEncoder(lexical))
+    assert in_memory.beads == of_files.beads
+    assert [(row[:2], row[4:]) for row in in_memory.rows] == [(row[:2], row[4:]) for row in of_files.rows]
+    numbers = " ".join(row[2] for row in in_memory.rows).split()
+    assert numbers == [str(number) for number in range(1, sum(SIZES) + 1)]
+    one = hfxling.align_documents(documents[0][1], documents[1][1], lexical=lexical)
+    assert {row[:2] for row in one.rows} == {(1, 1)}
+    with pytest.raises(ValueError, match="target: sentence 2 is None; give text"):
+        hfxling.align_documents(documents[0], [["a", None]], lexical=lexical)
 
 
 def test_documents_in_another_order(lexical, documents, tmp_path, capsys):
     source = write(tmp_path / "zh", documents[0])
     with gzip.open(tmp_path / "vi.gz", "wt", encoding="utf-8") as file:
         file.write("\n\n".join("\n".join(documents[1][i]) for i in (2, 0)))
-    argv = [source, str(tmp_path / "vi.gz"), "--lexical", str(lexical), "--output", str(tmp_path / "beads.tsv")]
-    align_documents.main([*argv, "--pair_documents"])
+    target, output = tmp_path / "vi.gz", tmp_path / "beads.tsv"
+    hfxling.align_documents(source, target, lexical=lexical, output=output, pair_documents=True)
     rows = rows_of(tmp_path / "beads.tsv")
     assert {(row["source_document"], row["target_document"]) for row in rows} == {("1", "2"), ("3", "1"), ("2", "")}
     assert sum(row["source_document"] == "2" for row in rows) == SIZES[1]
@@ -90,8 +107,8 @@ def test_documents_in_another_order(lexical, documents, tmp_path, capsys):
 
 def test_another_direction_and_fewer_joined(lexical, documents, tmp_path):
     files = [write(tmp_path / name, side) for name, side in zip(("zh", "vi"), documents)]
-    argv = [*files[::-1], "--lexical", str(lexical), "--output", str(tmp_path / "beads.tsv"), "--max_joined", "1"]
-    align_documents.main([*argv, "--source_lang", "vi", "--target_lang", "zh"])
+    options = {"lexical": lexical, "languages": ("vi", "zh"), "max_joined": 1}
+    hfxling.align_documents(*files[::-1], **options, output=tmp_path / "beads.tsv")
     rows = rows_of(tmp_path / "beads.tsv")
     assert not any(" " in row[f"{side}_lines"] for row in rows for side in ("source", "target"))
     assert sum(bool(row["source"] and row["target"]) for row in rows) >= sum(SIZES) - 3
@@ -100,9 +117,18 @@ def test_another_direction_and_fewer_joined(lexical, documents, tmp_path):
 def test_a_dense_model(documents, tmp_path):
     save_tiny("bert", tmp_path / "plain")
     file = write(tmp_path / "vi", documents[1])
-    align_documents.main([file, file, "--model", str(tmp_path / "plain"), "--output", str(tmp_path / "beads.tsv")])
+    hfxling.align_documents(file, file, model=tmp_path / "plain", output=tmp_path / "beads.tsv")
     rows = rows_of(tmp_path / "beads.tsv")
     assert all(row["source_lines"] == row["target_lines"] for row in rows)
+
+
+def test_vectors_that_are_no_numbers(documents, tmp_path):
+    save_tiny("bert", tmp_path / "plain")
+    model = SentenceTransformer(str(tmp_path / "plain"))
+    model[0].auto_model.embeddings.word_embeddings.weight.data.fill_(np.nan)
+    with pytest.raises(ValueError, match="NaN"):
+        hfxling.align_documents(documents[0], documents[1], model=model, output=tmp_path / "beads.tsv")
+    assert not (tmp_path / "beads.tsv").exists()
 
 
 def test_both_scores_as_one(lexical, documents, tmp_path):
@@ -117,8 +143,7 @@ def test_both_scores_as_one(lexical, documents, tmp_path):
     fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(sparse.name), languages=("zh", "vi"))
     fusion.save(tmp_path / "routed")
     files = [write(tmp_path / name, side) for name, side in zip(("zh", "vi"), documents)]
-    both = ["--lexical", str(lexical), "--model", str(tmp_path / "routed")]
-    align_documents.main([*files, *both, "--output", str(tmp_path / "beads.tsv")])
+    hfxling.align_documents(*files, lexical=lexical, model=tmp_path / "routed", output=tmp_path / "beads.tsv")
     rows = rows_of(tmp_path / "beads.tsv")
     assert {("4", ""), ("22 23", "21")} <= {(row["source_lines"], row["target_lines"]) for row in rows}
 
@@ -130,8 +155,9 @@ def test_both_scores_as_one(lexical, documents, tmp_path):
         (b"\n \n\n", [], "text: no sentence in it"),
         ("a\nxé\n".encode("latin-1"), [], "line 2: byte 3 of the file is not UTF-8"),
         (b"a\n\nb\n", [], "text has 2 documents, {other} 1; give as many in the same order, or --pair_documents"),
-        (b"a\n", ["--source_lang", "th"], "routed has parts for zh, vi and none for th"),
-        (b"a\n", ["--max_joined", "0"], "max_joined=0: give 1 or more"),
+        (b"a\n", ["--languages", "th", "vi"], "routed has parts for zh, vi and none for th"),
+        (b"a\n", ["--max_joined", "0"], "max_joined=0: give 1 to 16"),
+        (b"a\n", ["--max_joined", "1000"], "max_joined=1000: give 1 to 16"),
         (b"a\n", ["--output", "beads.txt"], "output='beads.txt': beads are written as .tsv or .parquet"),
     ],
 )
@@ -141,11 +167,14 @@ def test_mistakes(refusal, tmp_path, monkeypatch, content, options, message):
     save_routed(tmp_path / "plain", tmp_path / "routed")
     (tmp_path / "text").write_bytes(content)
     other = write(tmp_path / "other", [["hello"]])
-    argv = [str(tmp_path / "text"), other, "--model", str(tmp_path / "routed"), "--output", "beads.tsv", *options]
+    argv = [str(tmp_path / "text"), other, "--model", str(tmp_path / "routed"), *options]
+    if "--output" not in options:
+        argv += ["--output", "beads.tsv"]
     assert message.format(other=other) in refusal(lambda: main(["align-documents", *argv]))
     assert not [*tmp_path.glob("beads*")]
 
 
 def test_neither_model_nor_links(refusal, tmp_path):
-    argv = ["align-documents", "a", "b", "--output", str(tmp_path / "x.tsv")]
+    file = write(tmp_path / "text", [["hello"]])
+    argv = ["align-documents", file, file, "--output", str(tmp_path / "x.tsv")]
     assert "give --model, --lexical or both" in refusal(lambda: main(argv))

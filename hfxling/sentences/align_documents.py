@@ -1,0 +1,290 @@
+"""Sentences of two texts that translate each other, one or several with one or several, document by document."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hfxling.data.documents import UNSPACED
+from hfxling.data.pairs import is_source
+from hfxling.data.readers import read_lines, suffix_of
+from hfxling.encoders.loading import load_encoder
+from hfxling.encoders.protocol import ROLES, Encoder, check_finite, languages_of
+from hfxling.evaluation.results import format_table
+from hfxling.files import atomic_path
+from hfxling.progress import bar
+from hfxling.verbs import Languages, Model, OutputFile, verb
+
+from . import beads
+from .beads import MAX_JOINED, Bead
+
+logger = logging.getLogger(__name__)
+MOST_JOINED = 16  # time and memory grow with the square
+COLUMNS = ("source_document", "target_document", "source_lines", "target_lines", "score", "source", "target")
+if TYPE_CHECKING:
+    Documents = str | Path | Sequence[str] | Sequence[Sequence[str]]
+else:
+    Documents = Any  # a command line gives a file
+
+
+@dataclass
+class DocumentText:
+    """The sentences of one side.
+
+    Attributes:
+        sentences: of all documents.
+        lines: number of each in the file, from 1; in memory its number among all sentences.
+        documents: positions of each document's sentences.
+        language: its code.
+    """
+
+    sentences: list[str]
+    lines: list[int]
+    documents: list[range]
+    language: str | None = None
+
+    def joined(self, part: Sequence[int]) -> str:
+        """Neighbouring sentences as one text."""
+        if not part:
+            return ""
+        space = "" if (self.language or "").partition("-")[0] in UNSPACED else " "
+        return space.join(self.sentences[part[0] : part[-1] + 1])
+
+
+@dataclass(frozen=True)
+class AlignedDocuments:
+    """Every sentence of both texts, in one row each.
+
+    Attributes:
+        rows: values of COLUMNS: numbers of the documents from 1, None without a partner; line numbers, separated by
+            spaces; score (what the pair lies above random ones; 0 without a translation); joined texts.
+        beads: the same as positions of the sentences.
+    """
+
+    rows: list[tuple]
+    beads: list[Bead]
+
+    def table(self) -> str:
+        """How many rows there are of each kind, and their mean scores."""
+        counts: Counter[tuple[int, int]] = Counter()
+        sums: Counter[tuple[int, int]] = Counter()
+        for bead in self.beads:
+            kind = (len(bead.source), len(bead.target))
+            counts[kind] += 1
+            sums[kind] += bead.score
+        table = []
+        for kind, count in counts.most_common():
+            mean = sums[kind] / count if all(kind) else None
+            table.append([f"{kind[0]}-{kind[1]}", count, mean])
+        return f"{format_table(['sentences', 'beads', 'mean score'], table)}\n\n{len(self.rows)} rows"
+
+    def to_text(self) -> str:
+        """The rows as TSV, with a header line."""
+        text = io.StringIO()
+        options = {"delimiter": "\t", "lineterminator": "\n", "quoting": csv.QUOTE_NONE, "quotechar": None}
+        csv.writer(text, **options).writerows([COLUMNS, *self.rows])
+        return text.getvalue()
+
+    def save(self, path: str | Path) -> None:
+        """Write the rows as .tsv or .parquet; ValueError for another name."""
+        _check_output(path)
+        with atomic_path(path) as scratch:
+            if suffix_of(str(path)) == ".parquet":
+                import pyarrow as pa
+                import pyarrow.parquet as pq
+
+                columns = [list(column) for column in zip(*self.rows)]
+                pq.write_table(pa.table(dict(zip(COLUMNS, columns))), scratch)
+            else:
+                scratch.write_text(self.to_text(), encoding="utf-8", newline="\n")
+
+
+@verb
+def align_documents(
+    source: Documents,
+    target: Documents,
+    *,
+    model: Model | None = None,
+    lexical: Model | None = None,
+    languages: Languages | None = None,
+    pair_documents: bool = False,
+    max_joined: int = MAX_JOINED,
+    output: OutputFile | None = None,
+    revision: str | None = None,
+    lexical_revision: str | None = None,
+    prompt: str | None = None,
+    batch_size: int = 32,
+    device: str | None = None,
+    trust_remote_code: bool = False,
+    progress: bool = True,
+) -> AlignedDocuments:
+    """Sentences of texts that translate each other.
+
+    The documents stand in the same order in both texts, unless `pair_documents` finds out which ones belong together.
+    Order within a document is kept; sentences may be missing, split or joined on either side.
+
+    Example:
+        >>> found = hfxling.align_documents("book.zh", "book.vi", lexical="outputs/fit/model", output="beads.tsv")
+
+    Args:
+        source: text file, .gz or not: one sentence a line, an empty line between documents; or a list of documents,
+            which are lists of sentences.
+        target: the same of the translations.
+        model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
+        lexical: folder or Hub id of a lexical model, or a loaded one: its links alone, or its score and the model's as
+            one, for which the model needs a fusion.json that was made for it (hfxling fit --choose fused writes both).
+        languages: codes of both; by default the model's first two.
+        pair_documents: documents are not in the same order, or some have no translation.
+        max_joined: most sentences a side that are taken together, 1 to 16.
+        output: TSV file, or .parquet.
+        revision: branch, tag or commit of the model on the Hub.
+        lexical_revision: of the lexical model.
+        prompt: put before every text; by default the model's own.
+        batch_size: texts encoded at once.
+        device: by default a GPU when there is one.
+        trust_remote_code: run the code of the model's repository, as models on several layers need.
+        progress: show a bar.
+
+    Returns:
+        A row for each pair, and for each sentence without a translation.
+
+    Raises:
+        ValueError: no sentence, unequal numbers of documents, another output, languages that the model does not know,
+            vectors with NaN.
+        FileNotFoundError: no such model or file.
+    """
+    if not 1 <= max_joined <= MOST_JOINED:
+        raise ValueError(f"max_joined={max_joined}: give 1 to {MOST_JOINED}.")
+    if output is not None:
+        _check_output(output)
+    texts = [read_documents(source, "source"), read_documents(target, "target")]
+    counts = [len(text.documents) for text in texts]
+    if counts[0] != counts[1] and not pair_documents:
+        raise ValueError(
+            f"{source if is_source(source) else 'source'} has {counts[0]} documents, "
+            f"{target if is_source(target) else 'target'} {counts[1]}; give as many in the same order, or "
+            "--pair_documents."
+        )
+    encoder = load_encoder(
+        model,
+        lexical,
+        revision=revision,
+        lexical_revision=lexical_revision,
+        prompt=prompt,
+        batch_size=batch_size,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
+    pair = languages_of(encoder, languages)
+    for text, language, role in zip(texts, pair, ROLES):
+        encoder.route(language, role)
+        text.language = language
+    total = max_joined * sum(len(text.sentences) for text in texts)
+    rows, found = [], []
+    with bar(total=total, unit="texts") as shown:
+        sides = [vectors_of(text, encoder, role, shown) for text, role in zip(texts, ROLES)]
+        numbers: list[tuple[int | None, int | None]] = [(i, i) for i in range(counts[0])]
+        if pair_documents:
+            both = (texts[0].documents, texts[1].documents)
+            numbers = with_unpaired(beads.match_documents(*sides, both, method=encoder.method), counts)
+        spans = []
+        for i, j in numbers:
+            of_source = range(0) if i is None else texts[0].documents[i]
+            of_target = range(0) if j is None else texts[1].documents[j]
+            spans.append((of_source, of_target))
+        aligned = beads.align_documents(*sides, spans, method=encoder.method, max_joined=max_joined)
+        for documents, of_documents in zip(numbers, aligned):
+            for bead in of_documents:
+                found.append(bead)
+                rows.append(_row(documents, bead, texts))
+    result = AlignedDocuments(rows, found)
+    if output is not None:
+        result.save(output)
+        logger.info("beads: %s", output)
+    return result
+
+
+def read_documents(text: Documents, name: str = "text") -> DocumentText:
+    """Sentences by document.
+
+    Args:
+        text: a file, a list of documents, or one document: a list of sentences.
+        name: of text in memory, for errors.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: no sentence in it, or what is no text.
+    """
+    if is_source(text):
+        lines = list(read_lines(str(text)))
+        name = str(text)
+    else:
+        documents = [text] if len(text) and isinstance(text[0], str) else text
+        lines = []
+        count = 0
+        for document in documents:
+            for sentence in document:
+                count += 1
+                if not isinstance(sentence, str):
+                    raise ValueError(f"{name}: sentence {count} is {sentence!r}; give text.")
+                lines.append((count, sentence))
+            lines.append((count, ""))
+    sentences, numbers, starts = [], [], []
+    is_new = True
+    for number, line in lines:
+        sentence = " ".join(line.split())
+        if sentence:
+            if is_new:
+                starts.append(len(sentences))
+            sentences.append(sentence)
+            numbers.append(number)
+        is_new = not sentence
+    if not sentences:
+        raise ValueError(f"{name}: no sentence in it; give one sentence a line, an empty line between documents.")
+    ends = [*starts, len(sentences)]
+    return DocumentText(sentences, numbers, [range(start, end) for start, end in pairwise(ends)])
+
+
+def vectors_of(text: DocumentText, encoder: Encoder, role: str, shown: Any = None) -> beads.Encode:
+    """What `hfxling.sentences.beads` asks for: vectors of joined sentences by where they begin and end."""
+
+    def vectors(spans: beads.Spans) -> beads.Vectors:
+        joined = [text.joined(range(*span)) for span in spans]
+        encoded = encoder.encode(joined, text.language, role, progress=False)
+        check_finite(encoded, encoder.label)
+        if shown is not None:
+            shown.update(len(spans))
+        return encoded
+
+    return vectors
+
+
+def with_unpaired(pairs: Sequence[tuple[int, int]], counts: Sequence[int]) -> list[tuple[int | None, int | None]]:
+    """The pairs and after them the documents in none."""
+    sources = {i for i, _ in pairs}
+    targets = {j for _, j in pairs}
+    numbers: list[tuple[int | None, int | None]] = list(pairs)
+    numbers += [(i, None) for i in range(counts[0]) if i not in sources]
+    numbers += [(None, j) for j in range(counts[1]) if j not in targets]
+    return numbers
+
+
+def _row(pair: tuple[int | None, int | None], bead: Bead, texts: Sequence[DocumentText]) -> tuple:
+    documents = [None if i is None else i + 1 for i in pair]
+    lines, joined = [], []
+    for text, part in zip(texts, (bead.source, bead.target)):
+        lines.append(" ".join(str(text.lines[i]) for i in part))
+        joined.append(text.joined(part))
+    return (*documents, *lines, round(bead.score, 6), *joined)
+
+
+def _check_output(path: str | Path) -> None:
+    if suffix_of(str(path)) not in (".tsv", ".parquet") or str(path).lower().endswith(".gz"):
+        raise ValueError(f"output={str(path)!r}: beads are written as .tsv or .parquet; give such a name.")
