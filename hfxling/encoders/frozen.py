@@ -35,6 +35,7 @@ class FrozenEncoder:
         tokens_per_batch: padded tokens in one forward pass; by default what suits the device.
         device: by default a GPU when there is one.
         hub_kwargs: `revision`, `token`, `cache_dir` of the download.
+        prompt: put before every text.
 
     Attributes:
         hidden_size: H, the width of a vector.
@@ -54,6 +55,7 @@ class FrozenEncoder:
         tokens_per_batch: int | None = None,
         device: str | None = None,
         hub_kwargs: dict | None = None,
+        prompt: str | None = None,
     ):
         if dtype not in DTYPES:
             raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
@@ -72,13 +74,14 @@ class FrozenEncoder:
                 raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
         self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
         self.tokens_per_batch = tokens_per_batch or tokens_on(self.device)
-        self.name, self.dtype = str(name), dtype
+        self.name, self.dtype, self.prompt = str(name), dtype, prompt or ""
         self.revision = identity(name, (hub_kwargs or {}).get("revision"))
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, views, H) float32 vectors, in the texts' order."""
         shape, limits = (len(self.views), self.hidden_size), (self.max_length, self.tokens_per_batch)
+        texts = [self.prompt + text for text in texts]
         return _encoded(texts, self._read, shape, self.tokenizer, self.device, *limits)
 
     def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -92,7 +95,7 @@ class FrozenEncoder:
     def features(self, texts: Sequence[str], cache_dir: str | Path, description: str = "encode") -> np.ndarray:
         """The same as calling it, through the cache of `hfxling.data.features`."""
         key, shape = {"model": self.name}, (len(self.views), self.hidden_size)
-        key |= {name: getattr(self, name) for name in ("revision", "views", "dtype", "max_length")}
+        key |= {name: getattr(self, name) for name in ("revision", "views", "dtype", "max_length", "prompt")}
         return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
 
 

@@ -6,10 +6,14 @@ symmetric tasks, unless the caller names others.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+
+from transformers.utils import cached_file
 
 logger = logging.getLogger(__name__)
 _TOLD: set[tuple[str, str]] = set()  # models whose prompt was announced already
@@ -83,6 +87,24 @@ def prompt_for(
         if is_stored or re.search(family.names, name.rstrip("/")):
             return _announced(name, family.prompt, f"as {family.name} models want it")
     return None
+
+
+@cache
+def prompt_of(name: str, revision: str | None = None) -> str | None:
+    """The prompt of every text of a folder or Hub model that is not loaded yet; as `prompt_for` otherwise."""
+    path = cached_file(
+        name,
+        "config_sentence_transformers.json",
+        revision=revision,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+        _raise_exceptions_for_gated_repo=False,
+    )
+    settings = {}
+    if path is not None:
+        with open(path, encoding="utf-8") as file:
+            settings = json.load(file)
+    return prompt_for(name, settings.get("prompts") or {}, settings.get("default_prompt_name"))
 
 
 def _announced(name: str, prompt: str, reason: str) -> str:

@@ -13,6 +13,7 @@ from hfxling.files import content_hash
 
 from .frozen import FrozenEncoder, WordStates
 from .identity import content_hash_of, identity, model_name
+from .prompts import prompt_of
 from .protocol import ROLES
 
 
@@ -103,7 +104,7 @@ class LayerEncoder:
         self.encoder = FrozenEncoder(str(model), [(layer, pooling)], device=device, hub_kwargs=hub_kwargs)
         self.name = str(model)
         self.label = model_name(model)
-        self.prompt = prompt
+        self.prompt = prompt_of(str(model), revision) if prompt is None else prompt
         self._prompt_of_role = {"query": query_prompt, "document": document_prompt}
         self.revision = f"{identity(model, revision)}, layer {layer}, {pooling}"
 

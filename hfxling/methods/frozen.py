@@ -15,6 +15,7 @@ from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
 from hfxling.data.sources import name_of_pair
 from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View, token_limit
+from hfxling.encoders.prompts import prompt_of
 from hfxling.hub.writing import export
 from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
@@ -32,6 +33,13 @@ class FrozenArguments(TextArguments):
     pooling: str = field(default="mean", metadata={"help": "mean, cls or last"})
     encode_dtype: str = field(default="float32", metadata={"help": "float32 or bfloat16, for the encoder's pass"})
     max_length: int | None = field(default=None, metadata={"help": "tokens kept of a text"})
+    prompt: str | None = field(
+        default=None,
+        metadata={
+            "help": "put before every text, now and by the published model; by default what the encoder wants, '' for "
+            "none"
+        },
+    )
     cache_dir: str = field(
         default="outputs/features", metadata={"help": "where frozen vectors are kept", "writes": "folder"}
     )
@@ -69,6 +77,14 @@ class FrozenArguments(TextArguments):
         """Where of the Hub repository the encoder is."""
         return {"revision": self.base_revision} if self.base_revision else {}
 
+    @property
+    def text_prompt(self) -> str | None:
+        """What is put before every text: what was given, or what the encoder wants."""
+        if self.prompt is not None or self.base_model is None:
+            return self.prompt or None
+        with one_line_where_missing(self.base_model):
+            return prompt_of(self.base_model, self.base_revision)
+
     def is_possible(self) -> bool:
         """Whether the encoder is deep enough: a study of layers leaves out those that a smaller one lacks."""
         layer = self.layer_index
@@ -90,11 +106,21 @@ class FrozenArguments(TextArguments):
             max_length=self.max_length,
             device=device,
             hub_kwargs=self.hub_kwargs,
+            prompt=self.text_prompt,
         )
 
 
 # What decides the text and the encoder of a run, the layer and pooling that are read off it apart.
-FROZEN_KEYS = (*TEXT_KEYS, "base_model", "base_revision", "encode_dtype", "max_length", "train_vectors", "test_vectors")
+FROZEN_KEYS = (
+    *TEXT_KEYS,
+    "base_model",
+    "base_revision",
+    "encode_dtype",
+    "max_length",
+    "prompt",
+    "train_vectors",
+    "test_vectors",
+)
 
 
 def check_choices(args: object, choices: Mapping[str, Sequence[str]]) -> None:
@@ -157,10 +183,9 @@ def check_vectors(args: FrozenArguments, given: Sequence[Sides], tests: Sequence
     encoder = args.encoder()
     if widths != {encoder.hidden_size}:
         raise ValueError(f"the vectors are {widths.pop()} wide, those of {args.base_model} {encoder.hidden_size}.")
-    prompt = getattr(args, "prompt", None) or ""
     for *texts, vectors in tests:
         for side, lines, rows in zip(("source", "target"), texts, vectors):
-            cosine = (unit(encoder([prompt + line for line in lines[:8]])[:, 0]) * unit(rows[:8])).sum(1)
+            cosine = (unit(encoder(lines[:8])[:, 0]) * unit(rows[:8])).sum(1)
             if cosine.min() < 0.995:  # bfloat16 costs 1e-4, the next layer 0.03 or more
                 raise ValueError(
                     f"test_vectors, {side}: row {cosine.argmin() + 1} is not what layer {args.layer} ({args.pooling}) "

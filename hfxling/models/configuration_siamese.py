@@ -26,6 +26,8 @@ class SiameseConfig(StockConfig):
             which they vary most, and normalise again.
         centering: "train": subtract the mean of the language, learnt from training data, from the normalised output.
         output_size: width of the vectors that come out; None: as wide as they go in.
+        prompt: put before every text, such as E5's "query: ". sentence-transformers applies it by itself; whoever calls
+            the model with token ids puts it before the text.
 
     Raises:
         ValueError: for a value that is not allowed, naming those that are.
@@ -34,7 +36,7 @@ class SiameseConfig(StockConfig):
     model_type = "hfxling-siamese"
     head_fields = (
         *("hidden_size", "layer", "pooling", "languages", "per_language", "head", "bias", "dropout"),
-        *("normalize_input", "center_input", "centering", "output_size"),
+        *("normalize_input", "center_input", "centering", "output_size", "prompt"),
     )
 
     layer: int | str | list[int] | None = 7
@@ -48,6 +50,7 @@ class SiameseConfig(StockConfig):
     center_input: bool = False
     centering: str = "none"
     output_size: int | None = None
+    prompt: str | None = None
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
@@ -71,6 +74,11 @@ class SiameseConfig(StockConfig):
             )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout} is outside [0, 1).")
+
+    def head_dict(self) -> dict:
+        """The fields that describe the head; a prompt where there is one."""
+        fields = super().head_dict()
+        return fields if self.prompt else {name: value for name, value in fields.items() if name != "prompt"}
 
     @property
     def has_parts(self) -> bool:

@@ -193,6 +193,7 @@ def select(
     model: str | Path | None = None,
     revision: str | None = None,
     pooling: Literal["mean", "cls", "last"] = "mean",
+    prompt: str | None = None,
     one_map: bool = False,
     only: Sequence[Name] = (),
     choose: Name | None = None,
@@ -223,6 +224,7 @@ def select(
         model: frozen encoder that competes, folder or Hub id; none without it.
         revision: branch, tag or commit of the model on the Hub.
         pooling: of the encoder.
+        prompt: put before every text; by default what the model wants ("query: " for E5), "" for none.
         one_map: only what needs not know which language a text is in may win.
         only: what competes, with all that it is made of; by default all.
         choose: write this one and not the winner.
@@ -251,8 +253,8 @@ def select(
     if model is not None:
         with one_line_where_missing(str(model), "model"):
             AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
-    options = {"model": model, "revision": revision, "pooling": pooling, "one_map": one_map, "only": only}
-    options |= {"choose": choose, "output": output, "repo": repo, "licence": licence, "seed": seed}
+    options = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt, "one_map": one_map}
+    options |= {"only": only, "choose": choose, "output": output, "repo": repo, "licence": licence, "seed": seed}
     command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, options)
 
     named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
@@ -273,7 +275,7 @@ def select(
         if wanted("static", "sparse", "fused"):
             competitors.links = Links(links_args, text, seed)
         if model is not None and wanted(*ON_THE_ENCODER):
-            frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling}
+            frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
             competitors.encoder, competitors.heads = make_heads(single, wanted, training_args, text, device)
             if wanted("fused"):

@@ -194,7 +194,9 @@ def test_features_are_cached_until_something_changes(tmp_path):
 
 
 def test_recipes_arguments_name_an_encoder(tiny_bert):
-    args = SimpleNamespace(base_model=str(tiny_bert), hub_kwargs={}, layer_index=2, pooling="cls", max_length=9)
+    args = SimpleNamespace(
+        base_model=str(tiny_bert), text_prompt=None, hub_kwargs={}, layer_index=2, pooling="cls", max_length=9
+    )
     args.encode_dtype = "bfloat16"
     encoder = FrozenArguments.encoder(args)
     assert (encoder.views, encoder.dtype, encoder.max_length) == ([(2, "cls")], "bfloat16", 9)

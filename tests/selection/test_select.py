@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import hfxling
 from hfxling.cli import main
 from hfxling.data.corpus import corpus_of
 from hfxling.data.pairs import read_pairs
+from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.encoders.loading import load_encoder
 from hfxling.methods.lexical import Arguments as LinkArguments
 
@@ -38,6 +40,27 @@ def everything(text, tiny_bert, tmp_path_factory):
     """All that can compete, in memory."""
     cache = tmp_path_factory.mktemp("cache")
     return hfxling.select(*SIDES, languages=LANGUAGES, model=str(tiny_bert), output=None, cache_dir=cache)
+
+
+@pytest.fixture(scope="module")
+def e5_like(tiny_bert, tmp_path_factory) -> Path:
+    """An encoder whose folder has the prompts of E5, none of them its default."""
+    folder = tmp_path_factory.mktemp("e5") / "renamed"
+    shutil.copytree(tiny_bert, folder)
+    prompts = {"query": "query: ", "document": "passage: "}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts}))
+    return folder
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "query: "), ("Frage: ", "Frage: "), ("", None)])
+def test_the_written_model_has_the_prompt_that_the_vectors_had(e5_like, tmp_path, given, expected):
+    options = {"prompt": given, "only": ["head"], "progress": False, "cache_dir": tmp_path / "cache"}
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, model=e5_like, output=tmp_path, **options)
+    written = SentenceTransformer(str(selection.folders["folder"]), device="cpu")
+    assert written.prompts.get(written.default_prompt_name) == expected
+    head = selection._fitted.competitors.heads["head"]
+    raw = FrozenEncoder(str(e5_like), [(head.args.layer_index, "mean")], device="cpu", prompt=expected)
+    assert np.allclose(head.sides[0][:5], raw(SIDES[0][:5])[:, 0], atol=1e-5)
 
 
 def test_links_need_no_model(text, tmp_path, capsys):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
-from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.losses import SPLIT_LOSSES
 
 OBJECTIVES = {"intra": ("mean", "lang"), "inter": ("cross", "sep"), "both": SPLIT_LOSSES}
@@ -47,7 +46,6 @@ class DisentanglerArguments(FrozenArguments):
     heads: str = field(
         default="auto", metadata={"help": "pair: one a language pair; joint: one for all; auto: pair with --qe"}
     )
-    prompt: str | None = field(default=None, metadata={"help": "put before every text, the published model does too"})
     objective: str = field(default="auto", metadata={"help": "intra, inter, both, or auto: by the kind of encoder"})
     encoder_kind: str = field(default="auto", metadata={"help": "encoder or llm, where it cannot be seen (vectors)"})
     both_sides: bool = field(default=False, metadata={"help": "separate parts on the target side too (eq. 4: source)"})
@@ -73,7 +71,7 @@ class DisentanglerArguments(FrozenArguments):
                 f"patience={self.patience} must be >= 1, geometry_pairs={self.geometry_pairs} >= 2, probe_pairs="
                 f"{self.probe_pairs} >= 0, validation_share={self.validation_share} between 0 and 1."
             )
-        DisentanglerConfig(**self.head_settings())  # refuses bad values, here and not after an hour of encoding
+        _ = self.layer_index  # refuses bad values, here and not after an hour of encoding
 
     @property
     def one_head_a_pair(self) -> bool:
@@ -82,10 +80,10 @@ class DisentanglerArguments(FrozenArguments):
 
     def head_settings(self) -> dict:
         """The fields of `DisentanglerConfig` that the arguments set."""
-        names = ("pooling", "prompt", "bias", "normalize_input")
-        return {"layer": self.layer_index} | {name: getattr(self, name) for name in names}
+        names = ("pooling", "bias", "normalize_input")
+        return {"layer": self.layer_index, "prompt": self.text_prompt} | {name: getattr(self, name) for name in names}
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and vectors."""
-        names = (*FROZEN_KEYS, "layer", "pooling", "prompt", "encoder_kind", "qe", "qe_split", "sts", "one_head_a_pair")
+        names = (*FROZEN_KEYS, "layer", "pooling", "encoder_kind", "qe", "qe_split", "sts", "one_head_a_pair")
         return tuple(str(getattr(self, name)) for name in names)

@@ -93,9 +93,8 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
 
 
 def _encoded(args: DisentanglerArguments, encoder: FrozenEncoder, *sides: Sequence[str]) -> Sides:
-    """Vectors of both sides, the prompt before every text."""
-    prompt = args.prompt or ""
-    return tuple(encoder.features([prompt + text for text in side], args.cache_dir)[:, 0] for side in sides)
+    """Vectors of both sides."""
+    return tuple(encoder.features(side, args.cache_dir)[:, 0] for side in sides)
 
 
 def _texts_by_language(corpus: Corpus) -> dict[str, list[str]]:

@@ -137,7 +137,7 @@ class SiameseArguments(FrozenArguments):
                 f"margin={self.margin} must be >= 0, temperature={self.temperature} > 0, pool_size={self.pool_size} "
                 f">= 1, fraction={self.fraction} above 0 and at most 1."
             )
-        self.head_config(768)  # refuses bad values, before an hour of encoding
+        self.head_config(768, prompt=self.prompt)  # refuses bad values, before an hour of encoding
 
     @property
     def is_affine(self) -> bool:
@@ -186,6 +186,8 @@ class SiameseArguments(FrozenArguments):
             "center_input": center,
             "centering": self.centering,
         }
+        if "prompt" not in fitted:  # asks the encoder's repository
+            settings["prompt"] = self.text_prompt
         return SiameseConfig(**settings | fitted)
 
     def test_sources(self) -> list[str]:
