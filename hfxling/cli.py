@@ -47,7 +47,7 @@ COMMANDS = {
     "verify": Command("hfxling.hub.verify:verify", "Whether a folder or repository is what its card says."),
     "export": Command("hfxling.hub.export:export", "A model's folder for other runtimes."),
     "explain": Command("hfxling.sentences.explain:explain", "The word links that make the score of a sentence pair."),
-    "demo": Command("hfxling.demo:demo", "A page in the browser, or a Space of the Hub."),
+    "demo": Command("hfxling.hub.demo:demo", "A page in the browser, or a Space of the Hub."),
 }
 # One spelling of the languages for another.
 _SIDES = ("--source-lang", "--target-lang")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -52,7 +53,7 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
     except Exception as error:
         line = _line_of(error)
         if "--traceback" in (sys.argv if argv is None else argv):
-            traceback.print_exc()
+            sys.stderr.write(without_secrets(traceback.format_exc()))
         else:
             unknown = [*traceback.format_exception_only(error), "(--traceback shows all)"]
             logger.error(" ".join((line or " ".join(unknown)).split()))
@@ -83,7 +84,13 @@ def _line_of(error: Exception) -> str | None:
     return str(error) or None if isinstance(error, ValueError | FileNotFoundError) else None
 
 
+def without_secrets(text: str) -> str:
+    """The text without passwords in addresses and tokens of the Hub, which logs would keep."""
+    text = re.sub(r"://[^/\s@]+@", "://...@", text)
+    return re.sub(r"\bhf_[A-Za-z0-9]{8,}", "hf_...", text)
+
+
 class _Message(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = without_secrets(super().format(record))
         return text if record.levelno <= logging.INFO else f"{record.levelname.lower()}: {text}"

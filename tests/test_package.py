@@ -21,7 +21,7 @@ PACKAGE = ROOT / "hfxling"
 TRAINING = PACKAGE / "methods"
 PYTHON = [
     path
-    for top in ("hfxling", "recipes", "examples", "benchmarks", "docs", "tests")
+    for top in ("hfxling", "recipes", "examples", "spaces", "benchmarks", "docs", "tests")
     for path in (ROOT / top).rglob("*.py")
 ]
 
@@ -121,7 +121,14 @@ def forbidden_imports(tree: Tree) -> list[str]:
             elif target:
                 refused = not is_allowed(tree, importer, target)
             else:
-                refused = not dots and module.split(".")[0] in {*RECIPES, "tests", "benchmarks", "docs", "examples"}
+                refused = not dots and module.split(".")[0] in {
+                    *RECIPES,
+                    "tests",
+                    "benchmarks",
+                    "docs",
+                    "examples",
+                    "spaces",
+                }
             if refused:
                 found.append(f"{importer}: {'.' * dots}{module}" + (f" import {name}" if name else ""))
     return found
@@ -388,12 +395,16 @@ from hfxling.hub.card import CardInfo, render_card
 pairs = hfxling.load_parallel("sample", "zh", "vi", split="dev")
 data = {"name": "d", "pairs": 1}
 info = CardInfo("org/x", "siamese", "A head.", "@misc{x}", "org/base", ["zh"], "mit", [data], "Search.", ["Small."])
-print(json.dumps([hfxling.__file__, pairs[0], len(render_card([], info))]))"""
+from hfxling.hub.demo import page_folder
+page = str(page_folder() / "app.py")
+print(json.dumps([hfxling.__file__, pairs[0], len(render_card([], info)), page]))"""
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "HF_HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    place, pair, length = ast.literal_eval(done.stdout)
+    place, pair, length, page = ast.literal_eval(done.stdout)
     assert Path(place).is_relative_to(tmp_path)
+    assert Path(page).is_relative_to(tmp_path / "site")
+    assert wheel.stat().st_size < 2**20
     assert pair["source"]
     assert pair["target"] != pair["source"]
     assert length > 500
