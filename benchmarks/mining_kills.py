@@ -10,12 +10,15 @@ pairs were the same bytes, how often anything else stood under the final name, a
 
 import argparse
 import random
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-import chaos_runs
 import torch
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+import chaos_runs
 from harness import machine, parser, report
 from ntrex import read_text
 

@@ -68,8 +68,6 @@ def _run(words: list[str]) -> None:
     elif name not in COMMANDS:
         nearest = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.0)[0]
         raise ValueError(f"unknown command {name!r}; the nearest is {nearest!r}, all are {', '.join(COMMANDS)}.")
-    elif not is_verb(name):
-        import_module(f"hfxling.old.{name.replace('-', '_')}").main(rest)
     else:
         _call(name, load_verb(name), rest)
 
@@ -83,12 +81,6 @@ def _overview() -> str:
         "hfxling COMMAND --help shows a command's options; every command is a function, too: hfxling.mine(...).",
     ]
     return "\n".join(lines)
-
-
-def is_verb(name: str) -> bool:
-    """Whether the command's verb is there yet; the others are the former commands, in hfxling.old."""
-    module = COMMANDS[name].verb.partition(":")[0]
-    return (Path(__file__).parents[1] / module.replace(".", "/")).with_suffix(".py").is_file()
 
 
 def load_verb(name: str) -> Callable:

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "hfxling"
 TRAINING = PACKAGE / "methods"
 PYTHON = [
     path
-    for top in ("hfxling", "recipes", "examples", "spaces", "benchmarks", "docs", "tests")
+    for top in ("hfxling", "recipes", "examples", "spaces", "tools", "benchmarks", "docs", "tests")
     for path in (ROOT / top).rglob("*.py")
 ]
 
@@ -44,12 +44,11 @@ ALLOWED: dict[str, set[str]] = {
     "encoders": _CORE | {"models", "data", "sentences"},
     "words": _CORE | {"models", "data", "sentences", "encoders"},
     "hub": _CORE | {"encoders", "models", "evaluation", "data"},
-    "cli": {"__init__", "console", "arguments", "files", "old"},
+    "cli": {"__init__", "console", "arguments", "files"},
 }
 ALLOWED["methods"] = {*ALLOWED} - {"__init__", "__main__", "cli"}
 ALLOWED["recipe"] = ALLOWED["methods"] | {"methods"}
-ALLOWED["selection"] = ALLOWED["fit"] = ALLOWED["demo"] = ALLOWED["recipe"]
-ALLOWED["old"] = {*ALLOWED}
+ALLOWED["selection"] = ALLOWED["fit"] = ALLOWED["recipe"]
 VERBS = {command.verb.partition(":")[0] for command in COMMANDS.values()}
 VERBS |= {"hfxling.evaluation.tasks", "hfxling.evaluation.mteb"}  # parts of the verb `evaluate`, which take encoders
 RECIPES = {"recipes", *(path.stem for path in (ROOT / "recipes").glob("*.py"))}
@@ -101,9 +100,9 @@ def is_allowed(tree: Tree, importer: str, target: str) -> bool:
     """Whether one module of the package may import another."""
     here, there = part_of(importer), part_of(target)
     if importer in VERBS:
-        return there not in ("cli", "old")
+        return there != "cli"
     if target in VERBS:
-        return here in ("cli", "old", "selection", "demo")
+        return here in ("cli", "selection")
     if here == there == "methods" and (method := method_of(tree, target)):
         return method_of(tree, importer) == method or importer == "hfxling.methods.__init__"  # the registry
     return here == there or there in ALLOWED[here]
@@ -167,8 +166,8 @@ def test_no_modules_import_each_other():
 
 MADE_UP = dict.fromkeys(
     (
-        *("__init__", "files", "arguments", "encoders.__init__", "words.__init__", "words.prior", "old.__init__"),
-        *("old.mine", "data.__init__", "data.readers", "data.sample.__init__", "evaluation.__init__"),
+        *("__init__", "files", "arguments", "encoders.__init__", "words.__init__", "words.prior"),
+        *("data.__init__", "data.readers", "data.sample.__init__", "evaluation.__init__"),
         *("evaluation.results", "hub.__init__", "hub.card", "sentences.__init__", "sentences.neighbours"),
         *("models.__init__", "cli", "models.losses", "models.modeling_x", "methods.__init__", "methods.trainer"),
         *("methods.x.__init__", "methods.x.data", "methods.y.__init__", "methods.y.data"),
@@ -210,8 +209,6 @@ MADE_UP = {f"hfxling.{name}": source for name, source in MADE_UP.items()}
         ("methods.trainer", "def f():\n    from hfxling.methods.x import prepare", False),
         ("methods.x.data", "from hfxling.cli import main", False),
         ("methods.__init__", "from . import x, y", True),
-        ("old.mine", "from hfxling.methods.x import prepare", True),
-        ("old.mine", "from siamese import main", False),
         ("methods.trainer", "from recipes.siamese import main", False),
         ("arguments", "import yaml", True),
         ("arguments", "from hfxling.data.readers import read_lines", False),
@@ -239,7 +236,6 @@ def test_the_table_of_imports_can_fail(module, source, allowed):
         ({"methods.__init__": "from . import x", "methods.x.__init__": "from hfxling.methods import Y"}, True),
         ({"models.__init__": "from .losses import f", "models.losses": "from .modeling_x import g"}, False),
         ({"models.losses": "from .losses import f"}, True),
-        ({"old.mine": "from hfxling.hub import card", "hub.__init__": "from hfxling.old.mine import x"}, True),
     ],
 )
 def test_the_search_for_circles_can_fail(sources, is_circle):
@@ -252,7 +248,7 @@ def imports_of_recipes(source: str) -> list[str]:
     return [module for dots, module, _ in imports(source) if not dots and module.split(".")[0] in RECIPES]
 
 
-@pytest.mark.parametrize("top", ["recipes", "benchmarks", "docs"])
+@pytest.mark.parametrize("top", ["recipes", "benchmarks", "tools", "docs"])
 def test_nothing_imports_a_recipe(top):
     for path in sorted((ROOT / top).glob("*.py")):
         assert imports_of_recipes(path.read_text(encoding="utf-8")) == [], path
@@ -305,12 +301,17 @@ def test_the_test_of_flats_can_fail(files, reason, names, count):
     assert len(flat_problems(files, f'"""A method.\n\n{reason}\n"""\nfrom .arguments import {names}')) == count
 
 
-OUTSIDE = ("recipes", "examples", "benchmarks", "docs")  # folders of tests that mirror what is not in the package
+OUTSIDE = (
+    "recipes",
+    "examples",
+    "benchmarks",
+    "tools",
+    "docs",
+)  # folders of tests that mirror what is not in the package
 # Tests of no single module.
 OF_THE_WHOLE = {
     "test_package*.py": "imports, files and versions of all parts",
     "test_safe_outputs.py": "every command, at its worst",
-    "old/test_*.py": "commands on their way out",
     "docs/test_*.py": "the pages, which are no code",
     "models/test_every_method.py": "one matrix that every method goes through",
 }
@@ -320,13 +321,7 @@ def has_counterpart(test: Path, root: Path = ROOT) -> bool:
     """Whether tests/FOLDER/test_NAME.py, or test_NAME_PART.py, stands as hfxling/FOLDER/NAME does, or recipes/NAME."""
     inside = test.relative_to(root / "tests")
     top = inside.parts[0]
-    base = (
-        root
-        if top in ("recipes", "examples", "benchmarks", "docs")
-        else root / "tests"
-        if top == "support"
-        else root / "hfxling"
-    )
+    base = root if top in OUTSIDE else root / "tests" if top == "support" else root / "hfxling"
     words = inside.stem.removeprefix("test_").split("_")
     places = [base / inside.parent / "_".join(words[:count]) for count in range(len(words), 0, -1)]
     return any(place.with_suffix(".py").is_file() or (place / "__init__.py").is_file() for place in places)

@@ -1,6 +1,6 @@
 """Faults of the network between a folder on the Hub and its reader, and between its writer and the Hub.
 
-python benchmarks/hub_faults.py [--runs 200] [--uploads 40]
+python tools/hub_faults.py [--runs 200] [--uploads 40]
 
 A stand-in server on loopback answers for one file of a repository (configuration, encoder, Dense, static table) with
 429 or 500, cuts the connection, sends half of the file or a wrong bit, once or for good. A client with an empty cache
@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
 
 FILES = {
     "siamese": ("config.json", "model.safetensors", "3_Dense/model.safetensors"),
@@ -144,7 +144,7 @@ def write_folders(place: Path) -> None:
         told = ("A model.", "@misc{x}", "none, made here", ["zh", "vi"], "cc-by-sa-4.0", data, "Search.", ["Small."])
         card = CardInfo(f"org/{name}", name, *told)
         write = lambda folder, model=model, scratch=scratch, method=method: method.write(model, scratch, folder)  # noqa: E731
-        publish(place / f"{name}-{version}", write, [], card, recipe="benchmarks/hub_faults.py")
+        publish(place / f"{name}-{version}", write, [], card, recipe="tools/hub_faults.py")
 
 
 def client(place: Path) -> dict:

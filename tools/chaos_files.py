@@ -63,7 +63,7 @@ TABLES = [
     ("nobody.tsv", None, ("nobody.tsv", "exist|no such|not a file")),
     ("text.docx", PAIRS, (".tsv",)),
 ]
-TABLE_READERS = [*((name, "train_data") for name in METHODS), ("siamese", "test_data"), ("quality", "data")]
+TABLE_READERS = [*((name, "train_data") for name in METHODS), ("siamese", "test_data"), ("quality", "")]
 TABLE_READERS += [("evaluate", "data"), ("fit", ""), ("pretrain", "parallel")]
 TABLE_READERS += [("mine", "known"), ("bootstrap", "seed_pairs")]
 # (name, content, words): one sentence a line.

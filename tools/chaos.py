@@ -1,6 +1,6 @@
 """Bad input, tampered folders and kill -9: one line for each, nothing half-written, and the same bytes after a resume.
 
-python benchmarks/chaos.py [--seed N] [--share 0.1] [--kills 1] [--only REGEX] [--keep FOLDER]
+python tools/chaos.py [--seed N] [--share 0.1] [--kills 1] [--only REGEX] [--keep FOLDER]
 
 A table (`chaos_values.py`, `chaos_files.py`, `chaos_folders.py`) is multiplied with the recipes and commands that read
 such a thing, or write on a disk that is full (a small one is mounted, where the system allows that); --share is how
@@ -40,6 +40,8 @@ import numpy as np
 import torch
 from chaos_cases import Case, Table
 from chaos_runs import Outcome, as_words, kill, load_everything, run, start, valid
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from harness import parser, report
 
 from hfxling.console import run as run_recipe

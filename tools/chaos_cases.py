@@ -130,7 +130,7 @@ class Table:
         """A program that is given a model with a file tampered with."""
         (model, name, how), seed = spoilt, self.rng.randrange(2**32)
         changed = {key: "model"} | ({"model": None} if key == "lexical" else {})
-        changed |= {"lang": None, "layer": "1"} if program == "encode" else {}
+        changed |= {"language": None, "layer": "1"} if program == "encode" else {}
 
         def prepare(folder: Path) -> None:
             spoilt_copy(model, folder / "model", name, how, seed)

@@ -1,6 +1,6 @@
 """Small faults put into the code on purpose, one at a time: does a test notice?
 
-python benchmarks/mutants.py [--each 8] [--seed N] [--only REGEX] [--fresh]
+python tools/mutants.py [--each 8] [--seed N] [--only REGEX] [--fresh]
 
 Of every module of `MODULES` so many mutants are drawn, spread over the kinds of `mutations`: comparisons, arithmetic,
 signs, constants, axes, `not`, `and`, the smaller for the larger. The tests beside the module run in a copy of the tree,
@@ -33,12 +33,14 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-from harness import parser, report
 from mutants_reasons import REASONS
 from mutants_sites import Mutant, drawn
 
 ROOT = Path(__file__).resolve().parents[1]
-CARRIED = ("hfxling", "tests", "benchmarks", "recipes", "docs", "pyproject.toml", "README.md")
+sys.path.append(str(ROOT / "benchmarks"))
+from harness import parser, report
+
+CARRIED = ("hfxling", "tests", "benchmarks", "tools", "recipes", "spaces", "docs", "pyproject.toml", "README.md")
 LIBRARIES = ("torch", "scipy.sparse", "scipy.stats", "sklearn.linear_model", "transformers", "datasets", "pytest")
 LIBRARIES += ("sentence_transformers", "tokenizers", "transformers.modeling_utils", "sklearn.utils.extmath")
 _LEXICAL = "tests/methods/lexical/test_train.py"
@@ -197,7 +199,7 @@ def told(path: Path, rows: list[dict], args, *, quiet: bool = False) -> dict:
         from hfxling.evaluation.results import write_results
 
         about = {"title": TITLE, "figures": figures, "mutants": rows}
-        write_results(path, [], recipe="benchmarks/mutants.py", settings=settings, extra=about)
+        write_results(path, [], recipe="tools/mutants.py", settings=settings, extra=about)
         return figures
     for row in survivors:
         print(f"{row['module']}:{row['line']}: {row['was']} -> {row['becomes']}: {row['reason'] or 'no reason'}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from hfxling.cli import COMMANDS, is_verb, load_verb, main
+from hfxling.cli import COMMANDS, load_verb, main
 from hfxling.console import run as run_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,10 +46,7 @@ def load_everything() -> None:
     for name in RECIPES:
         import_module(program_module(name))
     for name in COMMANDS:
-        if is_verb(name):
-            load_verb(name)
-        else:
-            import_module(f"hfxling.old.{name.replace('-', '_')}")
+        load_verb(name)
     for name in ("sentence_transformers", "datasets", "pyarrow.parquet", "hfxling.encoders", "hfxling.fit"):
         import_module(name)
 
@@ -173,11 +170,11 @@ def valid(work: Path) -> dict[str, dict]:
             "only": "static",
             "output": "out",
         },
-        "encode": {"": text / "test.zh", "model": model / "siamese", "output": "out.npy", "lang": "zh"},
+        "encode": {"": text / "test.zh", "model": model / "siamese", "output": "out.npy", "language": "zh"},
         "nearest": {"": "今天下雨。", "model": model / "siamese", "candidates": text / "test.vi"},
         "evaluate": {"task": "retrieval", "model": model / "siamese", "data": text / "test.tsv", "output": "out"}
         | pair,
-        "quality": {"model": model / "siamese", "data": text / "test.tsv", "output": "out.tsv"} | pair,
+        "quality": {"": text / "test.tsv", "model": model / "siamese", "output": "out.tsv"} | pair,
         "align": {"": [text / "test.zh", text / "test.vi"], "model": model / "aligner", "output": "out.tsv"},
         "lexicon": {
             "": [text / "train.zh", text / "train.vi"],
