@@ -11,17 +11,18 @@ import numpy as np
 
 from hfxling.missing import check_device, one_line_where_missing
 
+from .base import BaseEncoder
 from .frozen import WordStates
-from .identity import identity, model_name
+from .identity import identity
 from .prompts import prompt_for
 from .protocol import ROLES
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import SentenceTransformer, SparseEncoder
 
 
-class SentenceEncoder:
-    """A SentenceTransformer as an `Encoder`.
+class LoadedEncoder(BaseEncoder):
+    """What sentence-transformers loads, dense or sparse.
 
     Args:
         model: folder, Hub id, or a loaded model.
@@ -34,19 +35,16 @@ class SentenceEncoder:
         trust_remote_code: run the modules that the model brings with it, as those on several layers need.
 
     Attributes:
-        model: the SentenceTransformer.
-        routes: `languages`, or query and document where it has parts for these alone; [] for a model without parts.
+        model: the SentenceTransformer or SparseEncoder.
 
     Raises:
         FileNotFoundError: no such folder or Hub model.
         ValueError: a folder without a model, a device that is not there, or a batch size below 1.
     """
 
-    method = "cosine"
-
     def __init__(
         self,
-        model: str | Path | SentenceTransformer,
+        model: str | Path | SentenceTransformer | SparseEncoder,
         revision: str | None = None,
         *,
         device: str | None = None,
@@ -56,34 +54,52 @@ class SentenceEncoder:
         batch_size: int = 32,
         trust_remote_code: bool = False,
     ):
-        from sentence_transformers import SentenceTransformer
-        from sentence_transformers.sentence_transformer.modules import Router
-
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
         check_device(device)
-        if isinstance(model, SentenceTransformer):
-            self.model = model
-            self.name = _where_from(model)
-            self.revision = f"in memory, {id(model):x}"
-        else:
-            self.name = str(model)
-            with one_line_where_missing(self.name, "model", "a model"):
-                self.model = SentenceTransformer(
-                    self.name, revision=revision, device=device, trust_remote_code=trust_remote_code
+        if isinstance(model, str | Path):
+            name = str(model)
+            with one_line_where_missing(name, "model", "a model"):
+                self.model = self._library_class()(
+                    name, revision=revision, device=device, trust_remote_code=trust_remote_code
                 )
-            self.revision = identity(self.name, revision)
-        self.label = model_name(self.name)
+            content = identity(name, revision)
+        else:
+            self.model = model
+            name = _where_from(model)
+            content = f"in memory, {id(model):x}"
         self.batch_size = batch_size
-        self.prompt = prompt_for(self.name, self.model.prompts, self.model.default_prompt_name, prompt)
-        self._prompt_of_role = {"query": query_prompt, "document": document_prompt}
+        super().__init__(
+            name,
+            content,
+            prompt=prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt),
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
+        )
 
-        routes: list[str] = []
+    @staticmethod
+    def _library_class() -> type:
+        from sentence_transformers import SentenceTransformer
+
+        return SentenceTransformer
+
+
+class SentenceEncoder(LoadedEncoder):
+    """A SentenceTransformer as an `Encoder`; arguments and errors as for `LoadedEncoder`.
+
+    Attributes:
+        routes: `languages`, or query and document where it has parts for these alone; [] for a model without parts.
+    """
+
+    def __init__(self, model: str | Path | SentenceTransformer, revision: str | None = None, **options):
+        from sentence_transformers.sentence_transformer.modules import Router
+
+        super().__init__(model, revision, **options)
         for module in self.model:
             if isinstance(module, Router):
-                routes += [route for route in module.sub_modules if route not in routes]
-        self.languages = [route for route in routes if route not in ROLES]
-        self.routes = self.languages or routes
+                self.routes += [route for route in module.sub_modules if route not in self.routes]
+        self.languages = [route for route in self.routes if route not in ROLES]
+        self.routes = self.languages or self.routes
 
     def route(self, language: str | None, role: str | None = None) -> str | None:
         """That of a text's language, or else of its role; None for a model without routes."""
@@ -92,31 +108,18 @@ class SentenceEncoder:
         for name in (language, role):
             if name in self.routes:
                 return name
-        lacking = (
-            f" and none for {language or role}." if language or role else "; say which: give languages, such as zh vi."
-        )
+        message = self._without_part(language or role)
         branches = [route for route in self.languages if _has_branch(self.name, route)]
         if branches:
-            lacking += f" Branches for one language each: revision {', '.join(branches)}."
-        raise ValueError(f"{self.label} has parts for {', '.join(self.routes)}{lacking}")
+            message += f" Branches for one language each: revision {', '.join(branches)}."
+        raise ValueError(message)
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        language: str | None = None,
-        role: str | None = None,
-        *,
-        progress: bool | None = None,
-    ) -> np.ndarray:
-        """(N, D) float32 sentence vectors, as `Encoder.encode`."""
-        prompt = self._prompt_of_role.get(role)
-        if prompt is None:
-            prompt = self.prompt
+    def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:
         vectors = self.model.encode(
-            list(texts),
-            prompt=prompt,
+            texts,
+            prompt=self.prompt_of(role),
             batch_size=self.batch_size,
-            task=self.route(language, role),
+            task=route,
             show_progress_bar=sys.stderr.isatty() if progress is None else progress,
         )
         return vectors.astype(np.float32, copy=False)
@@ -134,7 +137,7 @@ class SentenceEncoder:
         return self.model.get_embedding_dimension()
 
 
-def _where_from(model: SentenceTransformer) -> str:
+def _where_from(model: SentenceTransformer | SparseEncoder) -> str:
     """The folder or Hub id that a loaded model came from, as far as it knows."""
     config = getattr(getattr(model[0], "auto_model", None), "config", None)
     return getattr(config, "_name_or_path", "") or "model in memory"

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from hfxling.files import weights_hash
 
+from .base import BaseEncoder
 from .dense import SentenceEncoder
 from .fusion import FILE, TENSORS, Fusion
 from .identity import fetch_folder
@@ -16,7 +17,7 @@ from .protocol import ROLES
 from .sparse import LexicalEncoder
 
 
-class FusedEncoder:
+class FusedEncoder(BaseEncoder):
     """Both as one `Encoder`.
 
     Args:
@@ -32,7 +33,6 @@ class FusedEncoder:
     """
 
     method = "dot"
-    prompt = None
 
     def __init__(
         self,
@@ -50,37 +50,13 @@ class FusedEncoder:
             folder, _ = fetch_folder(dense.name, revision, [FILE, TENSORS])
             fusion = Fusion.load(folder, weights_hash(links), dense.name)
         self.fusion = fusion
-        self.name = dense.name
+        super().__init__(dense.name, f"{dense.revision}+{lexical.revision}", fusion.languages)
         self.label = f"{dense.label} + {lexical.label}"
-        self.revision = f"{dense.revision}+{lexical.revision}"
-        self.languages = list(fusion.languages)
 
-    @property
-    def routes(self) -> list[str]:
-        """The languages: each has a part of its own."""
-        return self.languages
-
-    def route(self, language: str | None, role: str | None = None) -> str:
-        """The language; by default the first for queries and the second for documents."""
-        if language is None and role in ROLES:
-            return self.languages[ROLES.index(role)]
-        if language not in self.languages:
-            raise ValueError(f"{self.label} is for {' and '.join(self.languages)}, not {language}.")
-        return language
-
-    def encode(
-        self,
-        texts: Sequence[str],
-        language: str | None = None,
-        role: str | None = None,
-        *,
-        progress: bool | None = None,
-    ) -> csr_array:
-        """(N, D) sparse float32 vectors, as `Encoder.encode`; the role is by default that of the language."""
-        language = self.route(language, role)
-        role = role or self.role(language)
-        dense = self.dense.encode(texts, language, role, progress=progress)
-        return self.fusion.vectors(dense, self.lexical.encode(texts, language, role), language, role)
+    def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> csr_array:
+        role = role or self.role(route)
+        dense = self.dense.encode(texts, route, role, progress=progress)
+        return self.fusion.vectors(dense, self.lexical.encode(texts, route, role), route, role)
 
     def role(self, language: str | None) -> str:
         """What texts of a language are unless a role is named; ValueError for another language."""

@@ -86,6 +86,8 @@ class Haystack:
             self.dense, self.sparse = None, encoder
             self.lexical = encoder if isinstance(encoder, LexicalEncoder) else None
 
+        if self.lexical is not None:
+            self.lexical.model.check_pair(self.languages)
         if terms and self.sparse is None:
             raise ValueError(f"terms={terms}: {encoder.label} has no sparse vectors; give --lexical.")
         pairs = len(self.sides[0].texts) * len(self.sides[1].texts)

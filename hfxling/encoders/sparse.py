@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -14,14 +15,18 @@ from transformers.utils import cached_file
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_lexical import LexicalModel
 
-from .identity import identity, model_name
-from .prompts import prompt_for
+from .base import BaseEncoder
+from .dense import LoadedEncoder
+from .identity import identity
 from .protocol import ROLES, check_finite
+
+if TYPE_CHECKING:
+    from sentence_transformers import SparseEncoder
 
 _CHUNK = 1024  # texts whose vectors are on the device at once
 
 
-class LexicalEncoder:
+class LexicalEncoder(BaseEncoder):
     """A lexical encoder as an `Encoder`: sparse vectors of links (docs/lexical.md).
 
     Args:
@@ -37,47 +42,24 @@ class LexicalEncoder:
     """
 
     method = "dot"
-    prompt = None
 
     def __init__(self, model: str | Path | LexicalModel, revision: str | None = None):
         if isinstance(model, LexicalModel):
-            self.name = model.config.name_or_path or "links in memory"
+            name = model.config.name_or_path or "links in memory"
+            content = f"in memory, {id(model):x}"
             self.model = model.eval()
-            self.revision = f"in memory, {id(model):x}"
         else:
-            self.name = str(model)
+            name = str(model)
             hub_kwargs = {"revision": revision} if revision else {}
-            with one_line_where_missing(self.name, "lexical", "a lexical encoder"):
-                self.model = LexicalModel.from_pretrained(self.name, **hub_kwargs).eval()
-            self.revision = identity(self.name, revision)
-        self.label = model_name(self.name)
-        self.languages = list(self.model.config.languages)
+            with one_line_where_missing(name, "lexical", "a lexical encoder"):
+                self.model = LexicalModel.from_pretrained(name, **hub_kwargs).eval()
+            content = identity(name, revision)
+        super().__init__(name, content, self.model.config.languages)
 
-    @property
-    def routes(self) -> list[str]:
-        """The languages: each has a part of its own."""
-        return self.languages
-
-    def route(self, language: str | None, role: str | None = None) -> str:
-        """The language of a text: the one that is given, or else the first for queries and the second for documents."""
-        if language is None and role in ROLES:
-            return self.languages[ROLES.index(role)]
-        self.model.check_language(language)
-        return language
-
-    def encode(
-        self,
-        texts: Sequence[str],
-        language: str | None = None,
-        role: str | None = None,
-        *,
-        progress: bool | None = None,
-    ) -> csr_array:
-        """(N, D) sparse float32 vectors, as `Encoder.encode`; by default the first language is that of queries."""
-        language = self.route(language, role)
-        if role is None:
-            role = ROLES[0] if language == self.languages[0] else ROLES[1]
-        return self.model.encode(texts, language, role)
+    def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> csr_array:
+        if role is None:  # the first language is by default that of queries
+            role = ROLES[0] if route == self.languages[0] else ROLES[1]
+        return self.model.encode(texts, route, role)
 
     def score(self, source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> np.ndarray:
         """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows.
@@ -103,85 +85,38 @@ class LexicalEncoder:
         return scores
 
 
-class SparseVectors:
-    """Any model that sentence-transformers loads as a SparseEncoder, as an `Encoder`.
-
-    Args:
-        model: folder or Hub id.
-        revision: branch, tag or commit on the Hub.
-        device: by default a GPU when there is one.
-        prompt: put before every text; by default the model's own.
-        query_prompt: put before queries in its place.
-        document_prompt: put before documents in its place.
-        batch_size: texts encoded at once.
-        trust_remote_code: run the modules that the model brings with it.
+class SparseVectors(LoadedEncoder):
+    """Any model that sentence-transformers loads as a SparseEncoder; arguments and errors as for `LoadedEncoder`.
 
     Raises:
-        FileNotFoundError: no such folder or Hub model.
         ValueError: a model that compares its vectors in another way than by cosine or inner product.
     """
 
     method = "dot"
 
-    def __init__(
-        self,
-        model: str | Path,
-        revision: str | None = None,
-        *,
-        device: str | None = None,
-        prompt: str | None = None,
-        query_prompt: str | None = None,
-        document_prompt: str | None = None,
-        batch_size: int = 32,
-        trust_remote_code: bool = False,
-    ):
-        from sentence_transformers import SparseEncoder
-
-        if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: give 1 or more.")
-        self.name = str(model)
-        self.label = model_name(self.name)
-        self.batch_size = batch_size
-        with one_line_where_missing(self.name, "model", "a model"):
-            self.model = SparseEncoder(self.name, revision=revision, device=device, trust_remote_code=trust_remote_code)
-        self.revision = identity(self.name, revision)
+    def __init__(self, model: str | Path | SparseEncoder, revision: str | None = None, **options):
+        super().__init__(model, revision, **options)
         self.similarity = self.model.similarity_fn_name
         if self.similarity not in ("dot", "cosine"):
             raise ValueError(f"{self.label} compares by {self.similarity}; sparse vectors by dot or cosine alone.")
-        self.prompt = prompt_for(self.name, self.model.prompts, self.model.default_prompt_name, prompt)
-        self._prompt_of_role = {"query": query_prompt, "document": document_prompt}
-        inner = getattr(getattr(self.model[0], "model", None), "config", None)
-        self.languages = list(getattr(inner, "languages", ()))
+        config = getattr(getattr(self.model[0], "model", None), "config", None)
+        self.languages = list(getattr(config, "languages", ()))
+        self.routes = self.languages
 
-    @property
-    def routes(self) -> list[str]:
-        """The languages that it has parts for."""
-        return self.languages
+    @staticmethod
+    def _library_class() -> type:
+        from sentence_transformers import SparseEncoder
 
-    def route(self, language: str | None, role: str | None = None) -> str | None:
-        """The language, where the model has parts for its languages."""
-        if self.languages and language not in self.languages:
-            raise ValueError(f"{self.label} has parts for {', '.join(self.languages)} and none for {language}.")
-        return language if self.languages else None
+        return SparseEncoder
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        language: str | None = None,
-        role: str | None = None,
-        *,
-        progress: bool | None = None,
-    ) -> csr_array:
-        """(N, D) sparse float32 vectors, as `Encoder.encode`."""
-        role = role or "query"
-        prompt = self._prompt_of_role[role]
-        options = {"task": role, "prompt": self.prompt if prompt is None else prompt}
-        if self.route(language, role):
-            options["language"] = language
+    def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> csr_array:
+        options = {"task": role or "query", "prompt": self.prompt_of(role or "query")}
+        if route is not None:
+            options["language"] = route
         parts = []
         for start in range(0, len(texts), _CHUNK):
             chunk = self.model.encode(
-                list(texts[start : start + _CHUNK]),
+                texts[start : start + _CHUNK],
                 save_to_cpu=True,
                 batch_size=self.batch_size,
                 show_progress_bar=bool(progress),

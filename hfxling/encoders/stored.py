@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
 from hfxling.data.features import load_vectors
 from hfxling.files import content_hash
 
+from .base import BaseEncoder
 from .frozen import FrozenEncoder, WordStates
-from .identity import content_hash_of, identity, model_name
+from .identity import content_hash_of, identity
 from .prompts import prompt_of
 from .protocol import ROLES
 
 
-class StoredVectors:
+class StoredVectors(BaseEncoder):
     """Files of vectors as an `Encoder`: the first file of a side for the first texts that are asked for, and so on.
 
     Args:
@@ -28,34 +28,22 @@ class StoredVectors:
         FileNotFoundError: a file that is not there.
     """
 
-    method = "cosine"
-    name = label = "vectors"
-    prompt = None
-    languages: ClassVar[list[str]] = []
-    routes = ROLES
-
     def __init__(self, source: Sequence[str | Path], target: Sequence[str | Path]):
         self.files = {"query": list(source), "document": list(target)}
         paths = [Path(path) for path in (*source, *target)]
         for path in paths:
             if not path.is_file():
                 raise FileNotFoundError(f"{path}: no such file of vectors; give .npy, .parquet or .jsonl.")
-        self.revision = "+".join(content_hash_of([path], path.parent) for path in paths)
+        super().__init__("vectors", "+".join(content_hash_of([path], path.parent) for path in paths))
+        self.routes = list(ROLES)
         self._loaded: dict[str, dict[str, np.ndarray]] = {"query": {}, "document": {}}
 
     def route(self, language: str | None, role: str | None = None) -> str | None:
         """The role, which says from which side's files vectors come."""
         return role
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        language: str | None = None,
-        role: str | None = None,
-        *,
-        progress: bool | None = None,
-    ) -> np.ndarray:
-        """(N, D) float32 vectors of the next file of the side that `role` says, one a text."""
+    def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:
+        """Those of the next file of the side, one a text."""
         key = content_hash(texts)
         files, loaded = self.files[role], self._loaded[role]
         if key not in loaded:
@@ -67,7 +55,7 @@ class StoredVectors:
         return loaded[key]
 
 
-class LayerEncoder:
+class LayerEncoder(BaseEncoder):
     """A layer of a plain transformer encoder, pooled, as an `Encoder`.
 
     Args:
@@ -84,10 +72,6 @@ class LayerEncoder:
         As `FrozenEncoder`.
     """
 
-    method = "cosine"
-    languages: ClassVar[list[str]] = []
-    routes: ClassVar[list[str]] = []
-
     def __init__(
         self,
         model: str | Path,
@@ -102,28 +86,16 @@ class LayerEncoder:
     ):
         hub_kwargs = {"revision": revision} if revision else None
         self.encoder = FrozenEncoder(str(model), [(layer, pooling)], device=device, hub_kwargs=hub_kwargs)
-        self.name = str(model)
-        self.label = model_name(model)
-        self.prompt = prompt_of(str(model), revision) if prompt is None else prompt
-        self._prompt_of_role = {"query": query_prompt, "document": document_prompt}
-        self.revision = f"{identity(model, revision)}, layer {layer}, {pooling}"
+        super().__init__(
+            model,
+            f"{identity(model, revision)}, layer {layer}, {pooling}",
+            prompt=prompt_of(str(model), revision) if prompt is None else prompt,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
+        )
 
-    def route(self, language: str | None, role: str | None = None) -> None:
-        """None: one part serves all."""
-        return None
-
-    def encode(
-        self,
-        texts: Sequence[str],
-        language: str | None = None,
-        role: str | None = None,
-        *,
-        progress: bool | None = None,
-    ) -> np.ndarray:
-        """(N, H) float32 vectors, as `Encoder.encode`."""
-        prompt = self._prompt_of_role.get(role)
-        if prompt is None:
-            prompt = self.prompt or ""
+    def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:
+        prompt = self.prompt_of(role) or ""
         return self.encoder([prompt + text for text in texts])[:, 0]
 
     def word_states(self, sentences: Sequence[Sequence[str]], layer: int | None = None) -> list[np.ndarray]:

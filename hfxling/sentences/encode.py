@@ -14,7 +14,7 @@ from hfxling.data.features import cached_features
 from hfxling.data.pairs import is_source
 from hfxling.data.readers import read_lines
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.protocol import Encoder
+from hfxling.encoders.protocol import Encoder, check_finite
 from hfxling.files import atomic_path, is_stream, reserved_array
 from hfxling.progress import shown
 from hfxling.verbs import Model, OutputFile, Text, verb
@@ -156,10 +156,7 @@ def _in_memory(lines: list[str], encoder: Encoder, language: str | None) -> np.n
     distinct = list(dict.fromkeys(lines))
     row_of = {line: row for row, line in enumerate(distinct)}
     vectors = encoder.encode(distinct, language, progress=shown())
-    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(bad):
-        first = distinct[bad[0]][:60]
-        raise ValueError(f"{encoder.label} gives NaN or infinite values for {len(bad)} texts, first {first!r}.")
+    check_finite(vectors, encoder.label)
     return vectors[[row_of[line] for line in lines]]
 
 

@@ -295,7 +295,7 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
         ({"model": "{model}", "memory": "much"}, "memory='much'"),
         ({"model": "no/such folder"}, "model='no/such folder' is neither the folder"),
         ({"model": "{model}", "lexical": "{lexical}"}, "has no fusion.json"),
-        ({"lexical": "{lexical}", "target_lang": "vi"}, "'vi' is not one of this model's: en, id"),
+        ({"lexical": "{lexical}", "target_lang": "vi"}, "has parts for en, id and none for vi"),
         ({"keep": ["empty"]}, "keep: empty is not one of identical, duplicate"),
         ({"min_words": -1}, "min_words=-1"),
         ({"min_words": 9, "max_words": 3}, "needs 0 <= min_words <= max_words"),

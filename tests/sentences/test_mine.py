@@ -310,7 +310,7 @@ MISTAKES = {
     "terms=9: give 1 or more, with --lexical and without --candidates": {"terms": 9, "candidates": 9},
     "engine='spark' is not one of local, ray": {"engine": "spark"},
     "languages=('zh', 'zh')": {"languages": ("zh", "zh")},
-    "not one of this model's": {"languages": ("zh", "th")},
+    "has parts for zh, vi and none for th": {"languages": ("zh", "th")},
     "go together": {"source_vectors": "a.npy", "lexical": None},
 }
 

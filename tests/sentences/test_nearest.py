@@ -156,5 +156,5 @@ def test_a_model_without_fusion_or_of_other_languages(folder, lexical, refusal):
     line = refusal(
         lambda: hfxling.nearest(["a"], lexical=lexical, model=folder / "routed", languages=("en", "vi"), top=1)
     )
-    assert "is for zh and vi, not en" in line
+    assert "has parts for zh, vi and none for en" in line
     assert "give --model, --lexical or both" in refusal(lambda: hfxling.nearest(["a"]))
