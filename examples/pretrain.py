@@ -41,7 +41,7 @@ from transformers import (
 from hfxling.arguments import parse_arguments
 from hfxling.console import run as run_recipe
 from hfxling.data.readers import read_lines
-from hfxling.data.sample import LANGUAGES, sample_texts
+from hfxling.data.sample import LANGUAGES, SPLITS, sample_texts
 from hfxling.data.sources import SAMPLE, Source
 from hfxling.evaluation.results import EvalResult
 from hfxling.files import content_hash
@@ -135,12 +135,22 @@ class PretrainArguments:
         )
 
 
+def sample_of(lang: str, generated: int | None) -> list[str]:
+    """The sample's training text; more sentences than it ships with come from its grammar (tools/sample_grammar)."""
+    if generated is None or generated <= SPLITS["train"]:
+        return sample_texts(lang, "train", generated=generated)
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+    from sample_grammar.grammar import generate
+
+    return sample_texts(lang, "train", generated=0) + [sentence.text(lang) for sentence in generate("train", generated)]
+
+
 def read_rows(args: PretrainArguments) -> list[Row]:
     """All text, each distinct row once."""
     rows: list[Row] = []
     for name in args.texts:
         if name == SAMPLE:
-            rows += zip(*(sample_texts(lang, "train", generated=args.generated) for lang in args.languages))
+            rows += zip(*(sample_of(lang, args.generated) for lang in args.languages))
             continue
         if not Path(name).is_file():
             raise FileNotFoundError(f"{name}: no such text file; give files of one sentence a line, or sample.")

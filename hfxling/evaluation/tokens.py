@@ -35,11 +35,11 @@ class TokenScores:
 
 def sample_pairs(source_lang: str, target_lang: str, split: str = "test") -> list[AlignedPair]:
     """The generated sentences of the embedded corpus with their gold links; no benchmark."""
-    from hfxling.data.sample import SPLITS, check_sample, generate
+    from hfxling.data.sample import check_sample, linked_sentences
 
     check_sample((source_lang, target_lang), split)
     pairs = []
-    for sentence in generate(split, SPLITS[split]):
+    for sentence in linked_sentences(split):
         links = frozenset(sentence.links(source_lang, target_lang))
         pairs.append(AlignedPair(sentence.words[source_lang], sentence.words[target_lang], links, links))
     return pairs

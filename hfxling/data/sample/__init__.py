@@ -1,27 +1,47 @@
-"""The embedded corpus: sentences written for this project, plus a grammar that yields more with gold word links.
+"""The embedded corpus: sentences written for this project, and more that a small grammar made, with gold word links.
 
 It feeds quickstarts, tests and demos, and is no benchmark. `sentences.tsv` holds natural everyday sentences in six
-languages, each line assigned to one split; `grammar.py` and `lexicon.tsv` generate further parallel sentences from
-templates of which no two splits share one.
+languages, `generated.tsv` those of the grammar; no two splits share one of its templates. Row i is the same sentence in
+every language. `dictionary.tsv` has the grammar's content words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from .grammar import LANGUAGES, dictionary, generate
-
 if TYPE_CHECKING:
     from datasets import Dataset
 
-__all__ = ["LANGUAGES", "SPLITS", "check_sample", "dictionary", "generate", "load_sample", "sample_texts"]
-
-# Generated sentences a split holds beside its natural ones, unless the caller asks for another number: about 2,000
-# training pairs and 400 test pairs, the sizes of Huang et al. (2023).
+LANGUAGES = ("en", "zh", "vi", "th", "id", "lo")
+# Generated sentences that follow a split's natural ones: about 2,000 training pairs and 400 test pairs together, the
+# sizes of Huang et al. (2023).
 SPLITS = {"train": 1654, "dev": 170, "test": 328}
+
+
+@dataclass(frozen=True)
+class LinkedSentence:
+    """A sentence of the grammar in six languages.
+
+    Attributes:
+        words: language -> words in that language's order, without punctuation or sentence capital. What a dictionary
+            lists as one word is one word, also when it is written with a space ("bệnh viện", "rumah sakit").
+        concepts: language -> for each word the number of what it expresses; -1 for a word without counterpart in any
+            other language (English "the", Thai แก่). A number occurs at most once in a language.
+        texts: language -> the sentence as it is written.
+    """
+
+    words: dict[str, tuple[str, ...]]
+    concepts: dict[str, tuple[int, ...]]
+    texts: dict[str, str]
+
+    def links(self, source_lang: str, target_lang: str) -> list[tuple[int, int]]:
+        """Gold sure links (index of source word, index of target word), sorted."""
+        position = {concept: j for j, concept in enumerate(self.concepts[target_lang]) if concept >= 0}
+        return [(i, position[concept]) for i, concept in enumerate(self.concepts[source_lang]) if concept in position]
 
 
 def load_sample(source_lang: str, target_lang: str, split: str = "train", *, generated: int | None = None) -> Dataset:
@@ -31,10 +51,10 @@ def load_sample(source_lang: str, target_lang: str, split: str = "train", *, gen
         source_lang: one of `LANGUAGES`.
         target_lang: another one.
         split: one of `SPLITS`.
-        generated: how many sentences of the grammar follow the natural ones; by default `SPLITS[split]`.
+        generated: how many sentences of the grammar follow the natural ones; by default all, `SPLITS[split]`.
 
     Raises:
-        ValueError: for an unknown language or split, or more sentences than the split's templates yield.
+        ValueError: for an unknown language or split, or more sentences than there are.
     """
     from datasets import Dataset
 
@@ -48,9 +68,11 @@ def load_sample(source_lang: str, target_lang: str, split: str = "train", *, gen
 def sample_texts(lang: str, split: str = "train", *, generated: int | None = None) -> list[str]:
     """The sentences of one language; row i of every language is the same sentence. Arguments as for `load_sample`."""
     check_sample((lang,), split)
-    natural = [row[lang] for row in _natural() if row["split"] == split]
     count = SPLITS[split] if generated is None else generated
-    return natural + [sentence.text(lang) for sentence in _generated(split, count)]
+    if not 0 <= count <= SPLITS[split]:
+        raise ValueError(f"generated={count}: split {split!r} of the sample has 0 to {SPLITS[split]} such sentences.")
+    natural = [row[lang] for row in _rows("sentences.tsv") if row["split"] == split]
+    return natural + [sentence.texts[lang] for sentence in linked_sentences(split)[:count]]
 
 
 def check_sample(languages: Iterable[str], split: str) -> None:
@@ -63,12 +85,48 @@ def check_sample(languages: Iterable[str], split: str) -> None:
 
 
 @cache
-def _natural() -> list[dict[str, str]]:
-    lines = files(__package__).joinpath("sentences.tsv").read_text(encoding="utf-8").split("\n")
-    names = lines[0].split("\t")
-    return [dict(zip(names, line.split("\t"))) for line in lines[1:] if line]
+def linked_sentences(split: str) -> list[LinkedSentence]:
+    """The grammar's sentences of a split, with gold links."""
+    sentences: list[LinkedSentence] = []
+    for lang in LANGUAGES:
+        rows = [row for row in _rows("generated.tsv") if row["language"] == lang and row["split"] == split]
+        for number, row in enumerate(rows):
+            if number == len(sentences):
+                sentences.append(LinkedSentence({}, {}, {}))
+            parts = [part.partition("/") for part in row["words"].split("|")]
+            spoken = [(word, concept) for word, _, concept in parts if word != ","]
+            sentence = sentences[number]
+            sentence.words[lang] = tuple(word for word, _ in spoken)
+            sentence.concepts[lang] = tuple(int(concept or -1) for _, concept in spoken)
+            sentence.texts[lang] = written([word for word, _, _ in parts], lang, row["end"])
+    return sentences
+
+
+def written(words: Sequence[str], lang: str, end: str) -> str:
+    """Words and commas as a sentence: zh without spaces, th and lo with a space only between clauses and no full stop.
+
+    Args:
+        words: of the sentence, in order; "," for a pause.
+        lang: their language.
+        end: "." or "?".
+    """
+    if lang == "zh":
+        return "".join(words).replace(",", "，") + ("？" if end == "?" else "。")
+    if lang in ("th", "lo"):
+        return "".join(words).replace(",", " ")
+    text = " ".join(words).replace(" ,", ",")
+    return text[0].upper() + text[1:] + end
+
+
+def dictionary(source_lang: str, target_lang: str) -> list[tuple[str, str]]:
+    """The gold dictionary of content words, (source word, target word) without repeats."""
+    check_sample((source_lang, target_lang), "train")
+    return list(dict.fromkeys((row[source_lang], row[target_lang]) for row in _rows("dictionary.tsv")))
 
 
 @cache
-def _generated(split: str, count: int) -> list:
-    return generate(split, count) if count else []
+def _rows(name: str) -> list[dict[str, str]]:
+    """The rows of one of the corpus' tables."""
+    lines = files(__package__).joinpath(name).read_text(encoding="utf-8").split("\n")
+    names = lines[0].split("\t")
+    return [dict(zip(names, line.split("\t"))) for line in lines[1:] if line]

@@ -21,6 +21,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from hfxling.data.sample import written
+
 from .rules import AUXILIARIES, DETERMINERS, LANGUAGES, RULES, TEMPLATES, Template
 
 # Sentences a split yields in equal shares of its templates; the grammar has more, found ever more slowly.
@@ -284,25 +286,17 @@ def _append(out: list[tuple[str, str]], lang: str, word: str, tag: str) -> None:
 
 def _realise(template: Template, children: dict[str, Node | Entry]) -> ParallelSentence:
     root = Node(template.name, children)
-    words, tags, surface = {}, {}, {}
+    words, tags, spoken, surface = {}, {}, {}, {}
     for lang in LANGUAGES:
         out: list[tuple[str, str]] = []
         _write(root, lang, "", out)
-        surface[lang] = _surface([word for word, _ in out], lang, template.question)
+        spoken[lang] = [word for word, _ in out]
+        surface[lang] = written(spoken[lang], lang, "?" if template.question else ".")
         words[lang], tags[lang] = zip(*[pair for pair in out if pair[0] != ","])
     uses = Counter(chain.from_iterable(tags.values()))
     shared = {tag: number for number, tag in enumerate(tag for tag, n in uses.items() if tag and n > 1)}
     concepts = {lang: tuple(shared.get(tag, -1) for tag in tags[lang]) for lang in LANGUAGES}
-    return ParallelSentence(template.name, words, concepts, surface)
-
-
-def _surface(words: list[str], lang: str, question: bool) -> str:
-    if lang == "zh":
-        return "".join(words).replace(",", "，") + ("？" if question else "。")
-    if lang in ("th", "lo"):
-        return "".join(words).replace(",", " ")
-    text = " ".join(words).replace(" ,", ",")
-    return text[0].upper() + text[1:] + ("?" if question else ".")
+    return ParallelSentence(template.name, words, concepts, spoken, surface)
 
 
 @dataclass(frozen=True)
@@ -315,12 +309,14 @@ class ParallelSentence:
             lists as one word is one word, also when it is written with a space ("bệnh viện", "rumah sakit").
         concepts: language -> for each word the id of the constituent it expresses, -1 for a word without counterpart in
             any other language (English "the", Thai แก่). An id occurs at most once in a language.
+        spoken: language -> words and the commas between them.
         surface: language -> the written sentence.
     """
 
     template: str
     words: dict[str, tuple[str, ...]]
     concepts: dict[str, tuple[int, ...]]
+    spoken: dict[str, list[str]] = field(repr=False)
     surface: dict[str, str] = field(repr=False)
 
     def text(self, lang: str) -> str:
@@ -375,13 +371,6 @@ def _draw(template: Template, rng: random.Random, seen: dict[str, set[str]]) -> 
                 texts.add(sentence.surface[lang])
             return sentence
     return None
-
-
-def dictionary(source_lang: str, target_lang: str) -> list[tuple[str, str]]:
-    """The gold dictionary of content words, (source word, target word) in lexicon order without repeats."""
-    source, target = _known(source_lang), _known(target_lang)
-    content = (entry for entry in lexicon().values() if entry.category not in GRAMMAR_CATEGORIES)
-    return list(dict.fromkeys((entry.words[source][""], entry.words[target][""]) for entry in content))
 
 
 def _known(lang: str) -> str:

@@ -3,9 +3,8 @@
 import re
 
 import pytest
-
-from hfxling.data.sample import grammar
-from hfxling.data.sample.grammar import LANGUAGES, TEMPLATES, Node, generate, lexicon
+from sample_grammar import grammar
+from sample_grammar.grammar import LANGUAGES, TEMPLATES, Node, generate, lexicon
 
 # A node: "rule", children by name; entries by key.
 

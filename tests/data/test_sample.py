@@ -1,0 +1,55 @@
+"""The embedded corpus, as it is read."""
+
+import pytest
+
+from hfxling.data.sample import LANGUAGES, SPLITS, dictionary, linked_sentences, load_sample, sample_texts
+
+
+def test_splits_have_the_sizes_of_the_paper_and_all_languages_the_same_rows():
+    for split, size in (("train", 2016), ("dev", 200), ("test", 448)):
+        for lang in LANGUAGES:
+            texts = sample_texts(lang, split)
+            assert len(texts) == size
+            assert all(texts)
+    rows = load_sample("zh", "vi", "test")
+    assert rows["source"][:] == sample_texts("zh", "test")
+    assert set(rows["target_lang"]) == {"vi"}
+
+
+def test_fewer_generated_sentences_are_the_first_of_all():
+    natural, some, all_texts = (sample_texts("lo", "dev", generated=count) for count in (0, 5, None))
+    assert natural + all_texts[len(natural) :][:5] == some
+    assert len(all_texts) - len(natural) == SPLITS["dev"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"lang": "ja"}, "'ja' is not in the sample corpus; choose from en, zh"),
+        ({"lang": "zh", "split": "validation"}, "split='validation': the sample corpus has train, dev, test"),
+        ({"lang": "zh", "generated": 1655}, "generated=1655: split 'train' of the sample has 0 to 1654"),
+        ({"lang": "zh", "generated": -1}, "generated=-1"),
+    ],
+)
+def test_what_there_is_not_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        sample_texts(**arguments)
+
+
+def test_links_join_words_of_the_same_number():
+    sentence = linked_sentences("train")[0]
+    words = [sentence.words[lang] for lang in ("en", "zh")]
+    linked = {(words[0][i], words[1][j]) for i, j in sentence.links("en", "zh")}
+    assert ("songs", "歌") in linked
+    assert ("to", "歌") not in linked
+    assert sorted((j, i) for i, j in sentence.links("en", "zh")) == sentence.links("zh", "en")
+
+
+def test_dictionary_holds_content_words_only_and_no_pair_twice():
+    pairs = dictionary("vi", "lo")
+    assert ("bệnh viện", "ໂຮງໝໍ") in pairs
+    assert ("tôi", "ຂ້ອຍ") not in pairs
+    assert len(set(pairs)) == len(pairs) > 300
+    assert sorted((b, a) for a, b in pairs) == sorted(dictionary("lo", "vi"))
+    with pytest.raises(ValueError, match="'xx' is not in the sample corpus"):
+        dictionary("xx", "lo")

@@ -1,0 +1,57 @@
+"""Write the files of the sample corpus that the grammar makes: python tools/sample_grammar/write.py
+
+A test compares them byte for byte with what stands in hfxling/data/sample.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+from sample_grammar.grammar import GRAMMAR_CATEGORIES, ParallelSentence, generate, lexicon
+from sample_grammar.rules import LANGUAGES, TEMPLATES
+
+FOLDER = ROOT / "hfxling" / "data" / "sample"
+COUNTS = {"train": 1654, "dev": 170, "test": 328}  # as hfxling.data.sample.SPLITS
+
+
+def generated_rows() -> str:
+    """Sentences as TSV: language, split, end mark, words as `word/number`, where words with one number are linked.
+
+    Language by language: a wheel, which is compressed, is smaller by a tenth than with a row for all languages.
+    """
+    sentences = []
+    for split, count in COUNTS.items():
+        sentences += [(split, sentence) for sentence in generate(split, count)]
+    lines = ["language\tsplit\tend\twords"]
+    for language in LANGUAGES:
+        for split, sentence in sentences:
+            end = "?" if TEMPLATES[sentence.template].question else "."
+            lines.append("\t".join([language, split, end, _cell(sentence, language)]))
+    return "\n".join(lines) + "\n"
+
+
+def dictionary_rows() -> str:
+    """The words of all languages that translate each other, as TSV, without those of the grammar itself."""
+    lines = ["\t".join(LANGUAGES)]
+    for entry in lexicon().values():
+        if entry.category not in GRAMMAR_CATEGORIES:
+            lines.append("\t".join(entry.words[language][""] for language in LANGUAGES))
+    return "\n".join(lines) + "\n"
+
+
+def _cell(sentence: ParallelSentence, language: str) -> str:
+    """The words and commas of a sentence in their order."""
+    concepts = iter(sentence.concepts[language])
+    parts = []
+    for word in sentence.spoken[language]:
+        if "|" in word or "/" in word:
+            raise ValueError(f"{word!r}: | and / set words apart in the file.")
+        concept = -1 if word == "," else next(concepts)
+        parts.append(word if concept < 0 else f"{word}/{concept}")
+    return "|".join(parts)
+
+
+if __name__ == "__main__":
+    (FOLDER / "generated.tsv").write_text(generated_rows(), encoding="utf-8", newline="\n")
+    (FOLDER / "dictionary.tsv").write_text(dictionary_rows(), encoding="utf-8", newline="\n")
