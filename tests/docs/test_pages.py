@@ -21,7 +21,7 @@ def blocks(path: Path, language: str) -> list[str]:
 def test_files_that_the_docs_name_exist(path):
     """Those with "foo" in their name stand for a method to be added."""
     text = path.read_text(encoding="utf-8")
-    named = set(re.findall(r"\b(?:recipes|benchmarks|tests|docs|hfxling|model_cards)/[\w./*-]*\w", text))
+    named = set(re.findall(r"\b(?:recipes|benchmarks|tools|spaces|tests|docs|hfxling|model_cards)/[\w./*-]*\w", text))
     assert sorted(name for name in named if "foo" not in name and not any(ROOT.glob(name))) == []
 
 
