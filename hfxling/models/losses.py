@@ -1,6 +1,7 @@
 """The papers' loss equations, one pure function each; they take vectors and know nothing of models."""
 
 import functools
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -175,24 +176,60 @@ def multi_view_contrastive_loss(
     return F.cross_entropy(logits / temperature, torch.arange(len(query), device=query.device))
 
 
-# Every cosine of eqs. 1-4 of Nonomura et al. (disentangler): m is meaning, l language, m + l = e; x and y are the two
+# The four losses of Nonomura et al. (disentangler): m is meaning, l language, m + l the vector; x and y are the two
 # sides of pair i, a prime marks those of its partner j.
-_SPLIT_COSINES = (
-    *(("mx", "my"), ("mx", "mx'"), ("my", "my'")),  # L_mean
-    *(("lx", "lx'"), ("ly", "ly'")),  # L_lang
-    *(("mx lx", "my lx"), ("my ly", "mx ly"), ("mx lx", "mx lx'"), ("my ly", "my ly'")),  # L_cross
-    *(("mx", "lx"), ("my", "ly")),  # L_sep
-)
 SPLIT_LOSSES = ("mean", "lang", "cross", "sep")
+_PARTS = ("mx", "my", "lx", "ly", "mx'", "my'", "lx'", "ly'")
+_SUMS = ("mx+lx", "my+ly", "my+lx", "mx+ly", "mx+lx'", "my+ly'")
+
+
+def split_equations(cos: Callable[[str, str], Tensor], both_sides: bool = False) -> Tensor:
+    """Eqs. 1-4 of Nonomura et al. for every pair.
+
+    Args:
+        cos: from the names of two vectors, as they stand here, to their (R,) cosines.
+        both_sides: add the target side's separation to the source side's, which alone is printed in eq. 4.
+
+    Returns:
+        (4, R) L_mean, L_lang, L_cross, L_sep.
+    """
+    mean = 2 * (1 - cos("mx", "my")) + F.relu(cos("mx", "mx'") + cos("my", "my'"))
+    lang = (1 - cos("lx", "lx'")) + (1 - cos("ly", "ly'"))
+    swapped = (1 - cos("mx+lx", "my+lx")) + (1 - cos("my+ly", "mx+ly"))
+    borrowed = (1 - cos("mx+lx", "mx+lx'")) + (1 - cos("my+ly", "my+ly'"))
+    cross = swapped + borrowed
+    sep = F.relu(cos("mx", "lx"))
+    if both_sides:
+        sep = sep + F.relu(cos("my", "ly"))
+    return torch.stack([mean, lang, cross, sep])
+
+
+def plain_split_losses(
+    pooled: Tensor, meaning: Tensor, has_partner: Tensor | None = None, *, both_sides: bool = False
+) -> Tensor:
+    """As `split_losses`, every cosine for itself: what the faster form is compared with."""
+    here, partner = slice(None, -1), slice(1, None)
+    language = pooled - meaning
+    parts = [side[rows] for rows in (here, partner) for half in (meaning, language) for side in half.unbind(1)]
+    vectors = dict(zip(_PARTS, parts))
+    for name in _SUMS:
+        first, second = name.split("+")
+        vectors[name] = vectors[first] + vectors[second]
+
+    def cos(u: str, v: str) -> Tensor:
+        return F.cosine_similarity(vectors[u], vectors[v], dim=-1)
+
+    return _mean_over_partners(split_equations(cos, both_sides), has_partner)
 
 
 def split_losses(
     pooled: Tensor, meaning: Tensor, has_partner: Tensor | None = None, *, both_sides: bool = False
 ) -> Tensor:
-    """The four terms of the meaning/language split (Nonomura et al., eqs. 1-4), averaged over the pairs.
+    """The four terms of the meaning/language split (`split_equations`), averaged over the pairs.
 
-    All cosines are read off the small Gram matrices of each pair's four parts and its partner's, so the vectors are
-    passed over once forward and once backward; the gradient is in closed form and cannot be differentiated again.
+    The vectors are passed over once forward and once backward: every cosine follows from the inner products of a pair's
+    four parts with each other and with its partner's. That takes a sixth of the time of `plain_split_losses`. The
+    gradient cannot be differentiated again.
 
     Args:
         pooled: (R, 2, D) sentence vectors e, source and target side; the partner j of row i is row i + 1.
@@ -204,76 +241,66 @@ def split_losses(
     Returns:
         (4,) L_mean, L_lang, L_cross, L_sep, means over the rows that have a partner; zeros where none has.
     """
-    if has_partner is None:
-        has_partner = torch.ones(len(pooled) - 1, dtype=torch.bool, device=pooled.device)
     return _SplitLosses.apply(pooled, meaning, has_partner, both_sides)
 
 
 class _SplitLosses(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, pooled: Tensor, meaning: Tensor, has_partner: Tensor, both_sides: bool) -> Tensor:
-        rows, _, size = meaning.shape
+    def forward(ctx, pooled: Tensor, meaning: Tensor, has_partner: Tensor | None, both_sides: bool) -> Tensor:
         dtype = torch.promote_types(meaning.dtype, torch.float32)  # autocast gives the meaning part in bfloat16
         with torch.autocast(meaning.device.type, enabled=False):
-            parts = torch.empty(rows + 2, 4, size, dtype=dtype, device=meaning.device)  # mx my lx ly of every row
-            parts[0] = parts[-1] = 0
-            parts[1:-1, :2] = meaning
-            torch.sub(pooled.to(dtype), parts[1:-1, :2], out=parts[1:-1, 2:])
-            pair_and_partner = parts.as_strided((rows, 8, size), (4 * size, size, 1), 4 * size)
-            products = torch.bmm(parts[1:-1], pair_and_partner.mT)
-            own, across = products[..., :4].flatten(1), products[:-1, :, 4:].flatten(1)
-            grams = torch.cat([own[:-1], across, own[1:]], dim=1)
-            with torch.enable_grad():  # a few numbers a row: plain autograd from here to the terms
-                terms = _split_terms(grams.requires_grad_(), has_partner, both_sides)
-        ctx.save_for_backward(parts, grams, terms)
+            meaning_part = meaning.to(dtype)
+            parts = torch.cat([meaning_part, pooled.to(dtype) - meaning_part], dim=1)  # (R, 4, D): mx my lx ly
+            own = torch.bmm(parts, parts.mT)  # (R, 4, 4) inner products of a row's parts
+            across = torch.bmm(parts[:-1], parts[1:].mT)  # (R - 1, 4, 4) with its partner's
+            with torch.enable_grad():  # a few numbers a row: plain autograd from here on
+                terms = _terms_of_products(own.requires_grad_(), across.requires_grad_(), has_partner, both_sides)
+        ctx.save_for_backward(parts, own, across, terms)
         ctx.meaning_dtype = meaning.dtype
         return terms.detach()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, of_terms: Tensor):
-        parts, grams, terms = ctx.saved_tensors
-        (of_grams,) = torch.autograd.grad(terms, grams, of_terms)
-        rows, size = len(parts) - 2, parts.shape[2]
-        own, across, partner = of_grams.view(rows - 1, 3, 4, 4).unbind(1)
-        # What each part of row r takes from the parts of rows r - 1, r and r + 1.
-        factors = parts.new_zeros(rows, 4, 12)
-        factors[1:, :, :4] = across.mT
-        factors[:-1, :, 4:8] = own + own.mT
-        factors[1:, :, 4:8] += partner + partner.mT
-        factors[:-1, :, 8:] = across
-        window = parts.as_strided((rows, 12, size), (4 * size, size, 1), 0)
-        of_meaning = torch.bmm(factors[:, :2] - factors[:, 2:], window)  # language = pooled - meaning
-        of_pooled = torch.bmm(factors[:, 2:], window) if ctx.needs_input_grad[0] else None
+        parts, own, across, terms = ctx.saved_tensors
+        of_own, of_across = torch.autograd.grad(terms, (own, across), of_terms)
+
+        def slopes(wanted: Callable[[Tensor], Tensor]) -> Tensor:
+            """(R, 2, D) what `wanted` makes of the gradients of mx my lx ly, from (R, 4, 4) shares of all parts."""
+            gradient = torch.bmm(wanted(of_own + of_own.mT), parts)
+            gradient[:-1].baddbmm_(wanted(of_across), parts[1:])
+            gradient[1:].baddbmm_(wanted(of_across.mT), parts[:-1])
+            return gradient
+
+        of_meaning = slopes(lambda shares: shares[:, :2] - shares[:, 2:])  # language = pooled - meaning
+        of_pooled = slopes(lambda shares: shares[:, 2:]) if ctx.needs_input_grad[0] else None
         return of_pooled, of_meaning.to(ctx.meaning_dtype), None, None
 
 
-def _split_terms(grams: Tensor, has_partner: Tensor, both_sides: bool) -> Tensor:
-    """(4,) mean terms from the (R, 48) inner products: own with own parts, own with partner's, partner's own."""
-    product, left, right = (grams @ _cosine_table(grams.device).to(grams.dtype)).unflatten(1, (3, -1)).unbind(1)
+def _terms_of_products(own: Tensor, across: Tensor, has_partner: Tensor | None, both_sides: bool) -> Tensor:
+    """(4,) terms from inner products of the parts of every row (R, 4, 4) and of rows and partners (R - 1, 4, 4)."""
+    upper = torch.cat([own[:-1], across], dim=2)
+    lower = torch.cat([across.mT, own[1:]], dim=2)
+    parts = torch.cat([upper, lower], dim=1)  # (R - 1, 8, 8), in the order of _PARTS
+    sums = _sums_of_parts(own.device).to(own.dtype)
+    products = sums @ parts @ sums.T  # (R - 1, 14, 14), sums of parts included
     # As in torch.cosine_similarity, no norm counts as less than 1e-8.
-    cosine = product * left.clamp(min=1e-16).rsqrt() * right.clamp(min=1e-16).rsqrt()
-    c = cosine.unbind(1)
-    terms = torch.stack(
-        [
-            2 * (1 - c[0]) + F.relu(c[1] + c[2]),
-            2 - c[3] - c[4],
-            4 - c[5] - c[6] - c[7] - c[8],
-            F.relu(c[9]) + F.relu(c[10]) if both_sides else F.relu(c[9]),
-        ]
-    )
-    return (terms * has_partner).sum(1) / has_partner.sum().clamp(min=1)
+    scale = products.diagonal(dim1=1, dim2=2).clamp(min=1e-16).rsqrt()
+    cosines = (products * scale[:, :, None] * scale[:, None, :]).permute(1, 2, 0)
+    place = {name: number for number, name in enumerate(_PARTS + _SUMS)}
+    terms = split_equations(lambda u, v: cosines[place[u], place[v]], both_sides)
+    return _mean_over_partners(terms, has_partner)
 
 
 @functools.cache
-def _cosine_table(device: torch.device) -> Tensor:
-    """(48, 33) sums of the inner products that give u.v, u.u and v.v of each cosine of `_SPLIT_COSINES`."""
-    names = ("mx", "my", "lx", "ly", "mx'", "my'", "lx'", "ly'")
-    sides = torch.tensor([[[name in side.split() for name in names] for side in pair] for pair in _SPLIT_COSINES])
-    u, v = sides.float().unbind(1)
-    columns = []
-    for a, b in ((u, v), (u, u), (v, v)):
-        outer = a[:, :, None] * b[:, None, :]
-        across = outer[:, :4, 4:] + outer[:, 4:, :4].mT
-        columns.append(torch.cat([outer[:, :4, :4].flatten(1), across.flatten(1), outer[:, 4:, 4:].flatten(1)], dim=1))
-    return torch.cat(columns).T.contiguous().to(device)
+def _sums_of_parts(device: torch.device) -> Tensor:
+    """(14, 8) which of `_PARTS` each of them, and each of `_SUMS`, is the sum of."""
+    rows = [[part in name.split("+") for part in _PARTS] for name in _PARTS + _SUMS]
+    return torch.tensor(rows, dtype=torch.float32, device=device)
+
+
+def _mean_over_partners(terms: Tensor, has_partner: Tensor | None) -> Tensor:
+    """(4,) means of the (4, R - 1) terms of the rows that have a partner; zeros where none has."""
+    if has_partner is None:
+        has_partner = torch.ones(terms.shape[1], dtype=torch.bool, device=terms.device)
+    return (terms * has_partner).sum(1) / has_partner.sum().clamp(min=1)

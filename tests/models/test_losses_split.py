@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from hfxling.models.losses import SPLIT_LOSSES, split_losses
+from hfxling.models.losses import SPLIT_LOSSES, plain_split_losses, split_losses
 
 
 def vectors(rows=7, size=6, seed=0):
@@ -46,6 +46,7 @@ def test_every_term_and_its_gradient_equal_a_slow_loop(has_partner, both_sides, 
     found = split_losses(*found_inputs, has_partner, both_sides=both_sides)
     slow = slow_terms(*slow_inputs, mask, both_sides)
     assert torch.allclose(found, slow, atol=1e-10)
+    assert torch.allclose(plain_split_losses(*found_inputs, has_partner, both_sides=both_sides), slow, atol=1e-10)
     for term in range(4):
         weight = torch.eye(4, dtype=torch.float64)[term]
         for x, y in zip(found_inputs, slow_inputs):

@@ -72,7 +72,8 @@ class RowAdamW(torch.optim.AdamW):
         for p in matrices:
             p.grad = None  # hidden from AdamW
         super().step()
-        for p, p.grad in matrices.items():
+        for p, gradient in matrices.items():
+            p.grad = gradient
             self._update_rows(p)
         return loss
 
