@@ -10,7 +10,7 @@ one from each of its lists. All other keys are those of the method's recipe. Res
 
 import sys
 
-from hfxling.console import run as run_recipe
+from hfxling.console import run
 from hfxling.evaluation.results import EvalResult
 from hfxling.methods.study import read_study, run_study
 
@@ -20,4 +20,4 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
 
 
 if __name__ == "__main__":
-    run_recipe(main)
+    run(main)

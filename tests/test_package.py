@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 import hfxling
+import hfxling.methods
 from hfxling.cli import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -280,7 +281,7 @@ def flat_problems(files: set[str], init: str) -> list[str]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_the_same_flat(method):
-    assert {"aligner", "dap", "disentangler", "siamese"} <= set(METHODS)
+    assert sorted(hfxling.methods.METHODS) == METHODS
     folder = TRAINING / method
     files = {path.stem for path in folder.glob("*.py")}
     assert flat_problems(files, (folder / "__init__.py").read_text(encoding="utf-8")) == []
@@ -371,9 +372,11 @@ def test_the_citation_file_names_every_paper_as_the_cards_do(name):
 
 
 def test_every_methods_classes_are_public():
-    from hfxling.models import METHODS
+    from hfxling.models import MODELS
 
-    assert {cls.__name__ for pair in METHODS for cls in pair} <= set(hfxling.__all__)
+    assert {model.__name__ for model in MODELS} == {entry.model for entry in hfxling.methods.METHODS.values()}
+    for model in MODELS:
+        assert {model.__name__, model.config_class.__name__} <= set(hfxling.__all__)
 
 
 @pytest.mark.slow

@@ -46,18 +46,18 @@ from harness import parser, report
 
 from hfxling.console import run as run_recipe
 from hfxling.data.sample import sample_texts
+from hfxling.methods import METHODS
 
 LONGEST = 600  # characters of a line
 _MOUNTS = "HFXLING_CHAOS_MOUNTS"  # set where this process may mount disks of its own
 STUDY = "study: {name: s, title: t, method: siamese, seeds: [0], rows: [{label: cca, set: {fit: cca}}]}\n"
 STEPS = {"save_strategy": "steps", "save_steps": 3, "save_total_limit": 2}
 # Runs to kill: long enough that a kill meets most of their parts.
-KILLED = {
+KILLED = {name: {} for name in METHODS} | {
     "siamese": {"fit": "contrastive", "num_train_epochs": 8} | STEPS,
     "disentangler": {"num_train_epochs": 8, "patience": 20},
     "dap": {"max_steps": 12} | STEPS,
     "aligner": {"num_train_epochs": 4} | STEPS,
-    "lexical": {},
     "pretrain": {"max_steps": 12} | STEPS,
     "xnli": {"num_train_epochs": 4},
     "study": {},
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> dict:
 def make(work: Path) -> None:
     """Text, vectors, a model of each method and results, where they are not there yet."""
     make_text(work)
-    for program in ("pretrain", "siamese", "disentangler", "dap", "aligner", "lexical", "xnli"):
+    for program in ("pretrain", *METHODS, "xnli"):
         model = work / "models" / ("encoder" if program == "pretrain" else program)
         if not model.exists():
             more = {"prior": True} if program == "aligner" else {}

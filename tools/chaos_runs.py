@@ -14,10 +14,11 @@ from pathlib import Path
 
 from hfxling.cli import COMMANDS, load_verb, main
 from hfxling.console import run as run_recipe
+from hfxling.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ("pretrain", "xnli")
-RECIPES = ("siamese", "dap", "disentangler", "aligner", "lexical", *EXAMPLES, "study")
+RECIPES = (*METHODS, *EXAMPLES, "study")
 TIMEOUT = 120  # seconds, of one that should refuse what it is given
 
 

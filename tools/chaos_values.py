@@ -1,7 +1,9 @@
 """Values that can be refused before anything is read: the first of the tables of `chaos.py`."""
 
-HEADS = ("siamese", "disentangler")
-METHODS = (*HEADS, "dap", "aligner", "lexical")
+from hfxling.methods import METHODS as _METHODS
+
+METHODS = tuple(_METHODS)
+HEADS = tuple(name for name, method in _METHODS.items() if method.is_head)
 TRAINED = (*METHODS, "pretrain", "xnli")
 EMBEDDING = ("nearest", "encode", "evaluate", "quality", "mine", "clean", "align-documents")
 MINING = ("mine", "bootstrap", "clean")

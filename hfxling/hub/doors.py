@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from hfxling.models import METHODS
+from hfxling.models import MODELS
 from hfxling.models.stock import StockModel
 
 from . import door_script
@@ -20,7 +20,7 @@ from .snippets import example
 
 _DOORS = ("sentence-transformers", "with the flag", "contextual", "sparse", "remote code", "hfxling")
 _STOCK = _DOORS[:2]
-_CLASSES = {model.__name__.removesuffix("Model").lower(): model for _, model in METHODS}
+_CLASSES = {model.__name__.removesuffix("Model").lower(): model for model in MODELS}
 _FLAG = "pooling.NormalizeParts"  # the module that sentence-transformers lacks
 TOLERANCE = 1e-5
 

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 
 from hfxling.encoders.frozen import length_sorted
 from hfxling.files import atomic_path
-from hfxling.models import METHODS
+from hfxling.models import MODELS
 from hfxling.models.stock import StockModel
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -59,9 +59,9 @@ def load_models(folder: str | Path) -> dict[str, StockModel]:
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(f"{folder}: no model there; give the folder that a recipe or `hfxling fit` wrote.")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    known = [model for _, model in METHODS if issubclass(model, StockModel) and model.stock_key in config]
+    known = [model for model in MODELS if issubclass(model, StockModel) and model.stock_key in config]
     if not known:
-        kinds = ", ".join(model.stock_key for _, model in METHODS if issubclass(model, StockModel))
+        kinds = ", ".join(model.stock_key for model in MODELS if issubclass(model, StockModel))
         raise ValueError(f"{folder} is no encoder with a head ({kinds}), so there is nothing to make a graph of.")
     model = known[0].from_pretrained(folder).float().eval()
     if not getattr(model.config, "needs_language", False):

@@ -1,15 +1,48 @@
-"""Training: one folder a method, and what they share.
+"""One folder a method, what they share, and the one list of them: `METHODS`.
 
 A method's package offers six names: `Arguments` and `TRAINING_DEFAULTS`, which a recipe parses; `prepare(rows,
 training_args)`, which reads and encodes what several runs have in common; `run(args, training_args, prepared)`, which
 trains and measures one model and gives a `publishing.Run`; `measure(args, training_args, folder)`, the same measurement
-of a folder that was written; and `card(args, prepared, run)`, what its model card says.
+of a folder that was written; and `card(args, prepared, run)`, what its model card says. One whose recipe writes several
+folders also has `one_by_one(args, training_args)`, the arguments of each.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 
-METHODS = ("siamese", "dap", "disentangler", "aligner", "lexical")
+
+@dataclass(frozen=True)
+class Method:
+    """A method.
+
+    Attributes:
+        name: of its folder here, its recipe, its configurations and its row in cards.
+        model: its class in `hfxling.models`.
+        is_head: whether it learns a head on the vectors of a frozen encoder, from the text or from files.
+    """
+
+    name: str
+    model: str
+    is_head: bool = False
+
+    def load(self) -> ModuleType:
+        """Its package."""
+        return import_module(f"{__name__}.{self.name}")
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("siamese", "SiameseModel", is_head=True),
+        Method("dap", "DapModel"),
+        Method("disentangler", "DisentanglerModel", is_head=True),
+        Method("aligner", "AlignerModel"),
+        Method("lexical", "LexicalModel"),
+    )
+}
 
 
 def method(name: str) -> ModuleType:
@@ -20,4 +53,4 @@ def method(name: str) -> ModuleType:
     """
     if name not in METHODS:
         raise ValueError(f"method={name!r} is not one of {', '.join(METHODS)}.")
-    return import_module(f"{__name__}.{name}")
+    return METHODS[name].load()

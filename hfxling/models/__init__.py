@@ -18,11 +18,9 @@ __all__ = ["AlignerConfig", "AlignerModel", "DapConfig", "DapForPreTraining", "D
 __all__ += ["DisentanglerHead", "DisentanglerModel", "LexicalConfig", "LexicalModel"]
 __all__ += ["SiameseConfig", "SiameseHead", "SiameseModel"]
 
-METHODS = [
-    (model.config_class, model) for model in (SiameseModel, DapModel, DisentanglerModel, AlignerModel, LexicalModel)
-]
-for config, model in METHODS:
-    AutoConfig.register(config.model_type, config)
-    AutoModel.register(config, model)
-    config.register_for_auto_class()
+MODELS = (SiameseModel, DapModel, DisentanglerModel, AlignerModel, LexicalModel)
+for model in MODELS:
+    AutoConfig.register(model.config_class.model_type, model.config_class)
+    AutoModel.register(model.config_class, model)
+    model.config_class.register_for_auto_class()
     model.register_for_auto_class("AutoModel")  # so that saving copies the code next to the weights

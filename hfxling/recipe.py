@@ -1,0 +1,42 @@
+"""What every recipe does: read options, refuse what cannot succeed, prepare, train, measure, write and push."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformers import TrainingArguments
+
+from hfxling.arguments import parse_arguments
+from hfxling.evaluation.results import EvalResult
+from hfxling.methods import method
+from hfxling.methods.publishing import check_run, publish_run
+
+
+def run_recipe(name: str, argv: Sequence[str] | None = None, *, description: str = "") -> list[EvalResult]:
+    """Train a method's model as a command line says, and write it with its card to OUTPUT_DIR/model.
+
+    Args:
+        name: of the method, a key of `hfxling.methods.METHODS`.
+        argv: `--config FILE.yaml` and `--key value ...`; by default those of the process.
+        description: what `--help` says first.
+
+    Returns:
+        All that was measured, before and after.
+
+    Raises:
+        ValueError: an unknown method, key or value, malformed text, a push that would fail.
+        FileNotFoundError: a file or model that is not there.
+    """
+    package = method(name)
+    types = (package.Arguments, TrainingArguments)
+    args, training_args = parse_arguments(types, argv, defaults=package.TRAINING_DEFAULTS, description=description)
+    folders = [(args, training_args)]
+    if hasattr(package, "one_by_one"):
+        folders = package.one_by_one(args, training_args)
+    pushes = [check_run(own_training, own) for own, own_training in folders]
+    results: list[EvalResult] = []
+    for (own, own_training), push in zip(folders, pushes):
+        prepared = package.prepare([own], own_training)
+        run = package.run(own, own_training, prepared)
+        results += publish_run(name, own, own_training, prepared, run, argv=argv, push=push)
+    return results
