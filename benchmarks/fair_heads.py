@@ -32,16 +32,19 @@ from harness import parser
 from transformers import TrainingArguments
 from transformers.utils import logging
 
+from hfxling.arguments import narrowed
 from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, read_results, write_results
-from hfxling.evaluation.retrieval import Ranking, hits_at, ranking_results
+from hfxling.evaluation.retrieval import CENTERINGS, Ranking, hits_at, ranking_results
 from hfxling.evaluation.significance import holm, paired_test
 from hfxling.files import atomic_path, content_hash
-from hfxling.methods.siamese.arguments import SiameseArguments
+from hfxling.methods.frozen import PairVectors, rank_pair
+from hfxling.methods.siamese.arguments import HeadSettings, SiameseArguments
 from hfxling.methods.siamese.closed_form import CLOSED_FORMS
-from hfxling.methods.siamese.data import PairVectors, Prepared, prepare
-from hfxling.methods.siamese.evaluate import rank_head
-from hfxling.methods.siamese.train import train_head
+from hfxling.methods.siamese.data import Prepared, prepare
+from hfxling.methods.siamese.evaluate import embedder
+from hfxling.methods.siamese.train import fit as fit_head
+from hfxling.models import SiameseHead
 
 TITLE = "Heads on frozen layers, each at the settings that its development pairs choose"
 SEEDS = (0, 1, 2)
@@ -121,8 +124,13 @@ class Search:
         quiet = {"logging_strategy": "no", "save_strategy": "no", "disable_tqdm": True, "report_to": "none"}
         quiet |= {"lr_scheduler_type": "constant", "per_device_train_batch_size": 64, "use_cpu": True}
         training_args = TrainingArguments("outputs/fair_heads", seed=seed, **quiet, **told)
-        head, _ = train_head(args, training_args, vectors, texts)
-        return rank_head(args, vectors, head)
+        head, _ = fit_head(vectors, texts, narrowed(HeadSettings, args), training_args)
+        return self.rank(vectors, head)
+
+    def rank(self, vectors: PairVectors, head: SiameseHead | None) -> list[Ranking]:
+        """Rankings of a head's outputs, or of the encoder's own vectors, under every centring."""
+        embed = embedder(head, vectors.layers)
+        return rank_pair(vectors, embed, similarities=self.args.similarities, centerings=CENTERINGS)
 
     def score(self, settings: dict) -> dict[str, float]:
         """Mean reciprocal rank on development pairs, in %, by centring."""
@@ -130,9 +138,9 @@ class Search:
         if key not in self.tried:
             vectors, texts = self.vectors(), self.prepared.text.train["target"][:]
             cut = round(0.8 * len(texts))
-            parts = (tuple(side[part] for side in vectors.train) for part in (slice(cut), slice(cut, None)))
+            train, test = (tuple(side[part] for side in vectors.train) for part in (slice(cut), slice(cut, None)))
             found: dict[str, list] = {}
-            for ranking in self.fitted(settings, PairVectors(*parts), texts[:cut], seed=0):
+            for ranking in self.fitted(settings, replace(vectors, train=train, test=test), texts[:cut], seed=0):
                 found.setdefault(ranking.settings["centering"], []).append((1 / ranking.ranks).mean())
             self.tried[key] = {name: round(100 * float(np.mean(values)), 3) for name, values in found.items()}
             self.save(self)
@@ -174,7 +182,7 @@ class Search:
         """Rows of the test lines of every head, and their tests."""
         vectors, texts = self.vectors(), self.prepared.text.train["target"][:]
         fields = self.prepared.corpus.test_fields(self.prepared.text) | {"model": self.name}
-        before = rank_head(self.args, vectors, None)
+        before = self.rank(vectors, None)
         self.keep("encoder", [before], [{}], fields, stage="before")
         self.hits[CENTRED, "train"] = self.hits["encoder", "train"]
         told = {"encoder": {"centring": "none"}, CENTRED: {"centring": "train"}}

@@ -28,9 +28,9 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, Trainin
 from hfxling.console import run as run_recipe
 from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.evaluation.results import format_table
-from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
-from hfxling.methods.siamese.data import PairVectors
-from hfxling.methods.siamese.train import train_head
+from hfxling.methods.frozen import PairVectors
+from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, HeadSettings
+from hfxling.methods.siamese.train import fit
 from hfxling.models.pooling import pool
 
 EPOCHS = TRAINING_DEFAULTS["num_train_epochs"]
@@ -80,16 +80,16 @@ def naive_pass(encoder: FrozenEncoder, texts: list[str], batch_size: int = 64) -
 
 
 def fit_head(epochs: int) -> None:
-    """`train_head` as the paper trains it, on vectors of mBERT's width: 4,032 labelled pairs, batches of 64."""
+    """`fit` as the paper trains it, on vectors of mBERT's width: 4,032 labelled pairs, batches of 64."""
     rng = np.random.default_rng(0)
     source = rng.standard_normal((PAIRS // 2, 768), np.float32)
     target = source + rng.standard_normal((PAIRS // 2, 768), np.float32)
-    vectors = PairVectors((source, target), (source, target))
+    vectors = PairVectors(("zh", "vi"), (source, target), (source, target))
     texts = [str(i) for i in range(PAIRS // 2)]
-    args = SiameseArguments(["zh-vi"], ["sample"], base_model="random", fit="contrastive", negatives="random")
+    head = HeadSettings(fit="contrastive", negatives="random")
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         settings = TRAINING_DEFAULTS | {"num_train_epochs": epochs, "learning_rate": 5e-6, "output_dir": folder}
-        train_head(args, TrainingArguments(**settings, use_cpu=True, disable_tqdm=True), vectors, texts)
+        fit(vectors, texts, head, TrainingArguments(**settings, use_cpu=True, disable_tqdm=True))
 
 
 def sentence_rates(texts: list[str], repeats: int, bfloat16_texts: int) -> dict[str, np.ndarray]:

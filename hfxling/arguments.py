@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hfxling.files import check_apart, check_place
 
+Settings = TypeVar("Settings")
 # Where a run kept its files, how it was shown, and secrets: no part of how a model was made.
 NOT_PUBLISHED = {
     *("output_dir", "logging_dir", "cache_dir", "hub_token", "resume_from_checkpoint", "disable_tqdm", "use_cpu"),
@@ -113,6 +114,11 @@ def resolved(*arguments: Any) -> dict[str, Any]:
             if plain and value != _default(field) and field.name not in NOT_PUBLISHED:
                 record[field.name] = value
     return record
+
+
+def narrowed(kind: type[Settings], arguments: Any) -> Settings:
+    """The fields of a dataclass alone, out of arguments that have them among others."""
+    return kind(**{field.name: getattr(arguments, field.name) for field in _fields(kind)})
 
 
 def as_tokens(values: dict[str, Any]) -> list[str]:

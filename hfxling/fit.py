@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,28 +26,27 @@ from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
 
 from hfxling.data.corpus import Corpus, PairText
-from hfxling.data.sources import Pair, name_of_pair
+from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import token_limit
 from hfxling.files import atomic_path
 from hfxling.hub.folder import check_finite
-from hfxling.methods import method
+from hfxling.methods import method, siamese
 from hfxling.methods.aligner import train as network
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
 from hfxling.methods.aligner.export import export_aligner
 from hfxling.methods.disentangler.data import Prepared, kind_of
 from hfxling.methods.disentangler.train import fit as fit_split
-from hfxling.methods.frozen import FrozenArguments, Sides
+from hfxling.methods.frozen import FrozenArguments, PairVectors, Sides
 from hfxling.methods.lexical.data import link_views
 from hfxling.methods.lexical.export import export_lexical
 from hfxling.methods.lexical.train import fit as fit_links
-from hfxling.methods.siamese.data import PairVectors
-from hfxling.methods.siamese.train import train_head
 from hfxling.missing import one_line_where_missing
 from hfxling.models.loading import quiet_loading
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.models.pooling import POOLING_MODES
 from hfxling.models.stock import ROUTES, stock_files, write_files
+from hfxling.progress import hidden
 from hfxling.words.aligner import Aligner
 
 Texts = Sequence[str]
@@ -100,7 +100,7 @@ def fit_head(
         prompt: put before every text, now and by the result; by default the model's own default prompt.
         seed: of folds, drawn negatives and training; 42 is the recipes' own default.
         progress: show bars and the Trainer's log.
-        **options: further fields of `SiameseArguments` (head, temperature, margin, centering, ...) and of
+        **options: further fields of `hfxling.methods.siamese.HeadSettings` (head, temperature, margin, ...) and of
             `TrainingArguments` (num_train_epochs, learning_rate, ...); defaults are the recipe's.
 
     Raises:
@@ -108,10 +108,16 @@ def fit_head(
         FileNotFoundError: no such model.
     """
     pairs = _checked(source, target, languages)
-    with _arguments("siamese", pairs, {"fit": fit}, options, seed, progress) as (args, training_args):
+    if len(pairs) != 1:
+        raise ValueError(f"{len(pairs)} language pairs: a head is for one language pair; give the texts of one.")
+    ((pair, (_, translations)),) = pairs.items()
+    with _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress) as made:
+        settings, training_args = made
+        if settings.init == "published":
+            raise ValueError("init='published' goes on training a published head: that is for the recipe.")
         base = _base(model, layer, pooling)
         (sides,) = _vectors(base, pairs, prompt, progress)
-        head, _ = train_head(args, training_args, PairVectors(sides, sides), next(iter(pairs.values()))[1])
+        head, _ = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
     return _with_head(base, head, pairs, prompt)
 
 
@@ -247,6 +253,8 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
     for pair, sides in given.items():
         if len(pair) != 2:
             raise ValueError(f"languages={pair!r}: give the codes of two languages, such as ('zh', 'vi').")
+        if tuple(pair) != _UNNAMED:
+            parse_pair(name_of_pair(pair))  # refuses what is no language
         if len(sides) != 2 or any(side is None or isinstance(side, str) for side in sides):
             raise ValueError("give a list of source texts and a list of their translations.")
         source, target = pairs[tuple(pair)] = tuple(map(list, sides))
@@ -283,6 +291,38 @@ def _arguments(name: str, pairs: Pairs, own: dict, options: dict, seed: int, pro
     settings |= {key: options[key] for key in options.keys() - ours}
     with TemporaryDirectory(prefix="hfxling-") as folder, _bars(progress):
         yield package.Arguments(**text, **own), TrainingArguments(**settings | {"output_dir": folder, "seed": seed})
+
+
+@contextmanager
+def _settings(
+    kind: type, defaults: Mapping, options: Mapping, seed: int, progress: bool
+) -> Iterator[tuple[Any, TrainingArguments]]:
+    """A method's settings and the Trainer's arguments, which has a temporary folder.
+
+    Args:
+        kind: dataclass of the method's settings.
+        defaults: of the Trainer's arguments, as the recipe has them.
+        options: fields of either.
+        seed: of training.
+        progress: show bars and the Trainer's log.
+
+    Raises:
+        ValueError: an unknown option, or a value that the method refuses.
+    """
+    ours = {field.name for field in dataclasses.fields(kind)}
+    of_trainer = {field.name for field in dataclasses.fields(TrainingArguments) if field.init} - _OF_RECIPES
+    for key in options:
+        if key not in ours | of_trainer:
+            near = difflib.get_close_matches(key, sorted(ours | of_trainer), n=1, cutoff=0.0)
+            raise ValueError(f"unknown option {key!r}; the nearest known one is {near[0]!r}.")
+    settings = kind(**{key: value for key, value in options.items() if key in ours})
+    trainer = {"save_strategy": "no", "dataloader_pin_memory": torch.cuda.is_available(), **defaults}
+    trainer["disable_tqdm"] = not progress
+    if not progress:
+        trainer["logging_strategy"] = "no"
+    trainer |= {key: value for key, value in options.items() if key not in ours}
+    with TemporaryDirectory(prefix="hfxling-") as folder, hidden(not progress):
+        yield settings, TrainingArguments(**trainer | {"output_dir": folder, "seed": seed})
 
 
 @contextmanager

@@ -27,7 +27,7 @@ SAMPLE_LICENCE = "apache-2.0"
 _SEED = 0  # of the sample that `max_train_pairs` keeps: the text does not change with the seed of a run
 
 
-@dataclass
+@dataclass(frozen=True)
 class TextArguments:
     """Which text is read; the same keys in every recipe (docs/text.md)."""
 

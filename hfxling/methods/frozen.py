@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from torch import nn
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, TrainingArguments
 
-from hfxling.data.corpus import TEXT_KEYS, PairText, TextArguments
+from hfxling.data.corpus import TEXT_KEYS, Corpus, PairText, TextArguments
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
-from hfxling.data.sources import name_of_pair
+from hfxling.data.sources import Pair, name_of_pair
 from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View, token_limit
 from hfxling.encoders.prompts import prompt_of
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.retrieval import Ranking, language_mean, rank_translations, ranking_results
+from hfxling.evaluation.short_vectors import MOST, FinalVectors
 from hfxling.hub.writing import export
 from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
+from hfxling.models.stock import StockModel
 
 Sides = tuple[np.ndarray, np.ndarray]  # (N, H) vectors of the source and of the target
 
 
-@dataclass
+@dataclass(frozen=True)
 class FrozenArguments(TextArguments):
     """The frozen encoder, or vectors in its place."""
 
@@ -142,6 +147,160 @@ def coverage_line(encoder: FrozenEncoder, texts: Mapping[str, Sequence[str]]) ->
     return f"Characters the vocabulary lacks, texts past {encoder.max_length} tokens: {'; '.join(rates)}."
 
 
+@dataclass(frozen=True, eq=False)
+class PairVectors:
+    """Frozen vectors of a language pair's text: what a head is fitted on and tested with.
+
+    Attributes:
+        languages: codes of source and target.
+        train: (N, H) of the training text's source and target, row by row translations.
+        test: the same of the test text; none where there is no such text.
+        layers: where the vectors of several layers stand side by side, (N, layers * H), which.
+        prompt: was put before every text.
+    """
+
+    languages: Pair
+    train: Sides
+    test: Sides
+    layers: tuple[int, ...] | None = None
+    prompt: str | None = None
+
+    @property
+    def width(self) -> int:
+        """H, or layers * H."""
+        return self.train[0].shape[1]
+
+    def draw(self, fraction: float, seed: int) -> tuple[np.ndarray, PairVectors]:
+        """The row numbers of a random share of the training pairs, and these vectors with that share alone."""
+        count = len(self.train[0])
+        kept = round(count * fraction)
+        if kept == count:
+            return np.arange(count), self
+        rows = np.random.default_rng(seed).permutation(count)[:kept]
+        return rows, replace(self, train=tuple(np.asarray(side)[rows] for side in self.train))
+
+
+def pair_vectors(
+    frozen: FrozenArguments, corpus: Corpus, views: Sequence[View] | None = None, device: str | None = None
+) -> dict[View, list[PairVectors]]:
+    """The frozen vectors of every language pair's text, from one pass of the encoder, or from files.
+
+    Sets the corpus' `coverage`, and warns where the encoder's vocabulary does not cover a language.
+
+    Args:
+        frozen: the encoder, or the files.
+        corpus: with or without test text.
+        views: (layer, pooling) of every kind of vector; by default that of `frozen`.
+        device: of the encoder.
+
+    Raises:
+        ValueError: malformed vectors.
+        FileNotFoundError: a file or encoder that is not there.
+    """
+    views = list(views or [(frozen.layer_index, frozen.pooling)])
+    prompt = frozen.text_prompt
+    if frozen.train_vectors:
+        given, tests = [], []
+        for pair in corpus.pairs:
+            test = given_vectors("test_vectors", frozen.test_vectors, name_of_pair(pair.languages), len(pair.test))
+            given.append(PairVectors(pair.languages, training_vectors(frozen, pair), test, prompt=prompt))
+            tests.append((pair.test["source"], pair.test["target"], test))
+        check_vectors(frozen, [side for pair in given for side in (pair.train, pair.test)], tests)
+        return dict.fromkeys(views, given)
+    encoder = frozen.encoder(views, device)
+    texts: dict[str, list[str]] = {}
+    for pair in corpus.pairs:
+        for lang, side in zip(pair.languages, ("source", "target")):
+            texts.setdefault(lang, []).extend([*pair.train[side], *pair.test[side]])
+    corpus.coverage = coverage_line(encoder, texts)
+    found: dict[View, list[PairVectors]] = {view: [] for view in views}
+    for pair in corpus.pairs:
+        arrays = {}  # (N, views, H) by split
+        for split in ("train", "test"):
+            dataset = getattr(pair, split)
+            arrays[split] = [
+                encoder.features(dataset[side], frozen.cache_dir, f"{lang} {split}")
+                for lang, side in zip(pair.languages, ("source", "target"))
+            ]
+        for number, view in enumerate(views):
+            train, test = (tuple(side[:, number] for side in arrays[split]) for split in ("train", "test"))
+            found[view].append(PairVectors(pair.languages, train, test, prompt=prompt))
+    return found
+
+
+Embed = Callable[[np.ndarray, str], np.ndarray]  # (N, H) frozen vectors and their language to (N, D)
+
+
+def rank_pair(
+    vectors: PairVectors,
+    embed: Embed,
+    *,
+    similarities: Sequence[str] = ("cosine",),
+    centerings: Sequence[str] = ("none",),
+) -> list[Ranking]:
+    """How the test text of a pair finds its translations, in both directions.
+
+    Args:
+        vectors: frozen ones; the training text's give the means of the centring "train".
+        embed: what is made of them before they are compared.
+        similarities: as `methods` of `rank_translations`.
+        centerings: one after the other.
+    """
+    source_lang, target_lang = vectors.languages
+    test = [embed(side, lang) for side, lang in zip(vectors.test, vectors.languages)]
+    means = None
+    if "train" in centerings:
+        means = tuple(language_mean(embed(side, lang)) for side, lang in zip(vectors.train, vectors.languages))
+    rankings = []
+    for centering in centerings:
+        rankings += rank_translations(
+            *test,
+            source_lang=source_lang,
+            target_lang=target_lang,
+            centering=centering,
+            means=means if centering == "train" else None,
+            methods=similarities,
+            csls_k=min(10, len(test[0])),
+        )
+    return rankings
+
+
+def before_and_after(
+    vectors: PairVectors,
+    before: Embed,
+    after: Embed,
+    *,
+    settings: Mapping,
+    seed: int,
+    similarities: Sequence[str] = ("cosine",),
+    centerings: Sequence[str] = ("none",),
+    **fields,
+) -> list[EvalResult]:
+    """P@1 and P@5 before and after, both directions, each "after" row tested against its "before".
+
+    Args:
+        vectors: of the pair.
+        before: the frozen vectors as they are compared.
+        after: the finished model's.
+        settings: of all rows, such as layer and pooling.
+        seed: of the training run.
+        similarities: as for `rank_pair`.
+        centerings: as for `rank_pair`.
+        **fields: of `EvalResult`: dataset, split, revision, model.
+    """
+    how = {"similarities": similarities, "centerings": centerings}
+    start, end = rank_pair(vectors, before, **how), rank_pair(vectors, after, **how)
+    results = ranking_results(start, settings={**settings, "stage": "before"}, **fields)
+    return results + ranking_results(end, baseline=start, settings={**settings, "stage": "after"}, seed=seed, **fields)
+
+
+def final_vectors(vectors: PairVectors, embed: Embed, fields: dict) -> FinalVectors:
+    """What a finished model gives for both sides of the test text, and of some of the training text."""
+    test = [embed(side, lang) for side, lang in zip(vectors.test, vectors.languages)]
+    train = [embed(side[:MOST], lang) for side, lang in zip(vectors.train, vectors.languages)]
+    return FinalVectors(tuple(vectors.languages), test, train, fields)
+
+
 def given_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> Sides:
     """The vectors of a pair or test set from the files that `train_vectors` or `test_vectors` name.
 
@@ -157,17 +316,17 @@ def given_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> 
     return tuple(load_vectors(path, rows=rows) for path in paths)
 
 
-def training_vectors(args: FrozenArguments, pair: PairText) -> Sides:
+def training_vectors(frozen: FrozenArguments, pair: PairText) -> Sides:
     """The rows of `train_vectors` that are left of a pair: one was given for every pair as it was read."""
-    sides = given_vectors("train_vectors", args.train_vectors, name_of_pair(pair.languages), pair.read)
+    sides = given_vectors("train_vectors", frozen.train_vectors, name_of_pair(pair.languages), pair.read)
     return sides if len(pair.train) == pair.read else tuple(side[np.asarray(pair.train["row"])] for side in sides)
 
 
-def check_vectors(args: FrozenArguments, given: Sequence[Sides], tests: Sequence[tuple]) -> None:
+def check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Sequence[tuple]) -> None:
     """Refuse given vectors that do not belong together.
 
     Args:
-        args: of the run.
+        frozen: the encoder, where one is given too.
         given: all of them.
         tests: (source texts, target texts, their vectors) of every test set.
 
@@ -178,19 +337,20 @@ def check_vectors(args: FrozenArguments, given: Sequence[Sides], tests: Sequence
     widths = {array.shape[1] for pair in given for array in pair}
     if len(widths) > 1:
         raise ValueError(f"the vector files have different widths {sorted(widths)}; all must agree.")
-    if args.base_model is None:
+    if frozen.base_model is None:
         return
-    encoder = args.encoder()
+    encoder = frozen.encoder()
     if widths != {encoder.hidden_size}:
-        raise ValueError(f"the vectors are {widths.pop()} wide, those of {args.base_model} {encoder.hidden_size}.")
+        raise ValueError(f"the vectors are {widths.pop()} wide, those of {frozen.base_model} {encoder.hidden_size}.")
     for *texts, vectors in tests:
         for side, lines, rows in zip(("source", "target"), texts, vectors):
             cosine = (unit(encoder(lines[:8])[:, 0]) * unit(rows[:8])).sum(1)
             if cosine.min() < 0.995:  # bfloat16 costs 1e-4, the next layer 0.03 or more
                 raise ValueError(
-                    f"test_vectors, {side}: row {cosine.argmin() + 1} is not what layer {args.layer} ({args.pooling}) "
-                    f"of {args.base_model} gives for its text (cosine {cosine.min():.2f}); give the --layer and "
-                    "--pooling that the vectors were made with, or leave --base_model out to publish the head alone."
+                    f"test_vectors, {side}: row {cosine.argmin() + 1} is not what layer {frozen.layer} "
+                    f"({frozen.pooling}) of {frozen.base_model} gives for its text (cosine {cosine.min():.2f}); give "
+                    "the --layer and --pooling that the vectors were made with, or leave --base_model out to publish "
+                    "the head alone."
                 )
 
 
@@ -207,10 +367,24 @@ def head_trainer_arguments(training_args: TrainingArguments) -> TrainingArgument
     return changed
 
 
-def write_frozen(args: FrozenArguments, model, folder: Path) -> None:
+def assemble(cls: type[StockModel], head: nn.Module, frozen: FrozenArguments) -> StockModel:
+    """A head on its encoder, ready to be written; on nothing where only vectors were given."""
+    if frozen.base_model is None:
+        model = cls(head.config)
+    else:
+        settings = head.config.head_dict()
+        for name in ("hidden_size", "layer", "pooling"):
+            settings.pop(name)
+        where = {"layer": frozen.layer_index, "pooling": frozen.pooling, "hub_kwargs": frozen.hub_kwargs}
+        model = cls.from_encoder(frozen.base_model, **where, **settings)
+    model.head.load_state_dict(head.state_dict())
+    return model.eval()
+
+
+def write_frozen(frozen: FrozenArguments, model: StockModel, folder: Path) -> None:
     """Write a head on its encoder with the tokenizer, or a head alone where only vectors were given."""
     tokenizer = limit = None
-    if args.base_model is not None:
-        tokenizer = AutoTokenizer.from_pretrained(args.base_model, trust_remote_code=False, **args.hub_kwargs)
-        limit = token_limit(tokenizer, model.encoder.config, args.max_length)
+    if frozen.base_model is not None:
+        tokenizer = AutoTokenizer.from_pretrained(frozen.base_model, trust_remote_code=False, **frozen.hub_kwargs)
+        limit = token_limit(tokenizer, model.encoder.config, frozen.max_length)
     export(model, tokenizer, folder, max_length=limit)

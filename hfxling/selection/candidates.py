@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from transformers import AutoModel, TrainingArguments
 
+from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import ROLES, Fusion, Pools, fit_fusion, pool_rows, stored
@@ -29,7 +30,6 @@ from hfxling.methods.siamese.arguments import AUTO
 from hfxling.methods.siamese.choice import INFONCE, TIED, fit_form
 from hfxling.methods.siamese.data import Prepared as PreparedVectors
 from hfxling.methods.siamese.data import encode
-from hfxling.methods.siamese.layers import choose_layers
 from hfxling.methods.siamese.train import head_inputs, infonce_maps, new_head
 from hfxling.models.modeling_lexical import LexicalModel
 
@@ -148,6 +148,7 @@ class Head:
 
     def __init__(self, name: str, args: siamese.Arguments, training_args: TrainingArguments, vectors: PreparedVectors):
         self.args, self.training_args, self.vectors = args, training_args, vectors
+        self.settings = narrowed(siamese.HeadSettings, args)
         self.sides = vectors.of(args.layer_index, args.pooling).train
         self.run: Run = siamese.run(args, training_args, vectors)
         form = self.run.reached.get("form", args.fit)
@@ -168,11 +169,11 @@ class Head:
     def fit(self, rows: np.ndarray) -> None:
         """Fit the form that was chosen on some of the pairs."""
         sides = {lang: self._vectors(side, rows) for side, lang in enumerate(self.args.languages)}
-        self.inputs = new_head(self.args, sides)
+        self.inputs = new_head(self.settings, sides, self.args.layers)
         source, target = (side.astype(np.float64) for side in head_inputs(self.inputs, sides))
         reached = self.run.reached
         form = reached["form"] if self.args.fit == AUTO else self.args.fit
-        trained = partial(infonce_maps, self.args, self.training_args)
+        trained = partial(infonce_maps, self.settings, self.training_args)
         self.maps = fit_form(form, reached, source, target, trained)
 
     def embed(self, side: int, rows: np.ndarray) -> np.ndarray:
@@ -330,11 +331,12 @@ def make_heads(
     """
     several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
     vectors = encode([single, several], text.corpus, device)
-    several, found = choose_layers(several, vectors, training_args.seed)
-    is_set = isinstance(several.layer_index, tuple)
+    choice = siamese.layers_for(several, vectors, training_args.seed)
+    several = replace(several, layer=choice.layer)
+    is_set = several.layers is not None
     chosen = {}
     if wanted("head") or not (is_set and wanted("layers", "fused")):
-        chosen["head"] = replace(single, layer=found["single_layer"])
+        chosen["head"] = replace(single, layer=choice.single_layer)
     if is_set and wanted("layers", "fused"):
         chosen["layers"] = several
     heads = {name: Head(name, args, training_args, vectors) for name, args in chosen.items()}

@@ -96,7 +96,7 @@ def test_every_head_gets_rows_and_tests():
     )
     about = {"dataset": "d", "split": "test", "revision": "r"}
     made.prepared = Mock(corpus=Mock(test_fields=lambda _: about), text=Mock(train={"target": ["a"] * 20}))
-    made.prepared.of = lambda *_: fair_heads.PairVectors(sides, sides)
+    made.prepared.of = lambda *_: fair_heads.PairVectors(("zh", "vi"), sides, sides)
     made.fitted = lambda *_: [
         Ranking(direction, rng.integers(1, 9, size=20), {"method": "cosine", "centering": centering})
         for direction in ("zh->vi", "vi->zh")

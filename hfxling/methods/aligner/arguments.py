@@ -35,7 +35,7 @@ TRAINING_DEFAULTS = {
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class AlignerArguments(TextArguments):
     """The vocabularies, the network and how it is trained."""
 

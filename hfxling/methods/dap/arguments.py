@@ -30,7 +30,7 @@ _MODEL_FIELDS = (
 )
 
 
-@dataclass
+@dataclass(frozen=True)
 class DapArguments(TextArguments):
     """How languages are mixed, the encoder, the objectives and how they are computed; defaults are the paper's."""
 

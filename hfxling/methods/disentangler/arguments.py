@@ -36,7 +36,7 @@ TRAINING_DEFAULTS = {
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class DisentanglerArguments(FrozenArguments):
     """The test sets with human scores, the split and how it is trained."""
 

@@ -17,7 +17,7 @@ FINE, COARSE = "fine", "coarse"
 VIEWS = (FINE, COARSE, *BUILT_IN)
 
 
-@dataclass
+@dataclass(frozen=True)
 class LexicalArguments(TextArguments):
     """Segments, links and what is made of them."""
 
@@ -70,7 +70,8 @@ class LexicalArguments(TextArguments):
         super().__post_init__()
         if not self.views or len({*self.views}) < len(self.views) or not {*self.views} <= {*VIEWS}:
             raise ValueError(f"views={self.views}: give at least one of {', '.join(VIEWS)}, each once.")
-        self.view_weights = self.view_weights or [1.0] + [0.5] * (len(self.views) - 1)
+        if not self.view_weights:
+            object.__setattr__(self, "view_weights", [1.0] + [0.5] * (len(self.views) - 1))
         if len(self.view_weights) != len(self.views):
             raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
         if not all(0 < weight < math.inf for weight in self.view_weights):

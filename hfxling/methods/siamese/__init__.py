@@ -14,47 +14,57 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
+from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.encoders.identity import model_name
 from hfxling.evaluation.plots import can_draw, scatter_before_after
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.hub.writing import write_branch
-from hfxling.methods.frozen import write_frozen
+from hfxling.methods.frozen import PairVectors, assemble, final_vectors, write_frozen
 from hfxling.methods.publishing import Run, training_cost
+from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
 from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
 
-from .arguments import AUTO, TRAINING_DEFAULTS, SiameseArguments
+from .arguments import AUTO, TRAINING_DEFAULTS, HeadSettings, SiameseArguments
 from .card import card
-from .data import PairVectors, Prepared, prepare
+from .data import Prepared, prepare
 from .evaluate import evaluate
-from .layers import choose_layers
-from .train import apply_rows, assemble, plain_output, train_head
+from .layers import LayerChoice, choose_layers
+from .train import apply_rows, fit, plain_output
 
 Arguments = SiameseArguments
 SHOWN = 500  # training pairs in the picture where there is no test text
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "HeadSettings", "card", "fit", "layers_for", "measure", "prepare", "run"]
 
 
 def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Fit a head on the run's share of the vectors, and measure retrieval before and after."""
-    text, chosen_layers = prepared.text, {}
+    text, seed, chosen_layers = prepared.text, training_args.seed, {}
     if args.layer == AUTO:
-        args, chosen_layers = choose_layers(args, prepared, training_args.seed)
-    rows, vectors = prepared.of(args.layer_index, args.pooling).draw(args.fraction, training_args.seed)
+        choice = layers_for(args, prepared, seed)
+        args, chosen_layers = replace(args, layer=choice.layer), choice.record()
+    rows, vectors = prepared.of(args.layer_index, args.pooling).draw(args.fraction, seed)
+    texts = [text.train["target"][int(row)] for row in rows]
+    settings, start = narrowed(HeadSettings, args), None
+    if settings.init == "published":
+        start = SiameseModel.from_pretrained(args.base_model, **args.hub_kwargs).head
     with training_cost() as cost:
-        head, chosen = train_head(args, training_args, vectors, [text.train["target"][int(row)] for row in rows])
-    fields = prepared.corpus.test_fields(text) | {"model": model_name(args.base_model), "seed": training_args.seed}
+        head, chosen = fit(vectors, texts, settings, training_args, start)
     reached = {"fit": args.fit, "pairs": len(rows)} | chosen_layers | chosen | cost
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)
-    results = evaluate(args, vectors, head, **fields) if len(text.test) else []
+    results, final = [], tuple
+    if len(text.test):
+        fields = prepared.corpus.test_fields(text) | {"model": model_name(args.base_model), "seed": seed}
+        results = evaluate(vectors, head, **_rows_of(args), **fields)
+        final = partial(_final_vectors, vectors, head, fields)
 
     has_branches = args.base_model is not None and head.config.needs_language
     branches = tuple(head.config.languages) if has_branches else ()
 
     def write(folder: Path) -> None:
-        model = assemble(args, head)
+        model = assemble(SiameseModel, head, args)
         write_frozen(args, model, folder)
         for lang in branches:
             write_branch(model.for_language(lang), folder, lang)
@@ -63,17 +73,31 @@ def run(args: SiameseArguments, training_args: TrainingArguments, prepared: Prep
             after = [plain_output(model.head, array, lang) for array, lang in zip(shown, args.languages)]
             scatter_before_after(folder / "embeddings.png", shown, after, args.languages)
 
-    final = partial(_final_vectors, args, head, vectors, fields) if len(text.test) else tuple
     return Run(results, reached, write, branches=branches, vectors=final)
 
 
-def _final_vectors(args: SiameseArguments, head: SiameseHead, vectors: PairVectors, fields: dict) -> list[FinalVectors]:
+def layers_for(args: SiameseArguments, prepared: Prepared, seed: int) -> LayerChoice:
+    """The layers that `--layer auto` reads; a family whose layers share a final norm has single ones only."""
+    config = args.encoder_config()
+    return choose_layers(
+        prepared,
+        narrowed(HeadSettings, args),
+        depth=config.num_hidden_layers,
+        pooling=args.pooling,
+        sets=config.model_type not in ENCODER_OF_SEQ2SEQ,
+        fraction=args.fraction,
+        seed=seed,
+    )
+
+
+def _rows_of(args: SiameseArguments) -> dict:
+    """What the result rows say of the vectors, and how these are compared."""
+    return {"settings": {"layer": args.layer, "pooling": args.pooling}, "similarities": args.similarities}
+
+
+def _final_vectors(vectors: PairVectors, head: SiameseHead, fields: dict) -> list[FinalVectors]:
     """What the finished model gives for both sides of the test and training text."""
-    sides = [
-        [apply_rows(partial(head, language=lang), side) for side, lang in zip(split, args.languages)]
-        for split in (vectors.test, vectors.train)
-    ]
-    return [FinalVectors(tuple(args.languages), *sides, fields)]
+    return [final_vectors(vectors, lambda side, lang: apply_rows(partial(head, language=lang), side), fields)]
 
 
 def measure(args: SiameseArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
@@ -90,6 +114,5 @@ def measure(args: SiameseArguments, training_args: TrainingArguments, folder: Pa
     prepared = prepare([args])
     _, vectors = prepared.of(args.layer_index, args.pooling).draw(args.fraction, training_args.seed)
     fields = corpus.test_fields(prepared.text) | {"seed": training_args.seed}
-    results = evaluate(args, vectors, model.head, **fields)
-    short = short_vector_results(*_final_vectors(args, model.head, vectors, fields))
-    return results + short, prepared.corpus
+    results = evaluate(vectors, model.head, **_rows_of(args), **fields)
+    return results + short_vector_results(*_final_vectors(vectors, model.head, fields)), prepared.corpus

@@ -1,7 +1,8 @@
-"""What the siamese recipe is told."""
+"""The settings of a head, and all that the siamese recipe takes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -28,6 +29,7 @@ CHOICES = {
     "distance": DISTANCES,
     "negatives": STRATEGIES,
 }
+GOES_ON = "init='published' goes on training a head: use --fit contrastive or infonce, --base_model."
 # Settings of the Trainer that a head wants and transformers' defaults do not give (paper, section 4.2).
 TRAINING_DEFAULTS = {
     "output_dir": "outputs/siamese",
@@ -42,28 +44,16 @@ TRAINING_DEFAULTS = {
 }
 
 
-@dataclass
-class SiameseArguments(FrozenArguments):
+@dataclass(frozen=True)
+class HeadSettings:
     """The head and how it is fitted; defaults are the paper's, except where the docs say what measured better."""
 
-    layer: str = field(
-        default="7",
-        metadata={
-            "help": "hidden_states index, 'last', 'all' for the layers' mean; 0,3,6: several side by side; auto: those "
-            "that find most translations among the training pairs"
-        },
-    )
     fit: str = field(
         default=AUTO,
         metadata={"help": f"one of {', '.join(FITS)}; auto: what finds most held-out translations, maybe the encoder"},
     )
     one_map: bool = field(
         default=False, metadata={"help": "auto: only heads that need not know which language a text is in compete"}
-    )
-    fraction: float = field(default=1.0, metadata={"help": "share of the training pairs, drawn anew for every seed"})
-    paragraphs: bool = field(default=False, metadata={"help": "test on paragraphs of 30 to 50 words (paper, Table 12)"})
-    similarities: list[str] = field(
-        default_factory=lambda: ["cosine", "csls"], metadata={"help": "how test sentences are compared: cosine, csls"}
     )
     head: str = field(default="linear", metadata={"help": "linear, tanh, relu or tanh2"})
     bias: bool = field(default=False, metadata={"help": "bias in the head (closed forms always have one)"})
@@ -105,10 +95,7 @@ class SiameseArguments(FrozenArguments):
     temperature: float = field(default=0.05, metadata={"help": "of the in-batch softmax"})
 
     def __post_init__(self):
-        super().__post_init__()
         check_choices(self, CHOICES)
-        if len(self.pairs) != 1:
-            raise ValueError(f"pairs={self.pairs}: a head is for one language pair; give one, such as zh-vi.")
         if self.is_affine and self.head != "linear":
             raise ValueError(f"head={self.head!r}: closed forms are linear; use --fit contrastive or infonce.")
         if self.one_map and (self.fit in PER_LANGUAGE or self.per_language):
@@ -118,31 +105,87 @@ class SiameseArguments(FrozenArguments):
                 f"inputs={self.inputs!r}: closed forms and published heads contain it; use --fit contrastive or "
                 "infonce with --init identity."
             )
-        if self.layer == AUTO and self.base_model is None:
-            raise ValueError("layer='auto' chooses among an encoder's layers: give --base_model and no vectors.")
-        if self.train_vectors and (self.layer == AUTO or isinstance(self.layer_index, tuple)):
-            raise ValueError(
-                f"layer={self.layer!r}: several layers are read off the encoder; leave --train_vectors out."
-            )
-        if self.init == "published" and (self.is_affine or self.base_model is None):
-            raise ValueError(
-                "init='published' goes on training a head: use --fit contrastive or infonce, --base_model."
-            )
-        if not self.similarities or {*self.similarities} - {*TIE}:
-            raise ValueError(f"similarities={self.similarities}: give one or more of {', '.join(TIE)}.")
+        if self.init == "published" and self.is_affine:
+            raise ValueError(GOES_ON)
         if not 0 <= self.input_power <= 0.5:
             raise ValueError(f"input_power={self.input_power} is outside 0 (centred) to 0.5 (whitened).")
-        if self.margin < 0 or self.temperature <= 0 or self.pool_size < 1 or not 0 < self.fraction <= 1:
+        if self.margin < 0 or self.temperature <= 0 or self.pool_size < 1:
             raise ValueError(
                 f"margin={self.margin} must be >= 0, temperature={self.temperature} > 0, pool_size={self.pool_size} "
-                f">= 1, fraction={self.fraction} above 0 and at most 1."
+                ">= 1."
             )
-        self.head_config(768, prompt=self.prompt)  # refuses bad values, before an hour of encoding
+        self.head_config(768, ("zh", "vi"))  # refuses bad values, before an hour of encoding
 
     @property
     def is_affine(self) -> bool:
         """Whether the fit gives affine maps, and not a head that the Trainer trained."""
         return self.fit == AUTO or self.fit in CLOSED_FORMS
+
+    def head_config(
+        self, width: int, languages: Sequence[str], layers: tuple[int, ...] | None = None, **fitted
+    ) -> SiameseConfig:
+        """The configuration of the head alone.
+
+        Args:
+            width: of the vectors that it maps, those of several layers side by side.
+            languages: codes of source and target.
+            layers: where the vectors of several layers stand side by side, which.
+            **fitted: fields that the fit decided.
+        """
+        per_language = self.fit in PER_LANGUAGE or (self.per_language and not self.is_affine)
+        if self.fit == AUTO:  # what may be chosen; the fit says what was
+            per_language = not self.one_map
+        center = self.center_input if self.center_input is not None else layers is not None and per_language
+        settings = {
+            "layer": layers,
+            "hidden_size": width // len(layers or (1,)),
+            "languages": list(languages),
+            "per_language": per_language,
+            "head": self.head,
+            "bias": self.bias or self.is_affine,
+            "dropout": self.dropout,
+            "normalize_input": self.normalize_input,
+            "center_input": center,
+            "centering": self.centering,
+        }
+        return SiameseConfig(**settings | fitted)
+
+
+@dataclass(frozen=True)
+class SiameseArguments(HeadSettings, FrozenArguments):
+    """The layer, the share of the text and how the head is tested."""
+
+    layer: str = field(
+        default="7",
+        metadata={
+            "help": "hidden_states index, 'last', 'all' for the layers' mean; 0,3,6: several side by side; auto: those "
+            "that find most translations among the training pairs"
+        },
+    )
+    fraction: float = field(default=1.0, metadata={"help": "share of the training pairs, drawn anew for every seed"})
+    paragraphs: bool = field(default=False, metadata={"help": "test on paragraphs of 30 to 50 words (paper, Table 12)"})
+    similarities: list[str] = field(
+        default_factory=lambda: ["cosine", "csls"], metadata={"help": "how test sentences are compared: cosine, csls"}
+    )
+
+    def __post_init__(self):
+        FrozenArguments.__post_init__(self)
+        HeadSettings.__post_init__(self)
+        if len(self.pairs) != 1:
+            raise ValueError(f"pairs={self.pairs}: a head is for one language pair; give one, such as zh-vi.")
+        if self.layer == AUTO and self.base_model is None:
+            raise ValueError("layer='auto' chooses among an encoder's layers: give --base_model and no vectors.")
+        if self.train_vectors and (self.layer == AUTO or self.layers):
+            raise ValueError(
+                f"layer={self.layer!r}: several layers are read off the encoder; leave --train_vectors out."
+            )
+        if self.init == "published" and self.base_model is None:
+            raise ValueError(GOES_ON)
+        if not self.similarities or {*self.similarities} - {*TIE}:
+            raise ValueError(f"similarities={self.similarities}: give one or more of {', '.join(TIE)}.")
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction={self.fraction}: give a share above 0 and at most 1.")
+        self.head_config(768, self.languages, self.layers)  # refuses bad values, before an hour of encoding
 
     @property
     def layer_index(self) -> int | str | tuple[int, ...] | None:
@@ -156,39 +199,16 @@ class SiameseArguments(FrozenArguments):
             return tuple(sorted({int(number) for number in numbers}))
         return AUTO if self.layer == AUTO else super().layer_index
 
+    @property
+    def layers(self) -> tuple[int, ...] | None:
+        """The layers whose vectors stand side by side; None of a single one."""
+        return self.layer_index if isinstance(self.layer_index, tuple) else None
+
     def single_layers(self) -> list[int | str | None]:
         """The layers that are read off the encoder."""
         if self.layer_index == AUTO:
             return list(range(self.encoder_config().num_hidden_layers + 1))
-        return list(self.layer_index) if isinstance(self.layer_index, tuple) else [self.layer_index]
-
-    def head_config(self, width: int, **fitted) -> SiameseConfig:
-        """The configuration of the head alone.
-
-        Args:
-            width: of the vectors that it maps, those of several layers side by side.
-            **fitted: fields that the fit decided.
-        """
-        several = self.layer_index if isinstance(self.layer_index, tuple) else None
-        per_language = self.fit in PER_LANGUAGE or (self.per_language and not self.is_affine)
-        if self.fit == AUTO:  # what may be chosen; the fit says what was
-            per_language = not self.one_map
-        center = self.center_input if self.center_input is not None else several is not None and per_language
-        settings = {
-            "layer": several,
-            "hidden_size": width // len(several or (1,)),
-            "languages": self.languages,
-            "per_language": per_language,
-            "head": self.head,
-            "bias": self.bias or self.is_affine,
-            "dropout": self.dropout,
-            "normalize_input": self.normalize_input,
-            "center_input": center,
-            "centering": self.centering,
-        }
-        if "prompt" not in fitted:  # asks the encoder's repository
-            settings["prompt"] = self.text_prompt
-        return SiameseConfig(**settings | fitted)
+        return list(self.layers or [self.layer_index])
 
     def test_sources(self) -> list[str]:
         """By default the test split of the training data where those have splits: the sample, data sets of the Hub."""

@@ -1,44 +1,21 @@
-"""Frozen vectors of a corpus, and the pairs that a head is trained on."""
+"""The text and frozen vectors of a run, and the pairs that a head is trained on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hfxling.data.corpus import Corpus, PairText, load_corpus
 from hfxling.data.documents import join_paragraphs
-from hfxling.data.sources import name_of_pair
 from hfxling.encoders.frozen import View
 from hfxling.files import free_memory
 from hfxling.methods.checks import refuse_evaluation
-from hfxling.methods.frozen import Sides, check_vectors, coverage_line, given_vectors, training_vectors
+from hfxling.methods.frozen import PairVectors, pair_vectors
 from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
 
 from .arguments import SiameseArguments
-
-
-@dataclass
-class PairVectors:
-    """Frozen vectors of a corpus: (N, H) arrays, rows aligned; those of several layers side by side."""
-
-    train: Sides
-    test: Sides
-
-    @property
-    def width(self) -> int:
-        """H, or layers * H."""
-        return self.train[0].shape[1]
-
-    def draw(self, fraction: float, seed: int) -> tuple[np.ndarray, PairVectors]:
-        """The row numbers of a random share of the training pairs, and these vectors with that share alone."""
-        count = len(self.train[0])
-        rows = np.arange(count)
-        if (kept := round(count * fraction)) == count:
-            return rows, self
-        rows = np.random.default_rng(seed).permutation(count)[:kept]
-        return rows, PairVectors(tuple(np.asarray(side)[rows] for side in self.train), self.test)
 
 
 @dataclass
@@ -56,12 +33,13 @@ class Prepared:
         if not isinstance(layer, tuple):
             return self.vectors[layer, pooling]
         parts = [self.vectors[each, pooling] for each in layer]
-        sides = [[getattr(part, split) for part in parts] for split in ("train", "test")]
-        return PairVectors(*(tuple(np.concatenate(side, axis=1) for side in zip(*split)) for split in sides))
+        train = tuple(np.concatenate(side, axis=1) for side in zip(*(part.train for part in parts)))
+        test = tuple(np.concatenate(side, axis=1) for side in zip(*(part.test for part in parts)))
+        return replace(parts[0], train=train, test=test, layers=layer)
 
     @property
     def text(self) -> PairText:
-        """The text of the language pair."""
+        """Of the one language pair."""
         return self.corpus.pairs[0]
 
 
@@ -78,54 +56,28 @@ def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
         ValueError: no test text, malformed text or vectors (see `load_corpus`, `load_vectors`).
         FileNotFoundError: a file, folder or encoder that is not there.
     """
-    args = rows[0]
+    first = rows[0]
     refuse_evaluation(training_args, "a head")
     several = [row.layer for row in rows if isinstance(row.layer_index, tuple)]
-    if several and args.encoder_config().model_type in ENCODER_OF_SEQ2SEQ:
-        raise ValueError(f"layer={several[0]}: the layers of {args.base_model} share a final norm; give a single one.")
-    corpus = load_corpus(args)
+    if several and first.encoder_config().model_type in ENCODER_OF_SEQ2SEQ:
+        raise ValueError(f"layer={several[0]}: the layers of {first.base_model} share a final norm; give a single one.")
+    corpus = load_corpus(first)
     (text,) = corpus.pairs
     if not len(text.test):
         raise ValueError(
-            f"{' '.join(args.train_data)}: no test text; give --test_data, such as my.zh+my.vi@1501-2000 beside "
+            f"{' '.join(first.train_data)}: no test text; give --test_data, such as my.zh+my.vi@1501-2000 beside "
             "--train_data my.zh+my.vi@1-1500."
         )
-    if args.paragraphs:
+    if first.paragraphs:
         text.test = join_paragraphs(text.test)
     return encode(rows, corpus)
 
 
 def encode(rows: Sequence[SiameseArguments], corpus: Corpus, device: str | None = None) -> Prepared:
     """The frozen vectors of a corpus, with or without test text; as `prepare` otherwise."""
-    args, (text,) = rows[0], corpus.pairs
     views = list(dict.fromkeys((layer, row.pooling) for row in rows for layer in row.single_layers()))
-    if args.train_vectors:
-        return Prepared(corpus, dict.fromkeys(views, _given(args, text)))
-    encoder = args.encoder(views, device)
-    sides = dict(zip(args.languages, ("source", "target")))
-    corpus.coverage = coverage_line(
-        encoder, {lang: [*text.train[side], *text.test[side]] for lang, side in sides.items()}
-    )
-    arrays = {
-        split: [
-            encoder.features(getattr(text, split)[side], args.cache_dir, f"{lang} {split}")
-            for lang, side in sides.items()
-        ]
-        for split in ("train", "test")
-    }
-    vectors = {
-        view: PairVectors(*(tuple(side[:, i] for side in arrays[split]) for split in ("train", "test")))
-        for i, view in enumerate(views)
-    }
-    return Prepared(corpus, vectors)
-
-
-def _given(args: SiameseArguments, text: PairText) -> PairVectors:
-    """The vectors that were given in place of the encoder's."""
-    train = training_vectors(args, text)
-    test = given_vectors("test_vectors", args.test_vectors, name_of_pair(text.languages), len(text.test))
-    check_vectors(args, [train, test], [(text.test["source"], text.test["target"], test)])
-    return PairVectors(train, test)
+    found = pair_vectors(rows[0], corpus, views, device)
+    return Prepared(corpus, {view: vectors for view, (vectors,) in found.items()})
 
 
 def _check_memory(pool_size: int, pairs: int, batch: int) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
 import numpy as np
 
-from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
-
-from .arguments import SiameseArguments
+from .arguments import HeadSettings
 from .choice import Maps, candidates
 from .closed_form import cross_validate, discriminant, tied
 from .data import Prepared
@@ -28,33 +26,68 @@ def layer_sets(depth: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(tuple(dict.fromkeys(span.tolist())) for span in spans if depth))
 
 
-def choose_layers(args: SiameseArguments, prepared: Prepared, seed: int) -> tuple[SiameseArguments, dict]:
-    """The arguments with the layer or layers by which most translations of held-out training pairs are found.
+@dataclass(frozen=True)
+class LayerChoice:
+    """Which layers were chosen.
+
+    Attributes:
+        layer: the best layer, or layers as in "0,3,6".
+        single_layer: the best single one.
+        scores: mean reciprocal ranks in cross-validation, by layer or layers.
+    """
+
+    layer: str
+    single_layer: str
+    scores: dict[str, float]
+
+    def record(self) -> dict:
+        """For the card and the results."""
+        rounded = {layer: round(score, 4) for layer, score in self.scores.items()}
+        return {"layer": self.layer, "single_layer": self.single_layer, "layer_scores": rounded}
+
+
+def choose_layers(
+    prepared: Prepared,
+    settings: HeadSettings,
+    *,
+    depth: int,
+    pooling: str,
+    sets: bool = True,
+    fraction: float = 1.0,
+    seed: int = 0,
+) -> LayerChoice:
+    """The layer or layers by which most translations of held-out training pairs are found.
 
     By their vectors as they are, centred, and behind a closed form: `discriminant` where the head will be one map for
     both languages, else a `tied` CCA, the quickest of each kind; the head that is fitted afterwards may be another one.
     The last layer is left only for one that is better by more than a standard error (paired, over held-out sentences).
 
-    Returns:
-        The arguments, and {"layer", "single_layer", "layer_scores"}: what was chosen, the same among single layers, and
-        mean reciprocal ranks in cross-validation by layer or layers.
+    Args:
+        prepared: with the vectors of every layer.
+        settings: of the head that will be fitted.
+        depth: the last layer's number.
+        pooling: of the vectors.
+        sets: whether sets of layers compete, too.
+        fraction: share of the training pairs.
+        seed: of the share and the folds.
     """
-    found: dict[str, np.ndarray] = {}
-    config = args.encoder_config()
-    depth, norm = config.num_hidden_layers, config.model_type in ENCODER_OF_SEQ2SEQ
-    for layers in [*((layer,) for layer in range(depth + 1)), *([] if norm else layer_sets(depth))]:
-        tried = replace(args, layer=",".join(map(str, layers)))
-        _, vectors = prepared.of(tried.layer_index, args.pooling).draw(args.fraction, seed)
-        sides = dict(zip(args.languages, vectors.train))
-        head = new_head(tried, sides)
+    settings = replace(settings, init="identity")  # only the inputs of the head matter here
+    reciprocal_ranks: dict[str, np.ndarray] = {}
+    singles = [str(layer) for layer in range(depth + 1)]
+    several = [",".join(map(str, layers)) for layers in layer_sets(depth)] if sets else []
+    for layer in [*singles, *several]:
+        numbers = tuple(map(int, layer.split(",")))
+        _, vectors = prepared.of(numbers if len(numbers) > 1 else numbers[0], pooling).draw(fraction, seed)
+        sides = dict(zip(vectors.languages, vectors.train))
+        head = new_head(settings, sides, vectors.layers)
         source, target = (side.astype(np.float64) for side in head_inputs(head, sides))
         ranks = cross_validate(partial(_forms, head.config.per_language), source, target, seed=seed).values()
-        found[tried.layer] = max((1 / np.concatenate(folds) for folds in ranks), key=np.mean)
-    best, single = (_better(found, str(depth), names) for names in (found, map(str, range(depth + 1))))
-    scores = {layer: float(score.mean()) for layer, score in found.items()}
+        reciprocal_ranks[layer] = max((1 / np.concatenate(folds) for folds in ranks), key=np.mean)
+    best = _better(reciprocal_ranks, str(depth), reciprocal_ranks)
+    single = _better(reciprocal_ranks, str(depth), singles)
+    scores = {layer: float(score.mean()) for layer, score in reciprocal_ranks.items()}
     log.info("layer %s of %s", best, ", ".join(f"{layer}: {score:.3f}" for layer, score in scores.items()))
-    about = {"layer": best, "single_layer": single, "layer_scores": {k: round(v, 4) for k, v in scores.items()}}
-    return replace(args, layer=best), about
+    return LayerChoice(best, single, scores)
 
 
 def _forms(per_language: bool, source: np.ndarray, target: np.ndarray) -> Iterator[Maps]:
@@ -65,8 +98,8 @@ def _forms(per_language: bool, source: np.ndarray, target: np.ndarray) -> Iterat
         yield from discriminant(source, target)
 
 
-def _better(found: Mapping[str, np.ndarray], last: str, names: Iterable[str]) -> str:
+def _better(scores: Mapping[str, np.ndarray], last: str, names: Iterable[str]) -> str:
     """The best of the names, or `last` where that may be chance."""
-    best = max(names, key=lambda name: found[name].mean())
-    gap = found[best] - found[last]
+    best = max(names, key=lambda name: scores[name].mean())
+    gap = scores[best] - scores[last]
     return best if gap.mean() > gap.std() / np.sqrt(len(gap)) else last

@@ -15,17 +15,17 @@ from torch import Tensor, nn
 from transformers import PrinterCallback, TrainingArguments, set_seed
 
 from hfxling.evaluation.retrieval import language_mean
-from hfxling.methods.frozen import Sides, head_trainer_arguments
+from hfxling.methods.frozen import PairVectors, head_trainer_arguments
 from hfxling.methods.strength import strength_rotation
 from hfxling.methods.trainer import XlingTrainer
 from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
-from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
+from hfxling.models.modeling_siamese import SiameseHead
 from hfxling.models.pooling import unit_parts
 
-from .arguments import AUTO, SiameseArguments
+from .arguments import AUTO, GOES_ON, HeadSettings
 from .choice import fit_auto
 from .closed_form import WHITENING, Affine, fit_closed_form, shrunken_power, standardised
-from .data import PairVectors, labelled_pairs
+from .data import labelled_pairs
 
 # Of the in-batch softmax that competes in `--fit auto`.
 INFONCE_SETTINGS = {"learning_rate": 1e-3, "lr_scheduler_type": "constant", "warmup_steps": 0, "weight_decay": 0.0}
@@ -33,13 +33,18 @@ INFONCE_EPOCHS, INFONCE_STEPS = 30, 1000  # the fewer of both
 
 
 class HeadObjective(nn.Module):
-    """A head and its loss: what the Trainer trains."""
+    """A head and its loss: what the Trainer trains.
 
-    def __init__(self, head: SiameseHead, args: SiameseArguments):
+    Args:
+        head: to be trained.
+        settings: the loss, and which of a pool is the negative.
+        languages: of source and target.
+    """
+
+    def __init__(self, head: SiameseHead, settings: HeadSettings, languages: Sequence[str]):
         super().__init__()
-        self.head = head
-        self.source_lang, self.target_lang = args.languages
-        self.args = args
+        self.head, self.settings = head, settings
+        self.source_lang, self.target_lang = languages
 
     def forward(self, source: Tensor, target: Tensor, label: Tensor) -> dict[str, Tensor]:
         """Loss of a batch.
@@ -52,25 +57,25 @@ class HeadObjective(nn.Module):
         Returns:
             {"loss": scalar}, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
         """
-        args = self.args
-        if args.fit == "contrastive" and args.negatives in ("worst", "easiest") and target.shape[1] > 1:
-            target = self.chosen(source, target, largest=args.negatives == "easiest")
+        settings = self.settings
+        if settings.fit == "contrastive" and settings.negatives in ("worst", "easiest") and target.shape[1] > 1:
+            target = self.chosen(source, target, largest=settings.negatives == "easiest")
         x, y = self.head.project(source, self.source_lang), self.head.project(target, self.target_lang)
-        if args.fit == "infonce":
+        if settings.fit == "infonce":
             same = _equal_rows(source) | _equal_rows(target[:, 0])  # a sentence's other translations are no negatives
-            forward, backward = (
-                translation_ranking_loss(a, b, args.temperature, same=same) for a, b in ((x, y[:, 0]), (y[:, 0], x))
-            )
+            y = y[:, 0]
+            forward = translation_ranking_loss(x, y, settings.temperature, same=same)
+            backward = translation_ranking_loss(y, x, settings.temperature, same=same)
             return {"loss": (forward + backward) / 2}
-        losses = contrastive_loss(self.distance(x, y), label[:, None], args.margin).mean(1)
+        losses = contrastive_loss(self.distance(x, y), label[:, None], settings.margin).mean(1)
         parts = {"loss_parallel": losses[label == 0], "loss_non_parallel": losses[label == 1]}
         return {"loss": losses.mean()} | {name: part.sum() / len(losses) for name, part in parts.items()}
 
     def distance(self, x: Tensor, y: Tensor) -> Tensor:
         """(B, K) distances of (B, H) source outputs to their (B, K, H) candidates."""
-        if self.args.normalize_output:
+        if self.settings.normalize_output:
             x, y = F.normalize(x, dim=-1), F.normalize(y, dim=-1)
-        return pair_distance(x[:, None], y, self.args.distance)
+        return pair_distance(x[:, None], y, self.settings.distance)
 
     @torch.no_grad()
     def chosen(self, source: Tensor, target: Tensor, largest: bool) -> Tensor:
@@ -102,20 +107,21 @@ class PairRows(torch.utils.data.Dataset):
         source: (N, H) vectors, or anything that gives them for an array of row numbers.
         target: (N, H), likewise; row i is parallel to source row i.
         texts: the N target texts: a repeated translation is never drawn as a negative.
-        args: which loss and negatives.
+        settings: which loss and negatives.
         seed: of the drawn negatives.
         batch: numbers of a batch of source vectors, see `labelled_pairs`.
     """
 
-    def __init__(self, source, target, texts: Sequence[str], args: SiameseArguments, seed: int = 0, batch: int = 0):
+    def __init__(self, source, target, texts: Sequence[str], settings: HeadSettings, seed: int = 0, batch: int = 0):
         self.vectors = source, target
-        if args.fit == "infonce":
+        if settings.fit == "infonce":
             rows = np.arange(len(texts))
             self.rows = rows, rows[:, None], np.zeros(len(rows), np.int64)
         else:
-            pool = 1 if args.negatives == "random" else args.pool_size
-            drawn = {"pool_size": pool, "parallel_only": args.parallel_only, "seed": seed, "batch": batch}
-            self.rows = labelled_pairs(texts, **drawn)
+            pool_size = 1 if settings.negatives == "random" else settings.pool_size
+            self.rows = labelled_pairs(
+                texts, pool_size=pool_size, parallel_only=settings.parallel_only, seed=seed, batch=batch
+            )
 
     def __len__(self) -> int:
         return len(self.rows[0])
@@ -139,32 +145,46 @@ def set_affine(head: SiameseHead, maps: dict[str, Affine]) -> None:
             layers[0].bias.copy_(torch.from_numpy(affine.bias))
 
 
-def new_head(args: SiameseArguments, sides: dict[str, np.ndarray]) -> SiameseHead:
-    """An untrained head as the arguments describe it, or the one that `base_model` was published with.
+def new_head(
+    settings: HeadSettings,
+    sides: dict[str, np.ndarray],
+    layers: tuple[int, ...] | None = None,
+    start: SiameseHead | None = None,
+) -> SiameseHead:
+    """An untrained head as the settings describe it, or with the weights of another one.
 
     Args:
-        args: of the run.
+        settings: of the head.
         sides: (N, H) vectors of every language, which give the means of centred inputs.
+        layers: where the vectors of several layers stand side by side, which.
+        start: the head to go on from where `settings.init` is "published".
 
     Raises:
-        ValueError: when that is a head of another kind.
+        ValueError: when that is a head of another kind, or missing.
     """
-    head = SiameseHead(args.head_config(next(iter(sides.values())).shape[1]))
-    if args.init == "identity":
+    width = next(iter(sides.values())).shape[1]
+    head = SiameseHead(settings.head_config(width, list(sides), layers))
+    if settings.init == "identity":
         head.init_identity()
     if head.input_centers:
-        head.set_input_maps(
-            {lang: _input_map(side, head.config.parts, args.input_power) for lang, side in sides.items()}
-        )
-    if args.init == "published":
-        earlier = SiameseModel.from_pretrained(args.base_model, **args.hub_kwargs).head
-        if {k: v.shape for k, v in earlier.state_dict().items()} != {k: v.shape for k, v in head.state_dict().items()}:
+        maps = {}
+        for lang, side in sides.items():
+            maps[lang] = _input_map(side, head.config.parts, settings.input_power)
+        head.set_input_maps(maps)
+    if settings.init == "published":
+        if start is None:
+            raise ValueError(GOES_ON)
+        if _shapes(start) != _shapes(head):
             raise ValueError(
-                f"{args.base_model} has a head of another kind ({earlier.config.head_dict()}); "
+                f"init='published': base_model has a head of another kind ({start.config.head_dict()}); "
                 "give the same --head, --bias, --per_language, --center_input and --centering."
             )
-        head.load_state_dict(earlier.state_dict())
+        head.load_state_dict(start.state_dict())
     return head
+
+
+def _shapes(head: SiameseHead) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in head.state_dict().items()}
 
 
 def _input_map(vectors: np.ndarray, parts: int, power: float) -> tuple[Tensor, Tensor]:
@@ -180,34 +200,49 @@ def _input_map(vectors: np.ndarray, parts: int, power: float) -> tuple[Tensor, T
     return weight, -weight @ torch.from_numpy(units.mean(0))
 
 
-def train_head(
-    args: SiameseArguments, training_args: TrainingArguments, vectors: PairVectors, target_texts: Sequence[str]
+def fit(
+    vectors: PairVectors,
+    texts: Sequence[str],
+    settings: HeadSettings,
+    training_args: TrainingArguments,
+    start: SiameseHead | None = None,
 ) -> tuple[SiameseHead, dict]:
-    """Fit a head on the training vectors, in closed form or with the Trainer.
+    """Fit a head, in closed form or with the Trainer.
+
+    Args:
+        vectors: frozen ones of a pair; the training text's are fitted on.
+        texts: the N target texts: a repeated translation is never drawn as a negative.
+        settings: of the head and its fit.
+        training_args: of the Trainer, the seed among them.
+        start: the head to go on from where `settings.init` is "published".
 
     Returns:
-        The head in evaluation mode with its languages' means, and what the fit chose (shrinkage) or reached (loss).
+        The head in evaluation mode, and what the fit chose (shrinkage) or reached (loss).
     """
     set_seed(training_args.seed)
-    sides = dict(zip(args.languages, vectors.train))
-    head = new_head(args, sides)
-    if args.is_affine:
-        shown = {"seed": training_args.seed, "progress": not training_args.disable_tqdm}
-        if args.fit == AUTO:
-            infonce = partial(infonce_maps, args, training_args)
-            *maps, chosen = fit_auto(*head_inputs(head, sides), one_map=args.one_map, trained=infonce, **shown)
+    sides = dict(zip(vectors.languages, vectors.train))
+    head = new_head(settings, sides, vectors.layers, start)
+    head.config.prompt = vectors.prompt
+    if settings.is_affine:
+        inputs, progress = head_inputs(head, sides), not training_args.disable_tqdm
+        shown = {"seed": training_args.seed, "progress": progress}
+        if settings.fit == AUTO:
+            infonce = partial(infonce_maps, settings, training_args)
+            *maps, chosen = fit_auto(*inputs, one_map=settings.one_map, trained=infonce, **shown)
         else:
-            *maps, chosen = fit_closed_form(args.fit, *head_inputs(head, sides), **shown)
-        head = with_maps(args, head, dict(zip(args.languages, maps)), per_language=maps[0] is not maps[1])
-    elif args.inputs != "plain":
-        head, chosen = train_from(args, training_args, head, sides, target_texts)
+            *maps, chosen = fit_closed_form(settings.fit, *inputs, **shown)
+        head = with_maps(head, dict(zip(sides, maps)), per_language=maps[0] is not maps[1])
+    elif settings.inputs != "plain":
+        head, chosen = train_from(settings, training_args, head, sides, texts)
     else:
-        chosen = train_rows(args, training_args, head, vectors.train, target_texts)
+        chosen = train_rows(settings, training_args, head, sides, texts)
     head.eval().to("cpu")
     order_components(head, sides)
     if head.centers:
-        plain = {lang: plain_output(head, x, lang) for lang, x in sides.items()}
-        head.set_means({lang: torch.from_numpy(language_mean(output)) for lang, output in plain.items()})
+        means = {}
+        for lang, side in sides.items():
+            means[lang] = torch.from_numpy(language_mean(plain_output(head, side, lang)))
+        head.set_means(means)
     return head, chosen
 
 
@@ -230,14 +265,18 @@ def order_components(head: SiameseHead, sides: dict[str, np.ndarray]) -> None:
 
 
 def train_rows(
-    args: SiameseArguments, training_args: TrainingArguments, head: SiameseHead, sides: Sides, texts: Sequence[str]
+    settings: HeadSettings,
+    training_args: TrainingArguments,
+    head: SiameseHead,
+    sides: dict[str, np.ndarray],
+    texts: Sequence[str],
 ) -> dict:
-    """Train a head with the Trainer on (N, H) vectors; returns how many steps, and the loss."""
-    source, target = (torch.from_numpy(np.array(array)) for array in sides)
+    """Train a head with the Trainer on (N, H) vectors of both languages; returns how many steps, and the loss."""
+    source, target = (torch.from_numpy(np.array(array)) for array in sides.values())
     batch = training_args.train_batch_size * source.shape[1]
-    rows = PairRows(source, target, texts, args, training_args.seed, batch)
+    rows = PairRows(source, target, texts, settings, training_args.seed, batch)
     trainer = XlingTrainer(
-        HeadObjective(head, args),
+        HeadObjective(head, settings, list(sides)),
         head_trainer_arguments(training_args),
         train_dataset=rows,
         data_collator=rows.collate,
@@ -251,7 +290,7 @@ def train_rows(
 
 
 def train_from(
-    args: SiameseArguments,
+    settings: HeadSettings,
     training_args: TrainingArguments,
     head: SiameseHead,
     sides: dict[str, np.ndarray],
@@ -259,24 +298,26 @@ def train_from(
 ) -> tuple[SiameseHead, dict]:
     """Train a head on centred or whitened vectors, which is then part of its first linear layer."""
     inputs = head_inputs(head, sides)
-    starts = standardised(*inputs, shared=not args.per_language, whiten=args.inputs == "whitened")
+    starts = standardised(*inputs, shared=not settings.per_language, whiten=settings.inputs == "whitened")
     width = head.config.input_size
-    plain = {"layer": None, "hidden_size": width, "normalize_input": False, "center_input": False}
-    inner = SiameseHead(args.head_config(width, **plain))
+    plain = {"hidden_size": width, "normalize_input": False, "center_input": False}
+    inner = SiameseHead(settings.head_config(width, list(sides), **plain))
     inner.load_state_dict(head.state_dict(), strict=False)
-    moved = tuple(start(side).astype(np.float32) for start, side in zip(starts, inputs))
-    chosen = train_rows(args, training_args, inner, moved, texts)
+    moved = {}
+    for lang, start, side in zip(sides, starts, inputs):
+        moved[lang] = start(side).astype(np.float32)
+    chosen = train_rows(settings, training_args, inner, moved, texts)
     maps = {}
     for lang, start in zip(sides, starts):
-        layer = inner.maps[lang if args.per_language else "shared"][0].to("cpu")
+        layer = inner.maps[lang if settings.per_language else "shared"][0].to("cpu")
         weight = layer.weight.detach().numpy().astype(np.float64)
         bias = 0 if layer.bias is None else layer.bias.detach().numpy()
         maps[lang] = Affine(weight @ start.weight, weight @ start.bias + bias)
-    return with_maps(args, head, maps, inner), chosen
+    return with_maps(head, maps, inner), chosen
 
 
 def infonce_maps(
-    args: SiameseArguments, training_args: TrainingArguments, source: np.ndarray, target: np.ndarray
+    settings: HeadSettings, training_args: TrainingArguments, source: np.ndarray, target: np.ndarray
 ) -> tuple[Affine, Affine]:
     """The maps of a head that in-batch softmax trains on (N, H) vectors as the head takes them, whitened first.
 
@@ -285,14 +326,17 @@ def infonce_maps(
     quiet = {"save_strategy": "no", "logging_strategy": "no", "disable_tqdm": True, "resume_from_checkpoint": None}
     steps = min(INFONCE_STEPS, INFONCE_EPOCHS * math.ceil(len(source) / training_args.train_batch_size))
     quick = replace_arguments(training_args, **INFONCE_SETTINGS, **quiet, max_steps=steps)
-    plain = {"layer": "last", "normalize_input": False, "center_input": False, "one_map": False}
-    args = replace(args, fit="infonce", inputs="whitened", per_language=not args.one_map, **plain)
-    sides = dict(zip(args.languages, (np.asarray(side, np.float32) for side in (source, target))))
+    per_language = not settings.one_map
+    plain = {"normalize_input": False, "center_input": False, "one_map": False}
+    settings = replace(settings, fit="infonce", inputs="whitened", per_language=per_language, **plain)
+    sides = {"source": np.asarray(source, np.float32), "target": np.asarray(target, np.float32)}
     set_seed(training_args.seed)
-    head, _ = train_from(args, quick, new_head(args, sides), sides, [""] * len(source))
-    maps = [head.maps[key][0] for key in (args.languages if args.per_language else ["shared"] * 2)]
-    found = {id(m): Affine(*(p.detach().cpu().numpy().astype(np.float64) for p in (m.weight, m.bias))) for m in maps}
-    return tuple(found[id(m)] for m in maps)
+    head, _ = train_from(settings, quick, new_head(settings, sides), sides, [""] * len(source))
+    maps = {}
+    for key, layers in head.maps.items():
+        weight, bias = (p.detach().cpu().numpy().astype(np.float64) for p in (layers[0].weight, layers[0].bias))
+        maps[key] = Affine(weight, bias)
+    return (maps["source"], maps["target"]) if per_language else (maps["shared"], maps["shared"])
 
 
 def replace_arguments(training_args: TrainingArguments, **changes) -> TrainingArguments:
@@ -303,27 +347,28 @@ def replace_arguments(training_args: TrainingArguments, **changes) -> TrainingAr
     return changed
 
 
-def with_maps(
-    args: SiameseArguments,
-    head: SiameseHead,
-    maps: dict[str, Affine],
-    others: SiameseHead | None = None,
-    **settings,
-) -> SiameseHead:
-    """The head with these maps in its first layer, as wide as they are; the further layers are those of `others`.
+def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | None = None, **fields) -> SiameseHead:
+    """A head with these maps in its first layer, as wide as they are.
 
-    `settings` are further fields of its configuration.
+    Args:
+        head: whose configuration and centred inputs it keeps.
+        maps: by language.
+        others: whose further layers it gets.
+        **fields: of its configuration that are other than those of `head`.
     """
-    width, out = head.config.input_size, len(next(iter(maps.values())).bias)
-    settings |= {"center_input": head.config.center_input, "bias": True}
-    made = SiameseHead(args.head_config(width, output_size=None if out == width else out, **settings))
-    made.input_centers.load_state_dict(head.input_centers.state_dict())
+    config = copy.deepcopy(head.config)
+    width, out = config.input_size, len(next(iter(maps.values())).bias)
+    fields |= {"bias": True, "output_size": None if out == width else out}
+    for name, value in fields.items():
+        setattr(config, name, value)
+    widened = SiameseHead(config)
+    widened.input_centers.load_state_dict(head.input_centers.state_dict())
     if others is not None:
-        for layers in made.maps.values():
+        for layers in widened.maps.values():
             nn.init.zeros_(layers[-1].bias)
-        made.load_state_dict(others.state_dict(), strict=False)
-    set_affine(made, maps)
-    return made
+        widened.load_state_dict(others.state_dict(), strict=False)
+    set_affine(widened, maps)
+    return widened
 
 
 def head_inputs(head: SiameseHead, sides: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -331,24 +376,11 @@ def head_inputs(head: SiameseHead, sides: dict[str, np.ndarray]) -> list[np.ndar
     return [apply_rows(lambda rows, lang=lang: head.normalized(rows, lang), side) for lang, side in sides.items()]
 
 
-def unit_layers(vectors: np.ndarray, layer: int | str | tuple[int, ...] | None) -> np.ndarray:
+def unit_layers(vectors: np.ndarray, layers: tuple[int, ...] | None) -> np.ndarray:
     """The vectors of several layers, each at length 1; those of a single layer as they are."""
-    if not isinstance(layer, tuple):
+    if layers is None:
         return np.asarray(vectors)
-    return apply_rows(lambda rows: unit_parts(rows, len(layer)), vectors)
-
-
-def assemble(args: SiameseArguments, head: SiameseHead) -> SiameseModel:
-    """The head on its encoder; on nothing where only vectors were given."""
-    if args.base_model is None:
-        model = SiameseModel(head.config)
-    else:
-        settings = {k: v for k, v in head.config.head_dict().items() if k not in ("hidden_size", "layer", "pooling")}
-        model = SiameseModel.from_encoder(
-            args.base_model, layer=args.layer_index, pooling=args.pooling, hub_kwargs=args.hub_kwargs, **settings
-        )
-    model.head.load_state_dict(head.state_dict())
-    return model.eval()
+    return apply_rows(lambda rows: unit_parts(rows, len(layers)), vectors)
 
 
 def plain_output(head: SiameseHead, vectors: np.ndarray, lang: str) -> np.ndarray:

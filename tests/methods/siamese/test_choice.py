@@ -7,12 +7,12 @@ import pytest
 from transformers import TrainingArguments
 
 from hfxling.evaluation.retrieval import gold_ranks
+from hfxling.methods.frozen import PairVectors
 from hfxling.methods.siamese import choice
-from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
+from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, HeadSettings, SiameseArguments
 from hfxling.methods.siamese.choice import candidates, choose, fit_auto, fit_form
 from hfxling.methods.siamese.closed_form import Affine, discriminant, tied
-from hfxling.methods.siamese.data import PairVectors
-from hfxling.methods.siamese.train import plain_output, train_head
+from hfxling.methods.siamese.train import fit, plain_output
 
 SIZE = 12
 
@@ -164,11 +164,12 @@ def test_a_trained_head_that_falls_behind_is_left_after_one_fold(monkeypatch):
 @pytest.mark.parametrize("one_map", [True, False])
 def test_a_head_of_the_recipe(one_map, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(choice, "TRAINED_FROM", 50)
-    args = SiameseArguments(["zh-vi"], ["x"], base_model="x", one_map=one_map)
+    settings = HeadSettings(one_map=one_map)
     quick = TRAINING_DEFAULTS | {"output_dir": str(tmp_path), "use_cpu": True, "disable_tqdm": True}
-    vectors = PairVectors(*(tuple(side.astype(np.float32) for side in sides(60, gap=2.0, seed=i)) for i in range(2)))
+    train, test = (tuple(side.astype(np.float32) for side in sides(60, gap=2.0, seed=i)) for i in range(2))
+    vectors = PairVectors(("zh", "vi"), train, test)
     capfd.readouterr()
-    head, chosen = train_head(args, TrainingArguments(**quick), vectors, [str(i) for i in range(60)])
+    head, chosen = fit(vectors, [str(i) for i in range(60)], settings, TrainingArguments(**quick))
     assert capfd.readouterr().out == ""
     assert head.config.per_language == (chosen["form"] in ("tied", "infonce"))
     assert not (one_map and head.config.needs_language)

@@ -7,9 +7,11 @@ import pytest
 import torch
 from tiny_models import HIDDEN
 
+from hfxling.methods.frozen import PairVectors
+from hfxling.methods.siamese import layers_for
 from hfxling.methods.siamese.arguments import SiameseArguments
-from hfxling.methods.siamese.data import PairVectors, Prepared
-from hfxling.methods.siamese.layers import choose_layers, layer_sets
+from hfxling.methods.siamese.data import Prepared
+from hfxling.methods.siamese.layers import layer_sets
 from hfxling.methods.siamese.train import head_inputs, new_head
 from hfxling.models.pooling import unit_parts
 
@@ -26,7 +28,7 @@ def prepared(count=150, depth=3, common=(), seed=0):
         x, y = rng.normal(size=(2, count, HIDDEN))
         meaning = 0.6 * rng.normal(size=(count, HIDDEN)) * (layer in common)
         sides = tuple((side + meaning).astype(np.float32) for side in (x, y))
-        vectors[layer, "mean"] = PairVectors(sides, sides)
+        vectors[layer, "mean"] = PairVectors(("zh", "vi"), sides, sides)
     return Prepared(None, vectors)
 
 
@@ -42,8 +44,8 @@ def test_sets_span_the_encoder():
 def test_the_layers_that_carry_the_meaning_are_chosen(fit, common, expected, monkeypatch):
     config = SimpleNamespace(num_hidden_layers=3, model_type="bert")
     monkeypatch.setattr(SiameseArguments, "encoder_config", lambda self: config)
-    args, chosen = choose_layers(settings(layer="auto", fit=fit), prepared(common=common), seed=0)
-    assert args.layer == chosen["layer"] == expected
+    chosen = layers_for(settings(layer="auto", fit=fit), prepared(common=common), 0).record()
+    assert chosen["layer"] == expected
     assert list(chosen["layer_scores"]) == ["0", "1", "2", "3", "0,3", "0,2,3", "0,1,2,3"]
     assert max(chosen["layer_scores"].values()) == chosen["layer_scores"][expected]
     assert chosen["single_layer"] == ("2" if common == (2,) else max("0123", key=chosen["layer_scores"].get))
@@ -52,15 +54,15 @@ def test_the_layers_that_carry_the_meaning_are_chosen(fit, common, expected, mon
 def test_the_last_layer_is_left_for_a_reason_only(monkeypatch):
     config = SimpleNamespace(num_hidden_layers=3, model_type="bert")
     monkeypatch.setattr(SiameseArguments, "encoder_config", lambda self: config)
-    args, chosen = choose_layers(settings(layer="auto"), prepared(count=30, common=()), seed=1)  # all noise
+    chosen = layers_for(settings(layer="auto"), prepared(count=30, common=()), 1).record()  # all noise
     assert max(chosen["layer_scores"], key=chosen["layer_scores"].get) != "3"
-    assert args.layer == chosen["single_layer"] == "3"
+    assert chosen["layer"] == chosen["single_layer"] == "3"
 
 
 def test_a_family_whose_layers_share_a_norm_has_single_ones_only(monkeypatch):
     config = SimpleNamespace(num_hidden_layers=3, model_type="mt5")
     monkeypatch.setattr(SiameseArguments, "encoder_config", lambda self: config)
-    _, chosen = choose_layers(settings(layer="auto"), prepared(common=(0, 3)), seed=0)
+    chosen = layers_for(settings(layer="auto"), prepared(common=(0, 3)), 0).record()
     assert list(chosen["layer_scores"]) == ["0", "1", "2", "3"]
 
 
@@ -70,8 +72,9 @@ def test_several_layers_stand_side_by_side_in_rising_order():
     both = vectors.of(args.layer_index, "mean")
     assert both.width == 2 * HIDDEN
     assert np.array_equal(both.train[1][:, HIDDEN:], vectors.of(2, "mean").train[1])
-    assert args.head_config(both.width).center_input
-    assert not settings(layer="0,2", fit="discriminant").head_config(both.width).center_input
+    assert both.layers == args.layers == (0, 2)
+    assert args.head_config(both.width, ("zh", "vi"), (0, 2)).center_input
+    assert not settings(fit="discriminant").head_config(both.width, ("zh", "vi"), (0, 2)).center_input
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,7 @@ def test_centred_inputs_of_every_layer_have_no_mean_and_weaker_strong_directions
     rng = np.random.default_rng(0)
     scales = np.tile(np.linspace(3, 0.3, HIDDEN), 2)
     sides = {lang: (3 + scales * rng.normal(size=(400, 2 * HIDDEN))).astype(np.float32) for lang in ("zh", "vi")}
-    head = new_head(settings(layer="0,2", input_power=power), sides)
+    head = new_head(settings(input_power=power), sides, (0, 2))
     units = unit_parts(torch.from_numpy(sides["vi"]), 2)
     centred = head.input_centers["vi"](units).detach().numpy()
     assert np.allclose(centred.mean(0), 0, atol=1e-5)

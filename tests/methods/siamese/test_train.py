@@ -7,15 +7,17 @@ from tiny_models import HIDDEN, tiny_tokenizer
 from transformers import TrainingArguments
 
 from hfxling.methods.frozen import head_trainer_arguments
-from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, SiameseArguments
+from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, HeadSettings
 from hfxling.methods.siamese.data import labelled_pairs
 from hfxling.methods.siamese.train import HeadObjective, PairRows, order_components
 from hfxling.methods.trainer import XlingTrainer
 from hfxling.models import SiameseConfig, SiameseHead, SiameseModel
 
+LANGUAGES = ("zh", "vi")
+
 
 def settings(fit="contrastive", **changes):
-    return SiameseArguments(pairs=["zh-vi"], train_data=["x"], base_model="x", fit=fit, **changes)
+    return HeadSettings(fit=fit, **changes)
 
 
 def head(**settings):
@@ -44,7 +46,7 @@ def train(module, rows, folder, **changes):
 
 @pytest.mark.parametrize("negatives", ["random", "worst", "average", "easiest"])
 def test_contrastive_objective_equals_a_slow_loop(negatives):
-    module = HeadObjective(head(), settings(negatives=negatives, pool_size=3, margin=1.5))
+    module = HeadObjective(head(), settings(negatives=negatives, pool_size=3, margin=1.5), LANGUAGES)
     source, target, label = features(4), features(12, seed=1).view(4, 3, HIDDEN), torch.tensor([0, 1, 1, 0])
     target[label == 0] = target[label == 0][:, :1]  # a parallel pair repeats its own target
     losses = []
@@ -63,7 +65,9 @@ def test_a_bias_cancels_without_dropout_only():
     """Dropout takes different components from the two sides, and with them different parts of the bias."""
     norms = {}
     for dropout in (0.0, 0.2):
-        module = HeadObjective(head(dropout=dropout, bias=True), settings(dropout=dropout, bias=True)).train()
+        module = HeadObjective(
+            head(dropout=dropout, bias=True), settings(dropout=dropout, bias=True), LANGUAGES
+        ).train()
         torch.nn.init.constant_(module.head.maps["shared"][0].bias, 0.3)
         module(features(64), features(64, seed=1)[:, None], torch.arange(64) % 2)["loss"].backward()
         norms[dropout] = module.head.maps["shared"][0].bias.grad.norm().item()
@@ -71,13 +75,13 @@ def test_a_bias_cancels_without_dropout_only():
 
 
 def test_infonce_objective_is_symmetric():
-    module = HeadObjective(head(), settings("infonce"))
+    module = HeadObjective(head(), settings("infonce"), LANGUAGES)
     x, y, label = features(5), features(5, seed=1), torch.zeros(5)
     assert module(x, y[:, None], label)["loss"].item() == pytest.approx(module(y, x[:, None], label)["loss"].item())
 
 
 def test_a_sentences_other_translations_are_no_negatives_of_infonce():
-    module = HeadObjective(head(), settings("infonce"))
+    module = HeadObjective(head(), settings("infonce"), LANGUAGES)
     x, y, label = features(4), features(4, seed=1), torch.zeros(4)
     y[2] = y[0]  # two sources share a target
 
@@ -118,11 +122,11 @@ def test_negatives_need_two_distinct_targets():
 @pytest.mark.parametrize("loss", ["contrastive", "infonce"])
 def test_training_lowers_the_loss_moves_every_parameter_and_logs_parts(loss, tmp_path):
     # A bias shared by both languages cancels in a distance: only the softmax of cosines moves it.
-    module = HeadObjective(head(bias=loss == "infonce"), settings(loss))
+    module = HeadObjective(head(bias=loss == "infonce"), settings(loss), LANGUAGES)
     before = {name: value.clone() for name, value in module.named_parameters()}
     source = features(32)
     target = source + 3 * features(1, seed=1)  # the other language: the same, shifted
-    rows = PairRows(source, target, [str(i) for i in range(32)], module.args)
+    rows = PairRows(source, target, [str(i) for i in range(32)], module.settings)
     trainer = train(module, rows, tmp_path, save_strategy="no", num_train_epochs=8)
     assert all(not torch.equal(before[name], value) for name, value in module.named_parameters())
     logged = [entry for entry in trainer.state.log_history if "loss" in entry]
@@ -151,8 +155,8 @@ def test_cached_vectors_train_the_same_head_as_the_encoder_in_the_loop(tiny_bert
 
     weights = []
     for vectors in ((encode(zh), encode(vi)), (InTheLoop(zh), InTheLoop(vi))):
-        module = HeadObjective(head(), settings(pool_size=2))
-        rows = PairRows(*vectors, vi, module.args)
+        module = HeadObjective(head(), settings(pool_size=2), LANGUAGES)
+        rows = PairRows(*vectors, vi, module.settings)
         train(module, rows, tmp_path / "run", save_strategy="no")
         weights.append(module.head.maps["shared"][0].weight.detach())
     assert torch.allclose(weights[0], weights[1], atol=1e-5)
@@ -163,8 +167,8 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
     source, target, texts = features(40), features(40, seed=1), [str(i) for i in range(40)]
 
     def fresh():
-        module = HeadObjective(head(dropout=0.2), settings(pool_size=2))
-        return module, PairRows(source, target, texts, module.args)
+        module = HeadObjective(head(dropout=0.2), settings(pool_size=2), LANGUAGES)
+        return module, PairRows(source, target, texts, module.settings)
 
     whole, rows = fresh()
     train(whole, rows, tmp_path / "whole", save_steps=7, save_total_limit=None)
