@@ -126,7 +126,7 @@ def measure(folder: Path, run: dict, sure: float) -> list[EvalResult]:
         words, static = zip(*((vocabularies[lang], model.static_table(lang)) for lang in languages))
         found = protocol_results(read_dictionary(path), words, static, settings=about, **fields)
         rows += [row for row in found if row.metric in CSLS_KS]
-    rows += [row for row in gold_rows(args, model, vocabularies, **about) if row.metric == "AER"]
+    rows += [row for row in gold_rows(args.pair_files("gold"), model, vocabularies, **about) if row.metric == "AER"]
     rows += [point for row in rows if row.metric != "P@5" for point in curve_of(run, row)]
     for text in encode_pairs(load_corpus(args), vocabularies, max_words=args.max_words):
         hits = 100.0 * attended(model, text, *learn_priors([text], vocabularies), sure)

@@ -27,7 +27,7 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results
 from hfxling.evaluation.significance import mean_interval
 from hfxling.files import content_hash
-from hfxling.methods.lexical import Arguments
+from hfxling.methods.lexical import LinkSettings
 from hfxling.methods.lexical.bootstrap import Bitext, Round, bootstrap
 from hfxling.sentences.engine import Mined
 
@@ -94,15 +94,19 @@ def measure(pair: str, size: int, args) -> list[EvalResult]:
         rounds.append(dataclasses.asdict(found) | {name: x and round(float(x), 4) for name, x in about.items()})
         print(f"{pair} {size}: {rounds[-1]}", flush=True)
 
-    settings, sides = (
-        Arguments(pairs=[pair], train_data=["memory"]),
-        [[text[lang][i] for i in seed] for lang in languages],
-    )
+    sides = [[text[lang][i] for i in seed] for lang in languages]
     made = {}
 
     def run() -> None:
         made["found"] = bootstrap(
-            settings, sides, *heaps, rounds=args.rounds, precision=args.precision, told=told, memory="4GiB"
+            LinkSettings(),
+            tuple(languages),
+            sides,
+            *heaps,
+            rounds=args.rounds,
+            precision=args.precision,
+            report=told,
+            memory="4GiB",
         )
 
     cost = timed(run)[0]

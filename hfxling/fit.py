@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import inspect
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
-from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 from sentence_transformers import SentenceTransformer, SentenceTransformerModelCardData
 from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
@@ -31,16 +29,11 @@ from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import token_limit
 from hfxling.files import atomic_path
 from hfxling.hub.folder import check_finite
-from hfxling.methods import method, siamese
-from hfxling.methods.aligner import train as network
+from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
 from hfxling.methods.aligner.export import export_aligner
-from hfxling.methods.disentangler.data import Prepared, kind_of
-from hfxling.methods.disentangler.train import fit as fit_split
-from hfxling.methods.frozen import FrozenArguments, PairVectors, Sides
-from hfxling.methods.lexical.data import link_views
+from hfxling.methods.frozen import PairVectors, Sides
 from hfxling.methods.lexical.export import export_lexical
-from hfxling.methods.lexical.train import fit as fit_links
 from hfxling.missing import one_line_where_missing
 from hfxling.models.loading import quiet_loading
 from hfxling.models.modeling_lexical import LexicalModel
@@ -53,12 +46,7 @@ Texts = Sequence[str]
 Pairs = Mapping[Pair, tuple[Texts, Texts]]  # by source and target language
 Model = str | Path | SentenceTransformer
 _UNNAMED = ("src", "tgt")  # codes of languages that nobody named
-_IN_MEMORY = ["{pair}"]  # where recipes name their text and vectors
-# Arguments of recipes that say where text, models and results are, or how much of them is read.
-_OF_RECIPES = {
-    *("fraction", "paragraphs", "qe", "qe_split", "sts", "prompt", "probe_pairs", "layer", "model", "dictionaries"),
-    *("gold", "heads", "output_dir", "resume_from_checkpoint", "push_to_hub"),
-}
+_OF_RECIPES = {"output_dir", "resume_from_checkpoint", "push_to_hub"}  # of the Trainer's arguments
 
 
 def fit_head(
@@ -111,8 +99,8 @@ def fit_head(
     if len(pairs) != 1:
         raise ValueError(f"{len(pairs)} language pairs: a head is for one language pair; give the texts of one.")
     ((pair, (_, translations)),) = pairs.items()
-    with _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress) as made:
-        settings, training_args = made
+    made = _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress)
+    with made as (settings, training_args):
         if settings.init == "published":
             raise ValueError("init='published' goes on training a published head: that is for the recipe.")
         base = _base(model, layer, pooling)
@@ -147,20 +135,25 @@ def fit_disentangler(
         prompt: as for `fit_head`.
         seed: of training.
         progress: show bars and the Trainer's log.
-        **options: further fields of `DisentanglerArguments` (objective, bias, patience, ...) and `TrainingArguments`.
+        **options: further fields of `hfxling.methods.disentangler.SplitSettings` (objective, bias, patience, ...) and
+            of `TrainingArguments`.
 
     Raises:
         ValueError: as for `fit_head`.
         FileNotFoundError: no such model.
     """
     pairs = _checked(source, target, languages)
-    with _arguments("disentangler", pairs, {}, options, seed, progress) as (args, training_args):
-        base, kind = _base(model), args.encoder_kind
+    made = _settings(disentangler.SplitSettings, disentangler.TRAINING_DEFAULTS, options, seed, progress)
+    with made as (settings, training_args):
+        if settings.init == "published":
+            raise ValueError("init='published' goes on training a published split: that is for the recipe.")
+        base, kind = _base(model), settings.encoder_kind
         if kind == "auto":
             is_last = any(getattr(module, "pooling_mode", None) == "lasttoken" for module in base)
-            kind = kind_of("last" if is_last else "mean", getattr(base.transformers_model, "config", None))
-        data = Prepared(Corpus([], "memory"), _vectors(base, pairs, prompt, progress), [], [], [], kind, "memory")
-        head = fit_split(args, training_args, data).head
+            config = getattr(base.transformers_model, "config", None)
+            kind = disentangler.kind_of("last" if is_last else "mean", config)
+        vectors = _vectors(base, pairs, prompt, progress)
+        head = disentangler.fit(vectors, settings, training_args, kind=kind).head
     return _with_head(base, head, pairs, prompt)
 
 
@@ -179,20 +172,22 @@ def fit_aligner(
         languages: codes of both; they choose the segmenters.
         seed: of batches and training.
         progress: show bars and the Trainer's log.
-        **options: further fields of `AlignerArguments` (prior, size, segmenters, ...) and `TrainingArguments`.
+        **options: further fields of `hfxling.methods.aligner.AlignerSettings` (prior, size, segmenters, ...) and of
+            `TrainingArguments`.
 
     Raises:
         ValueError: as for `fit_head`.
     """
     pairs = _checked(source, target, languages)
-    with _arguments("aligner", pairs, {}, options, seed, progress) as (args, training_args):
+    made = _settings(aligner.AlignerSettings, aligner.TRAINING_DEFAULTS, options, seed, progress)
+    with made as (settings, training_args):
         corpus = _corpus(pairs)
-        vocabularies = learn_corpus_vocabularies(args, corpus)
-        encoded = encode_pairs(corpus, vocabularies, max_words=args.max_words)
-        priors = learn_priors(encoded, vocabularies) if args.prior else []
+        vocabularies = learn_corpus_vocabularies(corpus, settings)
+        encoded = encode_pairs(corpus, vocabularies, max_words=settings.max_words)
+        priors = learn_priors(encoded, vocabularies) if settings.prior else []
         torch.manual_seed(seed)
-        model = network.new_model(args, vocabularies, priors)
-        network.fit(args, training_args, model, vocabularies, encoded, priors)
+        model = aligner.new_model(settings, vocabularies, priors)
+        aligner.fit(model, encoded, vocabularies, settings, training_args, priors)
     prior = priors[0] if priors else None
     return Aligner(model, vocabularies, languages, prior=prior)
 
@@ -219,7 +214,7 @@ def fit_lexical(
         languages: codes of both; they choose the segmenters.
         seed: of the length prior's sample and the static vectors.
         progress: show bars.
-        **options: further fields of `LexicalArguments` (views, mixture, rank, lexicon, ...).
+        **options: further fields of `hfxling.methods.lexical.LinkSettings` (views, mixture, rank, lexicon, ...).
 
     Raises:
         ValueError: as for `fit_head`; equal languages, or none.
@@ -227,8 +222,8 @@ def fit_lexical(
     if languages is None and not isinstance(source, Mapping):
         raise ValueError("languages=None: give the codes of both languages, such as ('zh', 'vi').")
     pairs = _checked(source, target, languages)
-    with _arguments("lexical", pairs, {}, options, seed, progress) as (args, _):
-        return fit_links(args, link_views(args, _corpus(pairs)), seed=seed)
+    with _settings(lexical.LinkSettings, {}, options, seed, progress) as (settings, _):
+        return lexical.fit(lexical.link_views(_corpus(pairs), settings), settings, seed=seed)
 
 
 def save_lexical(model: LexicalModel, folder: str | Path) -> None:
@@ -274,26 +269,6 @@ def _corpus(pairs: Pairs) -> Corpus:
 
 
 @contextmanager
-def _arguments(name: str, pairs: Pairs, own: dict, options: dict, seed: int, progress: bool) -> Iterator[tuple]:
-    """The method's arguments and the Trainer's as the recipe would have them; the Trainer's folder is temporary."""
-    package = method(name)
-    ours = inspect.get_annotations(package.Arguments).keys() - _OF_RECIPES
-    known = ours | {field.name for field in dataclasses.fields(TrainingArguments) if field.init} - _OF_RECIPES
-    for key in options.keys() - known:
-        near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.0)
-        raise ValueError(f"unknown option {key!r}; the nearest known one is {near[0]!r}.")
-    own = own | {key: value for key, value in options.items() if key in ours}
-    if issubclass(package.Arguments, FrozenArguments):
-        own |= {"train_vectors": _IN_MEMORY, "test_vectors": _IN_MEMORY}
-    text = {"pairs": [name_of_pair(pair) for pair in pairs], "train_data": _IN_MEMORY, "test_data": _IN_MEMORY}
-    settings = {"save_strategy": "no", "dataloader_pin_memory": torch.cuda.is_available()} | package.TRAINING_DEFAULTS
-    settings |= {"disable_tqdm": not progress} | ({} if progress else {"logging_strategy": "no"})
-    settings |= {key: options[key] for key in options.keys() - ours}
-    with TemporaryDirectory(prefix="hfxling-") as folder, _bars(progress):
-        yield package.Arguments(**text, **own), TrainingArguments(**settings | {"output_dir": folder, "seed": seed})
-
-
-@contextmanager
 def _settings(
     kind: type, defaults: Mapping, options: Mapping, seed: int, progress: bool
 ) -> Iterator[tuple[Any, TrainingArguments]]:
@@ -323,19 +298,6 @@ def _settings(
     trainer |= {key: value for key, value in options.items() if key not in ours}
     with TemporaryDirectory(prefix="hfxling-") as folder, hidden(not progress):
         yield settings, TrainingArguments(**trainer | {"output_dir": folder, "seed": seed})
-
-
-@contextmanager
-def _bars(shown: bool) -> Iterator[None]:
-    """Where they are not to be shown, none of ours are."""
-    hidden = not shown and not are_progress_bars_disabled("hfxling")
-    if hidden:
-        disable_progress_bars("hfxling")
-    try:
-        yield
-    finally:
-        if hidden:
-            enable_progress_bars("hfxling")
 
 
 def _base(model: Model, layer: int | str | None = None, pooling: str | None = None) -> SentenceTransformer:

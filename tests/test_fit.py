@@ -16,8 +16,7 @@ from tiny_models import HIDDEN, save_routed, tiny_encoder, tiny_tokenizer
 from transformers import TrainingArguments
 
 import hfxling
-from hfxling.methods import method
-from hfxling.methods.disentangler import train as split_train
+from hfxling.methods import disentangler, method
 from hfxling.methods.siamese import closed_form
 from hfxling.methods.siamese.closed_form import fit_closed_form
 from hfxling.words.aligner import Aligner, load_aligner
@@ -332,18 +331,23 @@ def test_a_split_is_that_of_the_recipe(files, tiny_bert, tmp_path):
 
 def test_a_split_of_several_language_pairs(plain, monkeypatch):
     seen = []
-    fit = split_train.fit
-    monkeypatch.setattr("hfxling.fit.fit_split", lambda a, t, data: seen.append(data) or fit(a, t, data))
+    fit = disentangler.fit
+
+    def watched(vectors, settings, training_args, *, kind):
+        seen.append((vectors, kind))
+        return fit(vectors, settings, training_args, kind=kind)
+
+    monkeypatch.setattr(disentangler, "fit", watched)
     texts = {("zh", "vi"): (ZH[:30], VI[:30]), ("zh", "id"): (ZH[30:], VI[30:])}
     fitted = hfxling.fit_disentangler(plain, texts, progress=False, **QUICK)
-    assert [len(source) for source, _ in seen[0].train] == [30, 30]
-    assert close(seen[0].train[1][0], plain.encode(ZH[30:]))
+    assert [len(source) for source, _ in seen[0][0]] == [30, 30]
+    assert close(seen[0][0][1][0], plain.encode(ZH[30:]))
     assert fitted.model_card_data.language == ["zh", "vi", "id"]
-    assert seen[0].kind == "encoder"
+    assert seen[0][1] == "encoder"
     last = SentenceTransformer(modules=[plain[0], Pooling(HIDDEN, "lasttoken")], device="cpu")
     hfxling.fit_disentangler(last, ZH, VI, progress=False, **QUICK)
     hfxling.fit_disentangler(last, ZH, VI, encoder_kind="encoder", progress=False, **QUICK)
-    assert [data.kind for data in seen[1:]] == ["llm", "encoder"]
+    assert [kind for _, kind in seen[1:]] == ["llm", "encoder"]
 
 
 @pytest.mark.parametrize(

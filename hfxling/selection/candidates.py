@@ -190,14 +190,15 @@ class Links:
 
     def __init__(self, args: lexical.Arguments, text: TrainingText, seed: int):
         self.args, self.text, self.seed = args, text, seed
+        self.settings = narrowed(lexical.LinkSettings, args)
         self.static = Candidate("static")
         self.sparse = Candidate("sparse", needs_language=True, needs_remote_code=True)
 
     def compete(self, kept: np.ndarray, held: np.ndarray) -> None:
         """Count the links of some pairs, and rank the others."""
         start = time.process_time()
-        views = link_views(self.args, self.text.part(kept))
-        self.model: LexicalModel = fit_links(self.args, views, seed=self.seed)
+        views = link_views(self.text.part(kept), self.settings)
+        self.model: LexicalModel = fit_links(views, self.settings, seed=self.seed)
         seconds = time.process_time() - start
         rankings = rank_links(self.model, [self.text.texts(side, held) for side in (0, 1)], self.text.languages)
         ranks = [ranking.ranks for ranking in rankings]
@@ -211,7 +212,7 @@ class Links:
 
     def fit_all(self, training_args: TrainingArguments) -> tuple[PreparedLinks, Run]:
         """What is written: the links of all pairs."""
-        prepared = PreparedLinks(self.text.corpus, link_views(self.args, self.text.corpus))
+        prepared = PreparedLinks(self.text.corpus, link_views(self.text.corpus, self.settings))
         return prepared, lexical.run(self.args, training_args, prepared)
 
 

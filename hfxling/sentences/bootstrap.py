@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.parallel import check_languages
-from hfxling.data.sources import name_of_pair
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, files_of
@@ -122,7 +121,7 @@ def bootstrap(
     check_dropping(dedup, filters)
     if rounds < 0:
         raise ValueError(f"rounds={rounds}: give 0 or more.")
-    from hfxling.methods.lexical import Arguments
+    from hfxling.methods.lexical import LinkSettings
     from hfxling.methods.lexical.bootstrap import bootstrap as learn_and_mine
 
     settings = {
@@ -149,7 +148,8 @@ def bootstrap(
         logger.info("%s", rounds_table([this]))
 
     found = learn_and_mine(
-        Arguments(pairs=[name_of_pair(pair)], train_data=[IN_MEMORY]),  # the text is handed over
+        LinkSettings(),
+        pair,
         known,
         sides[0].texts,
         sides[1].texts,
@@ -158,7 +158,7 @@ def bootstrap(
         unpaired=unpaired,
         seed=seed,
         memory=memory,
-        told=report,
+        report=report,
     )
     rows = flagged(found.pairs, sides, pair, filters=filters, dedup=dedup)
     result = Bootstrapped(rows, found.model, found_rounds, settings)

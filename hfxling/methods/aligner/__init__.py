@@ -15,21 +15,22 @@ from pathlib import Path
 import torch
 from transformers import TrainingArguments
 
+from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
 from hfxling.data.segment import Vocabulary
 from hfxling.evaluation.results import EvalResult
 from hfxling.methods.publishing import Run
 from hfxling.words.aligner import load_aligner
 
-from .arguments import TRAINING_DEFAULTS, AlignerArguments
+from .arguments import TRAINING_DEFAULTS, AlignerArguments, AlignerSettings
 from .card import card
 from .data import Prepared, prepare
-from .evaluate import dice_dictionaries, dictionary_evaluator, evaluate
+from .evaluate import dice_dictionaries, dictionary_evaluator, evaluate, watcher
 from .export import export_aligner
 from .train import fit, new_model
 
 Arguments = AlignerArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "AlignerSettings", "Arguments", "card", "fit", "measure", "new_model", "prepare", "run"]
 
 
 def run(args: AlignerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
@@ -39,19 +40,22 @@ def run(args: AlignerArguments, training_args: TrainingArguments, prepared: Prep
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # LSTMs of this size gain little from more
-    vocabularies, pairs = prepared.vocabularies, prepared.pairs
+    settings, vocabularies = narrowed(AlignerSettings, args), prepared.vocabularies
     uses_priors = args.prior or args.model is not None
     priors, counts = (prepared.priors, prepared.counts) if uses_priors else ([], {})
     torch.manual_seed(training_args.seed)
-    model = new_model(args, vocabularies, priors)
+    model = new_model(settings, vocabularies, priors) if args.model is None else load_aligner(args.model)[0]
     text = text_of(vocabularies)
-    results = evaluate(args, model, vocabularies, priors, counts, stage="before", text=text)
-    record = fit(args, training_args, model, vocabularies, pairs, priors)
-    passing = {name: record.pop(name) for name in ("scores", "curve")}
-    passing = {name: points for name, points in passing.items() if name == "scores" or args.curve}
+    results = evaluate(prepared.tests, model, vocabularies, priors, counts, stage="before", text=text)
+    watch = watcher(prepared.tests, vocabularies, priors) if args.curve else None
+    record = fit(model, prepared.pairs, vocabularies, settings, training_args, priors, watch)
+    passing = {"scores": record.pop("scores")}
+    curve = record.pop("curve")
+    if args.curve:
+        passing["curve"] = curve
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], record)
-    results += _after(args, prepared, model, priors, counts)
+    results += _after(prepared, model, priors, counts)
     results = [replace(row, seed=training_args.seed) for row in results]
     return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), passing)
 
@@ -60,12 +64,13 @@ def measure(args: AlignerArguments, training_args: TrainingArguments, folder: Pa
     """What `run` measures after training, by the aligner in a published folder, and the text that was read for it."""
     model, _ = load_aligner(str(folder))
     prepared = prepare([replace(args, model=str(folder))])
-    results, about = [], (prepared.vocabularies, prepared.priors, prepared.counts)
+    vocabularies, priors, counts = prepared.vocabularies, prepared.priors, prepared.counts
+    results = []
     if args.model is None:
         torch.manual_seed(training_args.seed)
-        text = text_of(prepared.vocabularies)
-        results = evaluate(args, new_model(args, *about[:2]), *about, stage="before", text=text)
-    results += _after(args, prepared, model, prepared.priors, prepared.counts)
+        untrained, text = new_model(args, vocabularies, priors), text_of(vocabularies)
+        results = evaluate(prepared.tests, untrained, vocabularies, priors, counts, stage="before", text=text)
+    results += _after(prepared, model, priors, counts)
     return [replace(row, seed=training_args.seed) for row in results], prepared.corpus
 
 
@@ -74,11 +79,11 @@ def text_of(vocabularies: Mapping[str, Vocabulary]) -> str:
     return " ".join(f"{lang}={vocabulary.segmenter}" for lang, vocabulary in vocabularies.items())
 
 
-def _after(args: AlignerArguments, prepared: Prepared, model, priors: Sequence, counts: Mapping) -> list[EvalResult]:
+def _after(prepared: Prepared, model, priors: Sequence, counts: Mapping) -> list[EvalResult]:
     text = text_of(prepared.vocabularies)
-    results = evaluate(args, model, prepared.vocabularies, priors, counts, stage="after", text=text)
+    results = evaluate(prepared.tests, model, prepared.vocabularies, priors, counts, stage="after", text=text)
     if prepared.held_out:
         dictionaries = dice_dictionaries(prepared.held_out, prepared.vocabularies)
-        found = dictionary_evaluator(prepared.vocabularies, dictionaries, "Dice, held-out text")(model)
-        results += [replace(row, split="test", settings={"stage": "after", "text": text}) for row in found]
+        rows = dictionary_evaluator(prepared.vocabularies, dictionaries, "Dice, held-out text")(model)
+        results += [replace(row, split="test", settings={"stage": "after", "text": text}) for row in rows]
     return results

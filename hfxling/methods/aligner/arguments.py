@@ -1,4 +1,4 @@
-"""What the word aligner's recipe is told."""
+"""The settings of a word aligner, and all that its recipe takes."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ TRAINING_DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class AlignerArguments(TextArguments):
+class AlignerSettings:
     """The vocabularies, the network and how it is trained."""
 
-    model: str | None = field(default=None, metadata={"help": "folder or Hub id of an aligner to go on training"})
     vocab_size: int | None = field(default=None, metadata={"help": "words of a language at most; default by segmenter"})
     min_count: int | None = field(default=None, metadata={"help": "occurrences a word needs; default by segmenter"})
     pieces: int = field(default=8000, metadata={"help": "subword pieces that the languages share, at most (eq. 10)"})
@@ -59,35 +58,54 @@ class AlignerArguments(TextArguments):
         default=False, metadata={"help": "attention starts from the links of a statistical aligner (not in the paper)"}
     )
     updates: str = field(default="one", metadata={"help": "per batch: one, or four as Wada et al.'s scripts"})
-    dictionaries: list[str] = field(
-        default_factory=list, metadata={"help": "for testing, e.g. lo-zh=lo-zh.tsv; word TAB translation lines"}
-    )
-    gold: list[str] = field(
-        default_factory=list, metadata={"help": "gold links for testing, e.g. zh-en=gold.tsv: source, target, links"}
-    )
     cpu_seconds: float | None = field(default=None, metadata={"help": "stop training after this much CPU time"})
     evaluate_every: int = field(default=5, metadata={"help": "epochs between two scores; the best state is kept"})
-    curve: bool = field(
-        default=False,
-        metadata={"help": "keep P@1 on the dictionaries and AER at every score; the state is not chosen by them"},
-    )
 
     def __post_init__(self):
-        super().__post_init__()
         if self.updates not in UPDATES:
             raise ValueError(f"updates={self.updates!r} is not one of {', '.join(UPDATES)}.")
         for name in ("evaluate_every", "max_words", "cpu_seconds"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name}={value} must be more than 0.")
-        # these three refuse bad values, here and not after the text was read
-        self.segmenter_choices(), self.pair_files("dictionaries"), self.pair_files("gold")
-        AlignerConfig(vocab_sizes=dict.fromkeys(self.languages, 5), **self.network())
+        # These refuse bad values, here and not after the text was read.
+        self.segmenter_choices()
+        AlignerConfig(vocab_sizes={"lo": 5, "zh": 5}, **self.network())
 
     def network(self) -> dict:
         """The fields of `AlignerConfig` that do not follow from the text."""
         names = ("size", "layers", "dropout", "contrastive_weight", "temperature", "negatives", "contrastive_pooling")
         return {name: getattr(self, name) for name in names}
+
+    def segmenter_choices(self) -> dict[str, str]:
+        """Language code -> segmenter."""
+        for entry in self.segmenters:
+            if not all(entry.partition("=")):
+                raise ValueError(f"segmenters: {entry!r} is not of the form lo=whitespace.")
+        return dict(entry.split("=", 1) for entry in self.segmenters)
+
+
+@dataclass(frozen=True)
+class AlignerArguments(AlignerSettings, TextArguments):
+    """The model to go on training, and what it is tested on."""
+
+    model: str | None = field(default=None, metadata={"help": "folder or Hub id of an aligner to go on training"})
+    dictionaries: list[str] = field(
+        default_factory=list, metadata={"help": "for testing, e.g. lo-zh=lo-zh.tsv; word TAB translation lines"}
+    )
+    gold: list[str] = field(
+        default_factory=list, metadata={"help": "gold links for testing, e.g. zh-en=gold.tsv: source, target, links"}
+    )
+    curve: bool = field(
+        default=False,
+        metadata={"help": "keep P@1 on the dictionaries and AER at every score; the state is not chosen by them"},
+    )
+
+    def __post_init__(self):
+        TextArguments.__post_init__(self)
+        AlignerSettings.__post_init__(self)
+        self.pair_files("dictionaries")
+        self.pair_files("gold")
 
     def pair_files(self, name: str) -> dict[Pair, str]:
         """(source, target) language -> file, of `dictionaries` or `gold`.
@@ -102,13 +120,6 @@ class AlignerArguments(TextArguments):
                 raise ValueError(f"{name}: {entry!r} is not of the form lo-zh=FILE.")
             paths[parse_pair(pair)] = path
         return paths
-
-    def segmenter_choices(self) -> dict[str, str]:
-        """Language code -> segmenter."""
-        for entry in self.segmenters:
-            if not all(entry.partition("=")):
-                raise ValueError(f"segmenters: {entry!r} is not of the form lo=whitespace.")
-        return dict(entry.split("=", 1) for entry in self.segmenters)
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and vocabularies."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,8 @@ from hfxling.words.classes import equal_classes, word_classes
 from hfxling.words.pairs import EncodedPairs, pad, pad_matrices
 from hfxling.words.prior import LinkPrior, load_prior, translation_counts
 
-from .arguments import UPDATES, AlignerArguments
-from .evaluate import test_dictionaries
+from .arguments import UPDATES, AlignerArguments, AlignerSettings
+from .evaluate import Tests, tests_of
 
 
 @dataclass
@@ -31,6 +31,7 @@ class Prepared:
         held_out: test text in word ids, of the pairs that have any.
         priors: a statistical aligner of each language pair; empty where no run asks for one.
         counts: statistical link counts for the dictionaries, by pair.
+        tests: dictionaries and gold links.
     """
 
     corpus: Corpus
@@ -39,6 +40,7 @@ class Prepared:
     held_out: list[EncodedPairs]
     priors: list[LinkPrior]
     counts: dict[Pair, object]
+    tests: Tests
 
 
 def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
@@ -52,27 +54,28 @@ def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
         ValueError: malformed text (see `load_corpus`), languages or pairs that the model to go on with does not have.
         FileNotFoundError: a file, folder or model that is not there.
     """
-    args = rows[0]
-    corpus = load_corpus(args)
-    if args.model is None:
-        vocabularies = learn_corpus_vocabularies(args, corpus)
-        pairs = encode_pairs(corpus, vocabularies, max_words=args.max_words)
+    first = rows[0]
+    corpus = load_corpus(first)
+    if first.model is None:
+        vocabularies = learn_corpus_vocabularies(corpus, first)
+        pairs = encode_pairs(corpus, vocabularies, max_words=first.max_words)
         priors = learn_priors(pairs, vocabularies) if any(row.prior for row in rows) else []
     else:
-        model, vocabularies = load_aligner(args.model)
-        for language in args.languages:
+        model, vocabularies = load_aligner(first.model)
+        for language in first.languages:
             model.check_language(language)
-        pairs = encode_pairs(corpus, vocabularies, max_words=args.max_words)
-        priors = [load_prior(args.model, model.config, text.languages) for text in pairs]
-        if None in priors and (args.prior or any(priors)):
-            known = ", ".join(model.config.priors) or "no pair"
+        pairs = encode_pairs(corpus, vocabularies, max_words=first.max_words)
+        priors = [load_prior(first.model, model.config, text.languages) for text in pairs]
+        if None in priors and (first.prior or any(priors)):
+            with_prior = ", ".join(model.config.priors) or "no pair"
             raise ValueError(
-                f"model={args.model!r} has a prior for {known}; give text of those only, or leave --prior out."
+                f"model={first.model!r} has a prior for {with_prior}; give text of those only, or leave --prior out."
             )
         priors = [prior for prior in priors if prior]
     held_out = [text for text in encode_pairs(corpus, vocabularies, split="test") if text.source]
-    counts = dictionary_counts(args, pairs, vocabularies) if priors else {}
-    return Prepared(corpus, vocabularies, pairs, held_out, priors, counts)
+    tests = tests_of(first)
+    counts = dictionary_counts(tests.dictionaries, pairs, vocabularies) if priors else {}
+    return Prepared(corpus, vocabularies, pairs, held_out, priors, counts, tests)
 
 
 def training_lines(corpus: Corpus) -> dict[str, list[str]]:
@@ -84,10 +87,10 @@ def training_lines(corpus: Corpus) -> dict[str, list[str]]:
     return {lang: list(texts) for lang, texts in lines.items()}
 
 
-def learn_corpus_vocabularies(args: AlignerArguments, corpus: Corpus) -> dict[str, Vocabulary]:
+def learn_corpus_vocabularies(corpus: Corpus, settings: AlignerSettings) -> dict[str, Vocabulary]:
     """A vocabulary a language and the pieces they share, from the training text."""
-    sizes = {"size": args.vocab_size, "min_count": args.min_count, "pieces": args.pieces}
-    return learn_vocabularies(training_lines(corpus), segmenters=args.segmenter_choices(), **sizes)
+    sizes = {"size": settings.vocab_size, "min_count": settings.min_count, "pieces": settings.pieces}
+    return learn_vocabularies(training_lines(corpus), segmenters=settings.segmenter_choices(), **sizes)
 
 
 def encode_pairs(
@@ -116,14 +119,15 @@ def learn_priors(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocab
 
 
 def dictionary_counts(
-    args: AlignerArguments, pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]
+    dictionaries: Collection[Pair], pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]
 ) -> dict[Pair, object]:
     """Statistical link counts of the training text for the dictionaries whose languages it has, in either order."""
     counts = {}
     for text in pairs:
-        for pair in {text.languages, text.languages[::-1]} & test_dictionaries(args).keys():
-            found = translation_counts(text, [vocabularies[lang] for lang in text.languages])
-            counts[pair] = found if pair == text.languages else found.T
+        for pair in (text.languages, text.languages[::-1]):
+            if pair in dictionaries:
+                expected = translation_counts(text, [vocabularies[lang] for lang in text.languages])
+                counts[pair] = expected if pair == text.languages else expected.T
     return counts
 
 

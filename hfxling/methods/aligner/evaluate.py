@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from hfxling.data.pharaoh import read_aligned
 from hfxling.data.sample import dictionary as sample_dictionary
 from hfxling.data.segment import EOS, Vocabulary, normalize
-from hfxling.data.sources import SAMPLE
+from hfxling.data.sources import SAMPLE, Pair
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.word_translation import (
@@ -41,15 +41,15 @@ Dictionaries = dict[tuple[str, str], Dictionary]  # by (source, target) language
 
 def dice_dictionaries(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]) -> Dictionaries:
     """The pseudo-dictionary of every language pair's training text: what a model without gold is chosen by."""
-    found: dict[tuple[str, str], dict[str, set[str]]] = {}
+    dictionaries: dict[tuple[str, str], dict[str, set[str]]] = {}
     for corpus in pairs:
-        words = (
-            [[vocabularies[lang].words[i] for i in row if i > EOS] for row in side]
-            for lang, side in zip(corpus.languages, (corpus.source, corpus.target))
-        )
+        words = []
+        for lang, side in zip(corpus.languages, (corpus.source, corpus.target)):
+            segments = vocabularies[lang].words
+            words.append([[segments[i] for i in row if i > EOS] for row in side])
         for source, target in dice_dictionary(*words):
-            found.setdefault(corpus.languages, {}).setdefault(source, set()).add(target)
-    return found
+            dictionaries.setdefault(corpus.languages, {}).setdefault(source, set()).add(target)
+    return dictionaries
 
 
 def dictionary_evaluator(
@@ -69,46 +69,62 @@ def dictionary_evaluator(
     return evaluate
 
 
-def watcher(
-    args: AlignerArguments, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()
-) -> Evaluator:
+@dataclass(frozen=True)
+class Tests:
+    """What an aligner is tested on.
+
+    Attributes:
+        dictionaries: by (source, target) language.
+        gold: files of gold links, likewise.
+    """
+
+    dictionaries: Dictionaries
+    gold: Mapping[Pair, str]
+
+
+def tests_of(arguments: AlignerArguments) -> Tests:
+    """The dictionaries and gold links that a recipe names; the embedded corpus brings dictionaries of its own."""
+    dictionaries: Dictionaries = {}
+    for pair, path in arguments.pair_files("dictionaries").items():
+        dictionaries[pair] = read_dictionary(path)
+    if arguments.train_data == [SAMPLE]:
+        for pair in arguments.language_pairs:
+            if pair not in dictionaries:
+                entries: dict[str, set[str]] = {}
+                for source, target in sample_dictionary(*pair):
+                    entries.setdefault(normalize(source), set()).add(normalize(target))
+                dictionaries[pair] = entries
+    return Tests(dictionaries, arguments.pair_files("gold"))
+
+
+def watcher(tests: Tests, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()) -> Evaluator:
     """P@1 on every dictionary by every protocol, and AER on every file of gold links: what a curve is drawn of."""
-    dictionaries = test_dictionaries(args)
 
     def watch(model: AlignerModel) -> list[EvalResult]:
         rows = []
-        for languages, entries in dictionaries.items():
-            words, static = zip(*((vocabularies[lang], model.static_table(lang).cpu()) for lang in languages))
+        for languages, entries in tests.dictionaries.items():
+            words = [vocabularies[lang] for lang in languages]
+            static = [model.static_table(lang).cpu() for lang in languages]
             fields = {"split": "test", "direction": "->".join(languages)}
             for protocol in PROTOCOLS:
                 name = f"dictionary {'-'.join(languages)} {protocol}"
-                found = protocol_results(entries, words, static, protocols=[protocol], dataset=name, **fields)
-                rows += [row for row in found if row.metric == "P@1"]
-        found = (row for row in gold_rows(args, model, vocabularies, priors) if row.metric == "AER")
-        return rows + [replace(row, dataset=f"{row.dataset} {row.settings['decoding']}") for row in found]
+                measured = protocol_results(entries, words, static, protocols=[protocol], dataset=name, **fields)
+                rows += [row for row in measured if row.metric == "P@1"]
+        for row in gold_rows(tests.gold, model, vocabularies, priors):
+            if row.metric == "AER":
+                rows.append(replace(row, dataset=f"{row.dataset} {row.settings['decoding']}"))
+        return rows
 
     return watch
 
 
-def test_dictionaries(args: AlignerArguments) -> Dictionaries:
-    """The dictionaries to test on; the embedded corpus brings its own."""
-    found: Dictionaries = {pair: read_dictionary(path) for pair, path in args.pair_files("dictionaries").items()}
-    for pair in args.language_pairs if args.train_data == [SAMPLE] else ():
-        if pair not in found:
-            entries: dict[str, set[str]] = {}
-            for source, target in sample_dictionary(*pair):
-                entries.setdefault(normalize(source), set()).add(normalize(target))
-            found[pair] = entries
-    return found
-
-
 def evaluate(
-    args: AlignerArguments,
+    tests: Tests,
     model: AlignerModel,
     vocabularies: Mapping[str, Vocabulary],
     priors: Sequence[LinkPrior] = (),
     counts: Mapping | None = None,
-    **about,
+    **settings,
 ) -> list[EvalResult]:
     """P@1, P@5 and coverage of the static vectors on every dictionary, and AER and ECE on every file of gold links.
 
@@ -117,55 +133,55 @@ def evaluate(
     network has directions that agree more on that text.
 
     Args:
-        args: name the files.
+        tests: dictionaries and gold links.
         model: in evaluation mode.
         vocabularies: of its languages.
         priors: what its attention starts from.
         counts: from `dictionary_counts`.
-        **about: settings of the rows.
+        **settings: of the rows.
 
     Raises:
         ValueError: a file of languages that the model does not have.
     """
     rows = []
-    for (source, target), entries in test_dictionaries(args).items():
+    for (source, target), entries in tests.dictionaries.items():
         _check_languages("dictionaries", (source, target), vocabularies)
+        words = [vocabularies[lang] for lang in (source, target)]
         static = [model.static_table(lang).cpu() for lang in (source, target)]
-        vectors = {"": static}
+        fields = {"dataset": f"dictionary {source}-{target}", "split": "test", "direction": f"{source}->{target}"}
+        rows += protocol_results(entries, words, static, settings=settings, **fields)
         if counts and (source, target) in counts:
             links = counts[source, target]
-            vectors |= {"links alone": link_vectors(links), "with links": link_vectors(links, static)}
-        fields = {"dataset": f"dictionary {source}-{target}", "split": "test", "direction": f"{source}->{target}"}
-        for decoding, both in vectors.items():
-            settings = ({"decoding": decoding} if decoding else {}) | about
-            words = [vocabularies[lang] for lang in (source, target)]
-            found = protocol_results(entries, words, both, settings=settings, **fields)
-            rows += [row for row in found if not decoding or row.metric.startswith("P@")]  # the coverage is the same
-    return rows + gold_rows(args, model, vocabularies, priors, **about)
+            vectors = {"links alone": link_vectors(links), "with links": link_vectors(links, static)}
+            for decoding, both in vectors.items():
+                how = {"decoding": decoding, **settings}
+                measured = protocol_results(entries, words, both, settings=how, **fields)
+                rows += [row for row in measured if row.metric.startswith("P@")]  # the coverage is the same
+    return rows + gold_rows(tests.gold, model, vocabularies, priors, **settings)
 
 
 def gold_rows(
-    args: AlignerArguments,
+    gold: Mapping[Pair, str],
     model: AlignerModel,
     vocabularies: Mapping[str, Vocabulary],
     priors: Sequence[LinkPrior] = (),
-    **about,
+    **settings,
 ) -> list[EvalResult]:
     """`gold_results` of every file and way of decoding; arguments as for `evaluate`."""
     rows = []
     by_pair = {prior.languages: prior for prior in priors}
-    for pair, path in args.pair_files("gold").items():
+    for pair, path in gold.items():
         _check_languages("gold", pair, vocabularies)
         prior = by_pair.get(pair)
         for method in GOLD_METHODS:
             aligner = Aligner(model, vocabularies, pair, method=method, prior=prior)
-            rows += gold_results(aligner, path, decoding=method, **about)
+            rows += gold_results(aligner, path, decoding=method, **settings)
         if prior is not None:
             alone = Aligner(prior, vocabularies, pair, method="mean", prior=prior)
-            rows += gold_results(alone, path, decoding="prior alone", **about)
+            rows += gold_results(alone, path, decoding="prior alone", **settings)
             network = Aligner(model, vocabularies, pair, method="mean", prior=prior)
             surer = max((alone, network), key=_agreement_on(path))
-            rows += gold_results(surer, path, decoding="by agreement", **about)
+            rows += gold_results(surer, path, decoding="by agreement", **settings)
     return rows
 
 

@@ -20,13 +20,12 @@ from hfxling.files import atomic_path
 from hfxling.methods.trainer import Evaluator, XlingTrainer
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.words.aligner import load_aligner
 from hfxling.words.pairs import EncodedPairs
 from hfxling.words.prior import LinkPrior
 
-from .arguments import AlignerArguments
+from .arguments import AlignerSettings
 from .data import PairBatches
-from .evaluate import dice_dictionaries, dictionary_evaluator, watcher
+from .evaluate import dice_dictionaries, dictionary_evaluator
 
 BEST = "best.hfxling.safetensors"
 
@@ -137,7 +136,7 @@ def best_score(folder: str | Path) -> float:
 
 
 def train_aligner(
-    args: AlignerArguments,
+    settings: AlignerSettings,
     training_args: TrainingArguments,
     model: AlignerModel,
     pairs: Sequence[EncodedPairs],
@@ -147,7 +146,7 @@ def train_aligner(
     """Train, and leave the model with the weights of the best score (the last ones without evaluators).
 
     Args:
-        args: updates, CPU budget and how often to score.
+        settings: updates, CPU budget and how often to score.
         training_args: of the Trainer; its batch size is in pairs.
         model: changed in place.
         pairs: training text.
@@ -167,18 +166,18 @@ def train_aligner(
     batches = PairBatches(
         pairs,
         training_args.per_device_train_batch_size,
-        updates=args.updates,
+        updates=settings.updates,
         seed=training_args.seed,
         priors=[prior.posteriors for prior in priors] if priors else None,
     )
-    budget = CpuBudget(args.cpu_seconds)
+    budget = CpuBudget(settings.cpu_seconds)
     trainer = AlignerTrainer(
         AlignerObjective(model.train()),
         _batchwise(training_args),
         train_dataset=batches,
         data_collator=lambda items: items[0],
         evaluators=[lambda objective, run=evaluator: run(objective.aligner) for evaluator in evaluators],
-        callbacks=[budget, ScoreEvery(args.evaluate_every)],
+        callbacks=[budget, ScoreEvery(settings.evaluate_every)],
         budget=budget,
     )
     best = Path(training_args.output_dir) / BEST
@@ -218,38 +217,49 @@ def _check_bfloat16(device: torch.device) -> None:
 
 
 def new_model(
-    args: AlignerArguments, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()
+    settings: AlignerSettings, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()
 ) -> AlignerModel:
-    """An untrained aligner for these vocabularies, or the one that training goes on with."""
-    if args.model is not None:
-        return load_aligner(args.model)[0]
+    """An untrained aligner for these vocabularies."""
     tables = {lang: torch.from_numpy(vocabulary.piece_ids()[0]) for lang, vocabulary in vocabularies.items()}
     config = AlignerConfig(
         vocab_sizes={lang: len(vocabulary) for lang, vocabulary in vocabularies.items()},
         piece_vocab_size=max(int(table.max()) for table in tables.values()) + 1,
         pieces_per_word=max(table.shape[1] for table in tables.values()),
         priors=["-".join(prior.languages) for prior in priors],
-        **args.network(),
+        **settings.network(),
     )
     return AlignerModel(config, tables).eval()
 
 
 def fit(
-    args: AlignerArguments,
-    training_args: TrainingArguments,
     model: AlignerModel,
-    vocabularies: Mapping[str, Vocabulary],
     pairs: Sequence[EncodedPairs],
+    vocabularies: Mapping[str, Vocabulary],
+    settings: AlignerSettings,
+    training_args: TrainingArguments,
     priors: Sequence[LinkPrior] = (),
+    watch: Evaluator | None = None,
 ) -> dict:
     """Train; the state that scores best on the Dice dictionary is kept (see `train_aligner`).
 
     The last one is where there is no such dictionary. No epochs leave the model as it is.
+
+    Args:
+        model: changed in place.
+        pairs: training text.
+        vocabularies: of its languages.
+        settings: of the training.
+        training_args: of the Trainer.
+        priors: what the attention starts from, one for each of the pairs.
+        watch: further rows at every score, by which no state is chosen.
+
+    Returns:
+        What `train_aligner` reached.
     """
     if not training_args.num_train_epochs:
         return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": [], "curve": []}
     dice = dice_dictionaries(pairs, vocabularies)
     evaluators = [dictionary_evaluator(vocabularies, dice)] if dice else []
-    if args.curve and dice:
-        evaluators.append(watcher(args, vocabularies, priors))
-    return train_aligner(args, training_args, model, pairs, evaluators, priors)
+    if watch is not None and dice:
+        evaluators.append(watch)
+    return train_aligner(settings, training_args, model, pairs, evaluators, priors)

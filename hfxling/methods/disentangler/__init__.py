@@ -13,23 +13,35 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
+from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
 from hfxling.data.sources import Pair, Source, name_of_pair
 from hfxling.evaluation.plots import can_draw, plot_trajectory
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.short_vectors import short_vector_results
-from hfxling.methods.frozen import write_frozen
+from hfxling.methods.frozen import assemble, write_frozen
 from hfxling.methods.publishing import Run, newest_checkpoint, training_cost
 from hfxling.models.modeling_disentangler import DisentanglerModel
 
-from .arguments import TRAINING_DEFAULTS, DisentanglerArguments
+from .arguments import TRAINING_DEFAULTS, DisentanglerArguments, SplitSettings
 from .card import card
-from .data import Prepared, prepare
-from .evaluate import evaluate, final_vectors
-from .train import FittedSplit, assemble, fit_heads
+from .data import Prepared, kind_of, prepare
+from .evaluate import evaluate, finished_vectors
+from .train import FittedSplit, fit, fit_heads
 
 Arguments = DisentanglerArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "one_by_one", "prepare", "run"]
+__all__ = [
+    "TRAINING_DEFAULTS",
+    "Arguments",
+    "SplitSettings",
+    "card",
+    "fit",
+    "kind_of",
+    "measure",
+    "one_by_one",
+    "prepare",
+    "run",
+]
 
 
 def one_by_one(
@@ -49,7 +61,7 @@ def one_by_one(
             f"resume_from_checkpoint={training_args.resume_from_checkpoint}: of which of {len(args.pairs)} heads? "
             "Leave its value out, or name one of --pairs."
         )
-    found = []
+    folders = []
     for text, pair in zip(args.pairs, args.language_pairs):
         own = replace(args, pairs=[text], train_data=_of(args.train_data, pair), test_data=_of(args.test_data, pair))
         training, name = copy.copy(training_args), name_of_pair(pair)
@@ -58,8 +70,8 @@ def one_by_one(
             training.hub_model_id = f"{training_args.hub_model_id}-{name.replace(':', '-')}"
         if newest_checkpoint(Path(training.output_dir)) is None:
             training.resume_from_checkpoint = None  # a kill came before this head's first
-        found.append((own, training))
-    return found
+        folders.append((own, training))
+    return folders
 
 
 def _of(sources: list[str] | None, pair: Pair) -> list[str] | None:
@@ -69,35 +81,50 @@ def _of(sources: list[str] | None, pair: Pair) -> list[str] | None:
 
 def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train, and evaluate before and after; several heads are measured but not written (see `one_by_one`)."""
+    settings, seed = narrowed(SplitSettings, args), training_args.seed
+    options = {"kind": prepared.kind} | args.origin()
+    if settings.init == "published":
+        options["start"] = DisentanglerModel.from_pretrained(args.base_model, **args.hub_kwargs).head
     with training_cost() as cost:
-        heads = fit_heads(args, training_args, prepared)
+        if args.one_head_a_pair:
+            pairs = [pair.languages for pair in prepared.corpus.pairs]
+            heads = fit_heads(prepared.train, pairs, settings, training_args, **options)
+        else:
+            heads = [fit(prepared.train, settings, training_args, **options)]
     first, *more = heads
-    about = {name: [split.about[name] for split in heads] for name in first.about} if more else first.about
-    reached = {"objective": first.objective} | about | cost
+    reached = dict(first.reached)
+    if more:
+        reached = {name: [split.reached[name] for split in heads] for name in reached}
+    reached = {"objective": first.objective} | reached | cost
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)
 
     def write(folder: Path) -> None:
-        write_frozen(args, assemble(args, prepared.hidden_size, first), folder)
+        write_frozen(args, assemble(DisentanglerModel, first.head, args), folder)
         if can_draw():
             plot_trajectory(folder / "trajectory.png", {first.objective: [point[1:] for point in first.trajectory]})
 
-    results = evaluate(args, prepared, heads, training_args.seed)
+    results = evaluate(prepared, heads, settings, seed=seed, **_rows_of(args))
     extra = {} if more else {"trajectory": first.trajectory}
-    final = partial(final_vectors, prepared, heads, training_args.seed)
+    final = partial(finished_vectors, prepared, heads, seed)
     return Run(results, reached, None if more else write, extra, vectors=final)
+
+
+def _rows_of(args: DisentanglerArguments) -> dict:
+    """What the result rows say of the vectors, and how many pairs probes read."""
+    return {"origin": {"layer": args.layer, "pooling": args.pooling}, "probe_pairs": args.probe_pairs}
 
 
 def measure(
     args: DisentanglerArguments, training_args: TrainingArguments, folder: Path
 ) -> tuple[list[EvalResult], Corpus]:
     """What `run` measures, with the encoder and split of a published folder, and the text that was read for it."""
-    model = DisentanglerModel.from_pretrained(folder).eval()
+    model, seed = DisentanglerModel.from_pretrained(folder).eval(), training_args.seed
     if args.base_model is not None:  # the folder's own, which stops at the layer
         args = replace(args, base_model=str(folder), base_revision=None)
     prepared = prepare([args])
     heads = [FittedSplit(model.head, "", {}, [], list(range(len(prepared.train))))]
-    results = evaluate(args, prepared, heads, training_args.seed)
-    for vectors in final_vectors(prepared, heads, training_args.seed):
+    results = evaluate(prepared, heads, narrowed(SplitSettings, args), seed=seed, **_rows_of(args))
+    for vectors in finished_vectors(prepared, heads, seed):
         results += short_vector_results(vectors)
     return results, prepared.corpus

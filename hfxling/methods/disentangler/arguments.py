@@ -1,10 +1,11 @@
-"""What the disentangler's recipe is told."""
+"""The settings of a split, and all that the disentangler's recipe takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
+from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.losses import SPLIT_LOSSES
 
 OBJECTIVES = {"intra": ("mean", "lang"), "inter": ("cross", "sep"), "both": SPLIT_LOSSES}
@@ -12,7 +13,6 @@ CHOICES = {
     "objective": ("auto", *OBJECTIVES),
     "encoder_kind": ("auto", "encoder", "llm"),
     "init": ("share", "default", "published"),
-    "heads": ("auto", "pair", "joint"),
 }
 # Settings of the Trainer that a split wants and transformers' defaults do not give: paper, section 3.1, where it says.
 TRAINING_DEFAULTS = {
@@ -37,15 +37,9 @@ TRAINING_DEFAULTS = {
 
 
 @dataclass(frozen=True)
-class DisentanglerArguments(FrozenArguments):
-    """The test sets with human scores, the split and how it is trained."""
+class SplitSettings:
+    """The split and how it is trained."""
 
-    qe: str | None = field(default=None, metadata={"help": "folder of MLQE: test on its test20 files (WMT20 QE)"})
-    qe_split: str = field(default="test20", metadata={"help": "of the qe folder: test20, or dev to choose settings by"})
-    sts: str | None = field(default=None, metadata={"help": "folder of STS17: test on its files"})
-    heads: str = field(
-        default="auto", metadata={"help": "pair: one a language pair; joint: one for all; auto: pair with --qe"}
-    )
     objective: str = field(default="auto", metadata={"help": "intra, inter, both, or auto: by the kind of encoder"})
     encoder_kind: str = field(default="auto", metadata={"help": "encoder or llm, where it cannot be seen (vectors)"})
     both_sides: bool = field(default=False, metadata={"help": "separate parts on the target side too (eq. 4: source)"})
@@ -57,31 +51,53 @@ class DisentanglerArguments(FrozenArguments):
     validation_share: float = field(default=0.1, metadata={"help": "of the training pairs (paper: 0.1)"})
     patience: int = field(default=3, metadata={"help": "stop after as many epochs without a lower loss (paper: 3)"})
     geometry_pairs: int = field(default=1000, metadata={"help": "validation pairs a language pair (paper: 1,000)"})
+
+    def __post_init__(self):
+        check_choices(self, CHOICES)
+        if self.patience < 1 or self.geometry_pairs < 2 or not 0 < self.validation_share < 1:
+            raise ValueError(
+                f"patience={self.patience} must be >= 1, geometry_pairs={self.geometry_pairs} >= 2, "
+                f"validation_share={self.validation_share} between 0 and 1."
+            )
+        DisentanglerConfig(**self.head_fields())  # refuses bad values
+
+    def head_fields(self) -> dict:
+        """The fields of `DisentanglerConfig` that the split decides."""
+        return {"bias": self.bias, "normalize_input": self.normalize_input}
+
+
+@dataclass(frozen=True)
+class DisentanglerArguments(SplitSettings, FrozenArguments):
+    """The test sets with human scores, and how many splits there are."""
+
+    qe: str | None = field(default=None, metadata={"help": "folder of MLQE: test on its test20 files (WMT20 QE)"})
+    qe_split: str = field(default="test20", metadata={"help": "of the qe folder: test20, or dev to choose settings by"})
+    sts: str | None = field(default=None, metadata={"help": "folder of STS17: test on its files"})
+    heads: str = field(
+        default="auto", metadata={"help": "pair: one a language pair; joint: one for all; auto: pair with --qe"}
+    )
     probe_pairs: int = field(default=500, metadata={"help": "the same for the language probes; 0: no probes"})
 
     def __post_init__(self):
-        super().__post_init__()
-        check_choices(self, CHOICES)
+        FrozenArguments.__post_init__(self)
+        SplitSettings.__post_init__(self)
+        check_choices(self, {"heads": ("auto", "pair", "joint")})
         if not (self.qe or self.sts or self.test_sources()):
             raise ValueError("nothing to test on: give --qe FOLDER, --sts FOLDER or --test_data.")
         if self.init == "published" and self.base_model is None:
             raise ValueError("init='published' goes on with a model's split: give it as --base_model.")
-        if self.patience < 1 or self.geometry_pairs < 2 or self.probe_pairs < 0 or not 0 < self.validation_share < 1:
-            raise ValueError(
-                f"patience={self.patience} must be >= 1, geometry_pairs={self.geometry_pairs} >= 2, probe_pairs="
-                f"{self.probe_pairs} >= 0, validation_share={self.validation_share} between 0 and 1."
-            )
-        _ = self.layer_index  # refuses bad values, here and not after an hour of encoding
+        if self.probe_pairs < 0:
+            raise ValueError(f"probe_pairs={self.probe_pairs}: give 0 or more.")
+        DisentanglerConfig(layer=self.layer_index)  # refuses bad values, before an hour of encoding
 
     @property
     def one_head_a_pair(self) -> bool:
         """Whether every language pair has a head of its own, which is then tested on that pair alone."""
         return self.heads == "pair" or (self.heads == "auto" and self.qe is not None)
 
-    def head_settings(self) -> dict:
-        """The fields of `DisentanglerConfig` that the arguments set."""
-        names = ("pooling", "bias", "normalize_input")
-        return {"layer": self.layer_index, "prompt": self.text_prompt} | {name: getattr(self, name) for name in names}
+    def origin(self) -> dict:
+        """The fields of `DisentanglerConfig` that say where the vectors come from."""
+        return {"layer": self.layer_index, "pooling": self.pooling, "prompt": self.text_prompt}
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and vectors."""

@@ -59,42 +59,51 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
             `load_vectors`), or fewer than two pairs.
         FileNotFoundError: for a file, folder or encoder that is not there.
     """
-    args = rows[0]
+    first = rows[0]
     if training_args is not None and not training_args.load_best_model_at_end:
         raise ValueError("early stopping needs load_best_model_at_end with evaluation and checkpoints every epoch.")
     if training_args is not None and not (training_args.num_train_epochs or training_args.max_steps > 0):
         raise ValueError("num_train_epochs=0: a split that is not trained splits nothing; give more than 0.")
-    scored = [*(read_qe(args.qe, split=args.qe_split) if args.qe else ()), *(read_sts17(args.sts) if args.sts else ())]
-    if args.one_head_a_pair:
-        scored = [test for test in scored if number_of_pair(args.language_pairs, test.direction) is not None]
-        if not (scored or args.test_sources()):
-            raise ValueError(f"no test set is of {', '.join(args.pairs)}; give others, or --heads joint.")
-    corpus = load_corpus(args, scored=scored)
+    scored = [
+        *(read_qe(first.qe, split=first.qe_split) if first.qe else ()),
+        *(read_sts17(first.sts) if first.sts else ()),
+    ]
+    if first.one_head_a_pair:
+        scored = [test for test in scored if number_of_pair(first.language_pairs, test.direction) is not None]
+        if not (scored or first.test_sources()):
+            raise ValueError(f"no test set is of {', '.join(first.pairs)}; give others, or --heads joint.")
+    corpus = load_corpus(first, scored=scored)
     for pair in corpus.pairs:
         if len(pair.train) < 2:
             name = name_of_pair(pair.languages)
             raise ValueError(f"pair {name}: {len(pair.train)} training pair is left of {pair.read}; give more text.")
     tested = [pair for pair in corpus.pairs if len(pair.test)]
-    tests = [(test.direction.replace("->", "-"), test.source, test.target) for test in scored]
-    tests += [(name_of_pair(pair.languages), pair.test["source"], pair.test["target"]) for pair in tested]
-    encoder = None
-    if args.train_vectors:
-        train = [training_vectors(args, pair) for pair in corpus.pairs]
-        found = [given_vectors("test_vectors", args.test_vectors, name, len(texts)) for name, texts, _ in tests]
-        check_vectors(args, [*train, *found], [(*sides, vectors) for (_, *sides), vectors in zip(tests, found)])
+    names = [test.direction.replace("->", "-") for test in scored]
+    names += [name_of_pair(pair.languages) for pair in tested]
+    texts = [(test.source, test.target) for test in scored]
+    texts += [(pair.test["source"], pair.test["target"]) for pair in tested]
+    kind = first.encoder_kind
+    if first.train_vectors:
+        train = [training_vectors(first, pair) for pair in corpus.pairs]
+        vectors = []
+        for name, sides in zip(names, texts):
+            vectors.append(given_vectors("test_vectors", first.test_vectors, name, len(sides[0])))
+        check_vectors(first, [*train, *vectors], [(*sides, given) for sides, given in zip(texts, vectors)])
+        kind = kind_of(first.pooling, None) if kind == "auto" else kind
     else:
-        encoder = args.encoder()
+        encoder = first.encoder()
         corpus.coverage = coverage_line(encoder, _texts_by_language(corpus))
-        train = [_encoded(args, encoder, pair.train["source"], pair.train["target"]) for pair in corpus.pairs]
-        found = [_encoded(args, encoder, *sides) for _, *sides in tests]
-    kind = kind_of(args.pooling, encoder and encoder.model.config) if args.encoder_kind == "auto" else args.encoder_kind
-    split = len(scored)
-    return Prepared(corpus, train, found[:split], found[split:], tested, kind, model_name(args.base_model))
+        sides_of_training = [(pair.train["source"], pair.train["target"]) for pair in corpus.pairs]
+        train = [_encoded(encoder, sides, first.cache_dir) for sides in sides_of_training]
+        vectors = [_encoded(encoder, sides, first.cache_dir) for sides in texts]
+        kind = kind_of(first.pooling, encoder.model.config) if kind == "auto" else kind
+    count = len(scored)
+    return Prepared(corpus, train, vectors[:count], vectors[count:], tested, kind, model_name(first.base_model))
 
 
-def _encoded(args: DisentanglerArguments, encoder: FrozenEncoder, *sides: Sequence[str]) -> Sides:
+def _encoded(encoder: FrozenEncoder, sides: Sequence[Sequence[str]], cache_dir: str) -> Sides:
     """Vectors of both sides."""
-    return tuple(encoder.features(side, args.cache_dir)[:, 0] for side in sides)
+    return tuple(encoder.features(side, cache_dir)[:, 0] for side in sides)
 
 
 def _texts_by_language(corpus: Corpus) -> dict[str, list[str]]:

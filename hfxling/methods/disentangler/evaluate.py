@@ -2,71 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hfxling.data.corpus import PairText
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.probes import probe_result
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.retrieval import rank_translations, ranking_results
-from hfxling.evaluation.short_vectors import MOST, FinalVectors
+from hfxling.evaluation.retrieval import ranking_results
+from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.evaluation.similarity import correlation_results, cosines
+from hfxling.methods.frozen import Embed, PairVectors, final_vectors, rank_pair
 from hfxling.models.modeling_disentangler import DisentanglerHead
 
-from .arguments import DisentanglerArguments
+from .arguments import SplitSettings
 from .data import Prepared, number_of_pair
 from .train import FittedSplit, division, meaning_of, sample_sides, split_vectors
 
 
 def evaluate(
-    args: DisentanglerArguments, data: Prepared, heads: Sequence[FittedSplit] = (), seed: int | None = None
+    data: Prepared,
+    heads: Sequence[FittedSplit],
+    settings: SplitSettings,
+    *,
+    origin: Mapping,
+    probe_pairs: int,
+    seed: int | None = None,
 ) -> list[EvalResult]:
     """Correlation with human scores, retrieval, geometry and language probes, before and after.
 
     Args:
-        args: sizes of the samples.
         data: text and vectors.
         heads: the split of each language pair, or one of all; without any the rows are those of the vectors as they
             came alone, stage "before".
+        settings: of the split: shares and sizes of the samples.
+        origin: layer and pooling, for the rows.
+        probe_pairs: validation pairs a language pair that probes read; 0 for no probes.
         seed: of the training run.
     """
-    before = [cosines(*sides) for sides in data.scored]
-    about, start = {"model": data.model}, {"layer": args.layer, "pooling": args.pooling}
-    results = correlation_results(data.corpus.scored, before, settings=start | {"stage": "before"}, **about)
-    rankings = [_ranked(pair, sides) for pair, sides in zip(data.tested, data.parallel)]
-    for fields, found in zip(_retrieval_fields(data), rankings):
-        results += ranking_results(found, settings=start | {"stage": "before"}, **fields, **about)
-    results += _on_validation(args, data, (), about)
+    before, after = {**origin, "stage": "before"}, {**origin, "stage": "after"}
+    fields: dict = {"model": data.model}
+    scores = [cosines(*sides) for sides in data.scored]
+    results = correlation_results(data.corpus.scored, scores, settings=before, **fields)
+    tested = tested_pairs(data)
+    rankings = [rank_pair(vectors, as_it_came) for _, vectors, _ in tested]
+    for (_, _, of_text), ranked in zip(tested, rankings):
+        results += ranking_results(ranked, settings=before, **of_text, **fields)
+    results += _on_validation(data, (), settings, probe_pairs, settings_of_rows=before, **fields)
     if not heads:
         return results
-    about["seed"] = seed
+    fields["seed"] = seed
     languages = [pair.languages for pair in data.corpus.pairs]
-    numbers = [number_of_pair(languages, test.direction) for test in data.corpus.scored]
-    after = [
-        cosines(*(split_vectors(_head_of(heads, number), side)[1] for side in sides))
-        for sides, number in zip(data.scored, numbers)
-    ]
-    results += correlation_results(
-        data.corpus.scored, after, baseline=before, settings=start | {"stage": "after"}, **about
-    )
-    for pair, fields, found, sides in zip(data.tested, _retrieval_fields(data), rankings, data.parallel):
-        head = _head_of(heads, languages.index(pair.languages))
-        ranked = _ranked(pair, [split_vectors(head, side)[1] for side in sides])
-        results += ranking_results(ranked, baseline=found, settings=start | {"stage": "after"}, **fields, **about)
-    return results + _on_validation(args, data, heads, about)
+    split_scores = []
+    for test, sides in zip(data.corpus.scored, data.scored):
+        head = _head_of(heads, number_of_pair(languages, test.direction))
+        split_scores.append(cosines(*(split_vectors(head, side)[1] for side in sides)))
+    results += correlation_results(data.corpus.scored, split_scores, baseline=scores, settings=after, **fields)
+    for (number, vectors, of_text), baseline in zip(tested, rankings):
+        ranked = rank_pair(vectors, meaning_by(_head_of(heads, number)))
+        results += ranking_results(ranked, baseline=baseline, settings=after, **of_text, **fields)
+    return results + _on_validation(data, heads, settings, probe_pairs, settings_of_rows=after, **fields)
 
 
-def final_vectors(data: Prepared, heads: Sequence[FittedSplit], seed: int) -> list[FinalVectors]:
+def finished_vectors(data: Prepared, heads: Sequence[FittedSplit], seed: int) -> list[FinalVectors]:
     """Meaning parts of every language pair's test text, and of some of its training text."""
-    found, languages = [], [pair.languages for pair in data.corpus.pairs]
-    for pair, fields, test in zip(data.tested, _retrieval_fields(data), data.parallel):
+    vectors = []
+    for number, of_pair, of_text in tested_pairs(data):
+        fields = of_text | {"model": data.model, "seed": seed}
+        vectors.append(final_vectors(of_pair, meaning_by(_head_of(heads, number)), fields))
+    return vectors
+
+
+def tested_pairs(data: Prepared) -> list[tuple[int, PairVectors, dict]]:
+    """Number, vectors and fields of the results of every language pair that has test text."""
+    languages = [pair.languages for pair in data.corpus.pairs]
+    pairs = []
+    for pair, test in zip(data.tested, data.parallel):
         number = languages.index(pair.languages)
-        head, parts = _head_of(heads, number), (test, [side[:MOST] for side in data.train[number]])
-        sides = [[split_vectors(head, side)[1] for side in part] for part in parts]
-        found.append(FinalVectors(pair.languages, *sides, fields | {"model": data.model, "seed": seed}))
-    return found
+        vectors = PairVectors(pair.languages, data.train[number], test)
+        pairs.append((number, vectors, data.corpus.test_fields(pair)))
+    return pairs
+
+
+def as_it_came(vectors: np.ndarray, language: str) -> np.ndarray:
+    """The vectors that the encoder gave."""
+    return np.asarray(vectors)
+
+
+def meaning_by(head: DisentanglerHead) -> Embed:
+    """What gives meaning parts."""
+    return lambda vectors, language: split_vectors(head, vectors)[1]
 
 
 def _head_of(heads: Sequence[FittedSplit], pair: int | None) -> DisentanglerHead:
@@ -74,24 +99,28 @@ def _head_of(heads: Sequence[FittedSplit], pair: int | None) -> DisentanglerHead
     return heads[0].head if len(heads) == 1 else next(split.head for split in heads if pair in split.pairs)
 
 
-def _on_validation(args: DisentanglerArguments, data: Prepared, heads: Sequence[FittedSplit], about: dict) -> list:
+def _on_validation(
+    data: Prepared,
+    heads: Sequence[FittedSplit],
+    settings: SplitSettings,
+    probe_pairs: int,
+    *,
+    settings_of_rows: Mapping,
+    **fields,
+) -> list[EvalResult]:
     """Geometry of held-out training pairs, and what a probe reads off them, of the vectors or of their parts."""
-    fields = {"dataset": data.corpus.name, "split": "validation", "revision": data.corpus.revision(), **about}
-    fields["settings"] = {
-        "layer": args.layer,
-        "pooling": args.pooling,
-        "stage": "after" if heads else "before",
-    }
-    held = [rows for _, rows in division(args, data)]
-    pairs = sample_sides(data.train, held, args.geometry_pairs)
+    fields |= {"dataset": data.corpus.name, "split": "validation", "revision": data.corpus.revision()}
+    fields["settings"] = dict(settings_of_rows)
+    held = [rows for _, rows in division(data.train, settings.validation_share)]
+    pairs = sample_sides(data.train, held, settings.geometry_pairs)
     if not heads:
         results = geometry_results(pairs, **fields)
     else:
         meanings = [meaning_of(_head_of(heads, i), sides) for i, sides in enumerate(pairs)]
         results = geometry_results(meanings, baseline=pairs, **fields)
-    if not args.probe_pairs:
+    if not probe_pairs:
         return results
-    pairs, languages, groups = sample_sides(data.train, held, args.probe_pairs), [], []
+    pairs, languages, groups = sample_sides(data.train, held, probe_pairs), [], []
     for number, (pair, (source, _)) in enumerate(zip(data.corpus.pairs, pairs)):
         for language in pair.languages:
             languages += [language] * len(source)
@@ -104,12 +133,3 @@ def _on_validation(args: DisentanglerArguments, data: Prepared, heads: Sequence[
     meaning, language = (np.concatenate(part) for part in zip(*parts))
     of_language = probe_result(language, languages, groups, metric="language accuracy of the language part", **fields)
     return [*results, probe_result(meaning, languages, groups, baseline=vectors, **fields), of_language]
-
-
-def _ranked(pair: PairText, sides: Sequence[np.ndarray]) -> list:
-    source_lang, target_lang = pair.languages
-    return rank_translations(*map(np.asarray, sides), source_lang=source_lang, target_lang=target_lang)
-
-
-def _retrieval_fields(data: Prepared) -> list[dict]:
-    return [data.corpus.test_fields(pair) for pair in data.tested]

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
 
-from hfxling.data.sources import name_of_pair
+from hfxling.data.sources import Pair, name_of_pair
 from hfxling.evaluation.geometry import geometry_results
+from hfxling.evaluation.results import EvalResult
 from hfxling.methods.frozen import Sides, head_trainer_arguments
 from hfxling.models.configuration_disentangler import DisentanglerConfig
-from hfxling.models.modeling_disentangler import DisentanglerHead, DisentanglerModel
+from hfxling.models.modeling_disentangler import DisentanglerHead
 
-from .arguments import DisentanglerArguments
+from .arguments import SplitSettings
 from .batches import PairRows, SplitObjective, SplitTrainer, divide
-from .data import Prepared
+
+Rows = tuple[np.ndarray, np.ndarray]  # of a language pair, for training and for validation
 
 
 @dataclass
@@ -28,14 +30,14 @@ class FittedSplit:
     Attributes:
         head: in evaluation mode, of the epoch with the lowest validation loss.
         objective: that was trained.
-        about: epochs run, epoch kept, validation loss.
+        reached: epochs run, epoch kept, validation loss.
         trajectory: (epoch, L_align, L_uniform) of the validation pairs; epoch 0 is the untrained vectors.
         pairs: numbers of the language pairs that it was trained on.
     """
 
     head: DisentanglerHead
     objective: str
-    about: dict
+    reached: dict
     trajectory: list[tuple[float, float, float]]
     pairs: list[int]
 
@@ -45,76 +47,112 @@ def default_objective(kind: str) -> str:
     return "inter" if kind == "llm" else "both"
 
 
-def new_head(args: DisentanglerArguments, hidden_size: int) -> DisentanglerHead:
-    """An untrained split, or the one that `base_model` was published with.
+def new_head(
+    settings: SplitSettings, hidden_size: int, start: DisentanglerHead | None = None, **origin
+) -> DisentanglerHead:
+    """An untrained split, or one with the weights of another.
+
+    Args:
+        settings: of the split.
+        hidden_size: D.
+        start: the split to go on from where `settings.init` is "published".
+        **origin: fields of its configuration that say where vectors come from: layer, pooling, prompt.
 
     Raises:
         ValueError: when that has no bias where one is asked for, or the other way round.
     """
-    head = DisentanglerHead(DisentanglerConfig(**args.head_settings(), hidden_size=hidden_size))
-    if args.init == "share":
+    fields = settings.head_fields() | origin
+    head = DisentanglerHead(DisentanglerConfig(**fields, hidden_size=hidden_size))
+    if settings.init == "share":
         head.init_share()
-    if args.init == "published":
-        earlier = DisentanglerModel.from_pretrained(args.base_model, **args.hub_kwargs)
-        wanted = earlier.config.head_dict() | args.head_settings()
-        if earlier.config.head_dict() != wanted:
-            raise ValueError(f"{args.base_model} was published with other settings: {earlier.config.head_dict()}.")
-        head.load_state_dict(earlier.head.state_dict())
+    if settings.init == "published":
+        if start is None:
+            raise ValueError("init='published' goes on with a model's split: give it as --base_model.")
+        published = start.config.head_dict()
+        if published != published | fields:
+            raise ValueError(f"init='published': base_model was published with other settings: {published}.")
+        head.load_state_dict(start.state_dict())
     return head
 
 
-def fit_heads(args: DisentanglerArguments, training_args: TrainingArguments, data: Prepared) -> list[FittedSplit]:
-    """A split for each language pair, or one for all of them, as the arguments ask for."""
-    if not args.one_head_a_pair:
-        return [fit(args, training_args, data)]
-    found = []
-    for number, pair in enumerate(data.corpus.pairs):
+def fit_heads(
+    vectors: Sequence[Sides],
+    pairs: Sequence[Pair],
+    settings: SplitSettings,
+    training_args: TrainingArguments,
+    **options,
+) -> list[FittedSplit]:
+    """A split for each language pair; several are trained in folders of their own.
+
+    Args:
+        vectors: of every language pair.
+        pairs: their languages.
+        settings: of the splits.
+        training_args: of the Trainer.
+        **options: further arguments of `fit`.
+    """
+    splits = []
+    rows = division(vectors, settings.validation_share)
+    for number, pair in enumerate(pairs):
         own = copy.copy(training_args)
-        if len(data.corpus.pairs) > 1:
-            own.output_dir = f"{training_args.output_dir}/{name_of_pair(pair.languages)}"
-        found.append(fit(args, own, data, [number]))
-    return found
+        if len(pairs) > 1:
+            own.output_dir = f"{training_args.output_dir}/{name_of_pair(pair)}"
+        split = fit([vectors[number]], settings, own, rows=[rows[number]], **options)
+        splits.append(replace(split, pairs=[number]))
+    return splits
 
 
 def fit(
-    args: DisentanglerArguments, training_args: TrainingArguments, data: Prepared, pairs: Sequence[int] | None = None
+    vectors: Sequence[Sides],
+    settings: SplitSettings,
+    training_args: TrainingArguments,
+    *,
+    kind: str = "encoder",
+    rows: Sequence[Rows] | None = None,
+    start: DisentanglerHead | None = None,
+    **origin,
 ) -> FittedSplit:
-    """Train a split of the numbered language pairs, by default of all, with early stopping."""
-    objective = default_objective(data.kind) if args.objective == "auto" else args.objective
+    """Train a split of several language pairs' vectors, with early stopping.
+
+    Args:
+        vectors: (N, D) of source and target of every language pair.
+        settings: of the split.
+        training_args: of the Trainer, the seed among them.
+        kind: of the encoder, "encoder" or "llm": the objective "auto" goes by it.
+        rows: of every pair for training and for validation; by default those of `division`.
+        start: as for `new_head`.
+        **origin: as for `new_head`.
+    """
+    objective = default_objective(kind) if settings.objective == "auto" else settings.objective
     set_seed(training_args.seed)
-    head = new_head(args, data.hidden_size)
-    numbers = list(range(len(data.train)) if pairs is None else pairs)
-    vectors, divided = [data.train[i] for i in numbers], division(args, data)
-    used, held = zip(*(divided[i] for i in numbers))
-    pairs = sample_sides(vectors, held, args.geometry_pairs)
+    head = new_head(settings, vectors[0][0].shape[1], start, **origin)
+    used, held = zip(*(division(vectors, settings.validation_share) if rows is None else rows))
+    pairs = sample_sides(vectors, held, settings.geometry_pairs)
     place = {"dataset": "validation", "split": "validation"}
+
+    def geometry(model: SplitObjective) -> list[EvalResult]:
+        return geometry_results([meaning_of(model.head, sides) for sides in pairs], **place)
+
     trainer = SplitTrainer(
-        SplitObjective(head, objective, args.both_sides),
+        SplitObjective(head, objective, settings.both_sides),
         head_trainer_arguments(training_args),
         train_dataset=PairRows(vectors, used),
         eval_dataset=PairRows(vectors, held),
-        evaluators=[lambda model: geometry_results([meaning_of(model.head, sides) for sides in pairs], **place)],
-        callbacks=[EarlyStoppingCallback(args.patience)],
+        evaluators=[geometry],
+        callbacks=[EarlyStoppingCallback(settings.patience)],
     )
     trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
-    start = [row.value for row in geometry_results(pairs, **place)]
-    logged = [entry for entry in trainer.state.log_history if "eval_validation_alignment" in entry]
-    epochs = [(row["epoch"], row["eval_validation_alignment"], row["eval_validation_uniformity"]) for row in logged]
-    losses = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
+    untrained = [row.value for row in geometry_results(pairs, **place)]
+    trajectory, losses = [(0.0, *untrained)], []
+    for entry in trainer.state.log_history:
+        if "eval_validation_alignment" in entry:
+            values = entry["eval_validation_alignment"], entry["eval_validation_uniformity"]
+            trajectory.append((entry["epoch"], *values))
+        if "eval_loss" in entry:
+            losses.append(entry)
     best = min(losses, key=lambda entry: entry["eval_loss"])
-    about = {"epochs": losses[-1]["epoch"], "best_epoch": best["epoch"], "validation_loss": best["eval_loss"]}
-    return FittedSplit(head.eval().to("cpu"), objective, about, [(0.0, *start), *epochs], numbers)
-
-
-def assemble(args: DisentanglerArguments, hidden_size: int, fitted: FittedSplit) -> DisentanglerModel:
-    """The split on its encoder; on nothing where only vectors were given."""
-    settings = args.head_settings()
-    if args.base_model is None:
-        model = DisentanglerModel(DisentanglerConfig(hidden_size=hidden_size, **settings))
-    else:
-        model = DisentanglerModel.from_encoder(args.base_model, hub_kwargs=args.hub_kwargs, **settings)
-    model.head.load_state_dict(fitted.head.state_dict())
-    return model.eval()
+    reached = {"epochs": losses[-1]["epoch"], "best_epoch": best["epoch"], "validation_loss": best["eval_loss"]}
+    return FittedSplit(head.eval().to("cpu"), objective, reached, trajectory, list(range(len(vectors))))
 
 
 @torch.inference_mode()
@@ -126,10 +164,10 @@ def split_vectors(head: DisentanglerHead, vectors: np.ndarray) -> tuple[np.ndarr
     return pooled.numpy(), meaning.numpy(), (pooled - meaning).numpy()
 
 
-def division(args: DisentanglerArguments, data: Prepared) -> list[tuple[np.ndarray, np.ndarray]]:
+def division(vectors: Sequence[Sides], share: float) -> list[Rows]:
     """Training and validation rows of each language pair, the same for every seed: runs compare on the same rows."""
     rng = np.random.default_rng(0)
-    return [divide(len(source), args.validation_share, rng) for source, _ in data.train]
+    return [divide(len(source), share, rng) for source, _ in vectors]
 
 
 def sample_sides(vectors: Sequence[Sides], rows: Sequence[np.ndarray], limit: int) -> list[list[np.ndarray]]:

@@ -12,41 +12,43 @@ from pathlib import Path
 
 from transformers import TrainingArguments
 
+from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.short_vectors import short_vector_results
 from hfxling.methods.publishing import Run, training_cost
 
-from .arguments import TRAINING_DEFAULTS, LexicalArguments
+from .arguments import TRAINING_DEFAULTS, LexicalArguments, LinkSettings
 from .card import card
-from .data import Prepared, prepare
+from .data import Prepared, link_views, prepare
 from .evaluate import cross_validated, evaluate, final_vectors
 from .export import SPARSE, export_lexical, load_lexical
 from .train import fit
 
 Arguments = LexicalArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "LinkSettings", "card", "fit", "link_views", "measure", "prepare", "run"]
 
 
 def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Make the links an encoder, and measure how it finds translations."""
+    settings, seed = narrowed(LinkSettings, args), training_args.seed
     with training_cost() as cost:
-        model = fit(args, prepared.views, seed=training_args.seed)
+        model = fit(prepared.views, settings, seed=seed)
     size = {"segments": sum(map(sum, model.config.vocab_sizes.values()))}
     reached = size | {"links": sum(map(sum, model.config.links.values())) // 2} | cost
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)
-    results = evaluate(model, prepared.corpus, seed=training_args.seed)
+    results = evaluate(model, prepared.corpus, seed=seed)
     if prepared.folds:
-        models = (fit(args, fold.views, seed=training_args.seed) for fold in prepared.folds)
+        models = (fit(fold.views, settings, seed=seed) for fold in prepared.folds)
         folds = [fold.corpus for fold in prepared.folds]
-        results += cross_validated(models, folds, prepared.distractors, seed=training_args.seed)
+        results += cross_validated(models, folds, prepared.distractors, seed=seed)
     return Run(
         results,
         reached,
         lambda folder: export_lexical(model, folder),
         branches=(SPARSE,),
-        vectors=lambda: final_vectors(model, prepared.corpus, seed=training_args.seed),
+        vectors=lambda: final_vectors(model, prepared.corpus, seed=seed),
     )
 
 

@@ -1,13 +1,14 @@
-"""What the lexical recipe is told."""
+"""The settings of links, and all that the lexical recipe takes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.segment import BUILT_IN
-from hfxling.data.sources import Pair, parse_pair
+from hfxling.data.sources import Pair, name_of_pair, parse_pair
 
 # Nothing is trained by gradient; the Trainer's arguments say where the folder goes and which seed is used.
 TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
@@ -15,10 +16,11 @@ TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
 # And longer ones: pieces where words are not written apart and in Vietnamese, else words.
 FINE, COARSE = "fine", "coarse"
 VIEWS = (FINE, COARSE, *BUILT_IN)
+_LEAST = {"vocab_size": 1, "max_words": 1, "rank": 1, "length_prior": 0, "hub_weight": 0, "min_ratio": 0}
 
 
 @dataclass(frozen=True)
-class LexicalArguments(TextArguments):
+class LinkSettings:
     """Segments, links and what is made of them."""
 
     views: list[str] = field(
@@ -57,6 +59,61 @@ class LexicalArguments(TextArguments):
         metadata={"help": "power of a component's strength in static vectors; 0.5 is a plain factorisation"},
     )
     rank: int = field(default=1024, metadata={"help": "dimensions of the static vectors, at most"})
+
+    def __post_init__(self):
+        if not self.views or len({*self.views}) < len(self.views) or not {*self.views} <= {*VIEWS}:
+            raise ValueError(f"views={self.views}: give at least one of {', '.join(VIEWS)}, each once.")
+        if not self.view_weights:
+            object.__setattr__(self, "view_weights", [1.0] + [0.5] * (len(self.views) - 1))
+        if len(self.view_weights) != len(self.views):
+            raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
+        if not all(0 < weight < math.inf for weight in self.view_weights):
+            raise ValueError(f"view_weights={self.view_weights}: give weights above 0.")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name}={value}: give {least} or more.")
+        for name in ("mixture", "static_mixture"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}={getattr(self, name)} must be more than 0.")
+
+    def segmenter_choices(self, languages: Sequence[str]) -> dict[str, str]:
+        """Language code -> segmenter, for text in these languages.
+
+        Raises:
+            ValueError: an entry that is not of the form lo=words, a language without text, a segmenter that is not
+                built in and could not travel with the model.
+        """
+        chosen = dict(entry.partition("=")[::2] for entry in self.segmenters)
+        for language, segmenter in chosen.items():
+            if language not in languages or segmenter not in BUILT_IN:
+                allowed = f"one of {', '.join(BUILT_IN)} for one of {', '.join(languages)}"
+                raise ValueError(f"segmenters: {language}={segmenter}: give {allowed}, e.g. {languages[0]}=words.")
+        return chosen
+
+    def lexicon_files(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
+        """(source, target) language -> file of the lexicon; without a pair it is that of the text's only one.
+
+        Raises:
+            ValueError: an entry that is not of the form lo-zh=FILE, or of languages that no text is of.
+        """
+        names = ", ".join(name_of_pair(pair) for pair in pairs)
+        files = {}
+        for entry in self.lexicon:
+            name, _, path = entry.rpartition("=")
+            if not name and len(pairs) > 1:
+                raise ValueError(f"lexicon={entry!r}: of which of {names} is it? Give zh-vi=FILE.")
+            pair = parse_pair(name) if name else pairs[0]
+            if not {pair, pair[::-1]} & {*pairs}:
+                raise ValueError(f"lexicon={entry!r}: {name} is none of the pairs of the text, {names}; leave it out.")
+            files[pair] = path
+        return files
+
+
+@dataclass(frozen=True)
+class LexicalArguments(LinkSettings, TextArguments):
+    """How the model is tested besides on test text."""
+
     folds: int = field(
         default=0,
         metadata={"help": "measure by leaving out so many parts of the training text in turn, too; 0: do not"},
@@ -67,65 +124,16 @@ class LexicalArguments(TextArguments):
     )
 
     def __post_init__(self):
-        super().__post_init__()
-        if not self.views or len({*self.views}) < len(self.views) or not {*self.views} <= {*VIEWS}:
-            raise ValueError(f"views={self.views}: give at least one of {', '.join(VIEWS)}, each once.")
-        if not self.view_weights:
-            object.__setattr__(self, "view_weights", [1.0] + [0.5] * (len(self.views) - 1))
-        if len(self.view_weights) != len(self.views):
-            raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
-        if not all(0 < weight < math.inf for weight in self.view_weights):
-            raise ValueError(f"view_weights={self.view_weights}: give weights above 0.")
-        for name, least in {
-            "vocab_size": 1,
-            "max_words": 1,
-            "rank": 1,
-            "length_prior": 0,
-            "hub_weight": 0,
-            "min_ratio": 0,
-            "folds": 0,
-        }.items():
-            if (value := getattr(self, name)) is not None and value < least:
-                raise ValueError(f"{name}={value}: give {least} or more.")
-        for name in ("mixture", "static_mixture"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name}={getattr(self, name)} must be more than 0.")
+        TextArguments.__post_init__(self)
+        LinkSettings.__post_init__(self)
+        if self.folds < 0:
+            raise ValueError(f"folds={self.folds}: give 0 or more.")
         if self.folds == 1 or (self.distractors and not self.folds):
             raise ValueError(f"folds={self.folds}, distractors={self.distractors}: give 2 folds or more, or neither.")
         # These refuse bad values, here and not after the text was read.
-        self.segmenter_choices(), self.lexicon_files(), self.distractor_files()
-
-    def segmenter_choices(self) -> dict[str, str]:
-        """Language code -> segmenter.
-
-        Raises:
-            ValueError: an entry that is not of the form lo=words, a language without text, a segmenter that is not
-                built in and could not travel with the model.
-        """
-        chosen = dict(entry.partition("=")[::2] for entry in self.segmenters)
-        for language, segmenter in chosen.items():
-            if language not in self.languages or segmenter not in BUILT_IN:
-                known = f"one of {', '.join(BUILT_IN)} for one of {', '.join(self.languages)}"
-                raise ValueError(f"segmenters: {language}={segmenter}: give {known}, e.g. {self.languages[0]}=words.")
-        return chosen
-
-    def lexicon_files(self) -> dict[Pair, str]:
-        """(source, target) language -> file of the lexicon; without a pair it is that of the text's only one.
-
-        Raises:
-            ValueError: an entry that is not of the form lo-zh=FILE, or of languages that no text is of.
-        """
-        files = {}
-        for entry in self.lexicon:
-            name, _, path = entry.rpartition("=")
-            if not name and len(self.language_pairs) > 1:
-                raise ValueError(f"lexicon={entry!r}: of which of {', '.join(self.pairs)} is it? Give zh-vi=FILE.")
-            pair = parse_pair(name) if name else self.language_pairs[0]
-            if not {pair, pair[::-1]} & {*self.language_pairs}:
-                known = ", ".join(self.pairs)
-                raise ValueError(f"lexicon={entry!r}: {name} is none of the pairs of the text, {known}; leave it out.")
-            files[pair] = path
-        return files
+        self.segmenter_choices(self.languages)
+        self.lexicon_files(self.language_pairs)
+        self.distractor_files()
 
     def distractor_files(self) -> dict[str, str]:
         """Language code -> file of further candidates.

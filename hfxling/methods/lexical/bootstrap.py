@@ -22,7 +22,7 @@ from hfxling.sentences.engine import Mined, by_length, select
 from hfxling.sentences.neighbours import Neighbours, best_first
 from hfxling.sentences.precision import Found, Precision, choose_threshold, found_pairs, halves
 
-from .arguments import LexicalArguments
+from .arguments import LinkSettings
 from .data import link_views
 from .train import fit
 
@@ -64,7 +64,8 @@ class Bitext:
 
 
 def bootstrap(
-    args: LexicalArguments,
+    settings: LinkSettings,
+    languages: Pair,
     seed_pairs: tuple[Sequence[str], Sequence[str]],
     source: Sequence[str],
     target: Sequence[str],
@@ -74,14 +75,15 @@ def bootstrap(
     unpaired: float | None = None,
     seed: int = 42,
     memory: int | str = "4GiB",
-    told: Callable[[Round, Mined], None] = lambda found, pairs: None,
+    report: Callable[[Round, Mined], None] = lambda this, pairs: None,
 ) -> Bitext:
     """Mine and relearn until hidden seed pairs stop gaining, or no threshold gives the wanted precision any more.
 
     Of the last two rounds the one with more pairs of the wanted precision counts.
 
     Args:
-        args: of the lexical encoder, with the one pair of languages.
+        settings: of the lexical encoder.
+        languages: codes of source and target.
         seed_pairs: texts and their translations, at least 100.
         source: heap of text; none of it a seed pair's.
         target: the other heap.
@@ -90,9 +92,9 @@ def bootstrap(
         unpaired: share of sources without a translation in the other heap; by default estimated each round.
         seed: of folds and models.
         memory: that the search may use.
-        told: called with every round and the pairs it mined, strict or not.
+        report: called with every round and the pairs it mined, strict or not.
     """
-    heaps = _Heaps(args, seed_pairs, source, target, seed, memory)
+    heaps = _Heaps(settings, languages, seed_pairs, source, target, seed, memory)
     learnt: Mined | None = None
     history: list[tuple[Round, Mined, Mined]] = []
     for number in range(rounds + 1):
@@ -104,7 +106,7 @@ def bootstrap(
         found = float(of_seed.right[heaps.kept].mean())
         count = len(seed_pairs[0]) + (0 if learnt is None else len(learnt.score))
         this = Round(number, count, len(pairs.score), found, len(loose.score), len(strict.score), estimate)
-        told(this, pairs)
+        report(this, pairs)
         history.append((this, strict, loose))
         has_peaked = len(history) > 1 and history[-2][0].estimate and (found <= history[-2][0].found or not estimate)
         if has_peaked or not len(loose.score):
@@ -119,9 +121,11 @@ def bootstrap(
 class _Heaps:
     """Both heaps, with the seed pairs at their ends."""
 
-    def __init__(self, args: LexicalArguments, seed_pairs, source, target, seed: int, memory: int | str):
-        self.args, self.seed, self.memory = args, seed, memory
-        self.pair: Pair = args.language_pairs[0]
+    def __init__(
+        self, settings: LinkSettings, languages: Pair, seed_pairs, source, target, seed: int, memory: int | str
+    ):
+        self.settings, self.seed, self.memory = settings, seed, memory
+        self.pair = tuple(languages)
         self.seed_pairs, self.sizes = tuple(map(list, seed_pairs)), (len(source), len(target))
         known = len(self.seed_pairs[0])
         self.kept, _ = halves(known, seed)
@@ -138,7 +142,7 @@ class _Heaps:
 
         text = Dataset.from_dict(dict(zip(("source", "target"), sides)))
         corpus = Corpus([PairText(self.pair, text, text.select([]), ["memory"], [])], "memory")
-        return fit(self.args, link_views(self.args, corpus), seed=self.seed, static=static)
+        return fit(link_views(corpus, self.settings), self.settings, seed=self.seed, static=static)
 
     def with_seed(self, learnt: Mined | None, taken: np.ndarray, fold: int | None = None) -> tuple[list, list]:
         """Seed pairs of other folds and the mined pairs that are taken."""

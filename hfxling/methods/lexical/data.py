@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.sparse import csr_array
 
+from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.data.readers import read_lines
 from hfxling.data.scripts import learn_shared_vocabularies, own_scripts
@@ -19,7 +20,7 @@ from hfxling.methods.checks import refuse_evaluation
 from hfxling.words.pairs import EncodedPairs
 from hfxling.words.prior import translation_counts
 
-from .arguments import COARSE, FINE, LexicalArguments
+from .arguments import COARSE, FINE, LexicalArguments, LinkSettings
 
 LEAST_PAIRS = 10
 _UNSPACED = ("lo", "th", "km", "my")  # languages that put no spaces between words
@@ -71,16 +72,18 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
         ValueError: malformed text (see `load_corpus`), fewer than ten pairs, a lexicon of other languages.
         FileNotFoundError: a file that is not there.
     """
-    args = rows[0]
+    first = rows[0]
     refuse_evaluation(training_args, "a lexical model")
-    others = {lang: read_distractors(path) for lang, path in args.distractor_files().items()}
-    corpus = load_corpus(args)
-    folds = [Prepared(fold, link_views(args, fold)) for fold in split_folds(corpus, args.folds)]
+    others = {lang: read_distractors(path) for lang, path in first.distractor_files().items()}
+    corpus = load_corpus(first)
+    settings = narrowed(LinkSettings, first)
+    folds = [Prepared(fold, link_views(fold, settings)) for fold in split_folds(corpus, first.folds)]
     for text in corpus.pairs:  # what is a translation of something is no distractor
         for side, lang in zip(("source", "target"), text.languages):
-            known = {*text.train[side]}
-            others |= {lang: [line for line in others[lang] if line not in known]} if lang in others else {}
-    return Prepared(corpus, link_views(args, corpus), folds, others)
+            if lang in others:
+                own = {*text.train[side]}
+                others[lang] = [line for line in others[lang] if line not in own]
+    return Prepared(corpus, link_views(corpus, settings), folds, others)
 
 
 def split_folds(corpus: Corpus, count: int) -> Iterator[Corpus]:
@@ -100,15 +103,21 @@ def read_distractors(path: str) -> list[str]:
     return [line for line in found if line]
 
 
-def link_views(args: LexicalArguments, corpus: Corpus) -> list[View]:
+def link_views(corpus: Corpus, settings: LinkSettings) -> list[View]:
     """Segments and link counts of a text in every view."""
     for text in corpus.pairs:
         if len(text.train) < LEAST_PAIRS:
             name = name_of_pair(text.languages)
             raise ValueError(f"{name}: {len(text.train)} pairs are too few to count; give {LEAST_PAIRS} or more.")
     sides = {text.languages: (list(text.train["source"]), list(text.train["target"])) for text in corpus.pairs}
-    lexicon = {pair: read_lexicon(pair, path, sides) for pair, path in args.lexicon_files().items()}
-    return [_view(args, name, sides, lexicon) for name in args.views]
+    lexicon = {}
+    for pair, path in settings.lexicon_files(list(sides)).items():
+        lexicon[pair] = read_lexicon(pair, path, sides)
+    chosen = settings.segmenter_choices(corpus.languages)
+    views = []
+    for number, name in enumerate(settings.views):
+        views.append(_view(name, sides, lexicon, settings, chosen if number == 0 else {}, is_first=number == 0))
+    return views
 
 
 def read_lexicon(pair: Pair, path: str, sides: Mapping[Pair, tuple]) -> tuple[list[str], list[str]]:
@@ -118,31 +127,47 @@ def read_lexicon(pair: Pair, path: str, sides: Mapping[Pair, tuple]) -> tuple[li
         ValueError: a file whose words are written in letters that the text of their language hardly has.
     """
     entries = read_dictionary(path)
-    columns = zip(*((word, other) for word, others in sorted(entries.items()) for other in sorted(others)))
-    found = tuple(map(list, columns))
-    for language, words in zip(pair, found):
-        own = (side for languages, both in sides.items() for code, side in zip(languages, both) if code == language)
-        known = {letter for side in own for line in side for letter in normalize(line)}
+    columns: tuple[list[str], list[str]] = [], []
+    for word in sorted(entries):
+        for translation in sorted(entries[word]):
+            columns[0].append(word)
+            columns[1].append(translation)
+    for language, words in zip(pair, columns):
+        letters_of_text: set[str] = set()
+        for languages, both in sides.items():
+            for code, side in zip(languages, both):
+                if code == language:
+                    for line in side:
+                        letters_of_text.update(normalize(line))
         letters = [letter for word in words for letter in word]
-        if sum(letter in known for letter in letters) < len(letters) / 2:
+        if sum(letter in letters_of_text for letter in letters) < len(letters) / 2:
             raise ValueError(
                 f"lexicon {path}: most letters of words such as {words[0]!r} never occur in the {language} text; "
                 f"give a list of {name_of_pair(pair)}, {pair[0]} first."
             )
-    return found
+    return columns
 
 
-def _view(args: LexicalArguments, name: str, sides: Mapping[Pair, tuple], lexicon: Mapping[Pair, tuple]) -> View:
+def _view(
+    name: str,
+    sides: Mapping[Pair, tuple],
+    lexicon: Mapping[Pair, tuple],
+    settings: LinkSettings,
+    chosen: Mapping[str, str],
+    *,
+    is_first: bool,
+) -> View:
+    """A text in one way of cutting it; `chosen` are segmenters of languages in place of the view's own."""
     lines: dict[str, dict[str, None]] = {}
     for pair, texts in (*sides.items(), *lexicon.items()):
         for language, side in zip(pair, texts):
             lines.setdefault(language, {}).update(dict.fromkeys(side))
-    is_first = name == args.views[0]
-    chosen = args.segmenter_choices() if is_first else {}
     texts = {language: list(text) for language, text in lines.items()}
-    cuts = {lang: _segments(name, lang) for lang in texts}
-    segmenters = {lang: chosen.get(lang, segmenter) for lang, (segmenter, _) in cuts.items()}
-    sizes = {lang: args.vocab_size or size for lang, (_, size) in cuts.items()}
+    segmenters, sizes = {}, {}
+    for lang in texts:
+        segmenters[lang], sizes[lang] = _segments(name, lang)
+        segmenters[lang] = chosen.get(lang, segmenters[lang])
+        sizes[lang] = settings.vocab_size or sizes[lang]
     scripts = own_scripts(texts) if is_first and name == FINE and not chosen else None
     if scripts:
         whole = [lang for lang in texts if segmenters[lang] == "words"]
@@ -150,15 +175,16 @@ def _view(args: LexicalArguments, name: str, sides: Mapping[Pair, tuple], lexico
     else:
         vocabularies = {lang: _vocabulary(text, lang, segmenters[lang], sizes[lang]) for lang, text in texts.items()}
     pairs, counts = [], []
-    for pair, texts in sides.items():
-        encoded = _encoded(vocabularies, pair, texts, args.max_words)
-        more = [(pair, lexicon.get(pair, ([], []))), (pair[::-1], lexicon.get(pair[::-1], ([], [])))]
-        given = [_encoded(vocabularies, order, words, args.max_words) for order, words in more]
-        source = encoded.source + given[0].source + given[1].target
-        target = encoded.target + given[0].target + given[1].source
-        found = translation_counts(EncodedPairs(pair, source, target), [vocabularies[lang] for lang in pair])
+    for pair, both in sides.items():
+        encoded = _encoded(vocabularies, pair, both, settings.max_words)
+        source, target = encoded.source, encoded.target
+        for order in (pair, pair[::-1]):  # the lexicon's entries are further sentence pairs of the counts
+            words = _encoded(vocabularies, order, lexicon.get(order, ([], [])), settings.max_words)
+            source = source + (words.source if order == pair else words.target)
+            target = target + (words.target if order == pair else words.source)
+        expected = translation_counts(EncodedPairs(pair, source, target), [vocabularies[lang] for lang in pair])
         pairs.append(encoded)
-        counts.append(csr_array(found))
+        counts.append(csr_array(expected))
     return View(vocabularies, scripts is not None, pairs, counts)
 
 

@@ -13,50 +13,54 @@ from hfxling.data.sources import Pair
 from hfxling.models.lexical_vectors import Bags
 from hfxling.models.modeling_lexical import LexicalModel
 
-from .arguments import LexicalArguments
+from .arguments import LinkSettings
 
 _PRECISION = {"n_oversamples": 128, "n_iter": 4}  # of the randomised factorisation
 _EXACT = 3000  # linked segments of the smaller side up to which the exact one is quicker
 
 
 def static_vectors(
-    args: LexicalArguments,
     model: LexicalModel,
     bags: Sequence[Mapping[str, Bags]],
     counts: Mapping[str, np.ndarray],
+    settings: LinkSettings,
+    *,
     is_shared: bool,
     seed: int,
 ) -> dict[str, np.ndarray]:
     """(V, rank) float32 of every language, components in order of strength; the mean of a text's is its vector.
 
     K_st = log(1 + c P(t|s)/bg(t)) and its mirror, summed, is factorised by a truncated SVD in which a segment weighs as
-    much as its count to `args.static_power`; for small c that is a correspondence analysis of the links. Every word
+    much as its count to `settings.static_power`; for small c that is a correspondence analysis of the links. Every word
     vector loses the mean vector of its language's training sentences, so that means come out centred. Languages of one
     tokenizer (`is_shared`) get one table: a segment that several have gets the mean of its vectors, by occurrences.
 
     Args:
-        args: rank, c, and the powers of counts and of the components' strengths.
         model: with its links.
         bags: of the training sentences, pair by pair.
         counts: (V,) of every segment of a language, none zero.
+        settings: rank, c, and the powers of counts and of the components' strengths.
         is_shared: whether all languages have one tokenizer.
         seed: of the factorisation.
     """
     config = model.config
-    odds = {pair: _log_odds(model._matrix(*pair, 0), args.static_mixture) for pair in map(tuple, bags)}
-    odds = {pair: odd + _log_odds(model._matrix(*pair[::-1], 0), args.static_mixture).T for pair, odd in odds.items()}
-    weights = {lang: count**args.static_power for lang, count in counts.items()}
-    odds = {(a, b): csr_array(odd * weights[a][:, None] * weights[b][None]) for (a, b), odd in odds.items()}
-    tables = _factors(odds, {lang: sizes[0] for lang, sizes in config.vocab_sizes.items()}, args, seed)
-    tables = {lang: table / weights[lang][:, None] for lang, table in tables.items()}
-    used, sums = {}, {}
-    for lang, table in tables.items():
+    weights = {lang: count**settings.static_power for lang, count in counts.items()}
+    odds = {}
+    for source, target in map(tuple, bags):
+        there = _log_odds(model._matrix(source, target, 0), settings.static_mixture)
+        back = _log_odds(model._matrix(target, source, 0), settings.static_mixture)
+        weighted = (there + back.T) * weights[source][:, None] * weights[target][None]
+        odds[source, target] = csr_array(weighted)
+    tables = _factors(odds, {lang: sizes[0] for lang, sizes in config.vocab_sizes.items()}, settings, seed)
+    sums = {}
+    for lang in tables:
+        tables[lang] = table = tables[lang] / weights[lang][:, None]
         shares = [pair[lang].shares[0] for pair in bags if lang in pair]
-        used[lang] = sum(share.sum(0) for share in shares)
+        used = sum(share.sum(0) for share in shares)
         linked = sum(np.diff(model._matrix(*pair, 0).indptr) for pair in config.pairs if pair[0] == lang) > 0
         table[~linked] = 0.0  # no rounding errors of unknown words
-        table[linked] -= used[lang] @ table / sum(share.shape[0] for share in shares)
-        sums[lang] = (used[lang] + 1e-9) * linked  # of a segment that the text does not have, too
+        table[linked] -= used @ table / sum(share.shape[0] for share in shares)
+        sums[lang] = (used + 1e-9) * linked  # of a segment that the text does not have, too
     if is_shared:
         total = np.maximum(sum(sums.values()), 1e-30)
         one = sum(table * (sums[lang] / total)[:, None] for lang, table in tables.items())
@@ -69,7 +73,7 @@ def _log_odds(matrix: csr_array, weight: float) -> csr_array:
 
 
 def _factors(
-    odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], args: LexicalArguments, seed: int
+    odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], settings: LinkSettings, seed: int
 ) -> dict[str, np.ndarray]:
     """(V, rank) of every language, so that the product of two is their matrix as nearly as may be.
 
@@ -81,16 +85,17 @@ def _factors(
     blocks = [[_block(odds, sizes, row, column) for column in columns] for row in rows]
     matrix = block_array(blocks, format="csr")
     if half:
-        u, strength, v = _svd(matrix, args.rank, seed)
+        u, strength, v = _svd(matrix, settings.rank, seed)
     else:
-        u, strength, v = randomized_svd(matrix, 2 * args.rank, random_state=seed, **_PRECISION)
-        kept = ((u * v.T).sum(0) > 0).nonzero()[0][: args.rank]
+        u, strength, v = randomized_svd(matrix, 2 * settings.rank, random_state=seed, **_PRECISION)
+        kept = ((u * v.T).sum(0) > 0).nonzero()[0][: settings.rank]
         u, strength, v = u[:, kept], strength[kept], v[kept]
-    found = {}
+    tables = {}
     for names, table in ((rows, u), (columns, v.T)):
         ends = np.cumsum([sizes[lang] for lang in names])[:-1]
-        found |= dict(zip(names, np.split(table * strength**args.static_decay, ends)))
-    return {lang: found[lang].copy() for lang in languages}
+        for lang, part in zip(names, np.split(table * strength**settings.static_decay, ends)):
+            tables[lang] = part.copy()
+    return {lang: tables[lang] for lang in languages}
 
 
 def _svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

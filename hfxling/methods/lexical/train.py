@@ -14,7 +14,7 @@ from hfxling.models.configuration_lexical import LexicalConfig
 from hfxling.models.lexical_vectors import Bags
 from hfxling.models.modeling_lexical import LexicalModel
 
-from .arguments import LexicalArguments
+from .arguments import LinkSettings
 from .data import View
 from .static import static_vectors
 
@@ -22,56 +22,60 @@ _SAMPLE = 300  # sentences of a pair that say how scores spread and how large we
 _ANCHORS = 600  # sentences of a language at most that say how likely a text is given anything
 
 
-def fit(args: LexicalArguments, views: Sequence[View], *, seed: int = 42, static: bool = True) -> LexicalModel:
+def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static: bool = True) -> LexicalModel:
     """A lexical encoder of a text's link counts.
 
     Args:
-        args: weights, length prior, thresholds, rank.
         views: of `link_views`.
+        settings: weights, length prior, thresholds, rank.
         seed: of the factorisation.
         static: whether to make the vectors of the stock door, too.
     """
     languages = list(views[0].vocabularies)
     links: dict[Pair, list[csr_array]] = {}
     for view in views:
-        for pair, matrix in view_links(args, view).items():
+        for pair, matrix in view_links(view, settings.min_ratio).items():
             links.setdefault(pair, []).append(matrix)
     sides = _sides(views)
-    anchors = _anchors(sides) if args.hub_weight else {lang: [[] for _ in views] for lang in languages}
+    anchors = _anchors(sides) if settings.hub_weight else {lang: [[] for _ in views] for lang in languages}
     sizes = {lang: [len(view.vocabularies[lang]) for view in views] for lang in languages}
     tokenizers = {lang: [view.vocabularies[lang].tokenizer for view in views] for lang in languages}
-    bare = LexicalModel(LexicalConfig(languages=languages, vocab_sizes=sizes, views=args.views))
+    bare = LexicalModel(LexicalConfig(languages=languages, vocab_sizes=sizes, views=settings.views))
     stored = {lang: bare._bags(rows, lang).shares for lang, rows in anchors.items()}
     bags = [{lang: bare._bags(rows, lang) for lang, rows in pair.items()} for pair in sides]
     config = LexicalConfig(
         languages=languages,
         vocab_sizes=sizes,
         links={":".join(pair): [matrix.nnz for matrix in matrices] for pair, matrices in links.items()},
-        views=args.views,
-        view_weights=args.view_weights,
-        mixture=args.mixture,
-        hub_weight=args.hub_weight,
+        views=settings.views,
+        view_weights=settings.view_weights,
+        mixture=settings.mixture,
+        hub_weight=settings.hub_weight,
         anchors={lang: [len(anchors[lang][0]), *(share.nnz for share in shares)] for lang, shares in stored.items()},
         **_length_prior(bags, languages),
     )
     model = LexicalModel(config, links, stored, tokenizers).eval()
-    _scale(args, model, bags)
+    _scale(model, bags, settings)
     if static:
         counts = {lang: background(views[0], lang) for lang in languages}
-        model.static = static_vectors(args, model, bags, counts, views[0].is_shared, seed)
+        model.static = static_vectors(model, bags, counts, settings, is_shared=views[0].is_shared, seed=seed)
     return model
 
 
-def view_links(args: LexicalArguments, view: View) -> dict[Pair, csr_array]:
+def view_links(view: View, min_ratio: float) -> dict[Pair, csr_array]:
     """P(t|s) / bg(t) of every ordered pair of languages, (V, W); through shared languages where a pair has no text.
 
     P(t|s) = C_st / (sum_t C_st + 1) for expected link counts C, and bg(t) is the add-one smoothed relative frequency of
-    t in the language's text. Through a language z, P(t|s) = sum_z P(z|s) P(t|z); through several, their mean. Links
-    below `args.min_ratio` are left out.
+    t in the language's text. Through a language z, P(t|s) = sum_z P(z|s) P(t|z); through several, their mean.
+
+    Args:
+        view: vocabularies and counts.
+        min_ratio: links of a smaller P(t|s) / bg(t) are left out.
     """
-    languages, linked = list(view.vocabularies), {}
-    for pairs, found in zip(view.pairs, view.counts):
-        for pair, matrix in ((pairs.languages, found), (pairs.languages[::-1], csr_array(found.T))):
+    languages = list(view.vocabularies)
+    linked: dict[Pair, csr_array] = {}
+    for pairs, counted in zip(view.pairs, view.counts):
+        for pair, matrix in ((pairs.languages, counted), (pairs.languages[::-1], csr_array(counted.T))):
             linked[pair] = linked[pair] + matrix if pair in linked else matrix
     given = {pair: csr_array(matrix * (1 / (matrix.sum(1) + 1))[:, None]) for pair, matrix in linked.items()}
     counts = {lang: background(view, lang) for lang in languages}
@@ -85,7 +89,7 @@ def view_links(args: LexicalArguments, view: View) -> dict[Pair, csr_array]:
         else:
             continue
         ratios = (matrix * (counts[target].sum() / counts[target])[None]).tocoo()
-        kept = (ratios.data > 0) & (ratios.data >= args.min_ratio) & (np.minimum(*ratios.coords) > EOS)
+        kept = (ratios.data > 0) & (ratios.data >= min_ratio) & (np.minimum(*ratios.coords) > EOS)
         places = tuple(axis[kept] for axis in ratios.coords)
         links[source, target] = csr_array((ratios.data[kept].astype(np.float32), places), shape=ratios.shape)
         links[source, target].sort_indices()
@@ -104,22 +108,27 @@ def background(view: View, language: str) -> np.ndarray:
 
 def _sides(views: Sequence[View]) -> list[dict[str, list]]:
     """Of every language pair by language the sentences' ids in each view."""
-    return [
-        {
-            lang: [getattr(view.pairs[number], side) for view in views]
-            for lang, side in zip(pairs.languages, ("source", "target"))
-        }
-        for number, pairs in enumerate(views[0].pairs)
-    ]
+    sides = []
+    for number, pairs in enumerate(views[0].pairs):
+        of_pair = {}
+        for lang, side in zip(pairs.languages, ("source", "target")):
+            of_pair[lang] = [getattr(view.pairs[number], side) for view in views]
+        sides.append(of_pair)
+    return sides
 
 
 def _anchors(sides: Sequence[Mapping[str, list]]) -> dict[str, list]:
     """Sentences of every language from all over its text, in each view."""
-    found: dict[str, list] = {}
+    texts: dict[str, list[list]] = {}
     for pair in sides:
         for lang, views in pair.items():
-            found[lang] = [have + rows for have, rows in zip(found.get(lang, [[] for _ in views]), views)]
-    return {lang: [[rows[i] for i in _spaced(len(rows), _ANCHORS)] for rows in views] for lang, views in found.items()}
+            joined = texts.setdefault(lang, [[] for _ in views])
+            for rows, more in zip(joined, views):
+                rows.extend(more)
+    anchors = {}
+    for lang, views in texts.items():
+        anchors[lang] = [[rows[i] for i in _spaced(len(rows), _ANCHORS)] for rows in views]
+    return anchors
 
 
 def _spaced(count: int, most: int) -> np.ndarray:
@@ -148,7 +157,7 @@ def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) 
     }
 
 
-def _scale(args: LexicalArguments, model: LexicalModel, bags: Sequence[Mapping[str, Bags]]) -> None:
+def _scale(model: LexicalModel, bags: Sequence[Mapping[str, Bags]], settings: LinkSettings) -> None:
     """Set `length_scale`, by the spread of F + K between sentences that are no translations, and `balance`.
 
     The latter makes a text's own weights and those of its links equally large.
@@ -157,12 +166,12 @@ def _scale(args: LexicalArguments, model: LexicalModel, bags: Sequence[Mapping[s
     for pair in bags:
         (x, source), (y, target) = pair.items()
         rows, scores = _spaced(len(source.lengths), _SAMPLE), 0.0
-        for view, weight in enumerate(args.view_weights):
+        for view, weight in enumerate(settings.view_weights):
             left, right = source.shares[view][rows], target.shares[view][rows]
             forward, backward = model._linked(left, x, y, view), model._linked(right, y, x, view)
             scores = scores + weight * ((forward @ right.T).toarray() + (left @ backward.T).toarray())
             own += [left.data.mean(), right.data.mean()]
             linked += [forward.data.mean(), backward.data.mean()]
         deviations.append(scores[~np.eye(len(rows), dtype=bool)].std())
-    model.config.length_scale = args.length_prior * float(np.mean(deviations))
+    model.config.length_scale = settings.length_prior * float(np.mean(deviations))
     model.config.balance = float(np.sqrt(np.mean(linked) / np.mean(own)))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hfxling.data.segment import learn_vocabularies, load_vocabularies, register_segmenter
-from hfxling.methods.aligner.arguments import AlignerArguments
+from hfxling.methods.aligner.arguments import AlignerSettings
 from hfxling.methods.aligner.export import export_aligner
 from hfxling.methods.aligner.train import new_model
 from hfxling.models.configuration_aligner import AlignerConfig
@@ -22,7 +22,7 @@ def published(tmp_path_factory):
     AlignerConfig.register_for_auto_class()
     AlignerModel.register_for_auto_class("AutoModel")
     vocabularies = learn_vocabularies(LINES, size=60, pieces=80)
-    args = AlignerArguments(pairs=["lo-zh"], train_data=["sample"], size=8)
+    args = AlignerSettings(size=8)
     torch.manual_seed(0)
     model = new_model(args, vocabularies).eval()
     folder = tmp_path_factory.mktemp("published") / "model"
@@ -55,7 +55,7 @@ def test_reloaded_with_its_vocabularies(published):
 def test_a_language_cut_by_a_users_function_has_no_static_route(published, tmp_path):
     register_segmenter("halves", lambda line: [line[: len(line) // 2], line[len(line) // 2 :]])
     vocabularies = learn_vocabularies(LINES, segmenters={"lo": "halves"}, size=60, pieces=80)
-    args = AlignerArguments(pairs=["lo-zh"], train_data=["sample"], size=8)
+    args = AlignerSettings(size=8)
     export_aligner(new_model(args, vocabularies), vocabularies, tmp_path)
     structure = json.loads((tmp_path / "router_config.json").read_text())["structure"]
     assert list(structure) == ["zh", "query"]

@@ -6,7 +6,7 @@ import torch
 from transformers import TrainingArguments
 
 from hfxling.evaluation.results import EvalResult
-from hfxling.methods.aligner.arguments import TRAINING_DEFAULTS, AlignerArguments
+from hfxling.methods.aligner.arguments import TRAINING_DEFAULTS, AlignerSettings
 from hfxling.methods.aligner.data import PairBatches
 from hfxling.methods.aligner.train import BEST, best_score, train_aligner
 from hfxling.models.configuration_aligner import AlignerConfig
@@ -29,8 +29,8 @@ def tiny_model(*languages: str, dropout: float = 0.1) -> AlignerModel:
     return AlignerModel(AlignerConfig(vocab_sizes=sizes, size=16, dropout=dropout))
 
 
-def arguments(**settings) -> AlignerArguments:
-    return AlignerArguments(pairs=["lo-zh"], train_data=["sample"], **settings)
+def arguments(**settings) -> AlignerSettings:
+    return AlignerSettings(**settings)
 
 
 def training_arguments(folder, **settings) -> TrainingArguments:

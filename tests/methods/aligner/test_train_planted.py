@@ -6,7 +6,7 @@ import torch
 from transformers import TrainingArguments
 
 from hfxling.evaluation.results import EvalResult
-from hfxling.methods.aligner.arguments import TRAINING_DEFAULTS, AlignerArguments
+from hfxling.methods.aligner.arguments import TRAINING_DEFAULTS, AlignerSettings
 from hfxling.methods.aligner.train import train_aligner
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
@@ -61,7 +61,6 @@ def test_a_planted_lexicon_is_found_and_attended_to(tmp_path, weight):
 
     changed = {"output_dir": str(tmp_path), "num_train_epochs": 20, "learning_rate": 0.01, "save_strategy": "no"}
     settings = TrainingArguments(**TRAINING_DEFAULTS | changed | {"use_cpu": True, "disable_tqdm": True})
-    args = AlignerArguments(pairs=["lo-zh"], train_data=["sample"], evaluate_every=4)
-    train_aligner(args, settings, model, [pairs], [score])
+    train_aligner(AlignerSettings(evaluate_every=4), settings, model, [pairs], [score])
     assert words_found(model, lexicon) > 0.98
     assert links_found(model, pairs, lexicon) > 0.95

@@ -16,7 +16,7 @@ from hfxling.methods.disentangler import run
 from hfxling.methods.disentangler.arguments import TRAINING_DEFAULTS, DisentanglerArguments
 from hfxling.methods.disentangler.data import Prepared, prepare
 from hfxling.methods.disentangler.evaluate import evaluate
-from hfxling.methods.disentangler.train import default_objective, fit, fit_heads, split_vectors
+from hfxling.methods.disentangler.train import default_objective, division, fit, fit_heads, split_vectors
 
 SIZE, PAIRS = 16, 120
 LANGUAGES = {"en": 0, "de": 1, "ne": 2}
@@ -62,6 +62,10 @@ def arguments(tmp_path, **options):
     return DisentanglerArguments(**settings), arguments
 
 
+def measured(args, data, heads, **options):
+    return evaluate(data, heads, args, origin={}, probe_pairs=args.probe_pairs, **options)
+
+
 def checkpoints(training_args):
     return Path(training_args.output_dir).glob("checkpoint-*")
 
@@ -73,12 +77,12 @@ def values(results):
 @pytest.fixture(scope="module")
 def fitted(data, tmp_path_factory):
     args, training_args = arguments(tmp_path_factory.mktemp("fit"))
-    return args, training_args, fit(args, training_args, data)
+    return args, training_args, fit(data.train, args, training_args)
 
 
 def test_the_split_finds_what_means_and_what_is_language(data, fitted):
     args, _, split = fitted
-    rows = values(evaluate(args, data, [split], seed=0))
+    rows = values(measured(args, data, [split], seed=0))
     before, after = (rows["Pearson", "en->de", stage] for stage in ("before", "after"))
     assert after.value > before.value + 0.02
     assert after.settings["paired"]["p_value"] < 0.05
@@ -94,11 +98,14 @@ def test_the_split_finds_what_means_and_what_is_language(data, fitted):
 
 def test_heads_of_their_own_are_what_each_pair_would_get_alone(data, tmp_path):
     args, training_args = arguments(tmp_path, heads="pair", num_train_epochs=2)
-    heads = fit_heads(args, training_args, data)
+    heads = fit_heads(data.train, [("en", "de"), ("ne", "en")], args, training_args)
     assert [split.pairs for split in heads] == [[0], [1]]
     args, alone = arguments(tmp_path / "alone", num_train_epochs=2)
-    assert torch.equal(fit(args, alone, data, [1]).head.linear.weight, heads[1].head.linear.weight)
-    rows = values(evaluate(args, data, heads))
+    assert torch.equal(
+        fit(data.train[1:], args, alone, rows=division(data.train, 0.1)[1:]).head.linear.weight,
+        heads[1].head.linear.weight,
+    )
+    rows = values(measured(args, data, heads))
     meanings = [split_vectors(heads[0].head, side)[1] for side in data.scored[0]]
     expected = np.corrcoef(cosines(*meanings), data.corpus.scored[0].scores)[0, 1]
     assert rows["Pearson", "en->de", "after"].value == pytest.approx(expected)
@@ -110,13 +117,13 @@ def test_the_log_has_every_term_and_the_trajectory_every_epoch(data, fitted):
     history = json.loads((last / "trainer_state.json").read_text())["log_history"]
     terms = [set(entry) & {"loss_mean", "loss_lang", "loss_cross", "loss_sep"} for entry in history if "loss" in entry]
     assert all(len(found) == 4 for found in terms)
-    assert [epoch for epoch, *_ in split.trajectory] == list(range(int(split.about["epochs"]) + 1))
-    assert split.about["best_epoch"] <= split.about["epochs"] <= 40
+    assert [epoch for epoch, *_ in split.trajectory] == list(range(int(split.reached["epochs"]) + 1))
+    assert split.reached["best_epoch"] <= split.reached["epochs"] <= 40
 
 
 def test_the_best_epoch_is_kept(data, fitted):
     _, training_args, split = fitted
-    step = int(split.about["best_epoch"]) * 4  # 216 training pairs in batches of 64
+    step = int(split.reached["best_epoch"]) * 4  # 216 training pairs in batches of 64
     (best,) = [path for path in checkpoints(training_args) if path.name == f"checkpoint-{step}"]
     stored = load_file(best / "model.safetensors")
     assert torch.equal(stored["head.linear.weight"], split.head.linear.weight)
@@ -124,17 +131,17 @@ def test_the_best_epoch_is_kept(data, fitted):
 
 def test_training_stops_after_the_patience(data, tmp_path):
     args, training_args = arguments(tmp_path, patience=2, learning_rate=0.0)
-    split = fit(args, training_args, data)
-    assert (split.about["epochs"], split.about["best_epoch"]) == (3, 1)
+    split = fit(data.train, args, training_args)
+    assert (split.reached["epochs"], split.reached["best_epoch"]) == (3, 1)
 
 
 def test_a_resumed_run_gives_the_same_split(data, tmp_path):
     args, training_args = arguments(tmp_path / "whole", num_train_epochs=4, patience=9)
-    whole = fit(args, training_args, data)
+    whole = fit(data.train, args, training_args)
     args, training_args = arguments(
         tmp_path / "again", num_train_epochs=4, patience=9, resume_from_checkpoint=str(tmp_path / "whole/checkpoint-8")
     )
-    again = fit(args, training_args, data)
+    again = fit(data.train, args, training_args)
     assert torch.allclose(whole.head.linear.weight, again.head.linear.weight, atol=1e-6)
     np.testing.assert_allclose(again.trajectory, whole.trajectory, atol=1e-6)
 
@@ -142,7 +149,7 @@ def test_a_resumed_run_gives_the_same_split(data, tmp_path):
 def test_the_seed_decides(data, tmp_path):
     def weight(seed, name):
         args, training_args = arguments(tmp_path / name, seed=seed, num_train_epochs=1)
-        return fit(args, training_args, data).head.linear.weight
+        return fit(data.train, args, training_args).head.linear.weight
 
     first = weight(1, "a")
     assert torch.equal(first, weight(1, "b"))
@@ -167,7 +174,7 @@ def test_default_objectives():
         ({"pooling": "max"}, "pooling='max' is not one of"),
         ({"layer": "top"}, "layer='top': give a number"),
         ({"patience": 0}, "patience=0 must be >= 1"),
-        ({"probe_pairs": -1}, "probe_pairs=-1 >= 0"),
+        ({"probe_pairs": -1}, "probe_pairs=-1: give 0 or more"),
         ({"base_model": None}, "give --base_model"),
         ({"train_vectors": ["en-de=a.npy+b.npy"]}, "belong together"),
         ({"base_model": None, "train_vectors": ["a"], "test_vectors": ["b"], "init": "published"}, "goes on with"),

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from transformers import TrainingArguments
 
-from hfxling.data.corpus import Corpus
 from hfxling.evaluation.similarity import cosines, pearson
-from hfxling.methods.disentangler.arguments import OBJECTIVES, TRAINING_DEFAULTS, DisentanglerArguments
-from hfxling.methods.disentangler.data import Prepared
+from hfxling.methods.disentangler.arguments import OBJECTIVES, TRAINING_DEFAULTS, SplitSettings
 from hfxling.methods.disentangler.train import fit, split_vectors
 
 SIZE = 24
@@ -45,15 +43,10 @@ def correlations(pairs, scale, objective, folder) -> np.ndarray:
     languages = sorted({lang for pair in pairs for lang in pair})
     offsets = {lang: scale * rng.standard_normal(SIZE) for lang in languages}
     train = [sides for sides, _ in planted(600, pairs, offsets, rng, distance=0)]
-    settings = {"pairs": ["-".join(pair) for pair in pairs], "train_data": ["{pair}"], "base_model": "none"}
-    args = DisentanglerArguments(**settings, test_data=["{pair}"], objective=objective)
     training = {"num_train_epochs": 15, "learning_rate": 1e-2, "per_device_train_batch_size": 64, "use_cpu": True}
     training |= {"output_dir": str(folder), "disable_tqdm": True}
-    head = fit(
-        args,
-        TrainingArguments(**TRAINING_DEFAULTS | training),
-        Prepared(Corpus([], "planted"), train, [], [], [], "encoder", "planted"),
-    ).head
+    training_args = TrainingArguments(**TRAINING_DEFAULTS | training)
+    head = fit(train, SplitSettings(objective=objective), training_args).head
     found = []
     for sides, gold in planted(400, pairs, offsets, rng, distance=2):
         ways = sides, [split_vectors(head, x)[1] for x in sides], [oracle(x, offsets, languages) for x in sides]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hfxling
-from hfxling.methods.lexical import Arguments
+from hfxling.methods.lexical import LinkSettings
 from hfxling.methods.lexical import bootstrap as module
 from hfxling.methods.lexical.bootstrap import bootstrap
 
@@ -30,9 +30,8 @@ def text():
 def found(text):
     seed, heaps, _ = text
     told = []
-    args = Arguments(pairs=["zh-vi"], train_data=["memory"], rank=32)
-    options = {"rounds": 1, "precision": 0.9, "unpaired": 0.1, "told": lambda each, pairs: told.append((each, pairs))}
-    return bootstrap(args, seed, *heaps, **options), told
+    options = {"rounds": 1, "precision": 0.9, "unpaired": 0.1, "report": lambda each, pairs: told.append((each, pairs))}
+    return bootstrap(LinkSettings(rank=32), ("zh", "vi"), seed, *heaps, **options), told
 
 
 def share_of_right(text, pairs) -> float:
@@ -84,8 +83,7 @@ def test_no_source_is_judged_by_a_model_that_learnt_from_it(text, monkeypatch):
 
     monkeypatch.setattr(module._Heaps, "learn", watched)
     monkeypatch.setattr(module._Heaps, "_encode", asked)
-    args = Arguments(pairs=["zh-vi"], train_data=["memory"], rank=8)
-    bootstrap(args, seed, *heaps, rounds=1, precision=0.9, unpaired=0.1)
+    bootstrap(LinkSettings(rank=8), ("zh", "vi"), seed, *heaps, rounds=1, precision=0.9, unpaired=0.1)
     assert len(judged) == 6
     for texts, others in zip(learnt, judged):
         assert not texts & others

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from hfxling import fit_lexical, load_parallel
 from hfxling.data.filters import count_words
 from hfxling.evaluation.retrieval import gold_ranks
-from hfxling.methods.lexical.arguments import LexicalArguments
+from hfxling.methods.lexical.arguments import LexicalArguments, LinkSettings
 from hfxling.methods.lexical.data import View, _segments, prepare, read_lexicon
 from hfxling.methods.lexical.evaluate import cross_validated, rank
 from hfxling.methods.lexical.train import _scale, fit, view_links
@@ -39,8 +39,7 @@ def test_links_through_a_shared_language_are_sums_over_its_words():
     view = View(
         {lang: Words(size) for lang, size in sizes.items()}, False, pairs, [csr_array(c) for c in counts.values()]
     )
-    args = LexicalArguments(pairs=["vi-zh", "zh-lo"], train_data=["{pair}"], min_ratio=0.0)
-    links = view_links(args, view)
+    links = view_links(view, 0.0)
     assert set(links) == {(x, y) for x in sizes for y in sizes if x != y}
     through = [counts[pair] / (counts[pair].sum(1, keepdims=True) + 1) for pair in counts]
     background = np.array([1, 1, 1, 1, 1 + 3]) / 8
@@ -53,13 +52,12 @@ def test_links_through_a_shared_language_are_sums_over_its_words():
 def test_links_through_several_languages_are_their_mean():
     rng = np.random.default_rng(1)
     ways = [("vi", "zh"), ("zh", "lo"), ("vi", "th"), ("th", "lo")]
-    args = LexicalArguments(pairs=["-".join(pair) for pair in ways], train_data=["{pair}"], min_ratio=0.0)
 
     def links(pairs):
         languages = {lang for pair in pairs for lang in pair}
         text = [EncodedPairs(pair, [[4, 5, 5]], [[4, 5, 5]]) for pair in pairs]
         given = [csr_array(counts[pair]) for pair in pairs]
-        return view_links(args, View({lang: Words(6) for lang in languages}, False, text, given))["vi", "lo"].toarray()
+        return view_links(View({lang: Words(6) for lang in languages}, False, text, given), 0.0)["vi", "lo"].toarray()
 
     counts = {pair: rng.random((6, 6)) * 9 for pair in ways}
     # P(t|s) over a background that counts both ways' text: 2 + 4 words of 4 and 5, 5, seen twice, and one more of each
@@ -112,10 +110,7 @@ def test_the_length_prior_is_as_wide_as_what_is_no_translation_scores():
     own = [csr_array(rng.random((6, 4))) for _ in range(2)]
     bags = [{lang: SimpleNamespace(lengths=np.ones(6), shares=[side]) for lang, side in zip(("zh", "vi"), own)}]
     model = Linked(4, 2.0, 3.0)
-    args = LexicalArguments(
-        pairs=["zh-vi"], train_data=["memory"], views=["fine"], view_weights=[0.5], length_prior=0.3
-    )
-    _scale(args, model, bags)
+    _scale(model, bags, LinkSettings(views=["fine"], view_weights=[0.5], length_prior=0.3))
     left, right = (side.toarray().sum(1) for side in own)
     others = (0.5 * (2 + 3) * np.outer(left, right))[~np.eye(6, dtype=bool)]
     assert model.config.length_scale == pytest.approx(0.3 * others.std())
@@ -153,16 +148,13 @@ def test_a_lexicon_adds_links(tmp_path, is_turned, view):
         ({"languages": None}, "give the codes of both languages"),
         ({"views": ["letters"]}, "views=.* give at least one of fine, coarse, characters"),
         ({"view_weights": [1.0]}, "give one for each of views"),
-        ({"folds": 1}, "folds=1, .*give 2 folds or more"),
-        ({"distractors": ["zh=x.txt"]}, "folds=0, distractors.*give 2 folds or more"),
-        ({"folds": 2, "distractors": ["lo=x.txt"]}, "for any of zh, vi one file"),
-        ({"folds": 2, "distractors": ["zh=a", "zh=b"]}, "for any of zh, vi one file"),
         ({"segmenters": ["lo=words"]}, "one of characters, unigram, words, whitespace for one of zh, vi"),
         ({"lexicon": ["lo-zh=words.tsv"]}, "none of the pairs of the text, zh-vi"),
         ({"lexicon": ["words.tsv"]}, "words.tsv: no such dictionary"),
         ({"mixture": 0.0}, "mixture=0.0 must be more than 0"),
         ({"rank": 0}, "rank=0: give 1 or more"),
         ({"mixtur": 3.0}, "the nearest known one is 'mixture'"),
+        ({"folds": 2}, "unknown option 'folds'"),
     ],
 )
 def test_what_a_user_can_get_wrong(change, message):
@@ -170,6 +162,20 @@ def test_what_a_user_can_get_wrong(change, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
         fit_lexical(**given)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"folds": 1}, "folds=1, .*give 2 folds or more"),
+        ({"distractors": ["zh=x.txt"]}, "folds=0, distractors.*give 2 folds or more"),
+        ({"folds": 2, "distractors": ["lo=x.txt"]}, "for any of zh, vi one file"),
+        ({"folds": 2, "distractors": ["zh=a", "zh=b"]}, "for any of zh, vi one file"),
+    ],
+)
+def test_folds_that_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        LexicalArguments(pairs=["zh-vi"], train_data=["sample"], **change)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +207,7 @@ def test_folds_are_ranked_by_models_that_did_not_see_them(tmp_path):
     for fold in prepared.folds:
         (text,) = fold.corpus.pairs
         assert not {*text.test["source"]} & {*text.train["source"]}
-    models = [fit(args, fold.views) for fold in prepared.folds]
+    models = [fit(fold.views, args) for fold in prepared.folds]
     rows = cross_validated(models, [fold.corpus for fold in prepared.folds], prepared.distractors, seed=0)
     found = {(row.dataset.endswith("+ 2"), row.direction, row.settings["method"], row.metric): row for row in rows}
     assert len(found) == len(rows) == 2 * (4 + 2)  # two metrics; both ways, and one way among the distractors
@@ -236,8 +242,9 @@ def test_languages_share_a_tokenizer_unless_segmenters_are_chosen(segmenters):
 
 def test_of_which_pair_a_lexicon_is():
     one = {"pairs": ["zh-vi"], "train_data": ["sample"]}
-    assert LexicalArguments(**one, lexicon=["w.tsv"]).lexicon_files() == {("zh", "vi"): "w.tsv"}
-    assert LexicalArguments(**one, lexicon=["vi-zh=w.tsv"]).lexicon_files() == {("vi", "zh"): "w.tsv"}
+    pairs = [("zh", "vi")]
+    assert LexicalArguments(**one, lexicon=["w.tsv"]).lexicon_files(pairs) == {("zh", "vi"): "w.tsv"}
+    assert LexicalArguments(**one, lexicon=["vi-zh=w.tsv"]).lexicon_files(pairs) == {("vi", "zh"): "w.tsv"}
     with pytest.raises(ValueError, match="of which of zh-vi, zh-th is it"):
         LexicalArguments(**one | {"pairs": ["zh-vi", "zh-th"]}, lexicon=["w.tsv"])
 
