@@ -185,7 +185,9 @@ class SiameseArguments(HeadSettings, FrozenArguments):
             raise ValueError(f"similarities={self.similarities}: give one or more of {', '.join(TIE)}.")
         if not 0 < self.fraction <= 1:
             raise ValueError(f"fraction={self.fraction}: give a share above 0 and at most 1.")
-        self.head_config(768, self.languages, self.layers, prompt=self.prompt)  # refuses bad values, before an hour of encoding
+        self.head_config(
+            768, self.languages, self.layers, prompt=self.prompt
+        )  # refuses bad values, before an hour of encoding
 
     @property
     def layer_index(self) -> int | str | tuple[int, ...] | None:
