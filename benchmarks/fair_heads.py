@@ -38,7 +38,8 @@ from hfxling.evaluation.results import EvalResult, format_table, read_results, w
 from hfxling.evaluation.retrieval import CENTERINGS, Ranking, hits_at, ranking_results
 from hfxling.evaluation.significance import holm, paired_test
 from hfxling.files import atomic_path, content_hash
-from hfxling.methods.frozen import PairVectors, rank_pair
+from hfxling.methods.frozen import PairVectors
+from hfxling.methods.heads import rank_pair
 from hfxling.methods.siamese.arguments import HeadSettings, SiameseArguments
 from hfxling.methods.siamese.closed_form import CLOSED_FORMS
 from hfxling.methods.siamese.data import Prepared, prepare

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from transformers import TrainingArguments
 
 from hfxling.arguments import parse_arguments
 from hfxling.evaluation.results import EvalResult
 from hfxling.methods import method
+from hfxling.methods.checkpoints import alone_in, check_record, run_record
 from hfxling.methods.publishing import check_run, publish_run
 
 
@@ -24,7 +26,8 @@ def run_recipe(name: str, argv: Sequence[str] | None = None, *, description: str
         All that was measured, before and after.
 
     Raises:
-        ValueError: an unknown method, key or value, malformed text, a push that would fail.
+        ValueError: an unknown method, key or value, malformed text, a push that would fail, a checkpoint of another
+            training, a folder that another run writes into.
         FileNotFoundError: a file or model that is not there.
     """
     package = method(name)
@@ -37,6 +40,9 @@ def run_recipe(name: str, argv: Sequence[str] | None = None, *, description: str
     results: list[EvalResult] = []
     for (own, own_training), push in zip(folders, pushes):
         prepared = package.prepare([own], own_training)
-        run = package.run(own, own_training, prepared)
-        results += publish_run(name, own, own_training, prepared, run, argv=argv, push=push)
+        own_training.run_record = run_record(own, own_training, prepared.corpus)
+        check_record(own_training.resume_from_checkpoint, own_training.run_record)
+        with alone_in(own_training.output_dir) if own_training.should_save else nullcontext():
+            run = package.run(own, own_training, prepared)
+            results += publish_run(name, own, own_training, prepared, run, argv=argv, push=push)
     return results

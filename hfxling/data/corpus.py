@@ -184,7 +184,7 @@ class Corpus:
 
 
 def load_corpus(
-    args: TextArguments,
+    settings: TextArguments,
     *,
     tests: Mapping[Pair, Dataset] | None = None,
     scored: Sequence[ScoredPairs] = (),
@@ -197,8 +197,8 @@ def load_corpus(
     `max_train_pairs` keeps the first pairs, and nobody looks for leaks.
 
     Args:
-        args: what to read.
-        tests: test text by pair, in place of what `args` names.
+        settings: what to read.
+        tests: test text by pair, in place of what `settings` names.
         scored: test text with human scores.
         streaming: leave the text where it is.
 
@@ -207,19 +207,19 @@ def load_corpus(
             or of which nothing is left.
         FileNotFoundError: a file or data set that is not there.
     """
-    sources = [Source.parse(text) for text in args.train_data]
-    pairs = [_train_text(args, sources, pair, streaming) for pair in args.language_pairs]
-    _check_used("train_data", args.train_data, sources, pairs)
+    sources = [Source.parse(text) for text in settings.train_data]
+    pairs = [_train_text(settings, sources, pair, streaming) for pair in settings.language_pairs]
+    _check_used("train_data", settings.train_data, sources, pairs)
     if tests is None:
-        tests = _test_text(args)
+        tests = _test_text(settings)
     for pair in pairs:
         pair.test = tests.get(pair.languages, pair.test)
         if not streaming:
-            _guard_and_cap(args, pair, scored)
-    return Corpus(pairs, args.name, scored)
+            _guard_and_cap(settings, pair, scored)
+    return Corpus(pairs, settings.name, scored)
 
 
-def corpus_of(args: TextArguments, pairs: Pairs) -> Corpus:
+def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
     """What `load_corpus` makes of text, for one language pair in memory; there is no test text.
 
     Raises:
@@ -227,45 +227,45 @@ def corpus_of(args: TextArguments, pairs: Pairs) -> Corpus:
     """
     from datasets import Dataset
 
-    (languages,) = args.language_pairs
+    (languages,) = settings.language_pairs
     columns = {"source": pairs.source, "target": pairs.target}
     for name, code in zip(("source_lang", "target_lang"), languages):
         columns[name] = [code] * len(pairs)
     text = PairText(languages, _nothing(languages), _nothing(languages), [pairs.name], [])
-    _filter(args, text, Dataset.from_dict(columns))
-    _guard_and_cap(args, text, ())
+    _filter(settings, text, Dataset.from_dict(columns))
+    _guard_and_cap(settings, text, ())
     return Corpus([text], pairs.name)
 
 
-def _train_text(args: TextArguments, sources: Sequence[Source], pair: Pair, streaming: bool) -> PairText:
-    parts, missing = read_sources(sources, pair, args.train_split, streaming)
+def _train_text(settings: TextArguments, sources: Sequence[Source], pair: Pair, streaming: bool) -> PairText:
+    parts, missing = read_sources(sources, pair, settings.train_split, streaming)
     if not parts:
         raise no_text(pair, missing)
     used = [source.fill(pair).data for source in sources if source.is_for(pair)]
     found = PairText(pair, parts[0], _nothing(pair), [data for data in used if data not in missing], missing)
     if streaming:
-        stream, _ = filter_parallel(_interleaved(parts), min_words=args.min_words)
-        found.train = stream if args.max_train_pairs is None else stream.take(args.max_train_pairs)
+        stream, _ = filter_parallel(_interleaved(parts), min_words=settings.min_words)
+        found.train = stream if settings.max_train_pairs is None else stream.take(settings.max_train_pairs)
         return found
-    _filter(args, found, joined(parts))
+    _filter(settings, found, joined(parts))
     return found
 
 
-def _filter(args: TextArguments, text: PairText, dataset: Dataset) -> None:
+def _filter(settings: TextArguments, text: PairText, dataset: Dataset) -> None:
     """Make the filtered pairs of a data set a text's training pairs."""
     text.read = len(dataset)
     dataset = dataset.add_column("row", np.arange(text.read))
-    text.train, text.dropped = filter_parallel(dataset, min_words=args.min_words)
+    text.train, text.dropped = filter_parallel(dataset, min_words=settings.min_words)
 
 
-def _test_text(args: TextArguments) -> dict[Pair, Dataset]:
+def _test_text(settings: TextArguments) -> dict[Pair, Dataset]:
     """The test text that the arguments name, by pair; a pair that no source has is missing."""
-    texts = args.test_sources()
+    texts = settings.test_sources()
     sources = [Source.parse(text) for text in texts]
-    found = [PairText(pair, None, None, [], []) for pair in args.language_pairs]
+    found = [PairText(pair, None, None, [], []) for pair in settings.language_pairs]
     tests = {}
     for pair in found:
-        parts, pair.missing = read_sources(sources, pair.languages, args.test_split)
+        parts, pair.missing = read_sources(sources, pair.languages, settings.test_split)
         if parts:
             tests[pair.languages] = test = joined(parts)
             if len(test) == 1:  # among one there is nothing to find, and its mean is itself
@@ -284,19 +284,20 @@ def _check_used(name: str, texts: Sequence[str], sources: Sequence[Source], pair
             raise ValueError(f"{name}={text!r} has text of none of the pairs {names}; check its spelling.")
 
 
-def _guard_and_cap(args: TextArguments, pair: PairText, scored: Sequence[ScoredPairs]) -> None:
+def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[ScoredPairs]) -> None:
     tests = [pair.test, *(_texts(test.source, test.target) for test in scored)]
     tests = [test.select_columns(["source", "target"]) for test in tests if len(test)]
     pair.leaks = 0
-    if tests and not args.keep_leaks:
+    if tests and not settings.keep_leaks:
         pair.train, report = drop_leaks(pair.train, joined(tests))
         pair.leaks = report.exact + report.near
-    if args.max_train_pairs is not None and args.max_train_pairs < len(pair.train):
-        kept = np.random.default_rng(_SEED).choice(len(pair.train), args.max_train_pairs, replace=False)
+    if settings.max_train_pairs is not None and settings.max_train_pairs < len(pair.train):
+        kept = np.random.default_rng(_SEED).choice(len(pair.train), settings.max_train_pairs, replace=False)
         pair.train = pair.train.select(np.sort(kept))
     if not len(pair.train):
+        name = name_of_pair(pair.languages)
         raise ValueError(
-            f"{' '.join(args.train_data)}: no training pair of {name_of_pair(pair.languages)} is left of {pair.read} "
+            f"{' '.join(settings.train_data)}: no training pair of {name} is left of {pair.read} "
             f"(dropped: {pair.dropped}, leaks: {pair.leaks}); give more text."
         )
 

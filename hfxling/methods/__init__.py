@@ -1,10 +1,14 @@
 """One folder a method, what they share, and the one list of them: `METHODS`.
 
-A method's package offers six names: `Arguments` and `TRAINING_DEFAULTS`, which a recipe parses; `prepare(rows,
-training_args)`, which reads and encodes what several runs have in common; `run(args, training_args, prepared)`, which
-trains and measures one model and gives a `publishing.Run`; `measure(args, training_args, folder)`, the same measurement
-of a folder that was written; and `card(args, prepared, run)`, what its model card says. One whose recipe writes several
-folders also has `one_by_one(args, training_args)`, the arguments of each.
+A method's package offers six names:
+
+- `Arguments` and `TRAINING_DEFAULTS`: what its recipe takes, and what the Trainer's arguments are where nobody says.
+- `prepare(rows, training_args)`: read and encode what several runs have in common, whose options are `rows`.
+- `run(recipe, training_args, prepared)`: train and measure one model; gives a `publishing.Run`.
+- `measure(recipe, training_args, folder)`: the same measurement of a folder that was written.
+- `card(recipe, prepared, run)`: what its model card says.
+
+One whose recipe writes several folders also has `one_by_one(recipe, training_args)`, the options of each.
 """
 
 from __future__ import annotations

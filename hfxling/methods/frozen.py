@@ -1,29 +1,21 @@
-"""What the methods on frozen vectors share: naming an encoder or vectors, reading them, a model on its encoder."""
+"""Frozen vectors: an encoder or files that are named, and the vectors of a corpus that they give."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
-from torch import nn
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, TrainingArguments
+from transformers import AutoConfig, PreTrainedConfig
 
 from hfxling.data.corpus import TEXT_KEYS, Corpus, PairText, TextArguments
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
 from hfxling.data.sources import Pair, name_of_pair
-from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View, token_limit
+from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View
 from hfxling.encoders.prompts import prompt_of
-from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.retrieval import Ranking, language_mean, rank_translations, ranking_results
-from hfxling.evaluation.short_vectors import MOST, FinalVectors
-from hfxling.hub.writing import export
 from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
-from hfxling.models.stock import StockModel
 
 Sides = tuple[np.ndarray, np.ndarray]  # (N, H) vectors of the source and of the target
 
@@ -128,11 +120,11 @@ FROZEN_KEYS = (
 )
 
 
-def check_choices(args: object, choices: Mapping[str, Sequence[str]]) -> None:
+def check_choices(settings: object, choices: Mapping[str, Sequence[str]]) -> None:
     """Refuse a value that is none of its field's choices."""
     for name, allowed in choices.items():
-        if getattr(args, name) not in allowed:
-            raise ValueError(f"{name}={getattr(args, name)!r} is not one of {', '.join(allowed)}.")
+        if getattr(settings, name) not in allowed:
+            raise ValueError(f"{name}={getattr(settings, name)!r} is not one of {', '.join(allowed)}.")
 
 
 def coverage_line(encoder: FrozenEncoder, texts: Mapping[str, Sequence[str]]) -> str:
@@ -228,79 +220,6 @@ def pair_vectors(
     return found
 
 
-Embed = Callable[[np.ndarray, str], np.ndarray]  # (N, H) frozen vectors and their language to (N, D)
-
-
-def rank_pair(
-    vectors: PairVectors,
-    embed: Embed,
-    *,
-    similarities: Sequence[str] = ("cosine",),
-    centerings: Sequence[str] = ("none",),
-) -> list[Ranking]:
-    """How the test text of a pair finds its translations, in both directions.
-
-    Args:
-        vectors: frozen ones; the training text's give the means of the centring "train".
-        embed: what is made of them before they are compared.
-        similarities: as `methods` of `rank_translations`.
-        centerings: one after the other.
-    """
-    source_lang, target_lang = vectors.languages
-    test = [embed(side, lang) for side, lang in zip(vectors.test, vectors.languages)]
-    means = None
-    if "train" in centerings:
-        means = tuple(language_mean(embed(side, lang)) for side, lang in zip(vectors.train, vectors.languages))
-    rankings = []
-    for centering in centerings:
-        rankings += rank_translations(
-            *test,
-            source_lang=source_lang,
-            target_lang=target_lang,
-            centering=centering,
-            means=means if centering == "train" else None,
-            methods=similarities,
-            csls_k=min(10, len(test[0])),
-        )
-    return rankings
-
-
-def before_and_after(
-    vectors: PairVectors,
-    before: Embed,
-    after: Embed,
-    *,
-    settings: Mapping,
-    seed: int,
-    similarities: Sequence[str] = ("cosine",),
-    centerings: Sequence[str] = ("none",),
-    **fields,
-) -> list[EvalResult]:
-    """P@1 and P@5 before and after, both directions, each "after" row tested against its "before".
-
-    Args:
-        vectors: of the pair.
-        before: the frozen vectors as they are compared.
-        after: the finished model's.
-        settings: of all rows, such as layer and pooling.
-        seed: of the training run.
-        similarities: as for `rank_pair`.
-        centerings: as for `rank_pair`.
-        **fields: of `EvalResult`: dataset, split, revision, model.
-    """
-    how = {"similarities": similarities, "centerings": centerings}
-    start, end = rank_pair(vectors, before, **how), rank_pair(vectors, after, **how)
-    results = ranking_results(start, settings={**settings, "stage": "before"}, **fields)
-    return results + ranking_results(end, baseline=start, settings={**settings, "stage": "after"}, seed=seed, **fields)
-
-
-def final_vectors(vectors: PairVectors, embed: Embed, fields: dict) -> FinalVectors:
-    """What a finished model gives for both sides of the test text, and of some of the training text."""
-    test = [embed(side, lang) for side, lang in zip(vectors.test, vectors.languages)]
-    train = [embed(side[:MOST], lang) for side, lang in zip(vectors.train, vectors.languages)]
-    return FinalVectors(tuple(vectors.languages), test, train, fields)
-
-
 def given_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> Sides:
     """The vectors of a pair or test set from the files that `train_vectors` or `test_vectors` name.
 
@@ -357,34 +276,3 @@ def check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Sequen
 def unit(vectors: np.ndarray) -> np.ndarray:
     """Rows of length 1."""
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def head_trainer_arguments(training_args: TrainingArguments) -> TrainingArguments:
-    """The Trainer's arguments for training on cached vectors: it neither drops columns nor pushes checkpoints."""
-    changed = copy.copy(training_args)
-    changed.remove_unused_columns = False
-    changed.push_to_hub = False
-    return changed
-
-
-def assemble(cls: type[StockModel], head: nn.Module, frozen: FrozenArguments) -> StockModel:
-    """A head on its encoder, ready to be written; on nothing where only vectors were given."""
-    if frozen.base_model is None:
-        model = cls(head.config)
-    else:
-        settings = head.config.head_dict()
-        for name in ("hidden_size", "layer", "pooling"):
-            settings.pop(name)
-        where = {"layer": frozen.layer_index, "pooling": frozen.pooling, "hub_kwargs": frozen.hub_kwargs}
-        model = cls.from_encoder(frozen.base_model, **where, **settings)
-    model.head.load_state_dict(head.state_dict())
-    return model.eval()
-
-
-def write_frozen(frozen: FrozenArguments, model: StockModel, folder: Path) -> None:
-    """Write a head on its encoder with the tokenizer, or a head alone where only vectors were given."""
-    tokenizer = limit = None
-    if frozen.base_model is not None:
-        tokenizer = AutoTokenizer.from_pretrained(frozen.base_model, trust_remote_code=False, **frozen.hub_kwargs)
-        limit = token_limit(tokenizer, model.encoder.config, frozen.max_length)
-    export(model, tokenizer, folder, max_length=limit)

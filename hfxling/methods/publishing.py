@@ -26,6 +26,7 @@ from hfxling.hub.index import told_apart
 from hfxling.hub.record import file_hashes
 from hfxling.methods import method
 
+from .checkpoints import checkpoint_of
 from .checks import check_trainer
 
 
@@ -65,12 +66,12 @@ def training_cost() -> Iterator[dict[str, float]]:
     cost["train_cpu_s"] = round(time.process_time() - cpu, 1)
 
 
-def check_run(training_args: TrainingArguments, args: TextArguments | None = None, *, has_card: bool = True) -> bool:
+def check_run(training_args: TrainingArguments, recipe: TextArguments | None = None, *, has_card: bool = True) -> bool:
     """Refuse what cannot succeed, find the checkpoint to resume from, and keep the Trainer from pushing checkpoints.
 
     Args:
         training_args: as they were given.
-        args: of the recipe; what is pushed may be released by its licences, and its base model is on the Hub.
+        recipe: its options; what is pushed may be released by its licences, and its base model is on the Hub.
         has_card: whether the recipe writes one; without a card nothing is pushed.
 
     Returns:
@@ -87,57 +88,31 @@ def check_run(training_args: TrainingArguments, args: TextArguments | None = Non
         raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
     if push:
         check_push(training_args.hub_model_id)
-        check_release(args)
+        check_release(recipe)
     check_trainer(training_args)
-    check_replaceable(Path(training_args.output_dir, "model"), vars(args).values() if args else ())
+    check_replaceable(Path(training_args.output_dir, "model"), vars(recipe).values() if recipe else ())
     training_args.resume_from_checkpoint = checkpoint_of(training_args)
     return push
 
 
-def check_release(args: TextArguments) -> None:
+def check_release(recipe: TextArguments) -> None:
     """Refuse to push what may not be released, before anything is trained.
 
     Raises:
         ValueError: a base model that is a local folder; text, or a base model, whose licence is not stated or forbids
             it.
     """
-    base = told_apart(getattr(args, "base_model", None) or "precomputed vectors")
-    told = {"licence": args.licence, "base_model": base, "train_data": [{"name": args.name, "licence": args.licence}]}
-    if faults := release_faults(told, base_licence(base, HfApi())):
+    base = told_apart(getattr(recipe, "base_model", None) or "precomputed vectors")
+    text = {"name": recipe.name, "licence": recipe.licence}
+    stated = {"licence": recipe.licence, "base_model": base, "train_data": [text]}
+    faults = release_faults(stated, base_licence(base, HfApi()))
+    if faults:
         raise ValueError(f"push_to_hub: {'; '.join(faults)}")
-
-
-def checkpoint_of(training_args: TrainingArguments) -> str | None:
-    """The folder that `resume_from_checkpoint` names, without a value the newest whole one of `output_dir`.
-
-    Raises:
-        ValueError: no checkpoint there; an older whole one is named where there is one.
-    """
-    asked = training_args.resume_from_checkpoint
-    if asked is None or str(asked).lower() in ("", "false"):
-        return None
-    folder = Path(training_args.output_dir)
-    whole = newest_checkpoint(folder)
-    found = whole if str(asked).lower() == "true" else asked
-    if found is None or not _is_whole(Path(found)):
-        advice = f"the newest whole one is {whole}" if whole else "leave it out to start anew"
-        raise ValueError(f"resume_from_checkpoint={asked}: no whole checkpoint in {found or folder}; {advice}.")
-    return str(found)
-
-
-def newest_checkpoint(folder: Path) -> str | None:
-    """The newest whole checkpoint of an output folder; one that a kill left unfinished is passed over."""
-    whole = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdigit() and _is_whole(path)]
-    return str(max(whole, key=lambda path: int(path.name[11:]))) if whole else None
-
-
-def _is_whole(checkpoint: Path) -> bool:
-    return (checkpoint / "trainer_state.json").is_file()  # the Trainer writes it last
 
 
 def publish_run(
     name: str,
-    args: TextArguments,
+    recipe: TextArguments,
     training_args: TrainingArguments,
     prepared: Any,
     run: Run,
@@ -151,7 +126,7 @@ def publish_run(
 
     Args:
         name: of the method.
-        args: of its recipe.
+        recipe: the options of its recipe.
         training_args: of the Trainer.
         prepared: what the method's `prepare` gave.
         run: what its `run` gave.
@@ -162,26 +137,26 @@ def publish_run(
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
-    configuration = {key: value for key, value in resolved(args, training_args).items() if value != []}
-    start = {key: getattr(args, key) for key in ("layer", "pooling") if hasattr(args, key)}
-    told = method(name).card(args, prepared, run)
-    recipe = f"recipes/{name}.py" if command is None else " ".join(command[:2])
-    command = command or ["accelerate", "launch", recipe, *(sys.argv[1:] if argv is None else argv)]
+    configuration = {key: value for key, value in resolved(recipe, training_args).items() if value != []}
+    start = {key: getattr(recipe, key) for key in ("layer", "pooling") if hasattr(recipe, key)}
+    own = method(name).card(recipe, prepared, run)
+    program = f"recipes/{name}.py" if command is None else " ".join(command[:2])
+    command = command or ["accelerate", "launch", program, *(sys.argv[1:] if argv is None else argv)]
     shared = {
-        "repo_id": training_args.hub_model_id or told["repo_id"],
+        "repo_id": training_args.hub_model_id or own["repo_id"],
         "method": name,
-        "licence": args.licence or "other",
-        "train_data": prepared.corpus.card_entries(args.licence),
-        "limits": [*args.limits, *told["limits"]],
+        "licence": recipe.licence or "other",
+        "train_data": prepared.corpus.card_entries(recipe.licence),
+        "limits": [*recipe.limits, *own["limits"]],
         "training_command": scrubbed(shlex.join(command), get_token()),
-        "configuration": start | told.get("configuration", {}) | configuration,
+        "configuration": start | own.get("configuration", {}) | configuration,
     }
     folder = publish(
         Path(training_args.output_dir) / "model",
         run.write,
         [*run.results, *(row for vectors in run.vectors() for row in short_vector_results(vectors))],
-        CardInfo(**told | shared),
-        recipe=recipe,
+        CardInfo(**own | shared),
+        recipe=program,
         extra={"reached": run.reached} | run.extra,
         push=push,
         private=bool(training_args.hub_private_repo),
@@ -192,12 +167,12 @@ def publish_run(
     return run.results
 
 
-def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, table: str) -> list[EvalResult]:
+def write_run(name: str, recipe: Any, training_args: TrainingArguments, run: Run, table: str) -> list[EvalResult]:
     """Write the folders of a run that has no card, each with its results.json, and print a table.
 
     Args:
         name: of the program, as examples/pretrain.py.
-        args: of the program.
+        recipe: the program's options.
         training_args: of the Trainer.
         run: what was trained.
         table: of its results.
@@ -207,7 +182,7 @@ def write_run(name: str, args: Any, training_args: TrainingArguments, run: Run, 
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
-    about = {"recipe": name, "settings": resolved(args, training_args)}
+    about = {"recipe": name, "settings": resolved(recipe, training_args)}
     for folder, write in ({"model": run.write} | run.others).items():
         with atomic_path(Path(training_args.output_dir) / folder) as scratch:
             write(scratch)

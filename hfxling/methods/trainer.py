@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import torch
 from tqdm.auto import tqdm
-from transformers import PrinterCallback, ProgressCallback, Trainer
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
 
 from hfxling.evaluation.results import EvalResult
+
+from .checkpoints import RECORD
 
 Evaluator = Callable[[torch.nn.Module], list[EvalResult]]
 
@@ -35,6 +39,19 @@ class _Lines(PrinterCallback):
             tqdm.write(log_line(logs))
 
 
+class _Recorder(TrainerCallback):
+    """Writes into every checkpoint what decides how its training goes on."""
+
+    def __init__(self, record: Mapping):
+        self.record = record
+
+    def on_save(self, args, state, control, **kwargs):
+        checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if args.should_save and checkpoint.is_dir():
+            text = json.dumps(self.record, indent=2, ensure_ascii=False)
+            (checkpoint / RECORD).write_text(text + "\n", encoding="utf-8")
+
+
 class XlingTrainer(Trainer):
     """Trains any module whose forward returns {"loss": ..., "loss_<part>": ...}.
 
@@ -54,6 +71,8 @@ class XlingTrainer(Trainer):
                 self.add_callback(ours)
         if self.args.disable_tqdm and self.args.logging_strategy == "no":
             self.remove_callback(PrinterCallback)  # neither bar nor log is wanted, the summary at the end included
+        if getattr(self.args, "run_record", None):  # of a recipe
+            self.add_callback(_Recorder(self.args.run_record))
         # Losses here are means over the batch. The Trainer believes of a forward with **kwargs that it divides by
         # num_items_in_batch itself, and would then not divide by the accumulation steps.
         self.model_accepts_loss_kwargs = False

@@ -33,25 +33,25 @@ Arguments = AlignerArguments
 __all__ = ["TRAINING_DEFAULTS", "AlignerSettings", "Arguments", "card", "fit", "measure", "new_model", "prepare", "run"]
 
 
-def run(args: AlignerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+def run(recipe: AlignerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train, and measure word translation and alignment before and after.
 
     Where there is test text, P@1 on its own Dice dictionary is among the results: settings are chosen by that.
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # LSTMs of this size gain little from more
-    settings, vocabularies = narrowed(AlignerSettings, args), prepared.vocabularies
-    uses_priors = args.prior or args.model is not None
+    settings, vocabularies = narrowed(AlignerSettings, recipe), prepared.vocabularies
+    uses_priors = recipe.prior or recipe.model is not None
     priors, counts = (prepared.priors, prepared.counts) if uses_priors else ([], {})
     torch.manual_seed(training_args.seed)
-    model = new_model(settings, vocabularies, priors) if args.model is None else load_aligner(args.model)[0]
+    model = new_model(settings, vocabularies, priors) if recipe.model is None else load_aligner(recipe.model)[0]
     text = text_of(vocabularies)
     results = evaluate(prepared.tests, model, vocabularies, priors, counts, stage="before", text=text)
-    watch = watcher(prepared.tests, vocabularies, priors) if args.curve else None
+    watch = watcher(prepared.tests, vocabularies, priors) if recipe.curve else None
     record = fit(model, prepared.pairs, vocabularies, settings, training_args, priors, watch)
     passing = {"scores": record.pop("scores")}
     curve = record.pop("curve")
-    if args.curve:
+    if recipe.curve:
         passing["curve"] = curve
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], record)
@@ -60,15 +60,17 @@ def run(args: AlignerArguments, training_args: TrainingArguments, prepared: Prep
     return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), passing)
 
 
-def measure(args: AlignerArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+def measure(
+    recipe: AlignerArguments, training_args: TrainingArguments, folder: Path
+) -> tuple[list[EvalResult], Corpus]:
     """What `run` measures after training, by the aligner in a published folder, and the text that was read for it."""
     model, _ = load_aligner(str(folder))
-    prepared = prepare([replace(args, model=str(folder))])
+    prepared = prepare([replace(recipe, model=str(folder))])
     vocabularies, priors, counts = prepared.vocabularies, prepared.priors, prepared.counts
     results = []
-    if args.model is None:
+    if recipe.model is None:
         torch.manual_seed(training_args.seed)
-        untrained, text = new_model(args, vocabularies, priors), text_of(vocabularies)
+        untrained, text = new_model(recipe, vocabularies, priors), text_of(vocabularies)
         results = evaluate(prepared.tests, untrained, vocabularies, priors, counts, stage="before", text=text)
     results += _after(prepared, model, priors, counts)
     return [replace(row, seed=training_args.seed) for row in results], prepared.corpus

@@ -44,9 +44,9 @@ SNIPPETS = {
 }
 
 
-def card(args: AlignerArguments, prepared, run) -> dict:
+def card(recipe: AlignerArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    languages = args.languages
+    languages = recipe.languages
     codes = zip(("{source}", "{target}"), languages)
     snippets = dict(SNIPPETS)
     for mark, code in codes:
@@ -55,7 +55,7 @@ def card(args: AlignerArguments, prepared, run) -> dict:
         "repo_id": f"{'-'.join(languages[:2])}-aligner",
         "summary": SUMMARY,
         "citation": CITATION,
-        "base_model": args.model or "none, trained from scratch",
+        "base_model": recipe.model or "none, trained from scratch",
         "languages": languages,
         "intended_use": f"Word alignment and word translation between {' and '.join(languages)}.",
         "limits": LIMITS,

@@ -19,8 +19,9 @@ from hfxling.data.sources import Pair, Source, name_of_pair
 from hfxling.evaluation.plots import can_draw, plot_trajectory
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.short_vectors import short_vector_results
-from hfxling.methods.frozen import assemble, write_frozen
-from hfxling.methods.publishing import Run, newest_checkpoint, training_cost
+from hfxling.methods.checkpoints import newest_checkpoint
+from hfxling.methods.heads import assemble, write_frozen
+from hfxling.methods.publishing import Run, training_cost
 from hfxling.models.modeling_disentangler import DisentanglerModel
 
 from .arguments import TRAINING_DEFAULTS, DisentanglerArguments, SplitSettings
@@ -45,7 +46,7 @@ __all__ = [
 
 
 def one_by_one(
-    args: DisentanglerArguments, training_args: TrainingArguments
+    recipe: DisentanglerArguments, training_args: TrainingArguments
 ) -> list[tuple[DisentanglerArguments, TrainingArguments]]:
     """The arguments of each folder that a recipe writes: of several language pairs one each, or one of them all.
 
@@ -54,16 +55,17 @@ def one_by_one(
     Raises:
         ValueError: a single checkpoint to resume several heads from.
     """
-    if not args.one_head_a_pair or len(args.pairs) == 1:
-        return [(args, training_args)]
+    if not recipe.one_head_a_pair or len(recipe.pairs) == 1:
+        return [(recipe, training_args)]
     if str(training_args.resume_from_checkpoint or "").lower() not in ("", "false", "true"):
         raise ValueError(
-            f"resume_from_checkpoint={training_args.resume_from_checkpoint}: of which of {len(args.pairs)} heads? "
+            f"resume_from_checkpoint={training_args.resume_from_checkpoint}: of which of {len(recipe.pairs)} heads? "
             "Leave its value out, or name one of --pairs."
         )
     folders = []
-    for text, pair in zip(args.pairs, args.language_pairs):
-        own = replace(args, pairs=[text], train_data=_of(args.train_data, pair), test_data=_of(args.test_data, pair))
+    for text, pair in zip(recipe.pairs, recipe.language_pairs):
+        train_data, test_data = _of(recipe.train_data, pair), _of(recipe.test_data, pair)
+        own = replace(recipe, pairs=[text], train_data=train_data, test_data=test_data)
         training, name = copy.copy(training_args), name_of_pair(pair)
         training.output_dir = str(Path(training_args.output_dir) / name)
         if training_args.hub_model_id:
@@ -79,14 +81,14 @@ def _of(sources: list[str] | None, pair: Pair) -> list[str] | None:
     return sources and [text for text in sources if Source.parse(text).is_for(pair)]
 
 
-def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+def run(recipe: DisentanglerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train, and evaluate before and after; several heads are measured but not written (see `one_by_one`)."""
-    settings, seed = narrowed(SplitSettings, args), training_args.seed
-    options = {"kind": prepared.kind} | args.origin()
+    settings, seed = narrowed(SplitSettings, recipe), training_args.seed
+    options = {"kind": prepared.kind} | recipe.origin()
     if settings.init == "published":
-        options["start"] = DisentanglerModel.from_pretrained(args.base_model, **args.hub_kwargs).head
+        options["start"] = DisentanglerModel.from_pretrained(recipe.base_model, **recipe.hub_kwargs).head
     with training_cost() as cost:
-        if args.one_head_a_pair:
+        if recipe.one_head_a_pair:
             pairs = [pair.languages for pair in prepared.corpus.pairs]
             heads = fit_heads(prepared.train, pairs, settings, training_args, **options)
         else:
@@ -100,31 +102,31 @@ def run(args: DisentanglerArguments, training_args: TrainingArguments, prepared:
         return Run([], reached)
 
     def write(folder: Path) -> None:
-        write_frozen(args, assemble(DisentanglerModel, first.head, args), folder)
+        write_frozen(recipe, assemble(DisentanglerModel, first.head, recipe), folder)
         if can_draw():
             plot_trajectory(folder / "trajectory.png", {first.objective: [point[1:] for point in first.trajectory]})
 
-    results = evaluate(prepared, heads, settings, seed=seed, **_rows_of(args))
+    results = evaluate(prepared, heads, settings, seed=seed, **_rows_of(recipe))
     extra = {} if more else {"trajectory": first.trajectory}
     final = partial(finished_vectors, prepared, heads, seed)
     return Run(results, reached, None if more else write, extra, vectors=final)
 
 
-def _rows_of(args: DisentanglerArguments) -> dict:
+def _rows_of(recipe: DisentanglerArguments) -> dict:
     """What the result rows say of the vectors, and how many pairs probes read."""
-    return {"origin": {"layer": args.layer, "pooling": args.pooling}, "probe_pairs": args.probe_pairs}
+    return {"origin": {"layer": recipe.layer, "pooling": recipe.pooling}, "probe_pairs": recipe.probe_pairs}
 
 
 def measure(
-    args: DisentanglerArguments, training_args: TrainingArguments, folder: Path
+    recipe: DisentanglerArguments, training_args: TrainingArguments, folder: Path
 ) -> tuple[list[EvalResult], Corpus]:
     """What `run` measures, with the encoder and split of a published folder, and the text that was read for it."""
     model, seed = DisentanglerModel.from_pretrained(folder).eval(), training_args.seed
-    if args.base_model is not None:  # the folder's own, which stops at the layer
-        args = replace(args, base_model=str(folder), base_revision=None)
-    prepared = prepare([args])
+    if recipe.base_model is not None:  # the folder's own, which stops at the layer
+        recipe = replace(recipe, base_model=str(folder), base_revision=None)
+    prepared = prepare([recipe])
     heads = [FittedSplit(model.head, "", {}, [], list(range(len(prepared.train))))]
-    results = evaluate(prepared, heads, narrowed(SplitSettings, args), seed=seed, **_rows_of(args))
+    results = evaluate(prepared, heads, narrowed(SplitSettings, recipe), seed=seed, **_rows_of(recipe))
     for vectors in finished_vectors(prepared, heads, seed):
         results += short_vector_results(vectors)
     return results, prepared.corpus

@@ -39,21 +39,21 @@ with torch.no_grad():
 }
 
 
-def card(args: DisentanglerArguments, prepared, run) -> dict:
+def card(recipe: DisentanglerArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     languages = prepared.corpus.languages
     return {
         "repo_id": f"{'-'.join(languages)}-meaning",
         "summary": SUMMARY,
         "citation": CITATION,
-        "base_model": args.base_model or "precomputed vectors",
+        "base_model": recipe.base_model or "precomputed vectors",
         "languages": languages,
         "intended_use": "Similarity of sentences across languages: translation quality without references, retrieval.",
         "limits": LIMITS,
         "loading": {
             title: snippet
             for title, snippet in SNIPPETS.items()
-            if (args.base_model is None) == title.startswith("On vectors")
+            if (recipe.base_model is None) == title.startswith("On vectors")
         },
         "coverage": prepared.corpus.coverage,
         "configuration": {"objective": run.reached["objective"]},

@@ -12,7 +12,8 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import ranking_results
 from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.evaluation.similarity import correlation_results, cosines
-from hfxling.methods.frozen import Embed, PairVectors, final_vectors, rank_pair
+from hfxling.methods.frozen import PairVectors
+from hfxling.methods.heads import Embed, as_it_came, final_vectors, rank_pair
 from hfxling.models.modeling_disentangler import DisentanglerHead
 
 from .arguments import SplitSettings
@@ -82,11 +83,6 @@ def tested_pairs(data: Prepared) -> list[tuple[int, PairVectors, dict]]:
         vectors = PairVectors(pair.languages, data.train[number], test)
         pairs.append((number, vectors, data.corpus.test_fields(pair)))
     return pairs
-
-
-def as_it_came(vectors: np.ndarray, language: str) -> np.ndarray:
-    """The vectors that the encoder gave."""
-    return np.asarray(vectors)
 
 
 def meaning_by(head: DisentanglerHead) -> Embed:

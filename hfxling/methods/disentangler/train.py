@@ -13,7 +13,8 @@ from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
 from hfxling.data.sources import Pair, name_of_pair
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.results import EvalResult
-from hfxling.methods.frozen import Sides, head_trainer_arguments
+from hfxling.methods.frozen import Sides
+from hfxling.methods.heads import head_trainer_arguments
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.modeling_disentangler import DisentanglerHead
 

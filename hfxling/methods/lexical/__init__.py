@@ -29,9 +29,9 @@ Arguments = LexicalArguments
 __all__ = ["TRAINING_DEFAULTS", "Arguments", "LinkSettings", "card", "fit", "link_views", "measure", "prepare", "run"]
 
 
-def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+def run(recipe: LexicalArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Make the links an encoder, and measure how it finds translations."""
-    settings, seed = narrowed(LinkSettings, args), training_args.seed
+    settings, seed = narrowed(LinkSettings, recipe), training_args.seed
     with training_cost() as cost:
         model = fit(prepared.views, settings, seed=seed)
     size = {"segments": sum(map(sum, model.config.vocab_sizes.values()))}
@@ -52,9 +52,11 @@ def run(args: LexicalArguments, training_args: TrainingArguments, prepared: Prep
     )
 
 
-def measure(args: LexicalArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+def measure(
+    recipe: LexicalArguments, training_args: TrainingArguments, folder: Path
+) -> tuple[list[EvalResult], Corpus]:
     """Retrieval of the test text by a published folder, and the text that was read; folds would have to be counted."""
-    corpus, model = load_corpus(args), load_lexical(folder)
+    corpus, model = load_corpus(recipe), load_lexical(folder)
     results = evaluate(model, corpus, seed=training_args.seed)
     for vectors in final_vectors(model, corpus, seed=training_args.seed):
         results += short_vector_results(vectors)

@@ -41,10 +41,10 @@ print(source @ target.T)
 print(model.explain("...", "...", ("{source}", "{target}")))"""
 
 
-def card(args: LexicalArguments, prepared, run) -> dict:
+def card(recipe: LexicalArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    languages = args.languages
-    source, target = args.language_pairs[0]
+    languages = recipe.languages
+    source, target = recipe.language_pairs[0]
     named = {"source": "", "target": ""} if prepared.views[0].is_shared else {"source": source, "target": target}
     static = STATIC
     for side, code in named.items():
@@ -55,7 +55,7 @@ def card(args: LexicalArguments, prepared, run) -> dict:
         "Sparse vectors and their reasons, with transformers (runs the code of this repository)": OWN,
     }
     told = {title: text.replace("{source}", source).replace("{target}", target) for title, text in snippets.items()}
-    through = [f"{a}-{b}" for a, b in unseen_pairs(args)]
+    through = [f"{a}-{b}" for a, b in unseen_pairs(recipe)]
     limits = (
         [f"No text of {', '.join(through)} was seen: their links lead through a shared language."] if through else []
     )
@@ -68,12 +68,12 @@ def card(args: LexicalArguments, prepared, run) -> dict:
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
         "limits": [*LIMITS, *limits],
         "loading": told,
-        "configuration": {"views": args.views, "mixture": args.mixture, "length_prior": args.length_prior},
+        "configuration": {"views": recipe.views, "mixture": recipe.mixture, "length_prior": recipe.length_prior},
     }
 
 
-def unseen_pairs(args: LexicalArguments) -> list[tuple[str, str]]:
+def unseen_pairs(recipe: LexicalArguments) -> list[tuple[str, str]]:
     """Pairs of the model's languages that no text is of."""
-    seen = {frozenset(pair) for pair in args.language_pairs}
-    languages = args.languages
+    seen = {frozenset(pair) for pair in recipe.language_pairs}
+    languages = recipe.languages
     return [(a, b) for i, a in enumerate(languages) for b in languages[i + 1 :] if frozenset((a, b)) not in seen]

@@ -34,25 +34,29 @@ with torch.no_grad():
     embeddings = model(features=vectors, language="{source}").sentence_embedding"""
 
 
-def card(args: SiameseArguments, prepared, run) -> dict:
+def card(recipe: SiameseArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    source, target = args.languages
-    layer = run.reached.get("layer", args.layer)
+    source, target = recipe.languages
+    layer = run.reached.get("layer", recipe.layer)
     several = "," in layer
-    chosen = [f"layer {layer}"] * (layer != args.layer) + [run.reached[key] for key in ("form",) if key in run.reached]
-    said = f" Chosen by cross-validation on the training pairs: {', '.join(chosen)}." if chosen else ""
+    chosen = []
+    if layer != recipe.layer:
+        chosen.append(f"layer {layer}")
+    if "form" in run.reached:
+        chosen.append(run.reached["form"])
+    how = f" Chosen by cross-validation on the training pairs: {', '.join(chosen)}." if chosen else ""
     return {
         "repo_id": f"{source}-{target}-sf",
-        "summary": SUMMARY + said,
+        "summary": SUMMARY + how,
         "citation": CITATION,
-        "base_model": args.base_model or "precomputed vectors",
-        "languages": args.languages,
+        "base_model": recipe.base_model or "precomputed vectors",
+        "languages": recipe.languages,
         "intended_use": f"Finding translations between {source} and {target}: retrieval, mining and cleaning of "
         "parallel sentences.",
         "limits": (*LIMITS, SEVERAL) if several else LIMITS,
-        "loading": standard_snippets(args.languages, f', language="{source}"', flag=several)
-        if args.base_model
+        "loading": standard_snippets(recipe.languages, f', language="{source}"', flag=several)
+        if recipe.base_model
         else {"On vectors of your own": ON_VECTORS.replace("{source}", source)},
         "coverage": prepared.corpus.coverage,
-        "configuration": {"fit": args.fit},
+        "configuration": {"fit": recipe.fit},
     }

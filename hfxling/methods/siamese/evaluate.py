@@ -8,7 +8,8 @@ import numpy as np
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import CENTERINGS
-from hfxling.methods.frozen import Embed, PairVectors, before_and_after
+from hfxling.methods.frozen import PairVectors
+from hfxling.methods.heads import Embed, before_and_after
 from hfxling.models.modeling_siamese import SiameseHead
 
 from .train import plain_output, unit_layers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from transformers import PrinterCallback, TrainingArguments, set_seed
 
 from hfxling.evaluation.retrieval import language_mean
-from hfxling.methods.frozen import PairVectors, head_trainer_arguments
+from hfxling.methods.frozen import PairVectors
+from hfxling.methods.heads import apply_rows, head_trainer_arguments
 from hfxling.methods.strength import strength_rotation
 from hfxling.methods.trainer import XlingTrainer
 from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
@@ -386,10 +387,3 @@ def unit_layers(vectors: np.ndarray, layers: tuple[int, ...] | None) -> np.ndarr
 def plain_output(head: SiameseHead, vectors: np.ndarray, lang: str) -> np.ndarray:
     """The head's raw output, before any centring."""
     return apply_rows(lambda rows: head.project(rows, lang), vectors)
-
-
-@torch.inference_mode()
-def apply_rows(function: Callable[[Tensor], Tensor], vectors: np.ndarray) -> np.ndarray:
-    """A function of (n, H) float32 tensors on (N, H) vectors, block by block."""
-    blocks = torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536)
-    return torch.cat([function(block) for block in blocks]).numpy()

@@ -6,7 +6,7 @@ import torch
 from tiny_models import HIDDEN, tiny_tokenizer
 from transformers import TrainingArguments
 
-from hfxling.methods.frozen import head_trainer_arguments
+from hfxling.methods.heads import head_trainer_arguments
 from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, HeadSettings
 from hfxling.methods.siamese.data import labelled_pairs
 from hfxling.methods.siamese.train import HeadObjective, PairRows, order_components

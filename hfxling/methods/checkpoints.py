@@ -1,0 +1,127 @@
+"""Checkpoints: which one a run goes on from, whether it is sound, and whether it is this run's."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainingArguments
+
+RECORD = "hfxling_run.json"  # in a checkpoint: what decides how its training goes on
+# What may be another when a run goes on: how it is tested, described and bounded, and where it keeps its files.
+_MAY_CHANGE = {
+    *("test_data", "test_split", "test_vectors", "data_name", "data_licence", "limits", "cache_dir", "cpu_seconds"),
+    *("probe_pairs", "geometry_pairs", "similarities", "dictionaries", "gold", "curve", "curve_pairs", "tatoeba"),
+    *("qe", "qe_split", "sts", "patience", "folds", "distractors", "train_data", "train_vectors"),
+}
+_OF_THE_TRAINER = (
+    *("seed", "learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay", "optim", "max_grad_norm"),
+    *("per_device_train_batch_size", "gradient_accumulation_steps"),
+)
+
+
+def checkpoint_of(training_args: TrainingArguments) -> str | None:
+    """The folder that `resume_from_checkpoint` names, without a value the newest whole one of `output_dir`.
+
+    Raises:
+        ValueError: no checkpoint there, or a damaged one; an older whole one is named where there is one.
+    """
+    asked = training_args.resume_from_checkpoint
+    if asked is None or str(asked).lower() in ("", "false"):
+        return None
+    folder = Path(training_args.output_dir)
+    newest = newest_checkpoint(folder)
+    chosen = newest if str(asked).lower() == "true" else asked
+    if chosen is None or not _is_whole(Path(chosen)):
+        advice = f"the newest whole one is {newest}" if newest else "leave it out to start anew"
+        raise ValueError(f"resume_from_checkpoint={asked}: no whole checkpoint in {chosen or folder}; {advice}.")
+    return str(chosen)
+
+
+def newest_checkpoint(folder: Path) -> str | None:
+    """The newest whole checkpoint of an output folder; what a kill left unfinished or damaged is passed over."""
+    found = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdigit()]
+    for path in sorted(found, key=lambda path: int(path.name[11:]), reverse=True):
+        if _is_whole(path):
+            return str(path)
+    return None
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether the Trainer finished it, and its states of optimizer, schedule and random numbers can be read."""
+    if not (checkpoint / "trainer_state.json").is_file():  # the Trainer writes it last
+        return False
+    for path in (*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")):
+        try:
+            with zipfile.ZipFile(path) as archive:  # as torch writes them
+                if archive.testzip() is not None:
+                    return False
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError):
+            return False
+    return True
+
+
+def run_record(recipe: Any, training_args: TrainingArguments, corpus: Any) -> dict[str, Any]:
+    """What decides how a training goes on: the recipe's options, the Trainer's that matter, and the text."""
+    record = {}
+    for field in fields(recipe):
+        if field.name not in _MAY_CHANGE:
+            record[field.name] = getattr(recipe, field.name)
+    for name in _OF_THE_TRAINER:
+        value = getattr(training_args, name)
+        record[name] = getattr(value, "value", value)  # of an enumeration
+    is_streamed = any(pair.used is None for pair in corpus.pairs)
+    record["training text"] = "streamed" if is_streamed else corpus.revision()
+    return json.loads(json.dumps(record, default=str))
+
+
+def check_record(checkpoint: str | None, record: Mapping[str, Any]) -> None:
+    """Refuse to go on from a checkpoint of another training; one without a record is an older version's.
+
+    Raises:
+        ValueError: with what is another, and what it was.
+    """
+    if checkpoint is None:
+        return
+    path = Path(checkpoint) / RECORD
+    if not path.is_file():
+        return
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in record.items():
+        if name in earlier and earlier[name] != value:
+            raise ValueError(
+                f"resume_from_checkpoint={checkpoint}: it was trained with {name}={earlier[name]!r}, not {value!r}; "
+                "give the same, or leave resume_from_checkpoint out to start anew."
+            )
+
+
+@contextmanager
+def alone_in(folder: str | Path) -> Iterator[None]:
+    """Hold an output folder while a run writes into it; the system lets go of it when the process dies.
+
+    Raises:
+        ValueError: another run holds it.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"output_dir={folder}: another run writes there; wait for it, or name another.") from None
+        try:
+            yield
+        finally:
+            if not any(folder.iterdir()):  # what was refused leaves nothing
+                folder.rmdir()
+    finally:
+        os.close(handle)

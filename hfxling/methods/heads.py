@@ -1,0 +1,230 @@
+"""What all heads on frozen vectors share: the run from text to a folder, ranking before and after, assembling."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import AutoTokenizer, TrainingArguments
+
+from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.encoders.frozen import token_limit
+from hfxling.encoders.identity import model_name
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.retrieval import Ranking, language_mean, rank_translations, ranking_results
+from hfxling.evaluation.short_vectors import MOST, FinalVectors, short_vector_results
+from hfxling.hub.writing import export
+from hfxling.models.stock import StockModel
+
+from .checks import refuse_evaluation
+from .frozen import FrozenArguments, PairVectors, pair_vectors
+from .publishing import Run, training_cost
+
+Embed = Callable[[np.ndarray, str], np.ndarray]  # (N, H) frozen vectors and their language to (N, D)
+
+
+def rank_pair(
+    vectors: PairVectors,
+    embed: Embed,
+    *,
+    similarities: Sequence[str] = ("cosine",),
+    centerings: Sequence[str] = ("none",),
+) -> list[Ranking]:
+    """How the test text of a pair finds its translations, in both directions.
+
+    Args:
+        vectors: frozen ones; the training text's give the means of the centring "train".
+        embed: what is made of them before they are compared.
+        similarities: as `methods` of `rank_translations`.
+        centerings: one after the other.
+    """
+    source_lang, target_lang = vectors.languages
+    test = [embed(side, lang) for side, lang in zip(vectors.test, vectors.languages)]
+    means = None
+    if "train" in centerings:
+        means = tuple(language_mean(embed(side, lang)) for side, lang in zip(vectors.train, vectors.languages))
+    rankings = []
+    for centering in centerings:
+        rankings += rank_translations(
+            *test,
+            source_lang=source_lang,
+            target_lang=target_lang,
+            centering=centering,
+            means=means if centering == "train" else None,
+            methods=similarities,
+            csls_k=min(10, len(test[0])),
+        )
+    return rankings
+
+
+def before_and_after(
+    vectors: PairVectors,
+    before: Embed,
+    after: Embed,
+    *,
+    settings: Mapping,
+    seed: int,
+    similarities: Sequence[str] = ("cosine",),
+    centerings: Sequence[str] = ("none",),
+    **fields,
+) -> list[EvalResult]:
+    """P@1 and P@5 before and after, both directions, each "after" row tested against its "before".
+
+    Args:
+        vectors: of the pair.
+        before: the frozen vectors as they are compared.
+        after: the finished model's.
+        settings: of all rows, such as layer and pooling.
+        seed: of the training run.
+        similarities: as for `rank_pair`.
+        centerings: as for `rank_pair`.
+        **fields: of `EvalResult`: dataset, split, revision, model.
+    """
+    how = {"similarities": similarities, "centerings": centerings}
+    start, end = rank_pair(vectors, before, **how), rank_pair(vectors, after, **how)
+    results = ranking_results(start, settings={**settings, "stage": "before"}, **fields)
+    return results + ranking_results(end, baseline=start, settings={**settings, "stage": "after"}, seed=seed, **fields)
+
+
+def final_vectors(vectors: PairVectors, embed: Embed, fields: dict) -> FinalVectors:
+    """What a finished model gives for both sides of the test text, and of some of the training text."""
+    test = [embed(side, lang) for side, lang in zip(vectors.test, vectors.languages)]
+    train = [embed(side[:MOST], lang) for side, lang in zip(vectors.train, vectors.languages)]
+    return FinalVectors(tuple(vectors.languages), test, train, fields)
+
+
+@torch.inference_mode()
+def apply_rows(function: Callable[[Tensor], Tensor], vectors: np.ndarray) -> np.ndarray:
+    """A function of (n, H) float32 tensors on (N, H) vectors, block by block."""
+    blocks = torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536)
+    return torch.cat([function(block) for block in blocks]).numpy()
+
+
+def head_trainer_arguments(training_args: TrainingArguments) -> TrainingArguments:
+    """The Trainer's arguments for training on cached vectors: it neither drops columns nor pushes checkpoints."""
+    changed = copy.copy(training_args)
+    changed.remove_unused_columns = False
+    changed.push_to_hub = False
+    return changed
+
+
+def assemble(cls: type[StockModel], head: nn.Module, frozen: FrozenArguments) -> StockModel:
+    """A head on its encoder, ready to be written; on nothing where only vectors were given."""
+    if frozen.base_model is None:
+        model = cls(head.config)
+    else:
+        settings = head.config.head_dict()
+        for name in ("hidden_size", "layer", "pooling"):
+            settings.pop(name)
+        where = {"layer": frozen.layer_index, "pooling": frozen.pooling, "hub_kwargs": frozen.hub_kwargs}
+        model = cls.from_encoder(frozen.base_model, **where, **settings)
+    model.head.load_state_dict(head.state_dict())
+    return model.eval()
+
+
+def write_frozen(frozen: FrozenArguments, model: StockModel, folder: Path) -> None:
+    """Write a head on its encoder with the tokenizer, or a head alone where only vectors were given."""
+    tokenizer = limit = None
+    if frozen.base_model is not None:
+        tokenizer = AutoTokenizer.from_pretrained(frozen.base_model, trust_remote_code=False, **frozen.hub_kwargs)
+        limit = token_limit(tokenizer, model.encoder.config, frozen.max_length)
+    export(model, tokenizer, folder, max_length=limit)
+
+
+@dataclass
+class PreparedPairs:
+    """The text of runs and its frozen vectors, language pair by language pair."""
+
+    corpus: Corpus
+    vectors: list[PairVectors]
+
+
+Fit = Callable[[Sequence[PairVectors]], tuple[nn.Module, dict]]  # vectors to a head, and what was reached
+
+
+def prepare_pairs(rows: Sequence[FrozenArguments], training_args: TrainingArguments | None = None) -> PreparedPairs:
+    """`prepare` of a method whose runs differ in the head alone: text and vectors of all language pairs.
+
+    Raises:
+        ValueError: no test text, malformed text or vectors, evaluation while nothing is trained.
+        FileNotFoundError: a file, folder or encoder that is not there.
+    """
+    first = rows[0]
+    refuse_evaluation(training_args, "a head")
+    corpus = load_corpus(first)
+    if not any(len(pair.test) for pair in corpus.pairs):
+        text = " ".join(first.train_data)
+        raise ValueError(f"{text}: no test text; give --test_data, such as my.zh+my.vi@1501-2000.")
+    (vectors,) = pair_vectors(first, corpus).values()
+    return PreparedPairs(corpus, vectors)
+
+
+def run_head(
+    cls: type[StockModel],
+    fit: Fit,
+    recipe: FrozenArguments,
+    training_args: TrainingArguments,
+    prepared: PreparedPairs,
+) -> Run:
+    """`run` of such a method: fit the head, rank the test text before and after, and say how the folder is written."""
+    with training_cost() as cost:
+        head, reached = fit(prepared.vectors)
+    head.eval()
+    reached = {"pairs": sum(len(pair.train[0]) for pair in prepared.vectors)} | reached | cost
+    if not training_args.should_save:  # one process evaluates and writes
+        return Run([], reached)
+
+    def write(folder: Path) -> None:
+        write_frozen(recipe, assemble(cls, head, recipe), folder)
+
+    results = _ranked(head, recipe, training_args.seed, prepared)
+    return Run(results, reached, write, vectors=partial(_finished, head, recipe, training_args.seed, prepared))
+
+
+def measure_head(
+    cls: type[StockModel], recipe: FrozenArguments, training_args: TrainingArguments, folder: Path
+) -> tuple[list[EvalResult], Corpus]:
+    """`measure` of such a method: the rows of `run_head`, by the encoder and head of a published folder."""
+    head = cls.from_pretrained(folder).eval().head
+    if recipe.base_model is not None:  # the folder's own encoder, which stops at the layer
+        recipe = replace(recipe, base_model=str(folder), base_revision=None)
+    prepared = prepare_pairs([recipe])
+    results = _ranked(head, recipe, training_args.seed, prepared)
+    for vectors in _finished(head, recipe, training_args.seed, prepared):
+        results += short_vector_results(vectors)
+    return results, prepared.corpus
+
+
+def _ranked(head: nn.Module, recipe: FrozenArguments, seed: int, prepared: PreparedPairs) -> list[EvalResult]:
+    results = []
+    for pair, vectors in zip(prepared.corpus.pairs, prepared.vectors):
+        if len(pair.test):
+            fields = prepared.corpus.test_fields(pair) | {"model": model_name(recipe.base_model)}
+            settings = {"layer": recipe.layer, "pooling": recipe.pooling}
+            results += before_and_after(vectors, as_it_came, by_head(head), settings=settings, seed=seed, **fields)
+    return results
+
+
+def _finished(head: nn.Module, recipe: FrozenArguments, seed: int, prepared: PreparedPairs) -> list[FinalVectors]:
+    finished = []
+    for pair, vectors in zip(prepared.corpus.pairs, prepared.vectors):
+        if len(pair.test):
+            fields = prepared.corpus.test_fields(pair) | {"model": model_name(recipe.base_model), "seed": seed}
+            finished.append(final_vectors(vectors, by_head(head), fields))
+    return finished
+
+
+def as_it_came(vectors: np.ndarray, language: str) -> np.ndarray:
+    """The vectors that the encoder gave."""
+    return np.asarray(vectors)
+
+
+def by_head(head: nn.Module) -> Embed:
+    """What a head makes of them."""
+    return lambda vectors, language: apply_rows(head, vectors)
