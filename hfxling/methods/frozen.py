@@ -82,6 +82,10 @@ class FrozenArguments(TextArguments):
         with one_line_where_missing(self.base_model):
             return prompt_of(self.base_model, self.base_revision)
 
+    def shared_key(self) -> tuple:
+        """The same for runs that share text and vectors."""
+        return tuple(str(getattr(self, name)) for name in (*FROZEN_KEYS, "layer", "pooling"))
+
     def is_possible(self) -> bool:
         """Whether the encoder is deep enough: a study of layers leaves out those that a smaller one lacks."""
         layer = self.layer_index

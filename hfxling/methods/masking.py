@@ -61,10 +61,10 @@ class MaskedTrainer(XlingTrainer):
 
 
 class _EpochTeller(TrainerCallback):
-    def __init__(self, told: list):
-        self.told = told
+    def __init__(self, listeners: list):
+        self.listeners = listeners
 
     def on_epoch_begin(self, args, state, control, **kwargs):
         """A resumed run begins somewhere in an epoch, of which the Trainer keeps a fraction."""
-        for each in self.told:
+        for each in self.listeners:
             each.epoch = int((state.epoch or 0) + 1e-6)

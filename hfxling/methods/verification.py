@@ -34,12 +34,12 @@ def measured_again(
         FileNotFoundError: text that is not there.
     """
     package, settings = method(record["card"]["method"]), record.get("settings", {})
-    known = {field.name for field in dataclasses.fields(package.Arguments)}
-    own = {name: value for name, value in settings.items() if name in known}
-    if "cache_dir" in known:
-        own["cache_dir"] = str(cache_dir.resolve())
+    names = {field.name for field in dataclasses.fields(package.Arguments)}
+    options = {name: value for name, value in settings.items() if name in names}
+    if "cache_dir" in names:
+        options["cache_dir"] = str(cache_dir.resolve())
     folder = folder.resolve()
     with TemporaryDirectory(prefix="hfxling-") as scratch, contextlib.chdir(root):
         training = {"seed": settings.get("seed", 42), "use_cpu": device == "cpu", "report_to": "none"}
-        args = package.Arguments(**own)
-        return package.measure(args, TrainingArguments(output_dir=scratch, **training), folder)
+        recipe = package.Arguments(**options)
+        return package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)

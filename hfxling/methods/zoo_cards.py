@@ -46,30 +46,29 @@ def zoo_card(entry: Entry, root: Path) -> str:
 
 def planned(entry: Entry, root: Path) -> CardInfo:
     """What the card of a model says that nobody has trained."""
-    args, _ = arguments(entry, root)
+    recipe, _ = arguments(entry, root)
     corpus = SimpleNamespace(languages=entry.languages, coverage=None)
     prepared = SimpleNamespace(corpus=corpus, views=[SimpleNamespace(is_shared=False)])
-    run = SimpleNamespace(reached={"objective": getattr(args, "objective", None)})
-    told = method(entry.method).card(args, prepared, run)
-    fault = entry.release_fault()
+    run = SimpleNamespace(reached={"objective": getattr(recipe, "objective", None)})
+    of_method = method(entry.method).card(recipe, prepared, run)
     status = "**Not trained at full size yet, so there are no scores here.** The command below trains it"
     status += f" ({entry.cost})."
-    status += f" **It may not be released:** {fault}" if fault else ""
-    return CardInfo(
-        **told
-        | {
-            "repo_id": entry.repo_id,
-            "method": entry.method,
-            "base_model": entry.base or told["base_model"],
-            "languages": entry.languages,
-            "licence": entry.licence,
-            "train_data": entry.data,
-            "training_command": entry.command(),
-            "configuration": resolved(args),
-            "status": status,
-            "base_licence": entry.base_licence,
-        }
-    )
+    fault = entry.release_fault()
+    if fault:
+        status += f" **It may not be released:** {fault}"
+    of_entry = {
+        "repo_id": entry.repo_id,
+        "method": entry.method,
+        "base_model": entry.base or of_method["base_model"],
+        "languages": entry.languages,
+        "licence": entry.licence,
+        "train_data": entry.data,
+        "training_command": entry.command(),
+        "configuration": resolved(recipe),
+        "status": status,
+        "base_licence": entry.base_licence,
+    }
+    return CardInfo(**of_method | of_entry)
 
 
 def zoo_table(root: Path) -> str:
@@ -77,12 +76,16 @@ def zoo_table(root: Path) -> str:
     rows = []
     for entry in ZOO.values():
         record = root / CARDS / f"{entry.name}.json"
-        found = headline(read_results(record), {}) if record.is_file() else []
-        figures = " / ".join(f"{row.value:.1f}" for row, _ in found[:2])
-        of_pair = f" {found[0][0].direction}" if len(found) > 2 else ""
-        told = f"{found[0][0].metric}{of_pair} {figures}, {found[0][0].dataset}" if found else "not trained yet"
-        told = f"{told}; may not be released" if entry.release_fault() else told
+        scores = headline(read_results(record), {}) if record.is_file() else []
+        measured = "not trained yet"
+        if scores:
+            first, _ = scores[0]
+            figures = " / ".join(f"{row.value:.1f}" for row, _ in scores[:2])
+            of_pair = f" {first.direction}" if len(scores) > 2 else ""
+            measured = f"{first.metric}{of_pair} {figures}, {first.dataset}"
+        if entry.release_fault():
+            measured += "; may not be released"
         languages = ", ".join(entry.languages) if len(entry.languages) < 8 else f"{len(entry.languages)} languages"
         name = f"[{entry.name}]({CARDS}/{entry.name}.md)"
-        rows.append([name, entry.method, entry.base or "", languages, entry.licence, told])
+        rows.append([name, entry.method, entry.base or "", languages, entry.licence, measured])
     return format_table(["model", "method", "encoder", "languages", "licence", "measured"], rows)

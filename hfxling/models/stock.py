@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 from transformers.dynamic_module_utils import custom_object_save
-from transformers.utils import ModelOutput, cached_file
+from transformers.utils import ModelOutput, cached_file, can_return_tuple
 
 from .encoder import layer_states, load_encoder
 from .loading import HUB_KWARGS, load_whole, stored_config
@@ -95,7 +96,8 @@ class StockModel(PreTrainedModel):
     for vectors that come from elsewhere, is saved as config.json and model.safetensors.
 
     A subclass sets `config_class` (a `StockConfig`), `stock_key` and `head_class`, a module with a method
-    `stock_steps` that is made from the configuration.
+    `stock_steps` that is made from the configuration. One whose head needs more than the vectors has a `forward` of its
+    own.
     """
 
     stock_key: str
@@ -133,6 +135,28 @@ class StockModel(PreTrainedModel):
         inputs |= {"input_ids": input_ids, "attention_mask": attention_mask}
         states = layer_states(self.encoder, inputs, self.config.layer)
         return states, pool(states, attention_mask, self.config.pooling)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        features: Tensor | None = None,
+        **inputs,
+    ) -> StockOutput:
+        """Sentence vectors of token ids, or of vectors that were computed before, by a head that needs no language.
+
+        Args:
+            input_ids: (B, S) token ids; or leave them out and give `features`.
+            attention_mask: (B, S), all ones when left out; padding may stand on either side.
+            features: (B, H) sentence vectors.
+            **inputs: further encoder inputs, such as `token_type_ids`.
+
+        Raises:
+            ValueError: when there is nothing to embed.
+        """
+        states, pooled = self.pooled_features(input_ids, attention_mask, features, **inputs)
+        return StockOutput(states, pooled, F.normalize(self.head(pooled), dim=-1))
 
     @classmethod
     def from_encoder(cls, name: str, *, hub_kwargs: dict | None = None, **head) -> "StockModel":

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from .closed_form import Affine, cross_validate, discriminant, tied, without_gap
+from .closed_form import Affine, cross_validate, discriminant, tied, with_settings, without_gap
 
 log = logging.getLogger("hfxling")
 ENCODER, CENTRED, DISCRIMINANT, TIED, INFONCE = "encoder", "centred", "discriminant", "tied", "infonce"
@@ -67,16 +67,14 @@ def fit_form(
         return as_it_came, as_it_came
     if form == INFONCE:
         return trained(source, target)
-    if form == DISCRIMINANT:
-        heads = discriminant(source, target, shrinkages=(settings["shrinkage"],))
-    elif form == TIED:
-        grid = {"shares": settings["share"], "shrinkages": settings["shrinkage"], "powers": settings["power"]}
-        heads = tied(source, target, **{name: (value,) for name, value in grid.items()})
-    else:
-        heads = ()
+    heads = []
+    if form in (DISCRIMINANT, TIED):
+        closed = discriminant if form == DISCRIMINANT else tied
+        heads = [({}, *with_settings(closed, source, target, settings))]
     if "anchor" in settings:
-        heads = _anchored(form, heads, source, target, (settings["anchor"],))
-    for _, of_source, of_target in heads:
+        heads = list(_anchored(form, heads, source, target, (settings["anchor"],)))
+    if heads:
+        _, of_source, of_target = heads[0]
         return of_source, of_target
     centred = _centred(source, target)  # the form itself, or all that is left where pairs share nothing
     return centred, centred
@@ -120,20 +118,20 @@ def _anchored(
             continue
         product = maps[0].weight.T @ maps[1].weight / own
         for anchor in anchors:
-            about = {"form": form, **settings, "anchor": anchor}
+            anchored = {"form": form, **settings, "anchor": anchor}
             if anchor == 0:
-                yield about, *maps
+                yield anchored, *maps
                 continue
             summed = product + anchor / length * encoder
             if maps[0] is maps[1]:  # symmetric, and no direction has a negative share
                 s, vectors = np.linalg.eigh(summed)
                 weight = np.sqrt(np.maximum(s[::-1], 0))[:, None] * vectors.T[::-1]
                 shared = Affine(weight, -weight @ means[0])
-                yield about, shared, shared
+                yield anchored, shared, shared
             else:
                 u, s, vt = np.linalg.svd(summed)
                 weights = np.sqrt(s)[:, None] * u.T, np.sqrt(s)[:, None] * vt
-                yield about, *(Affine(weight, -weight @ mean) for weight, mean in zip(weights, means))
+                yield anchored, *(Affine(weight, -weight @ mean) for weight, mean in zip(weights, means))
 
 
 def choose(ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1) -> tuple[tuple, tuple]:
@@ -201,30 +199,36 @@ def fit_auto(
         raise ValueError(f"{count} sentence pairs are too few to choose a head by; give at least ten.")
     source, target = np.asarray(source, np.float64), np.asarray(target, np.float64)
     repeats = max(1, min(MOST, ENOUGH // count))
-    shown, folds = "auto" if progress else None, partial(cross_validate, source=source, target=target)
+    shown = "auto" if progress else None
     ranks: dict[tuple, list[np.ndarray]] = {}
 
     def compete(form: Callable[..., Iterable[Maps]]) -> None:
         for repeat in range(repeats):
-            for key, found in folds(form, seed=seed + repeat, progress=shown).items():
-                ranks.setdefault(key, []).extend(found)
+            of_folds = cross_validate(form, source, target, seed=seed + repeat, progress=shown)
+            for key, folds in of_folds.items():
+                ranks.setdefault(key, []).extend(folds)
 
     compete(partial(candidates, one_map=one_map))
-    ranks = {key: found for key, found in ranks.items() if len(found) == len(ranks[AS_IT_CAME])}
+    for key, folds in list(ranks.items()):
+        if len(folds) < len(ranks[AS_IT_CAME]):  # in some fold there was nothing to find
+            del ranks[key]
     if trained and count >= TRAINED_FROM:
         alone = partial(_alone, trained)
-        if _keeps_up(folds(alone, seed=seed, first=1), ranks):
+        first = cross_validate(alone, source, target, seed=seed, first=1)
+        if _keeps_up(first, ranks):
             compete(alone)
-    told = {}
-    for name, key in zip(("chosen", "runner_up", "encoder"), (*choose(ranks, repeats), AS_IT_CAME)):
-        told[name] = dict(key) | {"P@1": round(100 * float((np.concatenate(ranks[key]) == 1).mean()), 1)}
+    chosen, runner_up = choose(ranks, repeats)
+    compared = {}
+    for name, key in (("chosen", chosen), ("runner_up", runner_up), ("encoder", AS_IT_CAME)):
+        hits = np.concatenate(ranks[key]) == 1
+        compared[name] = dict(key) | {"P@1": round(100 * float(hits.mean()), 1)}
     log.info(
         "fit auto, %d pairs, P@1 in %% among the held-out pairs of a fold: %s; runner-up %s; encoder as it came %s",
-        *(count, *map(_words, told.values())),
+        *(count, *map(_words, compared.values())),
     )
-    settings = {name: value for name, value in told["chosen"].items() if name != "P@1"}
+    settings = {name: value for name, value in compared["chosen"].items() if name != "P@1"}
     maps = fit_form(settings["form"], settings, source, target, trained)
-    return *maps, settings | {"cross_validated": told}
+    return *maps, settings | {"cross_validated": compared}
 
 
 def _alone(trained: Training, source: np.ndarray, target: np.ndarray) -> Iterable[Maps]:
@@ -233,13 +237,14 @@ def _alone(trained: Training, source: np.ndarray, target: np.ndarray) -> Iterabl
 
 def _keeps_up(first: Mapping[tuple, list[np.ndarray]], others: Mapping[tuple, list[np.ndarray]]) -> bool:
     """Whether a head's first fold is worth the time of the others: it does not lag behind the best closed form."""
-    ((found,),) = first.values()
+    ((ranks,),) = first.values()
     best = max(others, key=lambda key: np.mean(1 / np.concatenate(others[key])))
-    gap = 1 / others[best][0] - 1 / found
+    gap = 1 / others[best][0] - 1 / ranks
     return bool(gap.mean() <= BEHIND * gap.std() / np.sqrt(len(gap)))
 
 
-def _words(about: dict) -> str:
+def _words(compared: dict) -> str:
     """E.g. "tied (share 0.5, shrinkage 0.1, anchor 0.0) 41.2"."""
-    settings = ", ".join(f"{key} {value}" for key, value in about.items() if key not in ("form", "P@1"))
-    return f"{about['form']}{f' ({settings})' if settings else ''} {about['P@1']}"
+    settings = ", ".join(f"{key} {value}" for key, value in compared.items() if key not in ("form", "P@1"))
+    how = f" ({settings})" if settings else ""
+    return f"{compared['form']}{how} {compared['P@1']}"

@@ -6,7 +6,7 @@ map for both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,18 +35,26 @@ def procrustes(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, A
     yield {}, _centred(rotation, mean_s), _centred(np.eye(len(mean_t)), mean_t)
 
 
-def ridge(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, Affine, Affine]]:
+def ridge(
+    source: np.ndarray, target: np.ndarray, *, penalties: Iterable[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+) -> Iterable[tuple[dict, Affine, Affine]]:
     """Least squares from the centred source to the centred target with an L2 penalty; the target is only centred."""
     mean_s, mean_t = source.mean(0), target.mean(0)
     x, y = source - mean_s, target - mean_t
     values, vectors = np.linalg.eigh(x.T @ x)
     cross = vectors.T @ (x.T @ y)
-    for penalty in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0):
+    for penalty in penalties:
         weight = vectors @ (cross / (values + penalty * values.mean())[:, None])
         yield {"penalty": penalty}, _centred(weight.T, mean_s), _centred(np.eye(len(mean_t)), mean_t)
 
 
-def cca(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, Affine, Affine]]:
+def cca(
+    source: np.ndarray,
+    target: np.ndarray,
+    *,
+    shrinkages: Iterable[float] = (0.003, 0.01, 0.03, 0.1, 0.3),
+    powers: Iterable[float] = (0.5, 1.0, 1.5, 2.0),
+) -> Iterable[tuple[dict, Affine, Affine]]:
     """Canonical correlation analysis (Hotelling 1936) with shrunken covariances and components weighted by `s**power`.
 
     Both languages are whitened and rotated onto their common directions; directions in which the pair does not
@@ -55,13 +63,13 @@ def cca(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, Affine, 
     mean_s, mean_t = source.mean(0), target.mean(0)
     x, y = source - mean_s, target - mean_t
     of_x, of_y, cross = _eigen(x.T @ x / len(x)), _eigen(y.T @ y / len(y)), x.T @ y / len(x)
-    for shrinkage in (0.003, 0.01, 0.03, 0.1, 0.3):
+    for shrinkage in shrinkages:
         white_x, white_y = _whitener(*of_x, shrinkage), _whitener(*of_y, shrinkage)
         u, s, vt = np.linalg.svd(white_x @ cross @ white_y)
-        for power in (0.5, 1.0, 1.5, 2.0):
+        for power in powers:
             weight = s[:, None] ** power
-            found = {"shrinkage": shrinkage, "power": power}
-            yield found, _centred(weight * (u.T @ white_x), mean_s), _centred(weight * (vt @ white_y), mean_t)
+            settings = {"shrinkage": shrinkage, "power": power}
+            yield settings, _centred(weight * (u.T @ white_x), mean_s), _centred(weight * (vt @ white_y), mean_t)
 
 
 def tied(
@@ -92,9 +100,9 @@ def tied(
             u, s, vt = np.linalg.svd(white_x @ ((1 - share) * cross + share * symmetric) @ white_y)
             for power in powers:
                 weight = s[:, None] ** power
-                found = {"share": share, "shrinkage": shrinkage, "power": power}
-                maps = (weight * (u.T @ white_x)) @ basis.T, (weight * (vt @ white_y)) @ basis.T
-                yield found, _centred(maps[0], mean_s), _centred(maps[1], mean_t)
+                settings = {"share": share, "shrinkage": shrinkage, "power": power}
+                map_x, map_y = (weight * (u.T @ white_x)) @ basis.T, (weight * (vt @ white_y)) @ basis.T
+                yield settings, _centred(map_x, mean_s), _centred(map_y, mean_t)
 
 
 def principal_directions(x: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:
@@ -168,6 +176,7 @@ CLOSED_FORMS: dict[str, Callable] = {
     "ridge": ridge,
 }
 PER_LANGUAGE = ("cca", "tied", "procrustes", "ridge")
+_GRIDS = {"share": "shares", "shrinkage": "shrinkages", "power": "powers", "penalty": "penalties"}  # by setting
 WIDEST = 512  # directions that a tied CCA looks at
 WHITENING = 0.1  # shrinkage of inputs that are whitened before a head: about where those of the closed forms end
 
@@ -195,15 +204,27 @@ def fit_closed_form(
     if count < 10:
         raise ValueError(f"{count} sentence pairs are too few to fit a head in closed form; give at least ten.")
     source, target = np.asarray(source, np.float64), np.asarray(target, np.float64)
-    best = {}
+    form, best = CLOSED_FORMS[method], {}
     if method != "procrustes":  # which has nothing to choose
-        how = {"folds": folds, "seed": seed, "progress": method if progress else None}
-        ranks = cross_validate(CLOSED_FORMS[method], source, target, **how)
-        best = dict(max(ranks, key=lambda key: np.mean([(1 / fold).mean() for fold in ranks[key]])))
-    for settings, of_source, of_target in CLOSED_FORMS[method](source, target):
-        if settings == best:
-            return of_source, of_target, settings
-    raise RuntimeError(f"{method} no longer offers {best}")  # unreachable: both loops run over the same grid
+        shown = method if progress else None
+        ranks = cross_validate(form, source, target, folds=folds, seed=seed, progress=shown)
+        scores = {key: np.mean([(1 / fold).mean() for fold in of_folds]) for key, of_folds in ranks.items()}
+        best = dict(max(scores, key=scores.get))
+    return *with_settings(form, source, target, best), best
+
+
+def with_settings(form: Callable, source: np.ndarray, target: np.ndarray, settings: Mapping) -> tuple[Affine, Affine]:
+    """The maps of a closed form with settings that were chosen before, maybe on other pairs.
+
+    Args:
+        form: such as those of `CLOSED_FORMS`.
+        source: (N, H) float64 vectors; row i is parallel to target row i.
+        target: (N, H).
+        settings: one of those that the form yields; other entries are not looked at.
+    """
+    grid = {_GRIDS[name]: (value,) for name, value in settings.items() if name in _GRIDS}
+    ((_, of_source, of_target),) = form(source, target, **grid)
+    return of_source, of_target
 
 
 def cross_validate(
@@ -237,8 +258,8 @@ def cross_validate(
         kept = np.setdiff1d(np.arange(count), held_out)
         held_out = held_out[:2000]
         for settings, of_source, of_target in form(source[kept], target[kept]):
-            found = gold_ranks(of_source(source[held_out]), of_target(target[held_out]))
-            ranks.setdefault(tuple(settings.items()), []).append(np.concatenate(found))
+            both_ways = gold_ranks(of_source(source[held_out]), of_target(target[held_out]))
+            ranks.setdefault(tuple(settings.items()), []).append(np.concatenate(both_ways))
     return ranks
 
 
