@@ -138,7 +138,7 @@ def quality(
     run, also a score on the scale of people. There is a header line where the input has one.
 
     Example:
-        >>> scores = hfxling.quality("pairs.tsv", languages=("en", "de"), model="outputs/fit/model")
+        >>> scores = hfxling.quality("pairs.tsv", languages=("zh", "vi"), model="outputs/fit/model")
         >>> scores.scores["cosine"].mean(), scores.flags[0]
 
     Args:

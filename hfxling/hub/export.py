@@ -78,7 +78,8 @@ def export(
     card are written anew: what was measured, and who reads the graph.
 
     Example:
-        >>> result = hfxling.export("outputs/zh-vi-sf/model", int8=True, source="my.zh", target="my.vi")
+        >>> pairs = {"source": "my.zh", "target": "my.vi", "languages": ("zh", "vi")}
+        >>> print(hfxling.export("outputs/zh-vi-sf/model", int8=True, **pairs).table())
 
     Args:
         model: folder of the model.
