@@ -14,7 +14,7 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCall
 
 from hfxling.evaluation.results import EvalResult
 
-from .checkpoints import RECORD
+from .checkpoints import RECORD, age_checkpoints
 
 Evaluator = Callable[[torch.nn.Module], list[EvalResult]]
 
@@ -39,15 +39,24 @@ class _Lines(PrinterCallback):
             tqdm.write(log_line(logs))
 
 
-class _Recorder(TrainerCallback):
-    """Writes into every checkpoint what decides how its training goes on."""
+class _Checkpoints(TrainerCallback):
+    """Checkpoints are deleted in the order in which they were written, and hold what decides how training goes on."""
 
-    def __init__(self, record: Mapping):
+    def __init__(self, record: Mapping | None):
         self.record = record
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Before a checkpoint is written."""
+        if control.should_save and args.should_save:
+            age_checkpoints(Path(args.output_dir))
+
+    def on_epoch_end(self, args, state, control, **kwargs):
+        """The same at the end of an epoch."""
+        self.on_step_end(args, state, control)
 
     def on_save(self, args, state, control, **kwargs):
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        if args.should_save and checkpoint.is_dir():
+        if self.record and args.should_save and checkpoint.is_dir():
             text = json.dumps(self.record, indent=2, ensure_ascii=False)
             (checkpoint / RECORD).write_text(text + "\n", encoding="utf-8")
 
@@ -71,8 +80,7 @@ class XlingTrainer(Trainer):
                 self.add_callback(ours)
         if self.args.disable_tqdm and self.args.logging_strategy == "no":
             self.remove_callback(PrinterCallback)  # neither bar nor log is wanted, the summary at the end included
-        if getattr(self.args, "run_record", None):  # of a recipe
-            self.add_callback(_Recorder(self.args.run_record))
+        self.add_callback(_Checkpoints(getattr(self.args, "run_record", None)))  # which a recipe sets
         # Losses here are means over the batch. The Trainer believes of a forward with **kwargs that it divides by
         # num_items_in_batch itself, and would then not divide by the accumulation steps.
         self.model_accepts_loss_kwargs = False

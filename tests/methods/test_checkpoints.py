@@ -1,6 +1,8 @@
 """Which checkpoint a run goes on from: a whole one, of the same training, and alone in its folder."""
 
+import os
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +96,17 @@ def test_a_damaged_checkpoint_is_passed_over(name, cut, trained, tmp_path):
     with pytest.raises(ValueError, match=r"no whole checkpoint in .*checkpoint-15; the newest whole one is .*-10"):
         checkpoint_of(asked)
     assert checkpoint_of(replace(asked, resume_from_checkpoint="true")) == str(folder / "checkpoint-10")
+
+
+def test_where_the_clock_went_back_the_new_checkpoint_stays(trained, train, tmp_path):
+    folder = shutil.copytree(trained, tmp_path / "run")
+    for path in (folder / "checkpoint-15", folder / "model"):
+        shutil.rmtree(path)
+    tomorrow = time.time() + 86_400
+    for number in (5, 10):
+        os.utime(folder / f"checkpoint-{number}", (tomorrow + number, tomorrow + number))
+    train(folder, resume_from_checkpoint=True, save_total_limit=2)
+    assert {path.name for path in folder.glob("checkpoint-*")} == {"checkpoint-10", "checkpoint-15"}
 
 
 def test_two_runs_do_not_share_a_folder(trained, train, tmp_path):
