@@ -156,30 +156,35 @@ def _known(content: dict, fields: Iterable[str], types: Iterable[type], where: s
 
 def _check_kinds(content: dict, types: Iterable[type], where: str) -> None:
     """Refuse what YAML reads otherwise than it was meant: unquoted no, and lists where one value is wanted."""
-    for name, hint in (item for type_ in types for item in get_type_hints(type_).items() if item[0] in content):
-        value, kinds = content[name], {get_origin(kind) or kind for kind in get_args(hint) or (hint,)}
+    hints: dict[str, Any] = {}
+    for type_ in types:
+        hints.update(get_type_hints(type_))
+    for name in [name for name in content if name in hints]:
+        value, hint = content[name], hints[name]
+        kinds = {get_origin(kind) or kind for kind in get_args(hint) or (hint,)}
         values = value if isinstance(value, list) else [value]
         if isinstance(value, list) and list not in kinds | {get_origin(hint)}:
             joined = ",".join(map(str, value))
             raise ValueError(f"{where}: {name}: {value} is a list; give one value, such as {joined!r}.")
-        word = next((each for each in values if isinstance(each, bool)), None)
-        if word is not None and not kinds & {bool, dict} and name != "resume_from_checkpoint":
-            told = f"is {word} to YAML, as no, yes, on and off are without quotes"
-            raise ValueError(f'{where}: {name}: a value {told}; write "no" where the word is meant.')
+        truths = [each for each in values if isinstance(each, bool)]
+        if truths and not kinds & {bool, dict} and name != "resume_from_checkpoint":
+            why = f"is {truths[0]} to YAML, as no, yes, on and off are without quotes"
+            raise ValueError(f'{where}: {name}: a value {why}; write "no" where the word is meant.')
         if any(isinstance(each, dict | list) for each in values) and dict not in kinds | {get_origin(hint)}:
             raise ValueError(f"{where}: {name}: {value} is not plain; give values without keys or further lists.")
 
 
-def _check_value(name: str, value: Any, told: Mapping[str, Any]) -> None:
+def _check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
     """Refuse a number below the field's least one, and a place where nothing can be written."""
     values = _listed(value)
     for each in values:
         if isinstance(each, float) and math.isnan(each):
             raise ValueError(f"{name}={value}: give a number.")
-        if "least" in told and each < told["least"]:
-            raise ValueError(f"{name}={value}: give {told['least']} or more.")
-    for place in values if "writes" in told else ():
-        check_place(name, place, is_folder=told["writes"] == "folder")
+        if "least" in metadata and each < metadata["least"]:
+            raise ValueError(f"{name}={value}: give {metadata['least']} or more.")
+    if "writes" in metadata:
+        for place in values:
+            check_place(name, place, is_folder=metadata["writes"] == "folder")
 
 
 def _check_outputs(values: Mapping[str, Any], fields: Mapping[str, dataclasses.Field]) -> None:

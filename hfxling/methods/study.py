@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import copy
 import difflib
 import json
@@ -144,25 +145,31 @@ def read_study(argv: list[str]) -> Study:
         FileNotFoundError: no such configuration.
         ValueError: a broken or unknown key, rows without labels of their own.
     """
-    argv = [part for word in argv for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
-    if "--config" not in argv[:-1]:
+    finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    finder.add_argument("--config", nargs="?")
+    given, rest = finder.parse_known_args(argv)
+    if given.config is None:
         raise ValueError("give --config recipes/configs/METHOD/studies/NAME.yaml.")
-    at = argv.index("--config")
-    path, rest = Path(argv[at + 1]), argv[:at] + argv[at + 2 :]
+    path = Path(given.config)
     content = read_yaml(path)
     entry = content.pop("study", None)
     if not isinstance(entry, dict) or not any(isinstance(entry.get(key), list) for key in ("rows", "grid")):
         raise ValueError(f"{path}: has no 'study' entry with rows or grid; to train one model use the method's recipe.")
     known = StudyArguments.__dataclass_fields__
     check_keys(entry, known, f"{path}, study")
-    own, other = [], []
-    for i, word in enumerate(rest):  # the study's own keys may be given on the command line, too
-        named = next((w for w in reversed(rest[: i + 1]) if w.startswith("--")), "")
-        (own if named[2:].split("=")[0] in known else other).append(word)
-    entry |= {key: json.dumps(entry[key]) for key in ("rows", "grid", "show") if key in entry}
+    own, other = [], []  # words of the command line: the study's keys may be given there, too
+    words = other
+    for word in rest:
+        if word.startswith("--"):
+            words = own if word[2:].split("=")[0] in known else other
+        words.append(word)
+    for key in ("rows", "grid", "show"):
+        if key in entry:
+            entry[key] = json.dumps(entry[key])
     (args,) = parse_arguments((StudyArguments,), own, defaults=entry)
     module = method(args.method)
-    rows, keys = args.all_rows(), {f.name for f in (*fields(module.Arguments), *fields(TrainingArguments))}
+    rows = args.all_rows()
+    keys = {field.name for kind in (module.Arguments, TrainingArguments) for field in fields(kind)}
     check_keys(content, keys, str(path))
     for number, row in enumerate(rows, 1):
         check_keys(row, ROW_KEYS, f"{path}, row {number}")

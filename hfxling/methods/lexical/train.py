@@ -36,25 +36,35 @@ def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static
     for view in views:
         for pair, matrix in view_links(view, settings.min_ratio).items():
             links.setdefault(pair, []).append(matrix)
-    sides = _sides(views)
-    anchors = _anchors(sides) if settings.hub_weight else {lang: [[] for _ in views] for lang in languages}
-    sizes = {lang: [len(view.vocabularies[lang]) for view in views] for lang in languages}
-    tokenizers = {lang: [view.vocabularies[lang].tokenizer for view in views] for lang in languages}
+    sizes, tokenizers = {}, {}
+    for lang in languages:
+        vocabularies = [view.vocabularies[lang] for view in views]
+        sizes[lang] = [len(vocabulary) for vocabulary in vocabularies]
+        tokenizers[lang] = [vocabulary.tokenizer for vocabulary in vocabularies]
     bare = LexicalModel(LexicalConfig(languages=languages, vocab_sizes=sizes, views=settings.views))
-    stored = {lang: bare._bags(rows, lang).shares for lang, rows in anchors.items()}
-    bags = [{lang: bare._bags(rows, lang) for lang, rows in pair.items()} for pair in sides]
+    sides = _sides(views)
+    bags = []  # of every language pair, by language
+    for pair in sides:
+        bags.append({lang: bare._bags(rows, lang) for lang, rows in pair.items()})
+    anchors, anchor_sizes = {}, {}
+    for lang, rows in _anchors(sides, settings.hub_weight > 0).items():
+        anchors[lang] = bare._bags(rows, lang).shares
+        anchor_sizes[lang] = [len(rows[0]), *(share.nnz for share in anchors[lang])]
+    link_sizes = {}
+    for pair, matrices in links.items():
+        link_sizes[":".join(pair)] = [matrix.nnz for matrix in matrices]
     config = LexicalConfig(
         languages=languages,
         vocab_sizes=sizes,
-        links={":".join(pair): [matrix.nnz for matrix in matrices] for pair, matrices in links.items()},
+        links=link_sizes,
         views=settings.views,
         view_weights=settings.view_weights,
         mixture=settings.mixture,
         hub_weight=settings.hub_weight,
-        anchors={lang: [len(anchors[lang][0]), *(share.nnz for share in shares)] for lang, shares in stored.items()},
+        anchors=anchor_sizes,
         **_length_prior(bags, languages),
     )
-    model = LexicalModel(config, links, stored, tokenizers).eval()
+    model = LexicalModel(config, links, anchors, tokenizers).eval()
     _scale(model, bags, settings)
     if static:
         counts = {lang: background(views[0], lang) for lang in languages}
@@ -117,8 +127,8 @@ def _sides(views: Sequence[View]) -> list[dict[str, list]]:
     return sides
 
 
-def _anchors(sides: Sequence[Mapping[str, list]]) -> dict[str, list]:
-    """Sentences of every language from all over its text, in each view."""
+def _anchors(sides: Sequence[Mapping[str, list]], are_used: bool) -> dict[str, list]:
+    """Sentences of every language from all over its text, in each view; none where they are not used."""
     texts: dict[str, list[list]] = {}
     for pair in sides:
         for lang, views in pair.items():
@@ -127,7 +137,8 @@ def _anchors(sides: Sequence[Mapping[str, list]]) -> dict[str, list]:
                 rows.extend(more)
     anchors = {}
     for lang, views in texts.items():
-        anchors[lang] = [[rows[i] for i in _spaced(len(rows), _ANCHORS)] for rows in views]
+        places = _spaced(len(views[0]), _ANCHORS) if are_used else ()
+        anchors[lang] = [[rows[i] for i in places] for rows in views]
     return anchors
 
 
