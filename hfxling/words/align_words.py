@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from hfxling.data.pairs import Text
-from hfxling.data.pharaoh import Link, format_links, read_aligned, write_links
+from hfxling.data.pharaoh import Link, format_links, read_aligned
 from hfxling.data.segment import Span
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.plots import can_draw, draw_alignment
 from hfxling.evaluation.results import EvalResult, format_table, interval_told
 from hfxling.files import atomic_path
 from hfxling.progress import bar
-from hfxling.verbs import Languages, OutputFile, verb
+from hfxling.verbs import Languages, Model, OutputFile, verb
 
 from .aligner import AlignedLine
 from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
 from .links import METHODS, UNITS, Method, Units
-from .sources import links_of_text
+from .sources import open_aligner
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +38,8 @@ class PairLinks:
         source: units of the source line; `line[span.start:span.end]` is where one stands in it.
         target: units of the target line.
         links: (position of source unit, position of target unit), from 0, sorted.
-        scores: of every link, 0..1: the mean weight that both directions give it. It is the posterior where links
-            are statistical, and the probability that the link is right where a confidence was given.
+        scores: of every link, 0..1: the probability that it is right, by the weights of `probability.py` or by a
+            fitted confidence; of a trained aligner without either the mean weight that both directions give it.
     """
 
     source: list[Span]
@@ -74,13 +74,37 @@ class WordLinks:
         """The scores of every pair's links."""
         return [pair.scores for pair in self.pairs]
 
-    def to_text(self) -> str:
-        """Pharaoh links, `i-j` counted from 0, a line a pair."""
-        return "".join(f"{format_links(links)}\n" for links in self.links)
+    def to_text(self, *, with_scores: bool = False) -> str:
+        """Pharaoh links, `i-j` counted from 0 (with scores `i-j:0.97`), a line a pair."""
+        if not with_scores:
+            return "".join(f"{format_links(links)}\n" for links in self.links)
+        lines = []
+        for pair in self.pairs:
+            scored = [f"{i}-{j}:{score:.2f}" for (i, j), score in zip(pair.links, pair.scores)]
+            lines.append(" ".join(scored) + "\n")
+        return "".join(lines)
 
-    def save(self, path: str | Path) -> None:
-        """Write what `to_text` says."""
-        write_links(path, self.links)
+    def save(self, path: str | Path, *, with_scores: bool = False) -> None:
+        """Write the links: what `to_text` says, or by the file's ending `.jsonl` or `.tsv`.
+
+        A TSV file has a row a link: pair from 1, i, j, source unit, target unit, score.
+        """
+        ending = Path(path).suffix.lower()
+        if ending == ".jsonl":
+            self.save_spans(path)
+        elif ending == ".tsv":
+            self._save_table(path)
+        else:
+            with atomic_path(path) as scratch:
+                scratch.write_text(self.to_text(with_scores=with_scores), encoding="utf-8")
+
+    def _save_table(self, path: str | Path) -> None:
+        with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as lines:
+            lines.write("pair\ti\tj\tsource\ttarget\tscore\n")
+            for number, pair in enumerate(self.pairs, 1):
+                for (i, j), score in zip(pair.links, pair.scores):
+                    words = f"{pair.source[i].text}\t{pair.target[j].text}"
+                    lines.write(f"{number}\t{i}\t{j}\t{words}\t{score:.4f}\n")
 
     def save_spans(self, path: str | Path) -> None:
         """Write a line of JSON a pair: places of all units, and links with places and score."""
@@ -133,9 +157,15 @@ def align_words(
     source: Text | None = None,
     target: Text | None = None,
     *,
-    model: Any = None,
-    revision: str | None = None,
     languages: Languages | None = None,
+    model: Model | None = None,
+    links: Any = None,
+    learn: bool = True,
+    revision: str | None = None,
+    links_revision: str | None = None,
+    layer: int | None = None,
+    prompt: str | None = None,
+    device: str | None = None,
     symmetrize: Method | None = None,
     units: Units = "words",
     null: float = 0.0,
@@ -143,6 +173,7 @@ def align_words(
     confidence: str | None = None,
     min_confidence: float = 0.0,
     output: OutputFile | None = None,
+    with_scores: bool = False,
     spans: OutputFile | None = None,
     heatmap: OutputFile | None = None,
     pair: int = 1,
@@ -152,29 +183,39 @@ def align_words(
     """Word links of line-aligned text.
 
     Each sentence pair gets links `i-j` between positions of its words, counted from 0, and every link a score. Without
-    a model the links are learnt from the text itself, which a few hundred pairs are enough for.
+    a model the links are learnt from the text itself, which a few hundred pairs are enough for; with a multilingual
+    encoder as the model, text and encoder find them together, which is far better. An encoder alone needs no further
+    text: `learn=False`.
 
     Example:
-        >>> result = hfxling.align_words(chinese, vietnamese, languages=("zh", "vi"))
+        >>> result = hfxling.align_words(chinese, vietnamese, languages=("zh", "vi"), model="intfloat/multilingual-e5-small")
         >>> result.links[0], result.scores[0]
         >>> hfxling.align_words("train.lo", "train.zh", model="outputs/lo-zh/model", output="links.txt")
 
     Args:
         source: source sentences, or a file of them, or of both sides; a pair with an empty side has no links.
         target: the translations, line by line.
-        model: folder or Hub id of an aligner or of a lexical model, or a loaded one; by default links are learnt from
-            the text.
+        languages: codes of both languages; by default the first two of the model or the links.
+        model: folder or Hub id of a multilingual encoder (of sentence-transformers or transformers, or one of ours), of
+            an aligner or of a lexical model, or a loaded one; by default links are learnt from the text alone.
+        links: folder or Hub id of a lexical model or of an aligner, or a loaded one, whose links are taken; by default
+            links are learnt from the text.
+        learn: learn from the text: links where none are given, how far links jump where they are.
         revision: branch, tag or commit of the model on the Hub.
-        languages: codes of both languages; by default the model's first two.
-        symmetrize: how links are decided; by default itermax for an aligner that was trained without statistical links,
-            and else mean.
-        units: between which links are: words, which white space sets apart, or the model's own segments.
+        links_revision: branch, tag or commit of the links on the Hub.
+        layer: of the encoder, counted from 0, the embeddings; by default what suits its depth.
+        prompt: put before every text for the encoder; by default what the model wants.
+        device: of the encoder; by default a GPU when there is one.
+        symmetrize: how links are decided; by default by probability (for a trained aligner by mean, and by itermax if
+            it was trained without statistical links); argmax, itermax and softmax compare vectors alone.
+        units: between which links are: words, which white space sets apart, the links' own segments, or characters.
         null: weight up to which a word's best partner is no link.
         fit_confidence: gold file, source TAB target TAB links: learn a confidence from it, and write that to
             `confidence`; no other text is read.
         confidence: JSON file of a fitted confidence, whose probabilities become the scores.
-        min_confidence: leave out links with a lower probability; needs a confidence, or statistical links.
-        output: file of links, a line a pair.
+        min_confidence: leave out links with a lower score; of a trained aligner it needs a confidence, or links.
+        output: file of links, a line a pair; with the ending .jsonl places and scores, too; with .tsv a row a link.
+        with_scores: write a score behind every link in that file, such as 0-0:0.97.
         spans: file of JSON lines with the places of the linked words in the original lines, and the scores.
         heatmap: PNG of one pair's weights.
         pair: number of the pair for the heatmap, from 1.
@@ -195,9 +236,11 @@ def align_words(
         _check_only_gold(confidence, units, [source, output, spans, heatmap])
         return fit_link_confidence(
             fit_confidence,
-            model=model,
-            revision=revision,
             languages=languages,
+            model=model,
+            links=links,
+            learn=learn,
+            revision=revision,
             symmetrize=symmetrize,
             null=null,
             output=confidence,
@@ -209,12 +252,26 @@ def align_words(
     if not 0 <= min_confidence <= 1:
         raise ValueError(f"min_confidence={min_confidence}: give a probability, 0 to 1.")
     fitted = None if confidence is None else LinkConfidence.load(confidence)
-    links, text = links_of_text(model, languages, source, target, revision=revision, keep_space=True)
+    aligner, text = open_aligner(
+        source,
+        target,
+        languages,
+        model=model,
+        links=links,
+        learn=learn,
+        revision=revision,
+        links_revision=links_revision,
+        layer=layer,
+        prompt=prompt,
+        device=device,
+        units=units,
+        method=symmetrize,
+        null=null,
+    )
     if heatmap is not None and not 1 <= pair <= len(text):
         raise ValueError(f"pair={pair} is outside the pairs 1-{len(text)} of {text.name}.")
-    if min_confidence and fitted is None and links.network is not None:
+    if min_confidence and fitted is None and getattr(aligner, "prior", True) is None:
         raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
-    aligner = links.aligner(units=units, method=symmetrize, null=null)
     _check_fitted_on(fitted, confidence, aligner.method)
 
     pairs = []
@@ -224,11 +281,11 @@ def align_words(
         pairs.append(kept)
         if heatmap is not None and number == pair:
             _draw(heatmap, line, kept)
-    result = WordLinks(links.languages, aligner.method, pairs, fitted is not None)
+    result = WordLinks(aligner.languages, aligner.method, pairs, fitted is not None)
     if spans is not None:
         result.save_spans(spans)
     if output is not None:
-        result.save(output)
+        result.save(output, with_scores=with_scores)
     return result
 
 
@@ -236,9 +293,11 @@ def align_words(
 def fit_link_confidence(
     gold: str | Path,
     *,
-    model: Any = None,
-    revision: str | None = None,
     languages: Languages | None = None,
+    model: Model | None = None,
+    links: Any = None,
+    learn: bool = True,
+    revision: str | None = None,
     symmetrize: Method | None = None,
     null: float = 0.0,
     output: OutputFile | None = None,
@@ -256,9 +315,11 @@ def fit_link_confidence(
 
     Args:
         gold: file of source TAB target TAB links, words set apart by spaces.
-        model: as for `align_words`; by default links are learnt from the gold file's own sentences.
+        languages: codes of both languages; by default the first two of the model or the links.
+        model: as for `align_words`; without it, and beside an encoder, links are learnt from the gold file's sentences.
+        links: folder or Hub id of a lexical model or an aligner whose links are taken.
+        learn: learn links from the sentences where none are given.
         revision: branch, tag or commit of the model on the Hub.
-        languages: codes of both languages; by default the model's first two.
         symmetrize: how links are decided, see `align_words`.
         null: weight up to which a word's best partner is no link.
         output: JSON file for the confidence.
@@ -276,8 +337,17 @@ def fit_link_confidence(
     pairs = read_aligned(gold)
     source = [" ".join(pair.source) for pair in pairs]
     target = [" ".join(pair.target) for pair in pairs]
-    links, _ = links_of_text(model, languages, source, target, revision=revision)
-    aligner = links.aligner(method=symmetrize, null=null)
+    aligner, _ = open_aligner(
+        source,
+        target,
+        languages,
+        model=model,
+        links=links,
+        learn=learn,
+        revision=revision,
+        method=symmetrize,
+        null=null,
+    )
     lines = list(bar(aligner(source, target, batch_size=batch_size), total=len(pairs), unit="pairs"))
     features, is_right, groups = gather(lines, pairs)
     error = expected_calibration_error(cross_validated(features, is_right, groups), is_right)
@@ -337,7 +407,8 @@ def _scored(line: AlignedLine, fitted: LinkConfidence | None, least: float) -> P
         scores: Sequence[float] = []
     elif fitted is None:
         i, j = np.array(line.links).T
-        scores = _weights(line)[i, j].tolist()
+        likely = _weights(line) if line.probability is None else line.probability[0]
+        scores = likely[i, j].tolist()
     else:
         scores = fitted(link_features(line)).tolist()
     links, kept = [], []

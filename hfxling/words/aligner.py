@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from hfxling.data.segment import Encoding, Span, Vocabulary, load_vocabularies
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignerModel
 
-from .links import MEAN, METHODS, SIMILARITIES, UNITS, SoftAlignment, decode
+from .links import MEAN, METHODS, PROBABILITY, SIMILARITIES, UNITS, SoftAlignment, decode
 from .pairs import pad, pad_matrices
 from .prior import LinkPrior
 
@@ -40,6 +40,7 @@ class AlignedLine:
     links: list[Link]  # (position of source unit, position of target unit), sorted
     soft: SoftAlignment  # the pair's own, a batch of one
     hard: np.ndarray  # (1, S, T) bool, the same links as a matrix
+    probability: np.ndarray | None = None  # (1, S, T) that a link is right, where that is known without gold links
 
 
 class Aligner:
@@ -49,8 +50,8 @@ class Aligner:
         model: with `align_states(source, target, languages)`, as `AlignerModel` has it.
         vocabularies: of both languages.
         languages: codes of source and target.
-        units: "words" (what white space sets apart in the lines, as Pharaoh counts them) or "segments" (the
-            vocabularies' own).
+        units: "words" (what white space sets apart in the lines, as Pharaoh counts them), "segments" (the
+            vocabularies' own) or "characters".
         method: one of `METHODS`; by default `default_method` chooses.
         null: see `directed_links`; "argmax" and "itermax" do not look at weights.
         prior: what the attention starts from, where the model was trained with one.
@@ -74,6 +75,8 @@ class Aligner:
         method = method or default_method(prior)
         if units not in UNITS:
             raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
+        if method == PROBABILITY:
+            raise ValueError("symmetrize=probability is of links learnt from text and of encoders; give mean.")
         if method not in METHODS:
             raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
         if null and method in SIMILARITIES:
@@ -101,16 +104,15 @@ class Aligner:
             lines = [side[start : start + _CHUNK] for side in (source, target)]
             encoded = [vocabulary.encode_batch(side) for vocabulary, side in zip(self.vocabularies, lines)]
             aligned: dict[int, AlignedLine] = {}
-            for rows in _batches([[len(row.ids) for row in side] for side in encoded], batch_size):
+            for rows in unit_batches([[len(row.ids) for row in side] for side in encoded], batch_size):
                 batch = [[side[row] for row in rows] for side in encoded]
-                units = [
-                    [_units(side[row], of.spans, self.units) for row, of in zip(rows, found)]
-                    for side, found in zip(lines, batch)
-                ]
+                units = []
+                for side, found in zip(lines, batch):
+                    units.append([units_of(side[row], of.spans, self.units) for row, of in zip(rows, found)])
                 aligned |= zip(rows, self._align(batch, units))
             yield from (aligned[row] for row in range(len(lines[0])))
 
-    def _align(self, batch: list[list[Encoding]], units: list[list[tuple[list[Span], list[int]]]]) -> list[AlignedLine]:
+    def _align(self, batch: list[list[Encoding]], units: list[list[list[Span]]]) -> list[AlignedLine]:
         soft = self._soft(batch, units)
         links = decode(soft, self.method, self.null)
         rows = []
@@ -119,10 +121,10 @@ class Aligner:
             *own, hard = (matrix[b : b + 1, :s, :t] for matrix in matrices)
             places = list(map(tuple, np.argwhere(hard[0]).tolist()))
             own_soft = SoftAlignment(*own, soft.sizes[b : b + 1])
-            rows.append(AlignedLine(units[0][b][0], units[1][b][0], places, own_soft, hard))
+            rows.append(AlignedLine(units[0][b], units[1][b], places, own_soft, hard))
         return rows
 
-    def _soft(self, batch: list[list[Encoding]], units: list[list[tuple[list[Span], list[int]]]]) -> SoftAlignment:
+    def _soft(self, batch: list[list[Encoding]], units: list[list[list[Span]]]) -> SoftAlignment:
         """Run the model and gather its segments' weights and vectors into units."""
         sides = [pad([row.ids for row in side]) for side in batch]
         device, prior = self.model.device, None
@@ -132,14 +134,14 @@ class Aligner:
         with torch.no_grad():
             there = ({key: x.to(device) for key, x in side.items()} for side in sides)
             states = self.model.align_states(*there, self.languages, prior)
-        source, target = (_membership(side, x["mask"].shape[1]) for side, x in zip(units, sides))
+        source, target = (_memberships(own, of) for own, of in zip(units, batch))
         source_means, target_means = (x / np.maximum(x.sum(2, keepdims=True), 1) for x in (source, target))
         # A unit's segments look together (mean) and are looked at together (sum).
         forward = source @ _array(states.target_to_source).swapaxes(1, 2) @ target_means.swapaxes(1, 2)
         backward = source_means @ _array(states.source_to_target) @ target.swapaxes(1, 2)
         vectors = (source_means @ _array(states.source_contextual), target_means @ _array(states.target_contextual))
         left, right = (x / np.maximum(np.linalg.norm(x, axis=2, keepdims=True), 1e-12) for x in vectors)
-        sizes = np.array([[len(units[0][b][0]), len(units[1][b][0])] for b in range(len(batch[0]))])
+        sizes = np.array([[len(units[0][b]), len(units[1][b])] for b in range(len(batch[0]))])
         has_segments = source.any(2)[:, :, None] & target.any(2)[:, None]
         return SoftAlignment(forward, backward, np.where(has_segments, left @ right.swapaxes(1, 2), -1), sizes)
 
@@ -161,16 +163,32 @@ def words(line: str) -> list[Span]:
     return [Span(match.group(), *match.span()) for match in re.finditer(r"\S+", line)]
 
 
-def _units(line: str, segments: list[Span], units: str) -> tuple[list[Span], list[int]]:
-    """The units of a line, and for each segment the position of its unit."""
+def units_of(line: str, segments: list[Span], units: str) -> list[Span]:
+    """The units of a line: its words, the vocabulary's segments, or its characters without white space."""
     if units == "segments":
-        return segments, list(range(len(segments)))
-    found = words(line)
-    starts = [word.start for word in found]
-    return found, [max(0, bisect_right(starts, segment.start) - 1) for segment in segments]
+        return segments
+    if units == "words":
+        return words(line)
+    return [Span(letter, place, place + 1) for place, letter in enumerate(line) if not letter.isspace()]
 
 
-def _batches(lengths: list[list[int]], batch_size: int | None) -> Iterator[list[int]]:
+def membership(units: list[Span], segments: list[Span]) -> np.ndarray:
+    """(U, S) float: 1 where segment s is part of unit u.
+
+    A segment belongs to the unit that it starts in, and to every other that starts inside it.
+    """
+    table = np.zeros((len(units), len(segments)), np.float32)
+    if not units:
+        return table
+    starts = [unit.start for unit in units]
+    for column, segment in enumerate(segments):
+        first = max(0, bisect_right(starts, segment.start) - 1)
+        last = max(first, bisect_left(starts, segment.end) - 1)
+        table[first : last + 1, column] = 1
+    return table
+
+
+def unit_batches(lengths: list[list[int]], batch_size: int | None) -> Iterator[list[int]]:
     """Rows of like length, longest first, as many as `_CELLS` allows or `batch_size` says."""
     order = sorted(range(len(lengths[0])), key=lambda row: (lengths[0][row], lengths[1][row]), reverse=True)
     batch, sizes = [], [1, 1]
@@ -185,11 +203,12 @@ def _batches(lengths: list[list[int]], batch_size: int | None) -> Iterator[list[
         yield batch
 
 
-def _membership(units: list[tuple[list[Span], list[int]]], segments: int) -> np.ndarray:
-    """(B, U, S) float: 1 where segment s is part of unit u."""
-    table = np.zeros((len(units), max(1, *(len(found) for found, _ in units)), segments), np.float32)
-    for row, (_, owners) in zip(table, units):
-        row[owners, np.arange(len(owners))] = 1
+def _memberships(units: list[list[Span]], encoded: list[Encoding]) -> np.ndarray:
+    """(B, U, S) of `membership`, padded."""
+    longest = max(1, *(len(own) for own in units))
+    table = np.zeros((len(units), longest, max(1, *(len(row.spans) for row in encoded))), np.float32)
+    for place, own, row in zip(table, units, encoded):
+        place[: len(own), : len(row.spans)] = membership(own, row.spans)
     return table
 
 

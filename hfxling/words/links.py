@@ -17,13 +17,17 @@ from hfxling.data.pharaoh import Link
 
 SYMMETRIZATIONS = ("intersection", "union", "grow-diag-final-and", "forward", "backward")
 MEAN = "mean"
-SIMILARITIES = ("argmax", "itermax")
-Units = Literal["words", "segments"]  # between which links are: what white space sets apart, or the vocabularies' own
+PROBABILITY = "probability"
+SIMILARITIES = ("argmax", "itermax", "softmax")
+# Between which links are: what white space sets apart, the vocabularies' own segments, or characters.
+Units = Literal["words", "segments", "characters"]
 UNITS = get_args(Units)
 Method = Literal[
-    "intersection", "union", "grow-diag-final-and", "forward", "backward", "mean", "argmax", "itermax"
+    *("probability", "mean", "intersection", "union", "grow-diag-final-and", "forward", "backward"),
+    *("argmax", "itermax", "softmax"),
 ]  # how links are decided, see `decode`
 METHODS = get_args(Method)
+TEMPERATURE, THRESHOLD = 0.05, 0.1  # of an encoder's attention, and above which both directions make a link
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -106,8 +110,34 @@ def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2,
     return links
 
 
+def softmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(B, S, T) bool links whose attention is above a threshold in both directions (Dou & Neubig 2021, awesome-align).
+
+    They compare pieces by inner products, with 0.001; here units by cosines with `TEMPERATURE`. Arguments as in
+    `SoftAlignment`.
+    """
+    forward, backward = attention(similarity, sizes, TEMPERATURE)
+    return (forward > THRESHOLD) & (backward > THRESHOLD)
+
+
+def attention(similarity: np.ndarray, sizes: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """What an encoder's similarities say about links: (B, S, T) softmax over source units, and over target units.
+
+    softmax_s(similarity[s, t] / temperature) and softmax_t(similarity[s, t] / temperature), zero at padding. Arguments as
+    in `SoftAlignment`.
+    """
+    real = _real(similarity.shape, sizes)
+    scores = np.where(real, similarity / temperature, -np.inf)
+    directions = []
+    for axis in (1, 2):
+        highest = scores.max(axis, keepdims=True)
+        weights = np.exp(scores - np.where(np.isfinite(highest), highest, 0))
+        directions.append(weights / np.maximum(weights.sum(axis, keepdims=True), 1e-30))
+    return directions[0], directions[1]
+
+
 def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float = 0.0) -> np.ndarray:
-    """(B, S, T) bool links by one of `METHODS`.
+    """(B, S, T) bool links by one of `METHODS`, other than "probability", which `probability.py` knows.
 
     A symmetrization of both attentions, "mean" (links that both directions together find likelier than not: weights of
     more than 1/2 on average), or similarity alone.
@@ -116,7 +146,7 @@ def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float
         ValueError: an unknown method.
     """
     if method in SIMILARITIES:
-        pick = argmax_links if method == "argmax" else itermax_links
+        pick = {"argmax": argmax_links, "itermax": itermax_links, "softmax": softmax_links}[method]
         return pick(soft.similarity, soft.sizes)
     if method == MEAN:
         return (soft.forward + soft.backward) / 2 > max(0.5, null)

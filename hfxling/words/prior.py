@@ -1,12 +1,19 @@
-"""A statistical word aligner as a prior for the neural one: two HMMs, one a direction, trained to agree.
+"""Statistical word links: two HMMs, one a direction, trained to agree.
 
-Vogel et al. (1996) for the model, Liang et al. (2006) for the agreement. Not part of Zhang et al. (2024). It knows no
-words but by their ids, and learns from a few hundred sentence pairs where the neural aligner wants thousands.
+Vogel et al. (1996) for the model, Liang et al. (2006) for the agreement. It knows no words but by their ids, and learns
+from a few hundred sentence pairs where a neural aligner wants thousands. An encoder that knows both languages may help:
+with similarities of the words in context, each E step multiplies the probability of a target word t given a source word
+s of a sentence of S words by
+
+    (FLOOR + (1 - FLOOR) S softmax_s(cos(x_s, y_t) / TEMPERATURE)) ** WEIGHT
+
+and likewise in the other direction. What the encoder knows and what the text repeats then inform each other: the tables
+learn from links that the encoder helped to find, and only the tables and jumps are learnt, never the encoder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,13 +30,15 @@ from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignStates
 
 from .classes import word_classes
+from .links import TEMPERATURE, attention
 from .pairs import EncodedPairs, stack
 
 MODEL_1, AGREE, HMM = 5, 3, 2  # rounds of EM by Model 1 and by HMM; the directions agree from round AGREE on
 NULL = 0.1  # prior probability that a word has no counterpart
 SAME = 10  # times as probable words of equal classes start: numbers, names, cognates. Chosen on xlwa-dev gold links
+FLOOR, WEIGHT = 0.02, 0.7  # of the encoder inside EM. Chosen on xlwa-dev gold links
 WINDOW = 50  # jumps beyond count as this long
-FLOOR = 1e-10  # probability of a pair of words that never met
+NEVER = 1e-10  # probability of a pair of words that never met
 _LEAST = 1e-3  # expected links that are counted
 _CELLS = 300_000  # source words x target words x pairs of a batch
 
@@ -43,6 +52,7 @@ class _Tables(NamedTuple):
     classes: int  # of the target side
 
 
+Similarities = Sequence[np.ndarray]
 _ARRAYS = ("keys", "probability", "jump")  # of a table, as they are saved
 
 
@@ -52,6 +62,7 @@ class _Batch(NamedTuple):
     rows: np.ndarray  # (B,) numbers of the pairs
     sides: list[tuple[np.ndarray, np.ndarray]]  # class ids (B, S) and (B, T), padded with -1; the same exchanged
     places: list[np.ndarray]  # (B, T, 1 + S) and (B, S, 1 + T) of the words in the tables, see `_places`
+    factors: list[np.ndarray | None]  # (B, T, S) and (B, S, T) of an encoder, None without one
 
 
 class LinkPrior:
@@ -74,6 +85,7 @@ class LinkPrior:
         *,
         agree: bool = True,
         equal: np.ndarray | None = None,
+        similarities: Similarities | None = None,
     ) -> LinkPrior:
         """Learn from the sentences of one language pair; seconds for a few thousand, with a bar.
 
@@ -84,14 +96,32 @@ class LinkPrior:
                 choose from.
             equal: of every source class the target class that is written alike, see `equal_classes`; their links start
                 likelier than others.
+            similarities: of every pair (S, T) cosines of its words by an encoder, which every E step heeds.
 
         Raises:
             ValueError: no pair with words on both sides.
         """
-        tables, batches = _untrained(classes, pairs)
+        tables, batches = _untrained(classes, pairs, similarities)
         if equal is not None:
-            tables = [_likelier(table, of) for table, of in zip(tables, (equal, _inverse(equal, tables[0].classes)))]
+            tables = _likelier_where_equal(tables, equal)
         return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=agree))
+
+    @classmethod
+    def learn_both(
+        cls,
+        pairs: EncodedPairs,
+        classes: Sequence[np.ndarray],
+        *,
+        equal: np.ndarray | None = None,
+        similarities: Similarities | None = None,
+    ) -> list[LinkPrior]:
+        """An agreeing and an independent prior in one go; arguments as for `learn`."""
+        tables, batches = _untrained(classes, pairs, similarities)
+        if equal is not None:
+            tables = _likelier_where_equal(tables, equal)
+        tables = _trained(tables, batches, range(AGREE), agree=False)  # so far both are the same
+        turns = range(AGREE, MODEL_1 + HMM)
+        return [cls(pairs.languages, classes, _trained(tables, batches, turns, agree=agree)) for agree in (True, False)]
 
     @classmethod
     def of_odds(cls, languages: tuple[str, str], there, back) -> LinkPrior:
@@ -115,48 +145,83 @@ class LinkPrior:
             tables.append(_Tables(keys[order], values[order].astype(np.float64), _first_jumps(), width))
         return cls(languages, classes, tables)
 
+    def with_jumps_of(self, pairs: EncodedPairs, similarities: Similarities | None = None) -> LinkPrior:
+        """The same links, with the jumps that are expected in a text; a text without words changes nothing."""
+        tables = list(self.tables)
+        for _ in range(HMM):
+            jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
+            for batch in self._batches(pairs.source, pairs.target, similarities):
+                parts = zip(tables, batch.places, batch.factors, batch.sides)
+                for d, (table, places, factor, side) in enumerate(parts):
+                    jumps[d] += _expected(_emissions(table, places, factor, *side), side, table.jump)[1]
+            tables = [table._replace(jump=jump / jump.sum()) for table, jump in zip(tables, jumps)]
+        return LinkPrior(self.languages, self.classes, tables)
+
+    def log_likelihoods(
+        self,
+        source: Sequence[Sequence[int]],
+        target: Sequence[Sequence[int]],
+        similarities: Similarities | None = None,
+    ) -> np.ndarray:
+        """(N,) mean log probability of a word given the other side's, both directions averaged; arguments as above.
+
+        A pair with an empty side has -inf.
+        """
+        result = np.full(len(source), -np.inf)
+        for batch in self._batches(source, target, similarities):
+            total = np.zeros(len(batch.rows))
+            for table, places, factor, side in zip(self.tables, batch.places, batch.factors, batch.sides):
+                emissions = _emissions(table, places, factor, *side)
+                words = (side[1] >= 0).sum(1)
+                total += _expected(emissions, side, table.jump)[2] / words / 2
+            result[batch.rows] = total
+        return result
+
     def posteriors(
-        self, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
+        self,
+        source: Sequence[Sequence[int]],
+        target: Sequence[Sequence[int]],
+        similarities: Similarities | None = None,
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each sentence pair the (S, T) probabilities that a target word comes from a source word, and vice versa.
 
         What is missing to 1 in a column of the first, or a row of the second, is the probability of no counterpart.
-        Both sides are word ids of every sentence.
+        Both sides are word ids of every sentence, similarities those of `learn`.
         """
         result: list = [(np.zeros((len(s), len(t))),) * 2 for s, t in zip(source, target)]
-        for batch in self._batches(source, target):
+        for batch in self._batches(source, target, similarities):
             forward, backward = self._posteriors(batch)
             for i, row in enumerate(batch.rows):
                 s, t = len(source[row]), len(target[row])
                 result[row] = forward[i, :t, :s].T, backward[i, :s, :t]
         return result
 
-    def _batches(self, source: Sequence, target: Sequence) -> Iterator[_Batch]:
+    def _batches(
+        self, source: Sequence, target: Sequence, similarities: Similarities | None = None
+    ) -> Iterator[_Batch]:
         for rows, sides in _batches(self.classes, source, target):
-            yield _Batch(rows, sides, [_places(table, _keys(table, *side)) for table, side in zip(self.tables, sides)])
+            places = [_places(table, _keys(table, *side)) for table, side in zip(self.tables, sides)]
+            yield _Batch(rows, sides, places, _factors(rows, sides, similarities))
 
     def _posteriors(self, batch: _Batch) -> list[np.ndarray]:
         """(B, T, S) and (B, S, T) posteriors of links."""
         return [
-            _expected(_emissions(table, places, *side), side, table.jump)[0][:, :, 1:]
-            for table, places, side in zip(self.tables, batch.places, batch.sides)
+            _expected(_emissions(table, places, factor, *side), side, table.jump)[0][:, :, 1:]
+            for table, places, factor, side in zip(self.tables, batch.places, batch.factors, batch.sides)
         ]
 
-    def link_counts(self, pairs: EncodedPairs, sizes: Sequence[int]):
+    def link_counts(self, pairs: EncodedPairs, sizes: Sequence[int], similarities: Similarities | None = None):
         """(V, W) sparse matrix of how often each source word is expected to be linked to each target word."""
-        return self._link_counts(pairs, self._batches(pairs.source, pairs.target), sizes)
-
-    def _link_counts(self, pairs: EncodedPairs, batches: Iterable[_Batch], sizes: Sequence[int]):
         from scipy.sparse import coo_array
 
         cells = []
-        for batch in batches:
+        for batch in self._batches(pairs.source, pairs.target, similarities):
             forward, backward = self._posteriors(batch)
             links = (forward.swapaxes(1, 2) + backward) / 2
             pair, *places = np.nonzero(links > _LEAST)
-            ids = (stack([side[row] for row in batch.rows]) for side in (pairs.source, pairs.target))
-            cells.append((links[pair, *places], *(of[pair, place] for of, place in zip(ids, places))))
-        values, rows, columns = (np.concatenate(x) for x in zip(*cells))
+            ids = [stack([side[row] for row in batch.rows])[pair, place] for side, place in zip(_sides(pairs), places)]
+            cells.append((links[pair, *places], *ids))
+        values, rows, columns = (np.concatenate(column) for column in zip(*cells))
         return coo_array((values, (rows, columns)), shape=tuple(sizes)).tocsr()
 
     def save(self, folder: str | Path) -> None:
@@ -193,19 +258,17 @@ class LinkPrior:
         return LinkPrior(self.languages[::-1], self.classes[::-1], self.tables[::-1])
 
 
-def translation_counts(pairs: EncodedPairs, vocabularies: Sequence[Vocabulary]):
+def translation_counts(
+    pairs: EncodedPairs, vocabularies: Sequence[Vocabulary], similarities: Similarities | None = None
+):
     """(V, W) sparse link counts for a lexicon: the sum of an agreeing and an independent prior's, learnt from the text.
 
     Independent directions keep rarer translations, which raises P@1 where agreement is too sure of itself.
     """
-    classes, sizes = [word_classes(x) for x in vocabularies], [len(x) for x in vocabularies]
-    tables, batches = _untrained(classes, pairs)
-    tables = _trained(tables, batches, range(AGREE), agree=False)  # so far both are the same
-    priors = (
-        LinkPrior(pairs.languages, classes, _trained(tables, batches, range(AGREE, MODEL_1 + HMM), agree=agree))
-        for agree in (True, False)
-    )
-    return sum(prior._link_counts(pairs, batches, sizes) for prior in priors)
+    classes = [word_classes(vocabulary) for vocabulary in vocabularies]
+    sizes = [len(vocabulary) for vocabulary in vocabularies]
+    agreeing, independent = LinkPrior.learn_both(pairs, classes, similarities=similarities)
+    return agreeing.link_counts(pairs, sizes, similarities) + independent.link_counts(pairs, sizes, similarities)
 
 
 def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> LinkPrior | None:
@@ -216,6 +279,10 @@ def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> L
                 prior = LinkPrior.load(folder, order, **hub_kwargs)
             return prior if order == tuple(languages) else prior.reversed()
     return None
+
+
+def _sides(pairs: EncodedPairs) -> tuple[list[list[int]], list[list[int]]]:
+    return pairs.source, pairs.target
 
 
 def prior_file(languages: Sequence[str]) -> str:
@@ -239,7 +306,9 @@ def _batches(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) 
         start += size
 
 
-def _untrained(classes: Sequence[np.ndarray], pairs: EncodedPairs) -> tuple[list[_Tables], list[_Batch]]:
+def _untrained(
+    classes: Sequence[np.ndarray], pairs: EncodedPairs, similarities: Similarities | None = None
+) -> tuple[list[_Tables], list[_Batch]]:
     """Tables of all classes that meet in a sentence pair, equally probable, and the text with its places in them.
 
     Raises:
@@ -250,7 +319,8 @@ def _untrained(classes: Sequence[np.ndarray], pairs: EncodedPairs) -> tuple[list
     for rows, sides in _batches(classes, pairs.source, pairs.target):
         # Every cell is sorted once, here: keys of all batches together are looked up in order and without repetition.
         keys = [np.unique(_keys(table, *side), return_inverse=True) for table, side in zip(blank, sides)]
-        batches.append(_Batch(rows, sides, [inverse.astype(np.int32) for _, inverse in keys]))
+        places = [inverse.astype(np.int32) for _, inverse in keys]
+        batches.append(_Batch(rows, sides, places, _factors(rows, sides, similarities)))
         met.append([distinct for distinct, _ in keys])
     if not batches:
         names = "-".join(pairs.languages)
@@ -277,6 +347,12 @@ def _likelier(table: _Tables, equal: np.ndarray) -> _Tables:
     return table._replace(probability=np.where(equal[source] == target, SAME, 1) * table.probability)
 
 
+def _likelier_where_equal(tables: Sequence[_Tables], equal: np.ndarray) -> list[_Tables]:
+    """Both directions' tables where words that are written alike are likelier."""
+    forward, backward = tables
+    return [_likelier(forward, equal), _likelier(backward, _inverse(equal, forward.classes))]
+
+
 def _inverse(equal: np.ndarray, classes: int) -> np.ndarray:
     """The same from target classes to source classes."""
     found = np.zeros(classes, int)
@@ -293,14 +369,14 @@ def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range,
         jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
         for batch in batches:
             found = [
-                _expected(_emissions(table, places, *side), side, table.jump if turn >= MODEL_1 else None)
-                for table, places, side in zip(tables, batch.places, batch.sides)
+                _expected(_emissions(table, places, factor, *side), side, table.jump if turn >= MODEL_1 else None)
+                for table, places, factor, side in zip(tables, batch.places, batch.factors, batch.sides)
             ]
-            posteriors = [posterior for posterior, _ in found]
+            posteriors = [posterior for posterior, _, _ in found]
             if agree and turn >= AGREE:
                 posteriors = _agreed(*posteriors)
             for d, (posterior, places) in enumerate(zip(posteriors, batch.places)):
-                np.add.at(counts[d], places.ravel(), posterior.ravel())
+                counts[d] += np.bincount(places.ravel(), posterior.ravel(), len(counts[d]))
                 jumps[d] += 0 if found[d][1] is None else found[d][1]
             bar.update()
         tables = [_estimated(table, x[:-1], jump, hmm=turn >= MODEL_1) for table, x, jump in zip(tables, counts, jumps)]
@@ -322,18 +398,41 @@ def _places(table: _Tables, keys: np.ndarray) -> np.ndarray:
     return np.where(known, places, len(table.keys)).astype(np.int32)
 
 
-def _emissions(table: _Tables, places: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _factors(
+    rows: np.ndarray, sides: list[tuple[np.ndarray, np.ndarray]], similarities: Similarities | None
+) -> list[np.ndarray | None]:
+    """(B, T, S) and (B, S, T) that an encoder multiplies emissions by; NULL keeps its weight."""
+    if similarities is None:
+        return [None, None]
+    source, target = sides[0]
+    padded = np.zeros((len(rows), source.shape[1], target.shape[1]), np.float32)
+    for place, row in zip(padded, rows):
+        own = similarities[row]
+        place[: own.shape[0], : own.shape[1]] = own
+    sizes = np.stack([(source >= 0).sum(1), (target >= 0).sum(1)], axis=1)
+    forward, backward = attention(padded, sizes, TEMPERATURE)
+    factors = []
+    for weights, words in ((forward.swapaxes(1, 2), sizes[:, 0]), (backward, sizes[:, 1])):
+        factors.append((FLOOR + (1 - FLOOR) * weights * words[:, None, None]) ** WEIGHT)
+    return factors
+
+
+def _emissions(
+    table: _Tables, places: np.ndarray, factor: np.ndarray | None, source: np.ndarray, target: np.ndarray
+) -> np.ndarray:
     """(B, T, 1 + S) probability of each target word from NULL and from each source word, the share of NULL included."""
     emissions = table.probability.take(places, mode="clip")
-    emissions[places == len(table.keys)] = FLOOR
+    emissions[places == len(table.keys)] = NEVER
     emissions[:, :, 1:] *= (1 - NULL) * (source >= 0)[:, None]
     emissions[:, :, 0] *= NULL
+    if factor is not None:
+        emissions[:, :, 1:] *= factor
     emissions[target < 0] = np.eye(1, emissions.shape[2])  # behind the end everything stays where it is
     return emissions
 
 
 def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarray | None) -> tuple:
-    """(B, T, 1 + S) posterior of NULL and every source word, zero at padding, and expected jumps.
+    """(B, T, 1 + S) posterior of NULL and every source word, zero at padding; expected jumps; (B,) log likelihoods.
 
     By Model 1 where there are no jump probabilities, and then without jumps.
     """
@@ -343,7 +442,7 @@ def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarr
         total = emissions[:, :, 0] + emissions[:, :, 1:].sum(2) / size
         posterior = emissions * (real / total)[:, :, None]
         posterior[:, :, 1:] /= size[:, :, None]
-        return posterior, None
+        return posterior, None, np.log(np.where(real, total, 1)).sum(1)
     null, words = emissions[:, :, :1], emissions[:, :, 1:]
     positions = np.arange(inside.shape[1])
     offsets = np.clip(positions - positions[:, None], -WINDOW, WINDOW) + WINDOW
@@ -368,7 +467,8 @@ def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarr
         if j:
             jumps += (states[:, j - 1].sum(1) / leaving).T @ linked
         future = linked @ steps.T / leaving + unlinked
-    return posterior * real[:, :, None], np.bincount(offsets.ravel(), (jumps * steps).ravel(), 2 * WINDOW + 1)
+    counts = np.bincount(offsets.ravel(), (jumps * steps).ravel(), 2 * WINDOW + 1)
+    return posterior * real[:, :, None], counts, np.log(np.where(real, scale, 1)).sum(1)
 
 
 def _agreed(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -384,4 +484,4 @@ def _estimated(table: _Tables, counts: np.ndarray, jumps: np.ndarray, *, hmm: bo
     """New tables from expected counts."""
     source = table.keys // table.classes
     probability = counts / np.maximum(np.bincount(source, counts)[source], 1e-300)
-    return table._replace(probability=np.maximum(probability, FLOOR), jump=jumps / jumps.sum() if hmm else table.jump)
+    return table._replace(probability=np.maximum(probability, NEVER), jump=jumps / jumps.sum() if hmm else table.jump)

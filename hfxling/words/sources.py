@@ -1,14 +1,16 @@
-"""What knows the links between the words of two languages: a trained aligner, a lexical encoder, or the text itself."""
+"""What aligns words: a trained aligner, the links of a lexical encoder or of the text itself, an encoder, or both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hfxling.data.pairs import Pairs, Text, read_pairs
 from hfxling.data.segment import Vocabulary, word_segmenter
 from hfxling.missing import one_line_where_missing
+from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.configuration_lexical import LexicalConfig
 from hfxling.models.loading import stored_kind
 from hfxling.models.modeling_aligner import AlignerModel
@@ -16,11 +18,13 @@ from hfxling.models.modeling_lexical import LexicalModel
 
 from .aligner import Aligner, load_aligner
 from .classes import equal_classes, word_classes
+from .encoder import WordEncoder
+from .joint import LONGEST, JointAligner, View
 from .links import SIMILARITIES
 from .pairs import EncodedPairs
 from .prior import LinkPrior, load_prior
 
-LONGEST = 150  # segments of a sentence that links are learnt from, as in training an aligner
+_JUMPS_FROM = 2_000  # pairs that jumps of known links are learnt from
 Pair = tuple[str, str]
 
 
@@ -35,6 +39,7 @@ class LinkSource:
         network: a trained aligner; None where `prior` is all there is.
         prior: link probabilities of the words; None for an aligner that was trained without any.
         is_learnt: whether they were learnt from the text that is to be aligned.
+        further_views: those of a lexical encoder with more than one way to cut text.
     """
 
     name: str
@@ -43,6 +48,17 @@ class LinkSource:
     network: AlignerModel | None
     prior: LinkPrior | None
     is_learnt: bool = False
+    further_views: tuple[View, ...] = ()
+
+    def views(self) -> list[View]:
+        """The links of every view; of an aligner there is one.
+
+        Raises:
+            ValueError: an aligner that was trained without links.
+        """
+        if self.prior is None:
+            raise ValueError(f"{self.name} was trained without links; give another, or none to learn from the text.")
+        return [View(self.vocabularies, [self.prior]), *self.further_views]
 
     def encoded(self, source: Sequence[str], target: Sequence[str]) -> EncodedPairs:
         """Word ids of N sentence pairs."""
@@ -64,6 +80,96 @@ class LinkSource:
         model = self.prior if self.network is None else self.network
         vocabularies = dict(zip(self.languages, self.vocabularies))
         return Aligner(model, vocabularies, self.languages, units=units, method=method, null=null, prior=self.prior)
+
+
+def open_aligner(
+    source: Text,
+    target: Text | None,
+    languages: Sequence[str] | None = None,
+    *,
+    model: Any = None,
+    links: Any = None,
+    learn: bool = True,
+    revision: str | None = None,
+    links_revision: str | None = None,
+    layer: int | None = None,
+    prompt: str | None = None,
+    device: str | None = None,
+    units: str = "words",
+    method: str | None = None,
+    null: float = 0.0,
+) -> tuple[Aligner | JointAligner, Pairs]:
+    """Read text, and make what aligns it: links, an encoder, both, or a trained aligner.
+
+    Args:
+        source: as for `read_pairs`.
+        target: as for `read_pairs`.
+        languages: codes of source and target; by default the model's first two.
+        model: an encoder, an aligner or a lexical encoder: folder, Hub id or loaded.
+        links: of a lexical encoder or an aligner, folder, Hub id or loaded; without it links are learnt from the text.
+        learn: whether to learn from the text where there are no links; else the encoder decides alone.
+        revision: of the model on the Hub.
+        links_revision: of the links on the Hub.
+        layer: of the encoder, see `WordEncoder`.
+        prompt: of the encoder.
+        device: of the encoder.
+        units: between which links are.
+        method: how links are decided; None for the aligner's own way.
+        null: weight up to which there is no link.
+
+    Raises:
+        FileNotFoundError: no such model or file.
+        ValueError: models, languages or options that do not fit.
+    """
+    options = {"units": units, "method": method, "null": null}
+    encoder = None
+    if model is not None and is_encoder(model, revision):
+        encoder = WordEncoder(model, revision, layer=layer, prompt=prompt, device=device)
+    elif model is not None:
+        if links is not None:
+            raise ValueError("model holds links itself; give links beside an encoder, or without a model.")
+        links, links_revision = model, revision
+    if encoder is None and (layer is not None or prompt is not None):
+        raise ValueError("layer and prompt are of an encoder; give model.")
+    if links is None and not learn and encoder is None:
+        raise ValueError("learn=False leaves nothing to align by; give links, a model, or both.")
+    known = None if links is None else open_links(links, languages, revision=links_revision)
+    pair = _checked(languages, ()) if known is None else known.languages
+    text = read_pairs(source, target, pair, skip_bad=True, keep_space=True)
+    if known is not None and known.network is not None and encoder is None:
+        return known.aligner(**options), text
+    if known is not None:
+        views = known.views()
+        if learn:
+            views = [_with_jumps(view, known.languages, text) for view in views]
+        return JointAligner(pair, views, encoder, **options), text
+    if learn:
+        return JointAligner.learn(pair, text.source, text.target, encoder, **options), text
+    return JointAligner(pair, [], encoder, **options), text
+
+
+def is_encoder(model: Any, revision: str | None = None) -> bool:
+    """Whether a model is an encoder of text, and neither an aligner nor a lexical encoder.
+
+    Raises:
+        FileNotFoundError: no such folder or Hub model.
+    """
+    if isinstance(model, Aligner | LexicalModel):
+        return False
+    if not isinstance(model, str | Path):
+        return True
+    hub_kwargs = {"revision": revision} if revision else {}
+    with one_line_where_missing(str(model), "model", "an aligner, a lexical encoder or an encoder"):
+        return stored_kind(str(model), hub_kwargs) not in (LexicalConfig.model_type, AlignerConfig.model_type)
+
+
+def _with_jumps(view: View, languages: Pair, text: Pairs) -> View:
+    """A view whose links jump as those of the text do."""
+    rows = []
+    for vocabulary, lines in zip(view.vocabularies, (text.source[:_JUMPS_FROM], text.target[:_JUMPS_FROM])):
+        rows.append([row.ids[:LONGEST] for row in vocabulary.encode_batch(lines)])
+    pairs = EncodedPairs(languages, *rows)
+    return View(view.vocabularies, [prior.with_jumps_of(pairs) for prior in view.priors])
 
 
 def links_of_text(
@@ -166,10 +272,14 @@ def _of(vocabularies: Mapping[str, Vocabulary], pair: Pair) -> list[Vocabulary]:
 
 
 def _of_lexical(model: LexicalModel, name: str, languages: Sequence[str] | None) -> LinkSource:
-    """The links of a lexical encoder's first view."""
+    """The links of a lexical encoder, of all its views."""
     pair = _checked(languages, model.config.languages)
     model.check_pair(pair)
-    vocabularies = [Vocabulary(language, model.tokenizers[language][0], "unigram") for language in pair]
-    there = model.links[":".join(pair)][0].matrix()
-    back = model.links[":".join(pair[::-1])][0].matrix()
-    return LinkSource(name, pair, vocabularies, None, LinkPrior.of_odds(pair, there, back))
+    views = []
+    for number in range(len(model.config.views)):
+        vocabularies = [Vocabulary(language, model.tokenizers[language][number], "unigram") for language in pair]
+        there = model.links[":".join(pair)][number].matrix()
+        back = model.links[":".join(pair[::-1])][number].matrix()
+        views.append(View(vocabularies, [LinkPrior.of_odds(pair, there, back)]))
+    first, *further = views
+    return LinkSource(name, pair, first.vocabularies, None, first.priors[0], further_views=tuple(further))

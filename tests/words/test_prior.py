@@ -36,7 +36,7 @@ def slow_posterior(table, source, target) -> np.ndarray:
     size, window = len(source), link_prior.WINDOW
 
     def emission(word, j):
-        return where.get(word * table.classes + target[j], link_prior.FLOOR)
+        return where.get(word * table.classes + target[j], link_prior.NEVER)
 
     def jump(i, k):
         return table.jump[k - i + window] / sum(table.jump[m - i + window] for m in range(size))
@@ -81,13 +81,13 @@ def test_posteriors_without_jumps_are_those_of_model_1():
     prior = LinkPrior.learn(pairs, CLASSES)
     table, sides = prior.tables[0], (np.array([[6, 10, 8, -1], [9, 5, 7, 12]]), np.array([[8, 6, 30], [5, 9, -1]]))
     where = dict(zip(table.keys.tolist(), table.probability))
-    emissions = link_prior._emissions(table, link_prior._places(table, link_prior._keys(table, *sides)), *sides)
-    found, jumps = link_prior._expected(emissions, sides, None)
+    emissions = link_prior._emissions(table, link_prior._places(table, link_prior._keys(table, *sides)), None, *sides)
+    found, jumps, _ = link_prior._expected(emissions, sides, None)
     assert jumps is None
     for source, target, posterior in zip(*sides, found):
         words = source[source >= 0]
         for word, row in zip(target, posterior):
-            parts = [where.get(s * table.classes + word, link_prior.FLOOR) for s in (0, *words)]
+            parts = [where.get(s * table.classes + word, link_prior.NEVER) for s in (0, *words)]
             parts = [link_prior.NULL * parts[0], *((1 - link_prior.NULL) * part / len(words) for part in parts[1:])]
             expected = np.zeros(5)
             if word >= 0:

@@ -1,0 +1,212 @@
+"""Word links by links alone, an encoder alone, both in one EM, and by what others offer, against gold links.
+
+python benchmarks/align_table.py --data ../shared/data/align --encoder ../me5 --sets zh-en ro-en ja-en en-fr es-fr
+python benchmarks/align_table.py --data ../shared/data/align --encoder ../me5 --fit
+
+Every set is DATA/SET.tsv: source words TAB target words TAB links. Links, and both, learn from the sentences of the set
+alone, never from its links. "awesome-align" is its extraction (softmax of inner products of pieces, both directions
+above 0.001) on the layer that ours reads; SimAlign, where the package is installed, reads the same encoder with its
+IterMax and its own default layer. The paired test holds "both" against the better of links and encoder. Pairs per
+second are of CPU time, learning included.
+
+--fit learns the weights of `hfxling/words/probability.json` from the gold links of xlwa-dev, with 250 further pairs of
+each language as text; these are the only gold links that chose anything: weights, layer, temperature, floor, weight.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from harness import machine, parser, report
+
+from hfxling.console import run as run_recipe
+from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
+from hfxling.evaluation.alignment import alignment_results, count_links, error_test
+from hfxling.words.confidence import expected_calibration_error
+from hfxling.words.encoder import WordEncoder
+from hfxling.words.joint import JointAligner
+from hfxling.words.probability import WEIGHTS, fit_probability, link_evidence
+
+DEV = ("en-it", "en-ru", "en-nl", "en-bg", "en-es", "en-et", "en-pt")
+FURTHER = 250  # pairs of xlwa-train whose text, not whose links, is read beside xlwa-dev
+LINKS, ENCODER, BOTH = "links", "encoder", "both"
+TITLE = "Word links: links, encoder, both in one EM, and others, learnt from the gold sets' sentences alone"
+AWESOME = 0.001  # awesome-align's threshold
+_LEAST = 0.05  # weights below teach nothing
+
+Links = list[set[Link]]
+
+
+def main(argv: list[str] | None = None) -> dict:
+    options = parser(__doc__, "align_table")
+    options.add_argument("--data", required=True, help="folder of SET.tsv files")
+    options.add_argument("--encoder", required=True, help="folder or Hub id")
+    options.add_argument("--sets", nargs="+", default=["zh-en"], help="names such as zh-en")
+    options.add_argument("--fit", action="store_true", help="learn the weights of probabilities, and nothing else")
+    options.add_argument("--simalign", action="store_true", help="run the package simalign, too")
+    args = options.parse_args(argv)
+    encoder = WordEncoder(args.encoder)
+    if args.fit:
+        return fit(args.data, encoder)
+
+    path = Path(args.results_dir) / "align_table.json"
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else {}
+    for name in args.sets:
+        figures[name] = measure(read_aligned(Path(args.data) / f"{name}.tsv"), name, encoder, args)
+        settings = {"encoder": args.encoder, "layer": encoder.layer, **machine()}
+        report("align_table", figures, settings, title=TITLE, path=path)
+    return figures
+
+
+def measure(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -> dict:
+    """Figures of every system on one gold set."""
+    languages = tuple(name.partition(".")[0].split("-"))
+    systems: dict[str, Callable] = {
+        LINKS: lambda: joint_links(languages, gold),
+        ENCODER: lambda: encoder_links(languages, gold, encoder, None),
+        "encoder, IterMax": lambda: encoder_links(languages, gold, encoder, "itermax"),
+        "encoder, ArgMax": lambda: encoder_links(languages, gold, encoder, "argmax"),
+        "encoder, softmax": lambda: encoder_links(languages, gold, encoder, "softmax"),
+        "awesome-align's extraction": lambda: (awesome_links(gold, encoder), None),
+        BOTH: lambda: joint_links(languages, gold, encoder),
+    }
+    if args.simalign and find_spec("simalign"):
+        systems["simalign 0.4, IterMax"] = lambda: (simalign_links(gold, args.encoder), None)
+    figures, counts = {}, {}
+    for label, system in systems.items():
+        encoder.means.clear()
+        start = time.process_time()
+        links, probabilities = system()
+        seconds = time.process_time() - start
+        counts[label] = count_links(links, gold)
+        rows = alignment_results(links, gold, dataset=name, split="gold")
+        figures[label] = {row.metric: round(row.value, 2) for row in rows}
+        figures[label] |= {"n": len(gold), "AER low": round(rows[0].low, 2), "AER high": round(rows[0].high, 2)}
+        figures[label]["pairs_per_s"] = round(len(gold) / seconds, 1)
+        if probabilities is not None:
+            is_right = [link in pair.possible for of_pair, pair in zip(links, gold) for link in sorted(of_pair)]
+            figures[label]["ECE"] = round(expected_calibration_error(probabilities, is_right), 4)
+        print(name, label, figures[label], flush=True)
+    better = min((LINKS, ENCODER), key=lambda label: figures[label]["AER"])
+    difference, p_value = error_test(counts[BOTH], counts[better])
+    figures[BOTH]["paired"] = {"with": better, "difference": round(difference, 2), "p_value": round(p_value, 5)}
+    return figures
+
+
+def joint_links(
+    languages: Sequence[str], gold: Sequence[AlignedPair], encoder: WordEncoder | None = None
+) -> tuple[Links, list[float]]:
+    """By links learnt from the set's sentences, with an encoder or without."""
+    source, target = sides_of(gold)
+    return links_of(JointAligner.learn(languages, source, target, encoder), source, target)
+
+
+def encoder_links(
+    languages: Sequence[str], gold: Sequence[AlignedPair], encoder: WordEncoder, method: str | None
+) -> tuple[Links, list[float] | None]:
+    """By the encoder alone."""
+    links, probabilities = links_of(JointAligner(languages, [], encoder, method=method), *sides_of(gold))
+    return links, probabilities if method is None else None
+
+
+def links_of(aligner: JointAligner, source: list[str], target: list[str]) -> tuple[Links, list[float]]:
+    """Links of every pair, and the probabilities of all in that order."""
+    links, probabilities = [], []
+    for line in aligner(source, target):
+        links.append(set(line.links))
+        probabilities += [float(line.probability[0][link]) for link in line.links]
+    return links, probabilities
+
+
+def awesome_links(gold: Sequence[AlignedPair], encoder: WordEncoder) -> Links:
+    """As awesome-align: two words are linked when pieces of theirs are."""
+    links: Links = [set() for _ in gold]
+    sides = sides_of(gold)
+    pieces = [{row: (places, states) for row, places, states in encoder.pieces(side)} for side in sides]
+    for row, pair in enumerate(gold):
+        (source_places, x), (target_places, y) = pieces[0][row], pieces[1][row]
+        is_linked = extraction(x @ y.T)
+        owners = [
+            word_owners(words, places)
+            for words, places in zip((pair.source, pair.target), (source_places, target_places))
+        ]
+        for i, j in np.argwhere(is_linked):
+            links[row].add((owners[0][i], owners[1][j]))
+    return links
+
+
+def extraction(similarity: np.ndarray) -> np.ndarray:
+    """(S, T) bool: softmax over targets and softmax over sources both above `AWESOME` (Dou & Neubig 2021, eq. 2-3)."""
+    exponentials = np.exp(similarity - similarity.max())
+    over_target = exponentials / exponentials.sum(1, keepdims=True)
+    over_source = exponentials / exponentials.sum(0, keepdims=True)
+    return (over_target > AWESOME) & (over_source > AWESOME)
+
+
+def word_owners(words: Sequence[str], places: np.ndarray) -> list[int]:
+    """The word that every piece of the joined words begins in."""
+    ends = np.cumsum([len(word) + 1 for word in words])
+    return [int(np.searchsorted(ends, end - 1, side="right")) for _, end in places]
+
+
+def simalign_links(gold: Sequence[AlignedPair], name: str) -> Links:
+    """By the package simalign, pair by pair, as it works."""
+    from simalign import SentenceAligner
+
+    aligner = SentenceAligner(model=name, token_type="bpe", matching_methods="i")
+    return [set(aligner.get_word_aligns(list(pair.source), list(pair.target))["itermax"]) for pair in gold]
+
+
+def fit(data: str, encoder: WordEncoder) -> dict:
+    """Learn the weights of probabilities from xlwa-dev and write them where the package reads them."""
+    evidence: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for name in DEV:
+        encoder.means.clear()
+        gold = read_aligned(Path(data) / f"{name}.xlwa-dev.tsv")
+        more = read_aligned(Path(data) / f"{name}.xlwa-train.tsv")[:FURTHER]
+        source, target = sides_of([*gold, *more])
+        languages = name.split("-")
+        both = JointAligner.learn(languages, source, target, encoder)
+        links = JointAligner.learn(languages, source, target)
+        agreeing, independent, attention = both.weights(source, target)
+        kinds = {
+            "links and encoder": ([agreeing, independent, attention], 2),
+            "saved and encoder": ([agreeing, attention], 1),
+            "encoder": ([attention], 1),
+        }
+        agreeing, independent = links.weights(source, target)
+        kinds |= {"links": ([agreeing, independent], 2), "saved": ([agreeing], 1)}
+        for kind, (weights, decisive) in kinds.items():
+            evidence.setdefault(kind, []).append(evidence_of(weights, decisive, gold))
+        print(name, flush=True)
+    fitted = {}
+    for kind, parts in evidence.items():
+        features, is_right = (np.concatenate(column) for column in zip(*parts))
+        fitted[kind] = fit_probability(features, is_right)
+    WEIGHTS.write_text(json.dumps(fitted, indent=1) + "\n", encoding="utf-8")
+    return fitted
+
+
+def evidence_of(weights: Sequence, decisive: int, gold: Sequence[AlignedPair]) -> tuple[np.ndarray, np.ndarray]:
+    """(L, F) evidence of all links that anything speaks for, and whether they are gold links."""
+    features, is_right = [], []
+    for row, pair in enumerate(gold):
+        own = [(forward[None], backward[None]) for forward, backward in (of_pairs[row] for of_pairs in weights)]
+        sizes = np.array([[len(pair.source), len(pair.target)]])
+        strongest = np.max([matrix[0] for directions in own for matrix in directions], axis=0)
+        places = np.argwhere(strongest > _LEAST)
+        features.append(link_evidence(own, decisive, sizes)[0][places[:, 0], places[:, 1]])
+        is_right += [(int(i), int(j)) in pair.possible for i, j in places]
+    return np.concatenate(features), np.array(is_right)
+
+
+def sides_of(gold: Sequence[AlignedPair]) -> tuple[list[str], list[str]]:
+    """Source and target lines."""
+    return [" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold]
+
+
+if __name__ == "__main__":
+    run_recipe(main)

@@ -1,0 +1,227 @@
+"""An encoder's vectors of words in context, and how similar the words of a sentence pair are by them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer
+from transformers.utils import cached_file
+
+from hfxling.data.segment import Span
+from hfxling.encoders.frozen import length_sorted, token_limit
+from hfxling.encoders.prompts import prompt_for
+from hfxling.missing import check_device, one_line_where_missing
+from hfxling.models.encoder import hidden_states, load_encoder
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+# Layers whose words are most like their translations, by number of layers: 7 of multilingual-e5-small's 12 on xlwa-dev
+# gold links; SimAlign and awesome-align take 8 of 12 of multilingual BERT, which is one further.
+LAYERS = {12: 7, 24: 15, 6: 4}
+_OVERLAP = 4  # a window shares this part of itself with the next one
+_LEAST_PIECES = 1000  # a language's mean is taken from so many, or not at all
+_MOST_UNKNOWN = 0.5  # share of a text's pieces that may be unknown to the encoder
+
+
+class WordEncoder:
+    """Vectors of words in context, out of one layer of a multilingual encoder.
+
+    Args:
+        model: folder or Hub id of an encoder, a sentence-transformers model or one of ours; a loaded
+            SentenceTransformer.
+        revision: branch, tag or commit on the Hub.
+        layer: index into `hidden_states`; by default what suits the encoder's depth, see `LAYERS`.
+        prompt: put before every text; by default the model's own, or what its family wants.
+        device: by default a GPU when there is one.
+
+    Attributes:
+        name: folder or Hub id.
+        layer: the one that is read.
+
+    Raises:
+        FileNotFoundError: no such folder or Hub model.
+        ValueError: a tokenizer that does not say where its pieces stand, a layer that the encoder lacks.
+    """
+
+    def __init__(
+        self,
+        model: str | SentenceTransformer | Any,
+        revision: str | None = None,
+        *,
+        layer: int | None = None,
+        prompt: str | None = None,
+        device: str | None = None,
+    ):
+        check_device(device)
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        if hasattr(model, "prompts") and hasattr(model, "tokenizer"):
+            self._take_loaded(model, layer)
+            stored, default = model.prompts, model.default_prompt_name
+        else:
+            self._load(str(model), revision, layer, device)
+            stored, default = _stored_prompts(str(model), revision)
+        if not getattr(self.tokenizer, "is_fast", False):
+            kind = type(self.tokenizer).__name__
+            raise ValueError(f"{self.name}: {kind} does not say where its pieces stand; give a model with a fast one.")
+        self.prompt = prompt_for(self.name, stored, default, prompt) or ""
+        self.means: dict[str, np.ndarray] = {}
+        self.limit = token_limit(self.tokenizer, self.model.config)
+
+    def _load(self, name: str, revision: str | None, layer: int | None, device: str) -> None:
+        hub_kwargs = {"revision": revision} if revision else {}
+        with one_line_where_missing(name, "model"):
+            whole = None if layer is not None else load_config(name, hub_kwargs)
+            self.layer = default_layer(whole.num_hidden_layers) if layer is None else layer
+            self.model = load_encoder(name, self.layer, dtype=torch.float32, **hub_kwargs).to(device)
+            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+        self.name = name
+
+    def _take_loaded(self, model: SentenceTransformer, layer: int | None) -> None:
+        self.model = getattr(model[0], "auto_model", None)
+        if self.model is None:
+            raise ValueError("the model does not start with an encoder, so its words have no vectors; give another.")
+        self.name = getattr(self.model.config, "_name_or_path", "") or "model in memory"
+        self.tokenizer = model.tokenizer
+        depth = self.model.config.num_hidden_layers
+        self.layer = default_layer(depth) if layer is None else layer
+        if not 0 <= self.layer <= depth:
+            raise ValueError(f"layer={layer} is outside hidden_states 0..{depth} of {self.name}.")
+
+    def __call__(
+        self, lines: Sequence[str], views: Sequence[Sequence[Sequence[Span]]], language: str = ""
+    ) -> list[list[np.ndarray]]:
+        """(U, H) vectors of the units of every line, for each of several ways to cut the lines into units.
+
+        A unit is the mean of its pieces, each of unit length; it is zero where it has none. Pieces are centred: what all
+        pieces of a language have in common is taken off. That mean is learnt from the first call that has enough text,
+        and kept. Texts longer than the encoder's limit are read in windows that overlap.
+
+        Args:
+            lines: N texts.
+            views: of each view the units of every line.
+            language: whose mean is to be taken off.
+
+        Raises:
+            ValueError: text whose script the encoder does not know.
+        """
+        if not lines:
+            return [[] for _ in views]
+        pieces: list[tuple[np.ndarray, np.ndarray]] = [(np.empty((0, 2)), np.empty((0, 0)))] * len(lines)
+        for row, offsets, states in self.pieces(lines):
+            pieces[row] = offsets, unit_length(states)
+        if language not in self.means and sum(len(offsets) for offsets, _ in pieces) >= _LEAST_PIECES:
+            self.means[language] = np.concatenate([states for _, states in pieces]).mean(0)
+        mean = self.means.get(language, 0.0)
+        rows = [(offsets, unit_length(states - mean)) for offsets, states in pieces]
+        vectors = []
+        for units in views:
+            vectors.append([_unit_means(own, *row) for own, row in zip(units, rows)])
+        return vectors
+
+    @torch.inference_mode()
+    def pieces(self, lines: Sequence[str]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Of every line, in any order: number, places (P, 2) of its pieces and their vectors (P, H)."""
+        texts = [self.prompt + line for line in lines]
+        encoded = self.tokenizer(
+            texts,
+            truncation=True,
+            max_length=self.limit,
+            stride=(self.limit - self.tokenizer.num_special_tokens_to_add()) // _OVERLAP,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+        )
+        self._check_known(encoded["input_ids"], len(lines))
+        owners = encoded["overflow_to_sample_mapping"]
+        windows_of: dict[int, list[int]] = {}
+        for window, owner in enumerate(owners):
+            windows_of.setdefault(owner, []).append(window)
+        states: dict[int, np.ndarray] = {}  # of windows whose line is not complete yet
+        for windows, batch in length_sorted(self.tokenizer, encoded["input_ids"], self.model.device):
+            read = hidden_states(self.model, batch)[self.layer].float().cpu().numpy()
+            for window, vectors in zip(windows, read):
+                states[window] = vectors[: len(encoded["input_ids"][window])]
+                line = owners[window]
+                own = windows_of[line]
+                if all(other in states for other in own):
+                    offsets = [np.array(encoded["offset_mapping"][other]) - len(self.prompt) for other in own]
+                    places, vectors = _joined(offsets, [states.pop(other) for other in own])
+                    is_text = (places[:, 1] > places[:, 0]) & (places[:, 0] >= 0)  # no special token, nor the prompt
+                    yield line, places[is_text], vectors[is_text]
+
+    def _check_known(self, ids: Sequence[Sequence[int]], lines: int) -> None:
+        unknown = self.tokenizer.unk_token_id
+        pieces = sum(len(row) for row in ids)
+        share = sum(list(row).count(unknown) for row in ids) / max(1, pieces)
+        if unknown is not None and lines and share > _MOST_UNKNOWN:
+            raise ValueError(
+                f"{self.name} does not know the script of this text: {share:.0%} of its pieces are unknown; "
+                "give another model, or none for links learnt from the text."
+            )
+
+
+def default_layer(depth: int) -> int:
+    """The layer that is read of an encoder with so many."""
+    return LAYERS.get(depth, round(0.6 * depth))
+
+
+def load_config(name: str, hub_kwargs: dict):
+    """The configuration of an encoder."""
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+
+
+def similarities(source: Sequence[np.ndarray], target: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Of every sentence pair the (S, T) float16 cosines of its units' vectors; 0 for a unit without a vector."""
+    return [(unit_length(x) @ unit_length(y).T).astype(np.float16) for x, y in zip(source, target)]
+
+
+def _stored_prompts(name: str, revision: str | None) -> tuple[dict[str, str], str | None]:
+    """What a sentence-transformers folder says about prompts."""
+    file = cached_file(
+        name,
+        "config_sentence_transformers.json",
+        revision=revision,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    content = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
+    return content.get("prompts") or {}, content.get("default_prompt_name")
+
+
+def _joined(offsets: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Places and vectors of a line's pieces out of its windows.
+
+    Where windows overlap, a piece is taken from the one in which it has more context on its poorer side.
+    """
+    if len(offsets) == 1:
+        return offsets[0], states[0]
+    best: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
+    for places, vectors in zip(offsets, states):
+        for number, (place, vector) in enumerate(zip(places, vectors)):
+            context = min(number, len(places) - 1 - number)
+            key = (int(place[0]), int(place[1]))
+            if key not in best or context > best[key][0]:
+                best[key] = context, vector
+    return np.array(list(best)), np.stack([vector for _, vector in best.values()])
+
+
+def _unit_means(units: Sequence[Span], offsets: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """(U, H) means of the pieces that overlap each unit, by letters that they share."""
+    starts = np.array([unit.start for unit in units], np.int64)[:, None]
+    ends = np.array([unit.end for unit in units], np.int64)[:, None]
+    shared = np.minimum(ends, offsets[:, 1]) - np.maximum(starts, offsets[:, 0])
+    shared = np.maximum(shared, 0).astype(np.float32)
+    return shared @ states / np.maximum(shared.sum(1, keepdims=True), 1)
+
+
+def unit_length(rows: np.ndarray) -> np.ndarray:
+    """(N, H) rows of length one, or zero."""
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

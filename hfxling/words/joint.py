@@ -1,0 +1,324 @@
+"""From lines to links: what the text repeats, what an encoder knows, or both in one EM.
+
+A text is read in two views, as words and as pieces (Chinese and Japanese: as learnt words and as characters), and in
+each view an agreeing and an independent pair of HMMs learn from it (`prior.py`); where there is an encoder, every E step
+heeds its similarities. The posteriors of all, brought to the units that are asked for, and the encoder's attention make
+the probability of every link (`probability.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hfxling.data.segment import Encoding, Span, Vocabulary, default_segmenter, word_segmenter
+
+from .aligner import AlignedLine, membership, unit_batches, units_of
+from .classes import equal_classes, word_classes
+from .encoder import WordEncoder, similarities
+from .links import METHODS, PROBABILITY, SIMILARITIES, TEMPERATURE, UNITS, SoftAlignment, attention, decode
+from .pairs import EncodedPairs
+from .prior import LinkPrior
+from .probability import Directions, link_probability
+
+logger = logging.getLogger(__name__)
+
+LEARN_FROM = 20_000  # pairs at most that an encoder is run on for learning; links alone learn from all
+LONGEST = 150  # segments of a sentence that links are learnt from, as in training an aligner
+LONGEST_LINE = 2_000  # units of a line that is aligned
+_CHUNK = 2_000  # pairs that are read together
+
+
+@dataclass(frozen=True)
+class View:
+    """One way to cut both languages into segments, and the links between them.
+
+    Attributes:
+        vocabularies: of source and target.
+        priors: link probabilities, an agreeing and an independent pair of directions; of a saved model only one.
+    """
+
+    vocabularies: list[Vocabulary]
+    priors: list[LinkPrior]
+
+
+@dataclass(frozen=True)
+class _ReadPair:
+    """What is known of a sentence pair before links are decided."""
+
+    units: tuple[list[Span], list[Span]]
+    owners: list[tuple[np.ndarray, np.ndarray]]  # of every view (U, segments) 0/1: which segments a unit is made of
+    ids: list[tuple[list[int], list[int]]]  # of every view
+    similarity: list[np.ndarray] | None  # (S, T) cosines by an encoder: of the units, then of every view's segments
+
+
+class JointAligner:
+    """Lines of text to links, by statistical links, an encoder, or both.
+
+    Args:
+        languages: codes of source and target.
+        views: statistical links; [] for an encoder alone.
+        encoder: similarities of words; None for links alone.
+        units: "words" (what white space sets apart), "segments" (those of the first view) or "characters".
+        method: one of `METHODS`; by default "probability".
+        null: weight or probability up to which there is no link.
+
+    Attributes:
+        kind: which of these it is, by which `probability.py` knows its weights.
+
+    Raises:
+        ValueError: unknown units or method, or one that compares vectors where there is no encoder.
+    """
+
+    def __init__(
+        self,
+        languages: Sequence[str],
+        views: Sequence[View],
+        encoder: WordEncoder | None = None,
+        *,
+        units: str = "words",
+        method: str | None = None,
+        null: float = 0.0,
+    ):
+        method = method or PROBABILITY
+        if units not in UNITS:
+            raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
+        if method not in METHODS:
+            raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
+        if encoder is None and method in SIMILARITIES:
+            raise ValueError(f"symmetrize={method} compares vectors, and links have none; give mean, or an encoder.")
+        if null and method in SIMILARITIES:
+            raise ValueError(f"null={null} says nothing to {method}, which compares vectors; give another method.")
+        if units == "segments" and not views:
+            raise ValueError("units=segments are those that links are learnt between; an encoder alone has none.")
+        self.languages, self.views, self.encoder = tuple(languages), list(views), encoder
+        self.units, self.method, self.null = units, method, null
+        self._already_read: dict[tuple[str, str], _ReadPair] = {}
+
+    @classmethod
+    def learn(
+        cls,
+        languages: Sequence[str],
+        source: Sequence[str],
+        target: Sequence[str],
+        encoder: WordEncoder | None = None,
+        *,
+        segmenters: Sequence[Sequence[str]] | None = None,
+        **options,
+    ) -> JointAligner:
+        """Learn links from line-aligned text.
+
+        Args:
+            languages: codes of source and target.
+            source: N sentences.
+            target: their translations, line by line; a pair with an empty side teaches nothing.
+            encoder: heeded in every E step. It is run on no more than `LEARN_FROM` pairs, the first ones.
+            segmenters: of every view those of source and target; by default words and pieces.
+            **options: as for the class.
+
+        Raises:
+            ValueError: no pair with words on both sides; and as the class.
+        """
+        if encoder is not None and len(source) > LEARN_FROM:
+            logger.info("links are learnt from the first %d of %d pairs, with the encoder", LEARN_FROM, len(source))
+            source, target = source[:LEARN_FROM], target[:LEARN_FROM]
+        segmenters = segmenters or view_segmenters(languages)
+        views = []
+        for of_view in segmenters:
+            vocabularies = []
+            for language, lines, segmenter in zip(languages, (source, target), of_view):
+                distinct = [line for line in dict.fromkeys(lines) if line]
+                vocabularies.append(Vocabulary.learn(distinct, language, segmenter=segmenter))
+            views.append(View(vocabularies, []))
+        aligner = cls(languages, views, encoder, **options)
+        pairs = aligner._read(source, target)
+        for number, view in enumerate(views):
+            rows = [[pair.ids[number][side][:LONGEST] for pair in pairs] for side in (0, 1)]
+            classes = [word_classes(vocabulary) for vocabulary in view.vocabularies]
+            equal = equal_classes(view.vocabularies)
+            own = None
+            if encoder is not None:
+                own = [pair.similarity[1 + number][:LONGEST, :LONGEST] for pair in pairs]
+            encoded = EncodedPairs(aligner.languages, *rows)
+            view.priors.extend(LinkPrior.learn_both(encoded, classes, equal=equal, similarities=own))
+        if encoder is not None:
+            aligner._already_read = dict(zip(zip(source, target), pairs))
+        return aligner
+
+    @property
+    def kind(self) -> str:
+        """What links are made of."""
+        if not self.views:
+            return "encoder"
+        is_saved = len(self.views[0].priors) == 1
+        if self.encoder is None:
+            return "saved" if is_saved else "links"
+        return "saved and encoder" if is_saved else "links and encoder"
+
+    def __call__(
+        self, source: Sequence[str], target: Sequence[str], *, batch_size: int | None = None
+    ) -> Iterator[AlignedLine]:
+        """Align line i of the source with line i of the target, in that order; an empty side gives no links.
+
+        `batch_size` pairs at a time, by default as many as fit; the links do not depend on it.
+
+        Raises:
+            ValueError: unequal numbers of lines.
+        """
+        if len(source) != len(target):
+            raise ValueError(f"{len(source)} source and {len(target)} target lines; give files aligned line by line.")
+        for start in range(0, len(source), _CHUNK):
+            lines = source[start : start + _CHUNK], target[start : start + _CHUNK]
+            read = self._read(*lines)
+            weights = self._weights(read)
+            aligned: list[AlignedLine | None] = [None] * len(read)
+            lengths = [[len(pair.units[side]) for pair in read] for side in (0, 1)]
+            for rows in unit_batches(lengths, batch_size):
+                own = [[directions[row] for row in rows] for directions in weights]
+                for row, line in zip(rows, self._decide([read[row] for row in rows], own)):
+                    aligned[row] = line
+            yield from aligned
+
+    def weights(self, source: Sequence[str], target: Sequence[str]) -> list[list[Directions]]:
+        """Of every prior, then of the encoder, the (S, T) forward and backward weights of every pair's units."""
+        return self._weights(self._read(source, target))
+
+    @property
+    def decisive(self) -> int:
+        """How many of `weights` are posteriors; of an encoder alone its attention stands for them."""
+        return max(1, len(self.views[0].priors)) if self.views else 1
+
+    def _read(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
+        """Cut both sides into units and segments, and compare them where there is an encoder."""
+        new = [pair for pair in dict.fromkeys(zip(source, target)) if pair not in self._already_read]
+        sides = [[pair[0] for pair in new], [pair[1] for pair in new]]
+        encoded = [[view.vocabularies[side].encode_batch(sides[side]) for view in self.views] for side in (0, 1)]
+        units = [self._units(sides[side], encoded[side]) for side in (0, 1)]
+        similarity = self._similarity(sides, encoded, units)
+        read = dict(self._already_read) if len(new) < len(source) else {}
+        for number, pair in enumerate(new):
+            own_units = units[0][number], units[1][number]
+            owners, ids = [], []
+            for view in range(len(self.views)):
+                cut = encoded[0][view][number], encoded[1][view][number]
+                owners.append(tuple(membership(own, of.spans) for own, of in zip(own_units, cut)))
+                ids.append((cut[0].ids, cut[1].ids))
+            own = None if similarity is None else [matrices[number] for matrices in similarity]
+            read[pair] = _ReadPair(own_units, owners, ids, own)
+        return [read[pair] for pair in zip(source, target)]
+
+    def _units(self, lines: Sequence[str], encoded: Sequence[Sequence[Encoding]]) -> list[list[Span]]:
+        rows = []
+        for number, line in enumerate(lines):
+            segments = encoded[0][number].spans if encoded else []
+            units = units_of(line, segments, self.units)
+            if len(units) > LONGEST_LINE:
+                logger.warning("a line of %d units gets no links: %d at most", len(units), LONGEST_LINE)
+                units = []
+            rows.append(units)
+        return rows
+
+    def _similarity(
+        self, sides: Sequence[Sequence[str]], encoded: Sequence[Sequence[Sequence[Encoding]]], units: Sequence
+    ) -> list[list[np.ndarray]] | None:
+        """Of the units, then of every view's segments: the (S, T) cosines of every pair."""
+        if self.encoder is None:
+            return None
+        vectors = []
+        for language, lines, cut, own_units in zip(self.languages, sides, encoded, units):
+            views = [own_units, *([row.spans for row in of_view] for of_view in cut)]
+            vectors.append(self.encoder(lines, views, language))
+        return [similarities(source, target) for source, target in zip(*vectors)]
+
+    def _weights(self, read: Sequence[_ReadPair]) -> list[list[Directions]]:
+        """Of every prior, and then of the encoder, every pair's (S, T) forward and backward weights between units.
+
+        Priors of the same kind are averaged over views. A unit's segments look together (mean) and are looked at
+        together (sum).
+        """
+        weights: list[list[Directions]] = []
+        for of_kind in zip(*(view.priors for view in self.views)):
+            total: list[Directions] = []
+            for number, prior in enumerate(of_kind):
+                found = self._posteriors(read, number, prior)
+                share = 1 / len(of_kind)
+                if not total:
+                    total = [(share * forward, share * backward) for forward, backward in found]
+                else:
+                    for (forward, backward), (more_forward, more_backward) in zip(total, found):
+                        forward += share * more_forward
+                        backward += share * more_backward
+            weights.append(total)
+        if self.encoder is not None:
+            weights.append([_attention(pair.similarity[0]) for pair in read])
+        return weights
+
+    def _posteriors(self, read: Sequence[_ReadPair], number: int, prior: LinkPrior) -> list[Directions]:
+        """A prior's posteriors of links between units, by a view's segments."""
+        source, target, own = [], [], []
+        for pair in read:
+            is_aligned = bool(pair.units[0] and pair.units[1])
+            source.append(pair.ids[number][0] if is_aligned else [])
+            target.append(pair.ids[number][1] if is_aligned else [])
+            if pair.similarity is not None:
+                own.append(pair.similarity[1 + number] if is_aligned else np.zeros((0, 0)))
+        found = []
+        for pair, (forward, backward) in zip(read, prior.posteriors(source, target, own or None)):
+            if not forward.size:
+                found.append((np.zeros([len(side) for side in pair.units]),) * 2)
+                continue
+            source_sum, target_sum = pair.owners[number]
+            source_mean = source_sum / np.maximum(source_sum.sum(1, keepdims=True), 1)
+            target_mean = target_sum / np.maximum(target_sum.sum(1, keepdims=True), 1)
+            found.append((source_sum @ forward @ target_mean.T, source_mean @ backward @ target_sum.T))
+        return found
+
+    def _decide(self, read: Sequence[_ReadPair], weights: Sequence[Sequence[Directions]]) -> list[AlignedLine]:
+        """Links of a batch."""
+        sizes = np.array([[len(pair.units[0]), len(pair.units[1])] for pair in read])
+        shape = len(read), max(1, sizes[:, 0].max()), max(1, sizes[:, 1].max())
+        stacked = []
+        for of_pairs in weights:
+            padded = np.zeros((2, *shape))
+            for row, directions in enumerate(of_pairs):
+                padded[:, row, : sizes[row, 0], : sizes[row, 1]] = directions
+            stacked.append((padded[0], padded[1]))
+        probability = link_probability(self.kind, stacked, self.decisive, sizes)
+        similarity = np.full(shape, -1.0)
+        if self.encoder is not None:
+            for row, pair in enumerate(read):
+                similarity[row, : sizes[row, 0], : sizes[row, 1]] = pair.similarity[0]
+        forward = sum(directions[0] for directions in stacked[: self.decisive]) / self.decisive
+        backward = sum(directions[1] for directions in stacked[: self.decisive]) / self.decisive
+        soft = SoftAlignment(forward, backward, similarity, sizes)
+        if self.method == PROBABILITY:
+            links = probability > max(0.5, self.null)
+        else:
+            links = decode(soft, self.method, self.null)
+        lines = []
+        for row, pair in enumerate(read):
+            s, t = sizes[row]
+            matrices = (forward, backward, similarity, links, probability)
+            *own, hard, likely = (matrix[row : row + 1, :s, :t] for matrix in matrices)
+            places = [(int(i), int(j)) for i, j in np.argwhere(hard[0])]
+            lines.append(AlignedLine(*pair.units, places, SoftAlignment(*own, sizes[row : row + 1]), hard, likely))
+        return lines
+
+
+def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
+    """Of every view what cuts source and target: words, and pieces or characters; once where both are the same."""
+    words = tuple(word_segmenter(language) for language in languages)
+    pieces = tuple(default_segmenter(language) for language in languages)
+    return list(dict.fromkeys([words, pieces]))
+
+
+def _attention(similarity: np.ndarray) -> Directions:
+    """(S, T) forward and backward attention of one pair."""
+    if not similarity.size:
+        return similarity, similarity
+    sizes = np.array([similarity.shape])
+    forward, backward = attention(similarity[None].astype(np.float32), sizes, TEMPERATURE)
+    return forward[0], backward[0]

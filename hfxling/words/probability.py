@@ -1,0 +1,92 @@
+"""How probable a link is: a logistic regression on what links, encoder and neighbourhood say about it.
+
+The weights are learnt from the gold links of xlwa-dev (English with seven languages, `benchmarks/align_table.py --fit`),
+once, and hold for every language: the features are posteriors and positions, and know no words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+WEIGHTS = Path(__file__).with_name("probability.json")
+_LEAST = 1e-4  # posteriors beyond this and 1 - this count as such
+NEIGHBOURHOOD = (
+    *("mean weight", "other links of both units", "beside", "along the diagonal", "across the diagonal"),
+    *("beside, a unit free", "both units free", "off the diagonal"),
+)
+Directions = tuple[np.ndarray, np.ndarray]  # (B, S, T) forward and backward weights
+
+
+def link_evidence(weights: Sequence[Directions], decisive: int, sizes: np.ndarray) -> np.ndarray:
+    """(B, S, T, F) what tells right from wrong links.
+
+    Of each of the weights the log odds of both directions, their sum and the smaller one, and then `NEIGHBOURHOOD`.
+    Source and target play the same part: the weights are learnt from pairs whose source is always English.
+
+    Args:
+        weights: posteriors or attention.
+        decisive: the mean of the first so many is what a unit's other links, and neighbours, are judged by.
+        sizes: (B, 2) source and target units.
+    """
+    features = []
+    for directions in weights:
+        forward, backward = (_log_odds(matrix) for matrix in directions)
+        features += [forward + backward, np.minimum(forward, backward)]
+    mean = sum(forward + backward for forward, backward in weights[:decisive]) / (2 * decisive)
+    others_of_source = np.minimum(mean.sum(2, keepdims=True) - mean, 2)
+    others_of_target = np.minimum(mean.sum(1, keepdims=True) - mean, 2)
+    source_free = others_of_source < 0.5
+    target_free = others_of_target < 0.5
+    beside = _moved(mean, 0, 1) + _moved(mean, 0, -1) + _moved(mean, 1, 0) + _moved(mean, -1, 0)
+    along = _moved(mean, 1, 1) + _moved(mean, -1, -1)
+    across = _moved(mean, 1, -1) + _moved(mean, -1, 1)
+    beside, along, across = (np.minimum(matrix, 2) for matrix in (beside, along, across))
+    rows = (np.arange(mean.shape[1]) + 0.5)[None, :, None] / np.maximum(sizes[:, 0], 1)[:, None, None]
+    columns = (np.arange(mean.shape[2]) + 0.5)[None, None, :] / np.maximum(sizes[:, 1], 1)[:, None, None]
+    features += [mean, others_of_source + others_of_target, beside, along, across]
+    features += [beside * source_free + beside * target_free, source_free & target_free, np.abs(rows - columns)]
+    return np.stack(features, axis=-1)
+
+
+def link_probability(kind: str, weights: Sequence[Directions], decisive: int, sizes: np.ndarray) -> np.ndarray:
+    """(B, S, T) probability of every link, zero at padding; arguments as for `link_evidence`.
+
+    sigmoid(bias + weight . features), with the weights of `kind`, such as "links", "encoder" or "joint".
+    """
+    stored = _stored()[kind]
+    logit = link_evidence(weights, decisive, sizes) @ np.array(stored["weight"]) + stored["bias"]
+    rows, columns = np.arange(logit.shape[1]), np.arange(logit.shape[2])
+    real = (rows < sizes[:, :1])[:, :, None] & (columns < sizes[:, 1:])[:, None]
+    return real / (1 + np.exp(-logit))
+
+
+def fit_probability(evidence: np.ndarray, is_right: np.ndarray) -> dict[str, list[float] | float]:
+    """Weights and bias of (L, F) evidence of links and whether they are right, as `probability.json` keeps them."""
+    from sklearn.linear_model import LogisticRegression
+
+    mean, scale = evidence.mean(0), np.maximum(evidence.std(0), 1e-9)
+    fitted = LogisticRegression(max_iter=2000).fit((evidence - mean) / scale, is_right)
+    weight = fitted.coef_[0] / scale
+    return {"weight": weight.round(5).tolist(), "bias": round(float(fitted.intercept_[0] - mean @ weight), 5)}
+
+
+@cache
+def _stored() -> dict[str, dict]:
+    return json.loads(WEIGHTS.read_text(encoding="utf-8"))
+
+
+def _log_odds(matrix: np.ndarray) -> np.ndarray:
+    clipped = np.clip(matrix, _LEAST, 1 - _LEAST)
+    return np.log(clipped / (1 - clipped))
+
+
+def _moved(matrix: np.ndarray, down: int, right: int) -> np.ndarray:
+    """(B, S, T) with the entry of another place: result[i, j] = matrix[i - down, j - right], zero outside."""
+    padded = np.pad(matrix, ((0, 0), (1, 1), (1, 1)))
+    _, height, width = matrix.shape
+    return padded[:, 1 - down : 1 - down + height, 1 - right : 1 - right + width]

@@ -1,0 +1,233 @@
+"""Links, an encoder, and both in one EM: what each finds alone, and what they find together."""
+
+import json
+
+import numpy as np
+import pytest
+from planted_words import sentences
+
+import hfxling
+from hfxling.cli import main
+from hfxling.data.segment import Span
+from hfxling.words import prior as link_prior
+from hfxling.words.aligner import membership, words
+from hfxling.words.encoder import WordEncoder, similarities
+from hfxling.words.joint import JointAligner, view_segmenters
+from hfxling.words.links import attention, softmax_links
+from hfxling.words.pairs import EncodedPairs
+from hfxling.words.prior import LinkPrior
+from hfxling.words.probability import link_evidence, link_probability
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_bert) -> WordEncoder:
+    return WordEncoder(str(tiny_bert), layer=0)
+
+
+def test_attention_is_a_softmax_of_each_direction_whatever_the_padding():
+    rng = np.random.default_rng(0)
+    similarity = rng.uniform(-1, 1, (2, 4, 5))
+    sizes = np.array([[4, 5], [2, 3]])
+    forward, backward = attention(similarity, sizes, 0.1)
+    for row, (s, t) in enumerate(sizes):
+        powers = np.exp(similarity[row, :s, :t] / 0.1)
+        np.testing.assert_allclose(forward[row, :s, :t], powers / powers.sum(0, keepdims=True), rtol=1e-6)
+        np.testing.assert_allclose(backward[row, :s, :t], powers / powers.sum(1, keepdims=True), rtol=1e-6)
+    assert forward[1, 2:].sum() == forward[1, :, 3:].sum() == backward[1, 2:].sum() == 0
+    linked = softmax_links(similarity, sizes)
+    assert linked.any()
+    assert not linked[1, 2:].any()
+
+
+def test_an_encoder_multiplies_every_emission():
+    """By the equation at the head of prior.py, for one pair by hand."""
+    similarity = np.array([[0.9, 0.1, 0.2], [0.3, 0.8, 0.1]])
+    sides = (np.array([[5, 6, -1]]), np.array([[7, 8, 9]]))
+    forward, backward = link_prior._factors(np.array([0]), [sides, sides[::-1]], [similarity])
+    powers = np.exp(similarity / link_prior.TEMPERATURE)
+    floor, weight = link_prior.FLOOR, link_prior.WEIGHT
+    expected = (floor + (1 - floor) * 2 * powers / powers.sum(0, keepdims=True)) ** weight
+    np.testing.assert_allclose(forward[0, :, :2], expected.T, rtol=1e-5)
+    expected = (floor + (1 - floor) * 3 * powers / powers.sum(1, keepdims=True)) ** weight
+    np.testing.assert_allclose(backward[0, :2], expected, rtol=1e-5)
+
+
+def test_similarities_link_words_that_never_come_again_and_the_text_those_that_do():
+    """Words 4..9 come again and again, in changing places; 20 and 21 once, in one sentence, the other way round."""
+    rng = np.random.default_rng(1)
+    source = [rng.permutation(np.arange(4, 10))[:4].tolist() for _ in range(60)]
+    target = [row[::-1] for row in source]
+    source.append([4, 20, 5, 21])
+    target.append([21, 4, 20, 5])
+    likeness = [np.zeros((4, 4)) for _ in source]
+    likeness[-1][1, 2] = likeness[-1][3, 0] = 0.5
+    pairs = EncodedPairs(("lo", "zh"), source, target)
+    prior = LinkPrior.learn(pairs, [np.arange(30) + 1] * 2, similarities=likeness)
+    forward, backward = prior.posteriors(source[-1:], target[-1:], likeness[-1:])[0]
+    linked = {(int(i), int(j)) for i, j in np.argwhere((forward + backward) / 2 > 0.5)}
+    assert {(0, 1), (1, 2), (3, 0)} <= linked <= {(0, 1), (1, 2), (2, 3), (3, 0)}
+    same = LinkPrior.learn_both(pairs, [np.arange(30) + 1] * 2, similarities=likeness)[0]
+    np.testing.assert_allclose(same.tables[0].probability, prior.tables[0].probability)
+
+
+def test_translations_are_likelier_than_other_sentences():
+    source, target = sentences(60)
+    aligner = JointAligner.learn(("en", "zh"), source, target)
+    view = aligner.views[0]
+    ids = [
+        [row.ids for row in vocabulary.encode_batch(side)]
+        for vocabulary, side in zip(view.vocabularies, (source, target))
+    ]
+    right = view.priors[0].log_likelihoods(*ids)
+    wrong = view.priors[0].log_likelihoods(ids[0], ids[1][1:] + ids[1][:1])
+    assert (right > wrong).mean() > 0.9
+    assert view.priors[0].log_likelihoods([[]], [[5]])[0] == -np.inf
+
+
+def test_evidence_is_the_same_either_way_round_and_does_not_depend_on_padding():
+    rng = np.random.default_rng(2)
+    weights = [(rng.random((1, 3, 5)), rng.random((1, 3, 5))) for _ in range(3)]
+    there = link_evidence(weights, 2, np.array([[3, 5]]))
+    turned = [(backward.swapaxes(1, 2), forward.swapaxes(1, 2)) for forward, backward in weights]
+    np.testing.assert_allclose(link_evidence(turned, 2, np.array([[5, 3]])).swapaxes(1, 2), there)
+    padded = [tuple(np.pad(matrix, ((0, 0), (0, 2), (0, 1))) for matrix in directions) for directions in weights]
+    probability = link_probability("links and encoder", padded, 2, np.array([[3, 5]]))
+    alone = link_probability("links and encoder", weights, 2, np.array([[3, 5]]))
+    np.testing.assert_allclose(probability[:, :3, :5], alone)
+    assert probability[:, 3:].sum() == probability[:, :, 5:].sum() == 0
+
+
+def test_units_have_the_means_of_their_pieces_and_zero_without_any(encoder):
+    line = "ab c"
+    units = [Span("ab", 0, 2), Span("c", 3, 4), Span("", 4, 4)]
+    ((vectors,),) = encoder([line], [[units]])
+    (pieces,) = [states for _, _, states in encoder.pieces([line])]
+    pieces = pieces / np.linalg.norm(pieces, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors[0], pieces[:2].mean(0), atol=1e-6)
+    np.testing.assert_allclose(vectors[1], pieces[3], atol=1e-6)
+    assert not vectors[2].any()
+    (similarity,) = similarities([vectors], [vectors])
+    assert similarity.shape == (3, 3)
+    assert similarity[0, 0] == pytest.approx(1)
+    assert not similarity[2].any()
+
+
+def test_texts_beyond_the_limit_are_read_in_windows(encoder):
+    line = "dog eats rice " * 40
+    assert len(line) > 5 * encoder.limit
+    units = words(line)
+    ((vectors,),) = encoder([line], [[units]])
+    assert len(vectors) == 120
+    assert vectors.any(1).all()
+    rows = hfxling.align_words([line], [line], languages=("en", "fr"), model=encoder.name, learn=False)
+    assert len(rows.pairs[0].source) == 120
+    assert rows.links[0]
+
+
+def test_links_encoder_and_both(tiny_bert, tmp_path, capsys):
+    source, target = sentences(60)
+    target = [line[::-1] for line in source]
+    options = {"languages": ("en", "fr"), "layer": 0}
+    both = hfxling.align_words(source, target, model=str(tiny_bert), **options)
+    alone = hfxling.align_words(source, target, model=str(tiny_bert), learn=False, **options)
+    assert both.links != alone.links
+    expected = []
+    for line in source:
+        size = len(line.split())
+        expected.append({(i, size - 1 - i) for i in range(size)})
+    right = sum(len({*links} & gold) for links, gold in zip(both.links, expected))
+    assert right > 0.5 * sum(map(len, expected))
+    for method in ("argmax", "itermax", "softmax"):
+        compared = hfxling.align_words(source, target, model=str(tiny_bert), learn=False, symmetrize=method, **options)
+        assert compared.method == method
+        assert any(compared.links)
+    back = hfxling.align_words(target, source, model=str(tiny_bert), languages=("fr", "en"), layer=0)
+    assert back.links == [sorted((j, i) for i, j in links) for links in both.links]
+    few = JointAligner.learn(("en", "fr"), source, target, WordEncoder(str(tiny_bert), layer=0))
+    assert [line.links for line in few(source, target, batch_size=1)] == both.links
+    for name, side in (("s", source), ("t", target)):
+        (tmp_path / name).write_text("\n".join(side) + "\n", encoding="utf-8")
+    argv = [str(tmp_path / "s"), str(tmp_path / "t"), "--languages", "en", "fr", "--model", str(tiny_bert)]
+    main(["align", *argv, "--layer", "0", "--output", str(tmp_path / "l.txt"), "--with_scores"])
+    capsys.readouterr()
+    first = (tmp_path / "l.txt").read_text().split("\n")[0].split()
+    assert all(0.5 <= float(link.partition(":")[2]) <= 1 for link in first)
+    assert [link.partition(":")[0] for link in first] == [f"{i}-{j}" for i, j in both.links[0]]
+
+
+def test_a_loaded_model_is_read_at_its_layer(tiny_sentence_transformer):
+    from sentence_transformers import SentenceTransformer
+
+    source, target = sentences(30)
+    model = SentenceTransformer(str(tiny_sentence_transformer))
+    loaded = hfxling.align_words(source, source, languages=("en", "fr"), model=model, layer=1)
+    named = hfxling.align_words(
+        source, source, languages=("en", "fr"), model=str(tiny_sentence_transformer), layer=1, prompt=""
+    )
+    assert loaded.links == named.links
+
+
+def test_links_of_a_lexical_model_beside_an_encoder(tiny_bert):
+    rows = hfxling.load_parallel("sample", "en", "id")
+    sample = list(rows["source"])[:150], list(rows["target"])[:150]
+    lexical = hfxling.fit_lexical(*sample, ("en", "id"), rank=32, progress=False)
+    alone = hfxling.align_words(*sample, links=lexical, units="segments")
+    together = hfxling.align_words(*sample, links=lexical, model=str(tiny_bert), units="segments", learn=False)
+    assert alone.links != together.links
+    letters = hfxling.align_words(*sample, links=lexical, units="characters")
+    assert all(len(span.text) == 1 for span in letters.pairs[0].source)
+    assert any(letters.links)
+
+
+def test_tables_and_lines_of_json(tmp_path):
+    source, target = sentences(30)
+    hfxling.align_words(source, target, languages=("en", "zh"), output=tmp_path / "links.tsv")
+    rows = [line.split("\t") for line in (tmp_path / "links.tsv").read_text().splitlines()]
+    assert rows[0] == ["pair", "i", "j", "source", "target", "score"]
+    assert rows[1][:3] == ["1", "0", "0"]
+    result = hfxling.align_words(source, target, languages=("en", "zh"), output=tmp_path / "links.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "links.jsonl").read_text().splitlines()]
+    assert [[tuple(link["link"]) for link in line["links"]] for line in lines] == result.links
+
+
+def test_a_segment_belongs_to_every_unit_that_starts_in_it():
+    segments = [Span("ab", 0, 2), Span("cd", 2, 4)]
+    letters = [Span(letter, i, i + 1) for i, letter in enumerate("abcd")]
+    assert membership(letters, segments).tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]
+    assert membership([Span("abcd", 0, 4)], segments).tolist() == [[1, 1]]
+
+
+def test_views_are_words_and_pieces_and_one_where_both_are_the_same():
+    assert view_segmenters(("en", "zh")) == [("words", "unigram"), ("unigram", "characters")]
+    assert view_segmenters(("lo", "th")) == [("unigram", "unigram")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learn": False}, "learn=False leaves nothing to align by"),
+        ({"layer": 3}, "layer and prompt are of an encoder; give model"),
+        ({"model": "BERT", "layer": 9}, r"layer=9 is outside hidden_states 0\.\.3"),
+        ({"model": "BERT", "learn": False, "units": "segments"}, "an encoder alone has none"),
+        ({"model": "BERT", "symmetrize": "argmax", "null": 0.2}, "says nothing to argmax"),
+        ({"links": "BERT"}, "no aligner|another kind|is no|cannot be read"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(tiny_bert, options, message):
+    options = {name: str(tiny_bert) if value == "BERT" else value for name, value in options.items()}
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        hfxling.align_words(["a b"], ["c d"], languages=("en", "fr"), **options)
+
+
+def test_a_script_that_the_encoder_does_not_know_is_refused(tiny_bert):
+    with pytest.raises(ValueError, match="does not know the script of this text: .* give another model, or none"):
+        hfxling.align_words(["ນ້ຳຝົນ"], ["rain"], languages=("lo", "en"), model=str(tiny_bert), learn=False)
+
+
+def test_lines_that_are_too_long_or_empty_have_no_links(tiny_bert, caplog):
+    source = ["dog eats rice", "", "dog " * 2001]
+    rows = hfxling.align_words(
+        [*source, "dog"], ["rice eats dog", "dog", "dog", ""], languages=("en", "fr"), model=str(tiny_bert), learn=False
+    )
+    assert [len(links) > 0 for links in rows.links] == [True, False, False, False]
+    assert "a line of 2001 units gets no links" in caplog.text
