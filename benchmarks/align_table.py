@@ -129,12 +129,10 @@ def awesome_links(gold: Sequence[AlignedPair], encoder: WordEncoder) -> Links:
     for row, pair in enumerate(gold):
         (source_places, x), (target_places, y) = pieces[0][row], pieces[1][row]
         is_linked = extraction(x @ y.T)
-        owners = [
-            word_owners(words, places)
-            for words, places in zip((pair.source, pair.target), (source_places, target_places))
-        ]
+        source_word = word_owners(pair.source, source_places)
+        target_word = word_owners(pair.target, target_places)
         for i, j in np.argwhere(is_linked):
-            links[row].add((owners[0][i], owners[1][j]))
+            links[row].add((source_word[i], target_word[j]))
     return links
 
 

@@ -63,7 +63,7 @@ def test_without_a_command_all_are_listed(capsys):
         (["nearest", "a", "--model", "x", "--top", "0"], "top=0: give 1 or more"),
         (
             ["align", "a", "b", "--model", "x", "--symmetrize", "both"],
-            '"both" for --symmetrize. Choose from: "intersection"',
+            '"both" for --symmetrize. Choose from: "probability"',
         ),
         (
             ["align", "a", "b", "--model", "x", "--units", "letters"],

@@ -188,7 +188,8 @@ def align_words(
     text: `learn=False`.
 
     Example:
-        >>> result = hfxling.align_words(chinese, vietnamese, languages=("zh", "vi"), model="intfloat/multilingual-e5-small")
+        >>> encoder = "intfloat/multilingual-e5-small"
+        >>> result = hfxling.align_words(chinese, vietnamese, languages=("zh", "vi"), model=encoder)
         >>> result.links[0], result.scores[0]
         >>> hfxling.align_words("train.lo", "train.zh", model="outputs/lo-zh/model", output="links.txt")
 

@@ -98,9 +98,9 @@ class WordEncoder:
     ) -> list[list[np.ndarray]]:
         """(U, H) vectors of the units of every line, for each of several ways to cut the lines into units.
 
-        A unit is the mean of its pieces, each of unit length; it is zero where it has none. Pieces are centred: what all
-        pieces of a language have in common is taken off. That mean is learnt from the first call that has enough text,
-        and kept. Texts longer than the encoder's limit are read in windows that overlap.
+        A unit is the mean of its pieces, each of unit length; it is zero where it has none. Pieces are centred: what
+        all pieces of a language have in common is taken off. That mean is learnt from the first call that has enough
+        text, and kept. Texts longer than the encoder's limit are read in windows that overlap.
 
         Args:
             lines: N texts.

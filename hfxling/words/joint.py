@@ -1,9 +1,9 @@
 """From lines to links: what the text repeats, what an encoder knows, or both in one EM.
 
 A text is read in two views, as words and as pieces (Chinese and Japanese: as learnt words and as characters), and in
-each view an agreeing and an independent pair of HMMs learn from it (`prior.py`); where there is an encoder, every E step
-heeds its similarities. The posteriors of all, brought to the units that are asked for, and the encoder's attention make
-the probability of every link (`probability.py`).
+each view an agreeing and an independent pair of HMMs learn from it (`prior.py`); where there is an encoder, every
+E step heeds its similarities. The posteriors of all, brought to the units that are asked for, and the encoder's
+attention make the probability of every link (`probability.py`).
 """
 
 from __future__ import annotations

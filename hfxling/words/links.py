@@ -123,8 +123,8 @@ def softmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def attention(similarity: np.ndarray, sizes: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
     """What an encoder's similarities say about links: (B, S, T) softmax over source units, and over target units.
 
-    softmax_s(similarity[s, t] / temperature) and softmax_t(similarity[s, t] / temperature), zero at padding. Arguments as
-    in `SoftAlignment`.
+    softmax_s(similarity[s, t] / temperature) and softmax_t(similarity[s, t] / temperature), zero at padding.
+    Arguments as in `SoftAlignment`.
     """
     real = _real(similarity.shape, sizes)
     scores = np.where(real, similarity / temperature, -np.inf)

@@ -1,7 +1,8 @@
 """How probable a link is: a logistic regression on what links, encoder and neighbourhood say about it.
 
-The weights are learnt from the gold links of xlwa-dev (English with seven languages, `benchmarks/align_table.py --fit`),
-once, and hold for every language: the features are posteriors and positions, and know no words.
+The weights are learnt from the gold links of xlwa-dev (English with seven languages) by
+`benchmarks/align_table.py --fit`, once, and hold for every language: the features are posteriors and positions, and
+know no words.
 """
 
 from __future__ import annotations

@@ -74,10 +74,9 @@ def test_translations_are_likelier_than_other_sentences():
     source, target = sentences(60)
     aligner = JointAligner.learn(("en", "zh"), source, target)
     view = aligner.views[0]
-    ids = [
-        [row.ids for row in vocabulary.encode_batch(side)]
-        for vocabulary, side in zip(view.vocabularies, (source, target))
-    ]
+    ids = []
+    for vocabulary, side in zip(view.vocabularies, (source, target)):
+        ids.append([row.ids for row in vocabulary.encode_batch(side)])
     right = view.priors[0].log_likelihoods(*ids)
     wrong = view.priors[0].log_likelihoods(ids[0], ids[1][1:] + ids[1][:1])
     assert (right > wrong).mean() > 0.9
@@ -158,7 +157,7 @@ def test_links_encoder_and_both(tiny_bert, tmp_path, capsys):
 def test_a_loaded_model_is_read_at_its_layer(tiny_sentence_transformer):
     from sentence_transformers import SentenceTransformer
 
-    source, target = sentences(30)
+    source, _ = sentences(30)
     model = SentenceTransformer(str(tiny_sentence_transformer))
     loaded = hfxling.align_words(source, source, languages=("en", "fr"), model=model, layer=1)
     named = hfxling.align_words(
@@ -220,7 +219,7 @@ def test_mistakes_are_told_in_a_line(tiny_bert, options, message):
 
 
 def test_a_script_that_the_encoder_does_not_know_is_refused(tiny_bert):
-    with pytest.raises(ValueError, match="does not know the script of this text: .* give another model, or none"):
+    with pytest.raises(ValueError, match=r"does not know the script of this text: .* give another model, or none"):
         hfxling.align_words(["ນ້ຳຝົນ"], ["rain"], languages=("lo", "en"), model=str(tiny_bert), learn=False)
 
 
