@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> dict:
     figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else {}
     for name in args.sets:
         figures[name] = measure(read_aligned(Path(args.data) / f"{name}.tsv"), name, encoder, args)
-        settings = {"encoder": args.encoder, "layer": encoder.layer, **machine()}
+        settings = {"encoder": Path(args.encoder).name, "layer": encoder.layer, **machine()}
         report("align_table", figures, settings, title=TITLE, path=path)
     return figures
 

@@ -13,7 +13,8 @@ from .readers import read_lines
 
 Link = tuple[int, int]
 
-_LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})")  # no sentence has more words
+# No sentence has more words. A score, as `hfxling align --with_scores` writes it, is not read.
+_LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})(?::[\d.]{1,9})?")
 
 
 @dataclass(frozen=True)

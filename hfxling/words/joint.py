@@ -186,6 +186,24 @@ class JointAligner:
         """Of every prior, then of the encoder, the (S, T) forward and backward weights of every pair's units."""
         return self._weights(self._read(source, target))
 
+    def log_likelihoods(self, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
+        """(N,) mean log probability of a segment given the other side, over both directions, all views and priors.
+
+        The higher, the likelier two sentences translate each other; -inf where a side is empty.
+
+        Raises:
+            ValueError: an encoder alone has no probabilities of words.
+        """
+        if not self.views:
+            raise ValueError("an encoder alone has no probabilities of words; give links, or learn them from text.")
+        read = self._read(source, target)
+        scores = []
+        for number, view in enumerate(self.views):
+            ids = [[pair.ids[number][side] for pair in read] for side in (0, 1)]
+            own = None if self.encoder is None else [pair.similarity[1 + number] for pair in read]
+            scores += [prior.log_likelihoods(*ids, own) for prior in view.priors]
+        return np.mean(scores, axis=0)
+
     @property
     def decisive(self) -> int:
         """How many of `weights` are posteriors; of an encoder alone its attention stands for them."""

@@ -8,6 +8,7 @@ from planted_words import sentences
 
 import hfxling
 from hfxling.cli import main
+from hfxling.data.pharaoh import read_links
 from hfxling.data.segment import Span
 from hfxling.words import prior as link_prior
 from hfxling.words.aligner import membership, words
@@ -77,6 +78,8 @@ def test_translations_are_likelier_than_other_sentences():
     ids = []
     for vocabulary, side in zip(view.vocabularies, (source, target)):
         ids.append([row.ids for row in vocabulary.encode_batch(side)])
+    matched, shifted = aligner.log_likelihoods(source, target), aligner.log_likelihoods(source, target[1:] + target[:1])
+    assert (matched > shifted).mean() > 0.9
     right = view.priors[0].log_likelihoods(*ids)
     wrong = view.priors[0].log_likelihoods(ids[0], ids[1][1:] + ids[1][:1])
     assert (right > wrong).mean() > 0.9
@@ -149,6 +152,7 @@ def test_links_encoder_and_both(tiny_bert, tmp_path, capsys):
     argv = [str(tmp_path / "s"), str(tmp_path / "t"), "--languages", "en", "fr", "--model", str(tiny_bert)]
     main(["align", *argv, "--layer", "0", "--output", str(tmp_path / "l.txt"), "--with_scores"])
     capsys.readouterr()
+    assert [sorted(links) for links, _ in read_links(tmp_path / "l.txt")] == both.links
     first = (tmp_path / "l.txt").read_text().split("\n")[0].split()
     assert all(0.5 <= float(link.partition(":")[2]) <= 1 for link in first)
     assert [link.partition(":")[0] for link in first] == [f"{i}-{j}" for i, j in both.links[0]]
