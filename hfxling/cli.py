@@ -188,12 +188,13 @@ def _show(result: Any, output: Any) -> None:
     from hfxling.files import is_stream
 
     text = result.to_text() if output is None and hasattr(result, "to_text") else None
+    table = result.table() if hasattr(result, "table") else ""
+    if sys.stdout is None and output is None and (text or table):
+        raise ValueError("standard output is closed; open it, or give --output where the command has it.")
     if text is not None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        print(text, end="", flush=True)
     places = output if isinstance(output, list | tuple) else [output]
     is_taken = text is not None or any(place is not None and is_stream(place) for place in places)
-    table = result.table() if hasattr(result, "table") else ""
     if table:
         print(table, file=sys.stderr if is_taken else sys.stdout)
     status = getattr(result, "exit_status", 0)

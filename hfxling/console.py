@@ -35,6 +35,10 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
     of files) ends in one line and exit status 2, any other error in one line and status 1; `--traceback` in `argv` (by
     default the process') shows all of it. Ctrl-C and a closed pipe end quietly, with 130 and 141 as in a shell.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            # Text of any language is printed, whatever the locale.
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
     logger, handler = logging.getLogger("hfxling"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Message())
     logger.addHandler(handler)
@@ -44,7 +48,8 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main()
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -93,4 +98,5 @@ def without_secrets(text: str) -> str:
 class _Message(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = without_secrets(super().format(record))
+        text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], text)  # terminals obey them
         return text if record.levelno <= logging.INFO else f"{record.levelname.lower()}: {text}"

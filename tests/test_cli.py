@@ -42,6 +42,32 @@ def test_the_command_is_installed_with_the_package():
         assert found.load() is cli.main
 
 
+def test_a_closed_standard_output_is_said(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("a b\nb c\n" * 20)
+    words = [sys.executable, "-m", "hfxling", "align", "a", "b", "--languages", "en", "de"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: standard output is closed; open it, or give --output")
+
+
+def test_text_of_any_language_is_printed_in_any_locale(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0"}
+    code = "from hfxling.console import run; run(lambda: print('Xin ch\\u00e0o'))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert done.stdout.decode() == "Xin ch\u00e0o\n"
+
+
+def test_control_characters_are_shown_and_not_sent_to_the_terminal(capfd):
+    with pytest.raises(SystemExit):
+        cli.main(["\x1b[31mred"])
+    said = capfd.readouterr().err
+    assert "\x1b" not in said
+    assert "x1b[31mred" in said
+
+
 def test_without_a_command_all_are_listed(capsys):
     cli.main([])
     assert "hfxling COMMAND --help" in capsys.readouterr().out

@@ -25,7 +25,7 @@ COMMANDS = {
     "align": ["a.zh", "b.vi", "--model", "m", "--output", "link"],
     "align twice": ["a.zh", "b.vi", "--model", "m", "--output", "x", "--spans", "./x"],
     "lexicon": ["a.zh", "b.vi", "--model", "m", "--output", "b.vi"],
-    "align-documents": ["a.zh", "pairs.tsv", "--model", "m", "--output", "pairs.tsv", "--source_lang", "zh"],
+    "align-documents": ["a.zh", "pairs.tsv", "--model", "m", "--output", "pairs.tsv", *LANGUAGES],
     "mine": ["a.zh", "pairs.tsv#1", "--lexical", "m", *LANGUAGES, "--output", "pairs.tsv"],
     "encode": ["a.zh", "b.vi", "--model", "m", "--output", "x.npy", "./x.npy"],
     "clean": ["a.zh+pairs.tsv", *LANGUAGES, "--output", "pairs.tsv"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from .readers import TABLE_SUFFIXES, Request, read_lines, read_rows, suffix_of
 from .sources import hub_parts
 
 COLUMN = "text"
+LONGEST = 1_000_000  # letters of a text that is encoded
 
 
 @dataclass(frozen=True)
@@ -65,3 +67,26 @@ def _from_hub(name: str, config: str | None, revision: str | None, column: str, 
             f"{name} has the columns {', '.join(rows.column_names)}; name one, e.g. #{rows.column_names[0]}."
         )
     return list(enumerate(rows[column], 1))
+
+
+def check_texts(texts: Sequence[str], name: str = "text") -> None:
+    """Refuse texts that no encoder reads, or not in any useful time.
+
+    Args:
+        texts: N of them.
+        name: what errors call them.
+
+    Raises:
+        ValueError: a text of more than `LONGEST` letters, or one that is no Unicode; with its number.
+    """
+    for number, text in enumerate(texts, 1):
+        if len(text) > LONGEST:
+            raise ValueError(
+                f"{name} {number}, {text[:30]!r}..., has {len(text):,} letters; give texts of at most {LONGEST:,}."
+            )
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # bytes of a command line in another encoding
+            raise ValueError(
+                f"{name} {number}, {text[:30]!r}, is not UTF-8; give UTF-8, in an environment such as LC_ALL=C.UTF-8."
+            ) from None

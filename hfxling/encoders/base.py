@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
-from .identity import model_name
-from .protocol import ROLES, Vectors, check_finite
+from hfxling.data.texts import check_texts
 
-LONGEST = 1_000_000  # letters of a text
+from .identity import model_name, training_text
+from .protocol import ROLES, Vectors, check_finite
 
 
 class BaseEncoder(ABC):
@@ -86,17 +86,17 @@ class BaseEncoder(ABC):
         """(N, D) float32 vectors of N texts, as `Encoder.encode`.
 
         Raises:
-            ValueError: as `route`; a text of more than `LONGEST` letters; weights that give NaN.
+            ValueError: as `route`, `check_texts` and `check_finite`.
         """
         route = self.route(language, role)
-        for row, text in enumerate(texts):
-            if len(text) > LONGEST:
-                raise ValueError(
-                    f"text {row + 1}, {text[:30]!r}..., has {len(text):,} letters; give texts of at most {LONGEST:,}."
-                )
+        check_texts(texts)
         vectors = self._vectors(list(texts), route, role, progress)
         check_finite(vectors, self.label)
         return vectors
+
+    def learnt_from(self) -> set[str]:
+        """Hashes (`hfxling.files.content_hash`) of the text that it was made from, as far as its folder says so."""
+        return training_text(self.name, self.revision)
 
     @abstractmethod
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> Vectors:

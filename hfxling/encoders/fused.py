@@ -53,6 +53,10 @@ class FusedEncoder(BaseEncoder):
         super().__init__(dense.name, f"{dense.revision}+{lexical.revision}", fusion.languages)
         self.label = f"{dense.label} + {lexical.label}"
 
+    def learnt_from(self) -> set[str]:
+        """Hashes of the text of both."""
+        return self.dense.learnt_from() | self.lexical.learnt_from()
+
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> csr_array:
         role = role or self.role(route)
         dense = self.dense.encode(texts, route, role, progress=progress)

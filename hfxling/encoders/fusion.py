@@ -78,6 +78,29 @@ class Fusion:
         dense, sparse = (np.float32(2 * w) * x for w, x in zip(weights, kinds))
         return np.hstack([dense, -hubness, one]), csr_array(sparse)
 
+    def check(self) -> None:
+        """Refuse numbers that give no scores, or that scipy would read beyond its memory for.
+
+        Raises:
+            ValueError: a weight that is no share, other languages than two, pools that do not fit each other.
+        """
+        if not 0 <= self.weight <= 1:
+            raise ValueError(f"weight={self.weight} is not from 0 to 1")
+        if len(self.deviations) != 2 or not np.isfinite(self.deviations).all() or min(self.deviations) <= 0:
+            raise ValueError(f"deviations={self.deviations} are not two numbers above 0")
+        if len(set(self.languages)) != 2 or len(self.languages) != 2:
+            raise ValueError(f"languages={self.languages} are not two")
+        widths = set()
+        for key, (dense, sparse) in self.pools.items():
+            sparse.check_format(full_check=True)
+            if dense.ndim != 2 or len(dense) != sparse.shape[0] or not len(dense):
+                raise ValueError(f"pool {'.'.join(key)}: {dense.shape} dense and {sparse.shape} sparse vectors")
+            if not np.isfinite(dense).all() or not np.isfinite(sparse.data).all():
+                raise ValueError(f"pool {'.'.join(key)} holds NaN or infinite numbers")
+            widths.add((dense.shape[1], sparse.shape[1]))
+        if len(widths) != 1:
+            raise ValueError("pools of unequal width")
+
     def save(self, folder: str | Path) -> None:
         """Write `fusion.json` and `fusion.safetensors`, the pools, in the folder of the dense encoder."""
         about = {name: getattr(self, name) for name in ("weight", "deviations", "lexical", "languages", "pairs")}
@@ -119,6 +142,7 @@ class Fusion:
                 pools[key] = tensors[f"{stem}.dense"].astype(np.float32), sparse
             about |= {field: tuple(about[field]) for field in ("deviations", "languages")}
             found = cls(pools=pools, **about)
+            found.check()
         except Exception as error:
             raise ValueError(f"{name}: {FILE} or {TENSORS} is damaged ({error}); fit it anew.") from None
         if found.lexical != lexical:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -77,6 +78,35 @@ def fetch_folder(name: str, revision: str | None = None, files: Sequence[str] | 
             f"{where} is neither a folder nor to be had from the Hub or its cache ({cause})."
         ) from None
     return folder, folder.name
+
+
+def training_text(name: str, revision: str | None = None) -> set[str]:
+    """Hashes (`hfxling.files.content_hash`) of the text that a model was made from, as far as its folder says so.
+
+    Args:
+        name: folder or Hub id.
+        revision: commit on the Hub.
+    """
+    path: str | Path | None = Path(name) / "results.json"
+    if not Path(name).exists():
+        try:
+            path = cached_file(
+                name,
+                "results.json",
+                revision=revision,
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
+            )
+        except (OSError, ValueError):  # a model in memory
+            return set()
+    hashes = set()
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        for text in content["card"]["train_data"]:
+            hashes.add(text["revision"])
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):  # no record, or none of ours
+        return set()
+    return hashes
 
 
 def content_hash_of(files: Iterable[Path], root: Path) -> str:

@@ -48,11 +48,21 @@ class LexicalEncoder(BaseEncoder):
             name = model.config.name_or_path or "links in memory"
             content = f"in memory, {id(model):x}"
             self.model = model.eval()
+            try:
+                self.model.check()
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}; give another model.") from None
         else:
             name = str(model)
             hub_kwargs = {"revision": revision} if revision else {}
-            with one_line_where_missing(name, "lexical", "a lexical encoder"):
-                self.model = LexicalModel.from_pretrained(name, **hub_kwargs).eval()
+            try:
+                with one_line_where_missing(name, "lexical", "a lexical encoder"):
+                    self.model = LexicalModel.from_pretrained(name, **hub_kwargs).eval()
+            except (ValueError, FileNotFoundError) as error:
+                links = links_beside(name)
+                if links is None:
+                    raise
+                raise type(error)(f"{name} has no links, they lie beside it: give {links}.") from None
             content = identity(name, revision)
         super().__init__(name, content, self.model.config.languages)
 
@@ -129,6 +139,19 @@ class SparseVectors(LoadedEncoder):
             norms = np.sqrt(vectors.multiply(vectors).sum(1))
             vectors = csr_array(vectors.multiply(1 / np.maximum(norms, 1e-12)[:, None]))
         return vectors
+
+
+def links_beside(name: str | Path) -> Path | None:
+    """The folder of links that `hfxling fit` wrote with a folder, which holds something else; None where none is."""
+    folder = Path(name)
+    for place in (folder / "model", folder / "lexical" / "model", folder.parent / "lexical" / "model"):
+        try:
+            content = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(content, dict) and content.get("model_type") == LexicalModel.config_class.model_type:
+            return place
+    return None
 
 
 def is_sparse(model: str | Path, revision: str | None = None) -> bool:

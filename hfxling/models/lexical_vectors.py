@@ -46,6 +46,16 @@ class SparseMatrix(nn.Module):
         parts = (x.detach().cpu() for x in (self.values.float(), self.columns, self.starts))
         return csr_array(tuple(part.numpy() for part in parts), shape=self.shape)
 
+    def check(self) -> None:
+        """Raise ValueError where numbers are stored that scipy would read beyond its memory for, or that are none."""
+        starts, columns = self.starts.long(), self.columns.long()
+        if starts[0] != 0 or starts[-1] != len(columns) or bool((starts[1:] < starts[:-1]).any()):
+            raise ValueError(f"rows of a matrix do not begin in order from 0 to {len(columns)}")
+        if len(columns) and (int(columns.min()) < 0 or int(columns.max()) >= self.shape[1]):
+            raise ValueError(f"columns {int(columns.min())} to {int(columns.max())} in a matrix of {self.shape[1]}")
+        if not bool(torch.isfinite(self.values).all()):
+            raise ValueError("weights hold NaN or infinite numbers")
+
 
 def side_by_side(parts: Sequence[tuple[int, csr_array]], width: int) -> csr_array:
     """One matrix of parts that begin at the given columns, blanks between them; compressed rows stay that all along."""

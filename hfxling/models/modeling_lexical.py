@@ -106,6 +106,10 @@ class LexicalModel(PreTrainedModel):
             raise ValueError(f"{str(name)!r} is no lexical encoder: its config.json says model_type={kind!r}.")
         found = load_whole(super().from_pretrained, name, *args, **kwargs)
         model = found[0] if isinstance(found, tuple) else found
+        try:
+            model.check()
+        except ValueError as error:
+            raise ValueError(f"{str(name)!r} is damaged: {error}; fetch or fit it again.") from None
         model.tokenizers = {language: [] for language in model.config.languages}
         for language, _, folder, size in model._tokenizer_folders():
             try:
@@ -116,6 +120,12 @@ class LexicalModel(PreTrainedModel):
                 raise ValueError(f"{str(name)!r}: {folder} has {tokenizer.get_vocab_size()} segments, not {size}.")
             model.tokenizers[language].append(tokenizer)
         return found
+
+    def check(self) -> None:
+        """Raise ValueError where a matrix is damaged."""
+        for module in self.modules():
+            if isinstance(module, SparseMatrix):
+                module.check()
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
         """Write weights, configuration, code and tokenizers; `hfxling.save_lexical` writes the other doors, too."""

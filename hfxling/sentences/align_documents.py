@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfxling.data.documents import UNSPACED
 from hfxling.data.pairs import is_source
+from hfxling.data.parallel import check_languages
 from hfxling.data.readers import read_lines, suffix_of
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, check_finite, languages_of
@@ -164,6 +165,8 @@ def align_documents(
         raise ValueError(f"max_joined={max_joined}: give 1 to {MOST_JOINED}.")
     if output is not None:
         _check_output(output)
+    if languages is not None:
+        check_languages(*languages_of(None, languages))
     texts = [read_documents(source, "source"), read_documents(target, "target")]
     counts = [len(text.documents) for text in texts]
     if counts[0] != counts[1] and not pair_documents:

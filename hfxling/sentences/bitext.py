@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from hfxling.data.faults import FLAGS, FaultFinder
+from hfxling.data.filters import PairGate
 from hfxling.data.pairs import is_source, read_pairs
 from hfxling.data.sources import load_pairs
-from hfxling.data.texts import Texts
+from hfxling.data.texts import Texts, check_texts
 from hfxling.data.warn import warn_of_languages
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, content_hash
 from hfxling.progress import bar
 
 from .engine import Mined
@@ -25,6 +26,7 @@ DEDUP = ("source", "target", "both")
 MAX_FOREIGN = 0.2  # of one side
 MAX_SHARE = 0.01  # of the other side for which one sentence is the best match
 _LEAST_HUB = 10  # of a few sentences one per cent is chance
+_BEGINNING = 2_000  # letters of a text that show its language
 _SAMPLE = 2_000  # sentences of a side whose language is looked at
 _BREAKS = re.compile(r"[\t\r\n]")
 
@@ -58,7 +60,11 @@ def plain(text: str) -> str:
 
 
 def read_known(
-    known: str | Path | Sequence, languages: tuple[str, str], precision: float, unpaired: float | None
+    known: str | Path | Sequence,
+    languages: tuple[str, str],
+    precision: float,
+    unpaired: float | None,
+    learnt_from: Collection[str] = (),
 ) -> tuple[list[str], list[str]]:
     """Known pairs, each source once.
 
@@ -67,9 +73,10 @@ def read_known(
         languages: codes of both.
         precision: that is wanted, and what is assumed of the rest: both are checked.
         unpaired: the same.
+        learnt_from: hashes of the text that the model was made from.
 
     Raises:
-        ValueError: fewer than 100, or a share that is none.
+        ValueError: fewer than 100, a share that is none, or pairs that the model was made from.
     """
     if is_source(known):
         known = [known]
@@ -79,12 +86,29 @@ def read_known(
     else:
         pairs = read_pairs(*known, languages)
         sides = pairs.source, pairs.target
+    if learnt_from and _hashes(*sides, languages).intersection(learnt_from):
+        raise ValueError(
+            "the model has learnt from the known pairs and scores them far higher than others, so they say nothing of "
+            "its precision; give pairs that it has not seen, or all pairs to `hfxling bootstrap` as --seed_pairs: it "
+            "leaves parts of them out in turn."
+        )
     distinct = {}
     for source, target in zip(*sides):
         distinct[plain(source)] = (source, target)
     check_wanted(precision, unpaired, len(distinct))
     sources, targets = zip(*distinct.values())
     return list(sources), list(targets)
+
+
+def _hashes(source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> set[str]:
+    """Of pairs as they are, and as they are learnt from: without repeated and identical ones."""
+    gate = PairGate()
+    kept_sources, kept_targets = [], []
+    for source_text, target_text in zip(source, target):
+        if gate.reason(source_text, target_text, *languages) is None:
+            kept_sources.append(source_text)
+            kept_targets.append(target_text)
+    return {content_hash(source, target), content_hash(kept_sources, kept_targets)}
 
 
 def without(side: Texts, known: Sequence[str]) -> Texts:
@@ -170,12 +194,17 @@ def write_pairs(path: str | Path, pairs: Sequence[ScoredPair]) -> None:
         pq.write_table(pa.table(columns), scratch)
 
 
-def warn_of_text(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
-    """Warn where much of a side looks like another language, by what holds for any text."""
+def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
+    """Warn where much of a side looks like another language, by what holds for any text.
+
+    Raises:
+        ValueError: as `check_texts`.
+    """
     counts, totals = [], []
     for side, pair in zip(sides, (languages[::-1], languages)):
+        check_texts(side.texts, f"{side.name}: text")
         some = side.texts[:: max(1, len(side.texts) // _SAMPLE)]
         finder = FaultFinder(*pair)
-        counts.append(sum(finder.is_foreign(text) for text in some))
+        counts.append(sum(finder.is_foreign(text[:_BEGINNING]) for text in some))
         totals.append(len(some))
     warn_of_languages(counts, totals, languages)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.parallel import check_languages
+from hfxling.data.texts import check_texts
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, files_of
@@ -140,6 +141,7 @@ def bootstrap(
     known = read_known(seed_pairs, pair, precision, unpaired)
     sides = []
     for heap, own in zip(read_heaps(source, target, pair), known):
+        check_texts(heap.texts, f"{heap.name}: text")
         sides.append(without(heap, own))
     found_rounds: list[Round] = []
 

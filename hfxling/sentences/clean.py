@@ -19,7 +19,7 @@ from hfxling.data.filters import PairGate, check_top, count_words, top_count
 from hfxling.data.langid import split_words
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.parallel import check_languages
-from hfxling.data.texts import Texts
+from hfxling.data.texts import LONGEST, Texts
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs, warn_of_languages
 from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
@@ -304,7 +304,7 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
     """Reasons that the texts themselves give."""
     cleaned = Cleaned(pairs, [[] for _ in pairs.lines])
     sides = list(zip(pairs.source, pairs.target))
-    whole = [pair for pair in sides if all(pair)]
+    whole = [pair for pair in sides if all(pair) and max(map(len, pair)) <= LONGEST]
     finder = FaultFinder.fit(whole, *languages)
     swapped = FaultFinder.fit([pair[::-1] for pair in whole], *languages[::-1])
     # A file that is wholly in another language teaches that language: such a one is seen by what holds for any text.
@@ -314,6 +314,10 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
     for pair, reasons in zip(bar(sides, unit="pairs judged"), cleaned.reasons):
         if not all(map(split_words, pair)):
             reasons.append("empty")
+            continue
+        if max(map(len, pair)) > LONGEST:
+            if "too_long" not in keep:
+                reasons.append("too_long")
             continue
         judged += 1
         faults = list(finder.flags(*pair))

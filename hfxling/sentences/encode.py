@@ -107,6 +107,9 @@ def encode(
     if not hasattr(encoder, "dimension"):
         raise ValueError(f"{encoder.label} has sparse vectors; give a model with dense ones.")
     languages = languages * len(source) if len(languages) == 1 else languages
+    if None in languages and encoder.languages:
+        known = encoder.languages
+        raise ValueError(f"{encoder.label} has parts for {', '.join(known)}; say which: give --language {known[0]}.")
     for each in languages:
         encoder.route(each)
     found = []

@@ -22,16 +22,17 @@ from hfxling.data.pairs import read_heaps
 from hfxling.data.parallel import check_languages
 from hfxling.data.texts import Texts
 from hfxling.data.warn import warn_of_hubs
+from hfxling.encoders.base import BaseEncoder
 from hfxling.encoders.haystack import Haystack, is_in_memory
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.protocol import languages_of
+from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.encoders.stored import StoredVectors
 from hfxling.evaluation.results import format_table
 from hfxling.files import content_hash, is_stream
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, OutputFolder, Text, verb
 
-from .bitext import ScoredPair, check_dropping, flagged, read_known, to_tsv, warn_of_text, without, write_pairs
+from .bitext import ScoredPair, check_dropping, check_sides, flagged, read_known, to_tsv, without, write_pairs
 from .blocks import both_ways
 from .engine import MARGINS, Mined, by_length, check_choices, select
 from .neighbours import DTYPES, Neighbours, bytes_of
@@ -114,13 +115,27 @@ class MiningPlan:
         """A line a need."""
         lines = [
             ("sentences", f"{self.counts[0]} and {self.counts[1]}"),
-            ("disk", f"{self.disk / 2**30:.2f} GiB (in the cache, and shards beside the output)"),
-            ("memory", f"{self.memory / 2**30:.2f} GiB beside text and vectors"),
-            ("encoding", f"{self.encoding:.2f} hours"),
-            ("search", f"{self.search:.2f} hours"),
+            ("disk", f"{_size(self.disk)} (in the cache, and shards beside the output)"),
+            ("memory", f"{_size(self.memory)} beside text and vectors"),
+            ("encoding", _duration(self.encoding)),
+            ("search", _duration(self.search)),
             ("measured on", f"{self.measured[0]} and {self.measured[1]} sentences in {self.seconds:.0f} seconds"),
         ]
         return format_table(["what", "how much"], lines)
+
+
+def _duration(hours: float) -> str:
+    if hours >= 2:
+        return f"{hours:.1f} hours"
+    if hours >= 1 / 30:
+        return f"{60 * hours:.1f} minutes"
+    return f"{3600 * hours:.1f} seconds"
+
+
+def _size(count: int) -> str:
+    if count >= 2**30:
+        return f"{count / 2**30:.2f} GiB"
+    return f"{count / 2**20:.2f} MiB"
 
 
 @verb
@@ -223,10 +238,7 @@ def mine(
     check_dropping(dedup, filters)
     check_choices(margin or MARGINS[0], selection)
     _check_search(k, shard, batch_size, dtype, memory, engine)
-    if candidates is not None and (candidates < 0 or lexical is None):
-        raise ValueError(f"candidates={candidates}: give 0 or more, and --lexical, which it is for.")
-    if terms is not None and (terms < 1 or lexical is None or candidates):
-        raise ValueError(f"terms={terms}: give 1 or more, with --lexical and without --candidates.")
+    _check_links(candidates, terms, has_links=lexical is not None)
     if known and source_vectors:
         raise ValueError("--precision hides known pairs in the text, whose vectors a model makes: give --model.")
 
@@ -244,7 +256,7 @@ def mine(
     if None in pair:
         raise ValueError(f"{encoder.label} does not say what it is for: give languages, such as zh vi.")
     sides = read_heaps(source, target, pair)
-    hidden = None if known is None else HiddenPairs.read(known, pair, precision, unpaired)
+    hidden = None if known is None else HiddenPairs.read(known, pair, precision, unpaired, encoder)
     searched = list(sides) if hidden is None else hidden.added_to(sides)
     loaders = None
     if engine == "ray" and not plan:
@@ -264,7 +276,7 @@ def mine(
         batch_size=batch_size,
         loaders=loaders,
     )
-    warn_of_text(sides, pair)
+    check_sides(sides, pair)
     if plan:
         return plan_of(haystack, k)
 
@@ -274,6 +286,10 @@ def mine(
         if hidden is not None:
             estimate, mined = hidden.taken_out(mined, sizes=[len(side.texts) for side in searched])
             threshold = estimate.threshold
+        if threshold is None and top is None:
+            logger.info(
+                "all pairs are given, good ones first: cut them by --precision with --known pairs, --threshold or --top"
+            )
         if threshold is not None:
             mined = Mined(*(part[mined.score >= threshold] for part in mined))
         kept = None if top is None else top_count(top, len(mined.score))
@@ -318,6 +334,14 @@ def _check_search(k: int, shard: int, batch_size: int, dtype: str, memory: str, 
         raise ValueError("--engine ray needs the package ray: pip install 'hfxling[ray]'.")
 
 
+def _check_links(candidates: int | None, terms: int | None, *, has_links: bool) -> None:
+    """Refuse settings of links where there are none."""
+    if candidates is not None and (candidates < 0 or not has_links):
+        raise ValueError(f"candidates={candidates}: give 0 or more, and --lexical, which it is for.")
+    if terms is not None and (terms < 1 or not has_links or candidates):
+        raise ValueError(f"terms={terms}: give 1 or more, with --lexical and without --candidates.")
+
+
 @dataclass(frozen=True)
 class HiddenPairs:
     """Known pairs in the haystack, and what is wanted of the others.
@@ -339,9 +363,12 @@ class HiddenPairs:
     unpaired: float | None
 
     @classmethod
-    def read(cls, known: Any, languages: Languages, precision: float, unpaired: float | None) -> HiddenPairs:
-        """Known pairs, half of which keep their targets, half of which choose."""
-        source, target = read_known(known, languages, precision, unpaired)
+    def read(
+        cls, known: Any, languages: Languages, precision: float, unpaired: float | None, encoder: Encoder
+    ) -> HiddenPairs:
+        """Known pairs, half of which keep their targets, half of which choose; ValueError as `read_known`."""
+        learnt_from = encoder.learnt_from() if isinstance(encoder, BaseEncoder) else ()
+        source, target = read_known(known, languages, precision, unpaired, learnt_from)
         return cls(source, target, *halves(len(source)), precision, unpaired)
 
     def added_to(self, sides: Sequence[Texts]) -> list[Texts]:

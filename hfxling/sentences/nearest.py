@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hfxling.data.pairs import is_source
+from hfxling.data.parallel import check_languages
 from hfxling.data.sample import LANGUAGES, sample_texts
-from hfxling.data.texts import read_texts
+from hfxling.data.texts import check_texts, read_texts
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
 from hfxling.progress import shown
@@ -98,6 +99,9 @@ def nearest(
         raise ValueError(f"top={top}: give 1 or more.")
     if not sentences:
         raise ValueError("no sentence; give at least one.")
+    if languages is not None:
+        check_languages(*languages_of(None, languages))
+    check_texts(sentences, "sentence")
     for number, sentence in enumerate(sentences, 1):
         if not sentence.strip():
             raise ValueError(f"sentence {number} is empty; give text.")

@@ -1,7 +1,10 @@
 """Dense and sparse scores as one: against a slow sum, chosen by known pairs, kept with what it was made for."""
 
+import json
+
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array, random_array
 
 from hfxling.encoders.fusion import CSLS_K, FILE, GRID, ROLES, TENSORS, Fusion, fit_fusion, pool_rows
@@ -111,6 +114,37 @@ def test_it_is_kept_with_the_hash_of_its_sparse_encoder(tmp_path):
         Fusion.load(tmp_path, "abc")
     with pytest.raises(FileNotFoundError, match="hfxling fit"):
         Fusion.load(tmp_path / "elsewhere", "abc")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("weight", 2),
+        ("weight", -3),
+        ("weight", "half"),
+        ("deviations", [1.0, 0.0]),
+        ("deviations", [1.0, float("nan")]),
+        ("languages", ["zh", "zh"]),
+        ("zh.query.sparse.indices", 1_000_000_000),
+        ("zh.query.sparse.indices", -1),
+        ("zh.query.sparse.indptr", 1_000_000_000),
+        ("zh.query.sparse.shape", 3),
+        ("vi.document.dense", np.nan),
+        ("vi.document.sparse.data", np.inf),
+    ],
+)
+def test_a_fusion_with_false_numbers_is_refused(tmp_path, name, value):
+    fitted(texts(0.5, 0.5)).save(tmp_path)
+    Fusion.load(tmp_path, "abc")
+    about = json.loads((tmp_path / FILE).read_text())
+    tensors = load_file(tmp_path / TENSORS)
+    if name in about:
+        (tmp_path / FILE).write_text(json.dumps(about | {name: value}))
+    else:
+        tensors[name].reshape(-1)[1] = value
+        save_file(tensors, tmp_path / TENSORS)
+    with pytest.raises(ValueError, match=r"fusion.json or fusion.safetensors is damaged \(.+\); fit it anew"):
+        Fusion.load(tmp_path, "abc")
 
 
 def test_weights_favour_neither_score_and_lie_densely_where_they_are_small():

@@ -24,6 +24,24 @@ def test_a_matrix_is_kept_as_weights():
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("columns", 3, "columns 0 to 3 in a matrix of 3"),
+        ("columns", -1, "columns -1 to 2 in a matrix of 3"),
+        ("starts", 9, "do not begin in order"),
+        ("values", float("nan"), "hold NaN"),
+    ],
+)
+def test_damaged_numbers_are_refused(name, value, message):
+    matrix = SparseMatrix(LEFT.shape, LEFT.nnz)
+    matrix.fill(LEFT)
+    matrix.check()
+    matrix.state_dict()[name][1] = value
+    with pytest.raises(ValueError, match=message):
+        matrix.check()
+
+
+@pytest.mark.parametrize(
     ("starts", "width"), [((0, 3), 5), ((0, 3), 9), ((2, 5), 7), ((1, 6), 8), ((0, 7), 9), ((4, 8), 20)]
 )
 def test_parts_stand_at_their_columns_with_blanks_between(starts, width):

@@ -116,6 +116,12 @@ def test_lengths_in_words(tmp_path):
     assert "too_long" not in set().union(*found.values())
 
 
+def test_a_text_that_nobody_can_judge_is_too_long(tmp_path):
+    kept, dropped = run(write(tmp_path / "pairs.tsv", [*FEW, ("a " * 5_000_000, "b")]))
+    assert len(kept) == 40
+    assert reasons(dropped) == {41: {"too_long"}}
+
+
 def test_the_command_reads_a_share_as_a_share(tiny_sentence_transformer, tmp_path):
     path = write(tmp_path / "pairs.tsv", FEW)
     words = ["--model", str(tiny_sentence_transformer), "--cache-dir", str(tmp_path / "cache"), "--top"]

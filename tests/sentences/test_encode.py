@@ -137,7 +137,7 @@ def test_text_and_language_that_are_not_there(folder, text, tmp_path):
     (tmp_path / "empty").touch()
     with pytest.raises(ValueError, match="no line in it"):
         hfxling.encode(tmp_path / "empty", model=folder / "plain")
-    with pytest.raises(ValueError, match="routed has parts for zh, vi; say which"):
+    with pytest.raises(ValueError, match="routed has parts for zh, vi; say which: give --language zh"):
         hfxling.encode(text, model=folder / "routed")
     with pytest.raises(ValueError, match="routed has parts for zh, vi and none for th"):
         hfxling.encode(text, model=folder / "routed", language="th")

@@ -1,6 +1,8 @@
 """Why a pair scores as it does."""
 
 import pytest
+from safetensors.torch import load_file, save_file
+from tiny_models import save_tiny
 
 import hfxling
 from hfxling.cli import main
@@ -46,3 +48,23 @@ def test_the_command_says_the_same(links, tmp_path, capfd, refusal):
     assert capfd.readouterr().out.rstrip() == hfxling.explain(*PAIR, model=links, top=2).table()
     assert "xx" in refusal(lambda: hfxling.explain(*PAIR, model=links, languages=("zh", "xx")))
     assert "nowhere" in refusal(lambda: hfxling.explain(*PAIR, model="nowhere/at-all"))
+
+
+def test_damaged_links_are_refused(links, tmp_path, refusal):
+    hfxling.save_lexical(links, tmp_path / "model")
+    weights = load_file(tmp_path / "model/model.safetensors")
+    columns = next(name for name in weights if name.endswith(".columns") and len(weights[name]))
+    values = columns.replace("columns", "values")
+    for name, value, message in ((columns, 2_000_000_000, "columns"), (values, float("nan"), "NaN")):
+        damaged = {key: tensor.clone() for key, tensor in weights.items()}
+        damaged[name][0] = value
+        save_file(damaged, tmp_path / "model/model.safetensors", {"format": "pt"})
+        assert message in refusal(lambda: hfxling.explain(*PAIR, model=tmp_path / "model"))
+
+
+def test_links_beside_what_is_named_are_named(links, tmp_path, refusal):
+    save_tiny("bert", tmp_path / "fit/model")
+    hfxling.save_lexical(links, tmp_path / "fit/lexical/model")
+    for folder in ("fit/model", "fit"):
+        said = refusal(lambda folder=folder: hfxling.explain(*PAIR, model=tmp_path / folder))
+        assert f"they lie beside it: give {tmp_path / 'fit/lexical/model'}" in said

@@ -1,8 +1,10 @@
 """Two heaps in, pairs out: what is found, kept, dropped and resumed."""
 
+import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from tiny_models import save_routed
 
 import hfxling
 from hfxling.cli import main
+from hfxling.files import content_hash
 from hfxling.sentences import blocks
 from hfxling.sentences.bitext import COLUMNS, ScoredPair, to_tsv
 
@@ -204,10 +207,48 @@ def test_a_row_stays_a_row():
     assert to_tsv(rows).split("\n")[1:] == ["1.000000\ta b c\td e  f\t1\t2\t", ""]
 
 
+def test_a_text_that_is_too_long_is_refused_at_once(heap, tmp_path, refusal, monkeypatch):
+    monkeypatch.setattr("hfxling.sentences.bitext.FaultFinder.is_foreign", lambda *args: False)
+    texts = ["今天下雨。"] * 4 + ["字" * 1_000_001]
+    said = refusal(lambda: mined(heap, tmp_path, sides=(texts, ["Hôm nay trời mưa."] * 5)))
+    assert "texts in memory: text 5, " in said
+    assert "has 1,000,001 letters; give texts of at most 1,000,000" in said
+
+
+def test_cells_with_breaks_do_not_break_rows(heap, tmp_path):
+    lines = (heap / "gold.tsv").read_text(encoding="utf-8").splitlines()
+    with (tmp_path / "text.jsonl").open("w", encoding="utf-8") as file:
+        for zh, vi in (line.split("\t") for line in lines):
+            file.write(json.dumps({"zh": f"{zh}\r\n{zh}", "vi": f"{vi}\t{vi}\n"}) + "\n")
+    result = hfxling.mine(
+        tmp_path / "text.jsonl", languages=LANGUAGES, lexical=heap / "links", output=tmp_path / "a.tsv"
+    )
+    rows = (tmp_path / "a.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+    assert len(rows) == len(result.rows) > 50
+    assert {row.count("\t") for row in rows} == {len(COLUMNS) - 1}
+
+
+def test_known_pairs_that_the_model_learnt_from_are_refused(heap, tmp_path, refusal):
+    shutil.copytree(heap / "links", tmp_path / "links")
+    lines = (heap / "known.tsv").read_text(encoding="utf-8").splitlines()
+    sides = list(zip(*(line.split("\t") for line in lines)))
+    record = {"card": {"train_data": [{"name": "known", "revision": content_hash(*sides)}]}}
+    (tmp_path / "links/results.json").write_text(json.dumps(record), encoding="utf-8")
+    more = [*lines, lines[3], "hello\thello"]  # training leaves repeated and identical ones out
+    (tmp_path / "known.tsv").write_text("".join(f"{line}\n" for line in more), encoding="utf-8")
+    asked = {"lexical": tmp_path / "links", "precision": 0.9}
+    for known in (heap / "known.tsv", tmp_path / "known.tsv"):
+        said = refusal(lambda known=known: mined(heap, tmp_path, **asked, known=[str(known)]))
+        assert "the model has learnt from the known pairs" in said
+        assert "hfxling bootstrap" in said
+
+
 def test_a_plan_writes_nothing(heap, tmp_path, capfd):
     main(words(heap, tmp_path / "pairs.tsv", "--plan"))
     said = capfd.readouterr().out
     assert all(name in said for name in ("disk", "memory", "encoding", "search", "180 and 180"))
+    assert said.count(" seconds") == 3
+    assert " 0.00 " not in said
     assert list(tmp_path.iterdir()) == []
 
 

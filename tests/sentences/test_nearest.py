@@ -80,6 +80,22 @@ def test_parts_for_queries_and_documents_are_no_languages(folder):
     assert found.scores[0, 0] == pytest.approx(score, abs=1e-6)
 
 
+def test_a_candidate_without_known_segments_is_but_far_away(tmp_path):
+    rows = hfxling.load_parallel("sample", "zh", "vi").select(range(60))
+    links = hfxling.fit_lexical(rows["source"], rows["target"], ("zh", "vi"), rank=4, progress=False)
+    candidates = ["☃☃☃", rows["target"][0]]
+    found = hfxling.nearest(rows["source"][0], lexical=links, candidates=candidates)
+    assert found.texts == [candidates[::-1]]
+    assert np.isfinite(found.scores).all()
+
+
+def test_what_is_no_text_or_no_language(folder, refusal):
+    no_text = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    assert "sentence 2, " in refusal(lambda: hfxling.nearest(["a", no_text], model=folder / "plain", candidates=["b"]))
+    named = refusal(lambda: hfxling.nearest("a", model=folder / "plain", languages=("../../../\x1b", "vi")))
+    assert "language '../../../\\x1b': a code is 2-3 small letters" in named
+
+
 class NoNumbers:
     """An encoder whose last vector is NaN."""
 
