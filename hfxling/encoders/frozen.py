@@ -102,7 +102,8 @@ class FrozenEncoder:
 class SentenceEmbedder:
     """Texts to (N, H) sentence vectors by a model in training, on the device where it is.
 
-    The model has an `encoder`, its output a `sentence_embedding`; `max_length` as for `token_limit`.
+    The model has an `encoder`, its output a `sentence_embedding`; the `prompt` of its configuration is put before every
+    text; `max_length` as for `token_limit`.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
@@ -113,6 +114,8 @@ class SentenceEmbedder:
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) float32, in the texts' order."""
         shape, limits = (self.model.config.hidden_size,), (self.max_length, tokens_on(self.model.device))
+        prompt = getattr(self.model.config, "prompt", None) or ""
+        texts = [prompt + text for text in texts]
         return _encoded(texts, self._read, shape, self.tokenizer, self.model.device, *limits)
 
     def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -76,7 +76,7 @@ def write_branch(model: StockModel, folder: Path, name: str) -> None:
     branch.mkdir()
     write_files(branch, *model._stock_files())
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config[model.stock_key] = model.config.head_dict()
+    config[model.stock_key] = model.config.stored_fields()
     write_json(branch / "config.json", config, sort_keys=True)  # as transformers does
 
 

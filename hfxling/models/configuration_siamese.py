@@ -75,11 +75,6 @@ class SiameseConfig(StockConfig):
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout} is outside [0, 1).")
 
-    def head_dict(self) -> dict:
-        """The fields that describe the head; a prompt where there is one."""
-        fields = super().head_dict()
-        return fields if self.prompt else {name: value for name, value in fields.items() if name != "prompt"}
-
     @property
     def has_parts(self) -> bool:
         """Whether the languages have maps or means of their own."""

@@ -86,6 +86,13 @@ class StockConfig(PreTrainedConfig):
         """The fields that describe the head."""
         return {name: getattr(self, name) for name in self.head_fields}
 
+    def stored_fields(self) -> dict:
+        """The same as config.json has them: a prompt only where there is one."""
+        fields = self.head_dict()
+        if not fields.get("prompt"):
+            fields.pop("prompt", None)
+        return fields
+
 
 class StockModel(PreTrainedModel):
     """An encoder and a head that stock modules can express; the base of the methods that publish a stock folder.
@@ -248,7 +255,7 @@ class StockModel(PreTrainedModel):
         folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
         config = self.encoder.config
-        setattr(config, self.stock_key, self.config.head_dict())
+        setattr(config, self.stock_key, self.config.stored_fields())
         config.auto_map = {"AutoModel": f"{type(self).__module__.rsplit('.', 1)[-1]}.{type(self).__name__}"}
         if self.config.layer == "all":
             config.output_hidden_states = True  # sentence-transformers reads the layers from here

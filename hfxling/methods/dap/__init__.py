@@ -70,6 +70,7 @@ def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> P
     with one_line_where_missing(args.base_model):
         tokenizer = AutoTokenizer.from_pretrained(args.base_model, trust_remote_code=False, **args.hub_kwargs)
         encoder = DapModel.from_pretrained(args.base_model, pooling=args.pooling, **args.hub_kwargs)
+        encoder.config.prompt = args.text_prompt
     max_length = token_limit(tokenizer, encoder.encoder.config)
     before = held_out.rank(SentenceEmbedder(encoder.to(training_args.device), tokenizer, max_length))
     links = held_out.link(WordStates(encoder.encoder, tokenizer)) if held_out.gold else {}

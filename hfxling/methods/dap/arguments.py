@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.sources import Pair, parse_pair
+from hfxling.encoders.prompts import prompt_of
+from hfxling.missing import one_line_where_missing
 from hfxling.models.configuration_dap import DapConfig
 
 from .mixing import MIXINGS
@@ -61,6 +63,16 @@ class DapArguments(TextArguments):
     base_model: str = field(default="google-bert/bert-base-multilingual-cased", metadata={"help": "Hub id or folder"})
     base_revision: str | None = field(default=None, metadata={"help": "revision of the encoder"})
     pooling: str = field(default="cls", metadata={"help": "cls (paper), mean or last"})
+    prompt: str | None = field(
+        default=None,
+        metadata={
+            "help": "put before every text, now and by the published model; by default what the encoder wants, '' for "
+            "none"
+        },
+    )
+    freeze_embeddings: bool = field(
+        default=False, metadata={"help": "leave word and position vectors as they are: less memory, fewer updates"}
+    )
     objective: str = field(default="tr+rtl", metadata={"help": "tr, tr+rtl, tr+tlm or tr+rtl+tlm"})
     temperature: float = field(default=0.05, metadata={"help": "of the ranking softmax"})
     margin: float = field(default=0.0, metadata={"help": "additive margin of the ranking softmax"})
@@ -131,6 +143,14 @@ class DapArguments(TextArguments):
         return {"revision": self.base_revision} if self.base_revision else {}
 
     @property
+    def text_prompt(self) -> str | None:
+        """What is put before every text: what was given, or what the encoder wants."""
+        if self.prompt is not None:
+            return self.prompt or None
+        with one_line_where_missing(self.base_model):
+            return prompt_of(self.base_model, self.base_revision)
+
+    @property
     def common_first(self) -> list[str]:
         """All languages, the common side first: the order of language embeddings."""
         return [self.pivot, *(source for source, _ in self.language_pairs)]
@@ -148,7 +168,7 @@ class DapArguments(TextArguments):
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and untrained encoder."""
-        names = (*TEXT_KEYS, "tatoeba", "gold", "dev_pairs", "streaming", "base_model", "base_revision", "pooling")
+        names = (*TEXT_KEYS, "tatoeba", "gold", "dev_pairs", "streaming", "base_model", "base_revision", "pooling", "prompt")
         return tuple(str(getattr(self, name)) for name in names)
 
     def model_fields(self) -> dict:
@@ -156,4 +176,5 @@ class DapArguments(TextArguments):
         several = self.language_embeddings
         if several is None:
             several = self.rtl_direction != "xx-en"
-        return {name: getattr(self, name) for name in _MODEL_FIELDS} | {"languages": self.common_first * several}
+        fields = {name: getattr(self, name) for name in _MODEL_FIELDS}
+        return fields | {"languages": self.common_first if several else []}

@@ -21,6 +21,7 @@ class PairCollator:
         tokenizer: of transformers.
         max_length: tokens kept of a text, special ones included. DAP paper: 32.
         languages: codes of all source languages; with them the batch says which language each pair has.
+        prompt: put before every text.
 
     Raises:
         ValueError: for a max_length without room for a token beside the special ones, or, when called, a language that
@@ -28,17 +29,22 @@ class PairCollator:
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, max_length: int = 32, *, languages: Sequence[str] | None = None
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int = 32,
+        *,
+        languages: Sequence[str] | None = None,
+        prompt: str | None = None,
     ):
         special = tokenizer.num_special_tokens_to_add()
         if max_length <= special:
             raise ValueError(f"max_length={max_length}: {special} of them are special tokens; give more.")
-        self.tokenizer, self.max_length = tokenizer, max_length
+        self.tokenizer, self.max_length, self.prompt = tokenizer, max_length, prompt or ""
         self.languages = None if languages is None else {language: i for i, language in enumerate(languages)}
 
     def __call__(self, rows: Sequence[dict[str, str]]) -> dict:
         """{"source", "target": {"input_ids", "attention_mask"}} of (B, S) each, and (B,) "language" where asked for."""
-        batch = {side: self._encode([row[side] for row in rows]) for side in ("source", "target")}
+        batch = {side: self._encode([self.prompt + row[side] for row in rows]) for side in ("source", "target")}
         if self.languages is not None:
             batch["language"] = torch.tensor([self._language(row["source_lang"]) for row in rows])
         return batch

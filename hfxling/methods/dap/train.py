@@ -219,8 +219,11 @@ def build_model(
         hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
         mask_token_id=tokenizer.mask_token_id,
         special_token_ids=tokenizer.all_special_ids,
+        prompt=args.text_prompt,
         **args.model_fields(),
     )
+    if args.freeze_embeddings:
+        model.dap.encoder.embeddings.requires_grad_(False)
     if args.lora:
         from peft import LoraConfig, get_peft_model
 
@@ -266,7 +269,9 @@ def train(
         model,
         training_args,
         train_dataset=mixed_batches(args, training_args, tokenizer, corpus),
-        data_collator=PairCollator(tokenizer, max_length, languages=model.config.languages or None),
+        data_collator=PairCollator(
+            tokenizer, max_length, languages=model.config.languages or None, prompt=model.config.prompt
+        ),
         chunk_size=args.chunk_size,
         evaluators=evaluators,
         optimizer_cls_and_kwargs=optimizer,
