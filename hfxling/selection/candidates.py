@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
-from transformers import AutoModel, TrainingArguments
+from transformers import AutoConfig, AutoModel, TrainingArguments
 
 from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
@@ -20,7 +23,8 @@ from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import mean_interval
 from hfxling.files import weights_hash
-from hfxling.methods import lexical, siamese
+from hfxling.methods import dap, lexical, siamese
+from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong, finetune, schedule
 from hfxling.methods.lexical.data import Prepared as PreparedLinks
 from hfxling.methods.lexical.data import link_views
 from hfxling.methods.lexical.evaluate import rank as rank_links
@@ -31,8 +35,10 @@ from hfxling.methods.siamese.choice import INFONCE, TIED, fit_form
 from hfxling.methods.siamese.data import Prepared as PreparedVectors
 from hfxling.methods.siamese.data import encode
 from hfxling.methods.siamese.train import head_inputs, infonce_maps, new_head
+from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_lexical import LexicalModel
 
+logger = logging.getLogger(__name__)
 Ranks = tuple[np.ndarray, np.ndarray]  # of the left-out pairs, from source to target and back
 
 
@@ -41,13 +47,14 @@ class Candidate:
     """One of what competes, and how it did.
 
     Attributes:
-        name: encoder, head, layers, static, sparse or fused.
+        name: encoder, head, layers, static, sparse, fused, finetuned or finetuned_fused.
         needs_language: whether who encodes a text has to say its language.
         needs_remote_code: whether a client without hfxling has to trust the code in the folder.
         needs_hfxling: whether no client but hfxling reads it.
         megabytes: of the weights, the encoder's included.
-        ranks: of the translations of left-out pairs, a fold an entry; 1 is the first place.
+        ranks: of the translations of left-out pairs by number of the fold; 1 is the first place.
         cpu_s: CPU seconds of every fold's fit; the encoder's own are not counted.
+        left_out: why it does not compete, in words; "" where it does.
     """
 
     name: str
@@ -55,17 +62,28 @@ class Candidate:
     needs_remote_code: bool = False
     needs_hfxling: bool = False
     megabytes: float = 0.0
-    ranks: list[Ranks] = field(default_factory=list)
+    ranks: dict[int, Ranks] = field(default_factory=dict)
     cpu_s: list[float] = field(default_factory=list)
+    left_out: str = ""
 
-    def hits(self, direction: int | None = None) -> np.ndarray:
-        """100 for every pair found first, else 0: (N,) from source to target (0) or back (1), (2N,) of both."""
+    def hits(self, direction: int | None = None, folds: Iterable[int] | None = None) -> np.ndarray:
+        """100 for every pair found first, else 0: (N,) from source to target (0) or back (1), (2N,) of both.
+
+        Args:
+            direction: 0, 1 or both.
+            folds: by default all that it competed in.
+        """
         directions = (0, 1) if direction is None else (direction,)
-        found = []
-        for fold in self.ranks:
+        hits = []
+        for fold in self.ranks if folds is None else folds:
             for each in directions:
-                found.append(hits_at(fold[each], 1))
-        return np.concatenate(found)
+                hits.append(hits_at(self.ranks[fold][each], 1))
+        return np.concatenate(hits)
+
+    def lead(self, other: Candidate) -> np.ndarray:
+        """(N,) how much more of each sentence it finds than another one does, in the folds that both competed in."""
+        folds = [fold for fold in self.ranks if fold in other.ranks]
+        return self.hits(folds=folds) - other.hits(folds=folds)
 
     @property
     def there(self) -> float:
@@ -130,13 +148,13 @@ class Encoder:
     """The frozen encoder as it came: what everything else has to beat."""
 
     def __init__(self, args: siamese.Arguments, vectors: PreparedVectors):
-        self.candidate = Candidate("encoder", megabytes=_megabytes(args))
+        self.candidate = Candidate("encoder", megabytes=_megabytes(args.base_model, args.base_revision))
         self.sides = [np.asarray(side) for side in vectors.of(None, args.pooling).train]
 
-    def compete(self, held: np.ndarray) -> None:
+    def compete(self, fold: int, held: np.ndarray) -> None:
         """Rank the left-out pairs."""
         source, target = (side[held] for side in self.sides)
-        self.candidate.ranks.append(gold_ranks(source, target))
+        self.candidate.ranks[fold] = gold_ranks(source, target)
         self.candidate.cpu_s.append(0.0)
 
 
@@ -156,15 +174,15 @@ class Head:
             name,
             needs_language=form == TIED or (form == INFONCE and not args.one_map),
             needs_remote_code=name == "layers",
-            megabytes=_megabytes(args),
+            megabytes=_megabytes(args.base_model, args.base_revision),
         )
 
-    def compete(self, kept: np.ndarray, held: np.ndarray) -> None:
+    def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
         """Fit the head on some pairs, and rank the others."""
         start = time.process_time()
         self.fit(kept)
         self.candidate.cpu_s.append(time.process_time() - start)
-        self.candidate.ranks.append(gold_ranks(self.embed(0, held), self.embed(1, held)))
+        self.candidate.ranks[fold] = gold_ranks(self.embed(0, held), self.embed(1, held))
 
     def fit(self, rows: np.ndarray) -> None:
         """Fit the form that was chosen on some of the pairs."""
@@ -194,7 +212,7 @@ class Links:
         self.static = Candidate("static")
         self.sparse = Candidate("sparse", needs_language=True, needs_remote_code=True)
 
-    def compete(self, kept: np.ndarray, held: np.ndarray) -> None:
+    def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
         """Count the links of some pairs, and rank the others."""
         start = time.process_time()
         views = link_views(self.text.part(kept), self.settings)
@@ -203,7 +221,7 @@ class Links:
         rankings = rank_links(self.model, [self.text.texts(side, held) for side in (0, 1)], self.text.languages)
         ranks = [ranking.ranks for ranking in rankings]
         for candidate, both in ((self.sparse, ranks[:2]), (self.static, ranks[2:])):
-            candidate.ranks.append(tuple(both))
+            candidate.ranks[fold] = tuple(both)
             candidate.cpu_s.append(seconds)
         tables = {id(table): table.nbytes for table in self.model.static.values()}  # languages may share one
         self.static.needs_language = not views[0].is_shared
@@ -216,52 +234,99 @@ class Links:
         return prepared, lexical.run(self.args, training_args, prepared)
 
 
-class Fused:
-    """The sum of the scores of a head and of sparse links, with a weight chosen on the left-out pairs."""
+class Finetuning:
+    """The encoder itself trained further on the pairs, by translation ranking; one fold has to say how good it is."""
 
-    def __init__(self, head: Head, links: Links):
-        self.head, self.links, self.text = head, links, links.text
+    def __init__(self, recipe: dap.Arguments, text: TrainingText, clock: Clock, seed: int, device: str | None):
+        self.recipe, self.text, self.clock, self.seed, self.device = recipe, text, clock, seed, device
+        self.candidate = Candidate("finetuned", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
+        self.model: Finetuned | None = None
+
+    def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
+        """Train on some pairs, as long as there is time for that and for training on all, and rank the others."""
+        start = time.process_time()
+        held_out = self.text.texts(0, held), self.text.texts(1, held)
+        runs = 1 + len(self.text) / len(kept)
+        try:
+            self.model = self._train(self.text.part(kept), EPOCHS, held_out, time_left=self.clock.left, runs=runs)
+        except TooLong as needed:
+            minutes = math.ceil((self.clock.spent() + needed.seconds) / 60)
+            self.candidate.left_out = f"it would take about {minutes} minutes in all (--minutes {minutes})"
+            logger.warning("fine-tuning does not compete: %s", self.candidate.left_out)
+            return
+        self.candidate.cpu_s.append(time.process_time() - start)
+        self.candidate.ranks[fold] = self.model.ranks
+
+    def embed(self, side: int, rows: np.ndarray) -> np.ndarray:
+        """(N, D) vectors of some texts of a side, by what was trained last."""
+        return self.model.encode(self.text.texts(side, rows))
+
+    def fit_all(self) -> Run:
+        """What is written: the encoder trained on all pairs, for as many epochs as were best."""
+        final = self._train(self.text.corpus, self.model.epochs)
+        reached = {"epochs": final.epochs, "pairs": len(self.text), "train_seconds": round(final.seconds, 1)}
+        return Run([], reached, final.write)
+
+    def _train(self, corpus: Corpus, epochs: int, held_out=None, **limits) -> Finetuned:
+        pairs = len(corpus.pairs[0].train)
+        with TemporaryDirectory(prefix="hfxling-") as folder:  # the Trainer wants one
+            options = {"epochs": epochs, "seed": self.seed, "device": self.device}
+            self.training_args = schedule(self.recipe, pairs, folder, is_tested=held_out is not None, **options)
+            return finetune(self.recipe, self.training_args, corpus, held_out, **limits)
+
+
+class Fused:
+    """The sum of the scores of dense vectors and of sparse links, with a weight chosen on the left-out pairs."""
+
+    def __init__(self, name: str, dense: Head | Finetuning, links: Links):
+        self.dense, self.links, self.text = dense, links, links.text
         self.candidate = Candidate(
-            "fused",
+            name,
             needs_language=True,
-            needs_remote_code=head.candidate.needs_remote_code,
+            needs_remote_code=dense.candidate.needs_remote_code,
             needs_hfxling=True,
         )
-        self.folds: list[tuple[Pools, Pools]] = []
+        self.folds: dict[int, tuple[Pools, Pools]] = {}
         self.fusion: Fusion | None = None
 
-    def compete(self, kept: np.ndarray, held: np.ndarray) -> None:
-        """Keep the vectors of the left-out pairs, by the head and the links that were fitted last."""
+    def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
+        """Keep the vectors of the left-out pairs, by the dense model and the links that were fitted last."""
+        if fold not in self.dense.candidate.ranks:
+            return
         pool = kept[pool_rows(len(kept))]
-        self.folds.append((self._in_both_roles(held), self._in_both_roles(pool)))
+        self.folds[fold] = self._in_both_roles(held), self._in_both_roles(pool)
 
     def _in_both_roles(self, rows: np.ndarray) -> Pools:
         """Dense and sparse vectors of some pairs, by language and role."""
-        found = {}
+        pools = {}
         for side, lang in enumerate(self.text.languages):
-            dense, texts = self.head.embed(side, rows), self.text.texts(side, rows)
+            dense, texts = self.dense.embed(side, rows), self.text.texts(side, rows)
             for role in ROLES:
-                found[lang, role] = dense, self.links.model.encode(texts, lang, role)
-        return found
+                pools[lang, role] = dense, self.links.model.encode(texts, lang, role)
+        return pools
 
     def finish(self) -> None:
         """Choose the weight, and rank the left-out pairs of all folds by the sum."""
+        if not self.folds:
+            self.candidate.left_out = self.dense.candidate.left_out
+            return
         languages = self.text.languages
         ways = [tuple(zip(pair, ROLES)) for pair in (languages, languages[::-1])]
         known = []
-        for held, pool in self.folds:
+        for held, pool in self.folds.values():
             for query, document in ways:
                 known.append((held[query], held[document], (pool[query], pool[document])))
-        self.fusion = fit_fusion(known, self.folds[0][1], lexical="", languages=languages)
-        for held, pool in self.folds:
+        first = next(iter(self.folds.values()))
+        self.fusion = fit_fusion(known, first[1], lexical="", languages=languages)
+        for fold, (held, pool) in self.folds.items():
             fusion = replace(self.fusion, pools=stored(pool))
             ranks = []
             for query, document in ways:
                 queries = fusion.vectors(*held[query], *query)
                 documents = fusion.vectors(*held[document], *document)
                 ranks.append(gold_ranks(queries, documents, method="dot")[0])
-            self.candidate.ranks.append(tuple(ranks))
-        parts = self.head.candidate, self.links.sparse
+            self.candidate.ranks[fold] = tuple(ranks)
+        parts = self.dense.candidate, self.links.sparse
         self.candidate.cpu_s = [sum(seconds) for seconds in zip(*(part.cpu_s for part in parts))]
         self.candidate.megabytes = sum(part.megabytes for part in parts)
 
@@ -275,7 +340,8 @@ class Fused:
             pools = {}
             for side, lang in enumerate(self.text.languages):
                 texts = self.text.texts(side, rows)
-                vectors = dense.encode(texts, lang)  # a head goes by language, whatever the role
+                # a head goes by language, whatever the role
+                vectors = dense.encode(texts, lang if dense.routes else None)
                 for role in ROLES:
                     pools[lang, role] = vectors, sparse.encode(texts, lang, role)
             replace(self.fusion, pools=stored(pools), lexical=weights_hash(links)).save(folder)
@@ -291,27 +357,62 @@ class Competitors:
     encoder: Encoder | None = None
     heads: dict[str, Head] = field(default_factory=dict)
     fused: Fused | None = None
+    finetuning: Finetuning | None = None
+    finetuned_fused: Fused | None = None
 
     def candidates(self) -> list[Candidate]:
-        """All of them; of two that find as many pairs the earlier one wants less of who uses it."""
-        found = [] if self.encoder is None else [self.encoder.candidate]
-        found += [head.candidate for head in self.heads.values()]
+        """All that competed."""
+        competed = [] if self.encoder is None else [self.encoder.candidate]
+        competed += [head.candidate for head in self.heads.values()]
         if self.links is not None:
-            found += [self.links.static, self.links.sparse]
-        if self.fused is not None:
-            found.append(self.fused.candidate)
-        return found
+            competed += [self.links.static, self.links.sparse]
+        for each in (self.fused, self.finetuning, self.finetuned_fused):
+            if each is not None and not each.candidate.left_out:
+                competed.append(each.candidate)
+        return competed
 
-    def compete(self, kept: np.ndarray, held: np.ndarray) -> None:
+    def left_out(self) -> Candidate | None:
+        """What there was no time for."""
+        if self.finetuning is not None and self.finetuning.candidate.left_out:
+            return self.finetuning.candidate
+        return None
+
+    def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
         """One fold: learn from some pairs, rank the others."""
         if self.links is not None:
-            self.links.compete(kept, held)
+            self.links.compete(fold, kept, held)
         if self.encoder is not None:
-            self.encoder.compete(held)
+            self.encoder.compete(fold, held)
         for head in self.heads.values():
-            head.compete(kept, held)
+            head.compete(fold, kept, held)
         if self.fused is not None:
-            self.fused.compete(kept, held)
+            self.fused.compete(fold, kept, held)
+        if self.finetuning is not None and fold == 0:  # others take minutes each
+            self.finetuning.compete(fold, kept, held)
+            if self.finetuned_fused is not None:
+                self.finetuned_fused.compete(fold, kept, held)
+
+    def finish(self) -> None:
+        """What can be said only after the last fold."""
+        for each in (self.fused, self.finetuned_fused):
+            if each is not None:
+                each.finish()
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How much time there is."""
+
+    minutes: float
+    began: float = field(default_factory=time.monotonic)
+
+    def spent(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.began
+
+    def left(self) -> float:
+        """Seconds that are left."""
+        return 60 * self.minutes - self.spent()
 
 
 def make_heads(
@@ -330,6 +431,9 @@ def make_heads(
         text: all pairs.
         device: of the encoder.
     """
+    if not wanted("head", "layers", "fused"):
+        last = replace(single, layer="last")
+        return Encoder(last, encode([last], text.corpus, device)), {}
     several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
     vectors = encode([single, several], text.corpus, device)
     choice = siamese.layers_for(several, vectors, training_args.seed)
@@ -344,7 +448,9 @@ def make_heads(
     return Encoder(single, vectors), heads
 
 
-def _megabytes(args: siamese.Arguments) -> float:
-    """Of the encoder's weights in float32."""
+def _megabytes(model: str, revision: str | None) -> float:
+    """Of an encoder's weights in float32."""
+    with one_line_where_missing(model):
+        config = AutoConfig.from_pretrained(model, trust_remote_code=False, revision=revision)
     with torch.device("meta"):
-        return AutoModel.from_config(args.encoder_config()).num_parameters() * 4 / 1e6
+        return AutoModel.from_config(config).num_parameters() * 4 / 1e6

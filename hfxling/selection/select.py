@@ -24,6 +24,7 @@ from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.files import check_place, check_replaceable
 from hfxling.methods import lexical, siamese
+from hfxling.methods.dap.finetune import finetuning as dap_options
 from hfxling.methods.lexical.data import LEAST_PAIRS
 from hfxling.methods.publishing import Run, publish_run
 from hfxling.methods.siamese.train import replace_arguments
@@ -32,11 +33,12 @@ from hfxling.models.pooling import POOLING_MODES
 from hfxling.progress import bar
 from hfxling.verbs import Languages, OutputFolder, Text, verb
 
-from .candidates import Candidate, Competitors, Fused, Links, TrainingText, make_heads
+from .candidates import Candidate, Clock, Competitors, Finetuning, Fused, Links, TrainingText, make_heads
 
-Name = Literal["head", "layers", "static", "sparse", "fused"]
+# In the order of what they ask of who uses them: of two that are as good the earlier one is taken.
+Name = Literal["head", "static", "finetuned", "layers", "sparse", "fused", "finetuned_fused"]
 NAMES: tuple[str, ...] = get_args(Name)
-ON_THE_ENCODER = ("head", "layers", "fused")
+ON_THE_ENCODER = ("head", "finetuned", "layers", "fused", "finetuned_fused")
 FOLDS = 5
 MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT
 HELD_OUT = 2_000
@@ -49,9 +51,13 @@ class Selection:
     Attributes:
         languages: of source and target.
         candidates: all that competed, with their cross-validated scores.
-        winner: what `save` writes: the one that found most pairs, or the one that was asked for.
+        winner: what `save` writes: the simplest of those that found about as many pairs as the best one, or the one
+            that was asked for.
+        best: the one that found most pairs.
         text: the pairs that everything learns from.
         folds: numbers of the pairs that were left out together.
+        left_out: what there was no time for.
+        chosen: whether the winner was asked for.
         folders: what was written last: "folder" of the model, "lexical" of the links where it has some.
         use: a command that uses these folders.
     """
@@ -59,8 +65,11 @@ class Selection:
     languages: Languages
     candidates: list[Candidate]
     winner: Candidate
+    best: Candidate
     text: TrainingText
     folds: list[np.ndarray]
+    left_out: Candidate | None = None
+    chosen: bool = False
     folders: dict[str, Path] = field(default_factory=dict)
     use: str = ""
     _fitted: _Fitted = field(kw_only=True, repr=False)
@@ -82,22 +91,37 @@ class Selection:
         for candidate in self.candidates:
             low, high = candidate.interval
             scores = [f"{candidate.precision:.1f}", f"{low:.1f} to {high:.1f}"]
-            ways = [f"{candidate.there:.1f}", f"{candidate.back:.1f}"]
+            ways = [f"{candidate.there:.1f}", f"{candidate.back:.1f}", len(candidate.hits(0))]
             cost = [f"{np.mean(candidate.cpu_s):.1f}", f"{candidate.megabytes:.1f}", candidate.needs]
             rows.append([candidate.name, *scores, *ways, *cost])
         there, back = "->".join(self.languages), "->".join(self.languages[::-1])
         held = sum(len(fold) for fold in self.folds)
         lines = [
-            format_table(["", "P@1", "95 %", there, back, "CPU s", "MB", "needs"], rows),
-            f"{held} pairs left out in turn, {len(self.folds)} fold(s) of {len(self.folds[0])}; P@1 in %, both ways",
+            format_table(["", "P@1", "95 %", there, back, "pairs", "CPU s", "MB", "needs"], rows),
+            f"{held} pairs left out in turn, {len(self.folds)} fold(s) of {len(self.folds[0])} neighbours, which are "
+            "the candidates; P@1 in %, both ways",
             "",
         ]
+        if self.left_out is not None:
+            lines[1] += f"\n{self.left_out.name} does not compete: {self.left_out.left_out}"
+        reason = self._reason()
         if not self.folders:
-            return "\n".join([*lines, f"{self.winner.name} is the best that may be chosen; nothing is written yet"])
-        lines.append(f"{self.winner.name} is written:")
+            return "\n".join([*lines, f"{self.winner.name}{reason}; nothing is written yet"])
+        lines.append(f"{self.winner.name}{reason}, is written:")
         for folder in dict.fromkeys(self.folders.values()):
             lines.append(f"model folder: {folder}")
         return "\n".join([*lines, f"use it: {self.use}"])
+
+    def _reason(self) -> str:
+        """Why the winner was taken."""
+        if self.winner is self.best:
+            return ", the best that may be chosen"
+        if not self.winner.lead(self.best).any():
+            return f", which finds what {self.best.name} finds"
+        lead = self.best.lead(self.winner).mean()
+        if self.chosen:
+            return f", as asked for ({self.best.name} finds {lead:+.1f} %)"
+        return f", the simplest that is as good as {self.best.name} ({lead:+.1f} %, which may be chance)"
 
     def save(self, folder: str | Path, name: str | None = None) -> dict[str, Path]:
         """Write the winner, fitted on all pairs, with its card: FOLDER/model, and FOLDER/lexical/model beside it.
@@ -123,29 +147,43 @@ class Selection:
         return self.folders
 
     def _write(self, candidate: Candidate, folder: Path) -> dict[str, Path]:
-        fitted, competitors = self._fitted, self._fitted.competitors
+        competitors, training_args = self._fitted.competitors, self._fitted.training_args
         if candidate.name in ("head", "layers"):
             head = competitors.heads[candidate.name]
             return {"folder": self._publish("siamese", head.args, head.vectors, head.run, candidate, folder)}
+        if candidate.name == "finetuned":
+            model = competitors.finetuning
+            run = model.fit_all()
+            return {"folder": self._publish("dap", model.recipe, self.text, run, candidate, folder)}
+
         links = competitors.links
-        place = folder / "lexical" if candidate.name == "fused" else folder
-        prepared, run = links.fit_all(fitted.training_args)
-        written = self._publish("lexical", links.args, prepared, run, candidate, place)
-        if candidate.name != "fused":
-            return {"folder": written, "lexical": written}
-        head = competitors.fused.head
-        run = replace(head.run, write=competitors.fused.writer(head.run.write, written))
+        place = folder if candidate.name in ("static", "sparse") else folder / "lexical"
+        prepared, run = links.fit_all(training_args)
+        lexical_folder = self._publish("lexical", links.args, prepared, run, candidate, place)
+        if candidate.name in ("static", "sparse"):
+            return {"folder": lexical_folder, "lexical": lexical_folder}
+
+        if candidate.name == "fused":
+            fused, method = competitors.fused, "siamese"
+            recipe, prepared, run = fused.dense.args, fused.dense.vectors, fused.dense.run
+        else:
+            fused, method = competitors.finetuned_fused, "dap"
+            recipe, prepared, run = fused.dense.recipe, self.text, fused.dense.fit_all()
+        run = replace(run, write=fused.writer(run.write, lexical_folder))
         return {
-            "folder": self._publish("siamese", head.args, head.vectors, run, candidate, folder),
-            "lexical": written,
+            "folder": self._publish(method, recipe, prepared, run, candidate, folder),
+            "lexical": lexical_folder,
         }
 
     def _publish(self, method: str, args: Any, prepared: Any, run: Run, candidate: Candidate, folder: Path) -> Path:
         """Write FOLDER/model as the recipe of the method writes it, with the contest's scores."""
         competed = {each.name: round(each.precision, 2) for each in self.candidates}
         run = replace(run, results=self.results(candidate), extra=run.extra | {"competed": competed})
-        training_args = replace_arguments(self._fitted.training_args, output_dir=str(folder))
-        publish_run(method, args, training_args, prepared, run, command=self._fitted.command, shown=False)
+        fitted = self._fitted
+        training_args = fitted.competitors.finetuning.training_args if method == "dap" else fitted.training_args
+        repository = fitted.training_args.hub_model_id
+        training_args = replace_arguments(training_args, output_dir=str(folder), hub_model_id=repository)
+        publish_run(method, args, training_args, prepared, run, command=fitted.command, shown=False)
         return folder / "model"
 
     def results(self, candidate: Candidate) -> list[EvalResult]:
@@ -157,14 +195,15 @@ class Selection:
         for stage, measured in stages.items():
             for direction, pair in enumerate((self.languages, self.languages[::-1])):
                 has_baseline = stage == "after" and encoder is not None
+                folds = list(candidate.ranks)
                 row = mean_result(
                     "P@1",
-                    measured.hits(direction),
-                    baseline=encoder.candidate.hits(direction) if has_baseline else None,
+                    measured.hits(direction, folds),
+                    baseline=encoder.candidate.hits(direction, folds) if has_baseline else None,
                     dataset=self.text.corpus.name,
                     revision=self.text.corpus.pairs[0].revision("train"),
                     seed=fitted.training_args.seed,
-                    split=f"training pairs, left out in {len(self.folds)} fold(s)",
+                    split=f"training pairs, left out in {len(folds)} fold(s) of neighbours",
                     direction="->".join(pair),
                     model=fitted.model,
                     settings={"stage": stage, "row": measured.name, "candidates": len(self.folds[0])},
@@ -197,6 +236,7 @@ def select(
     one_map: bool = False,
     only: Sequence[Name] = (),
     choose: Name | None = None,
+    minutes: float = 15,
     output: OutputFolder | None = "outputs/fit",
     repo: str | None = None,
     licence: str | None = None,
@@ -228,6 +268,7 @@ def select(
         one_map: only what needs not know which language a text is in may win.
         only: what competes, with all that it is made of; by default all.
         choose: write this one and not the winner.
+        minutes: for everything that competes; what would take longer is left out, and the table says how long it takes.
         output: folder that is written; with None, in Python, nothing is: `save` of the result does it.
         repo: name of the repository in the card, org/name.
         licence: of the pairs, for the card.
@@ -243,8 +284,9 @@ def select(
         ValueError: fewer than ten pairs, options that do not go together, a folder of somebody else, malformed text.
         FileNotFoundError: no such file or model.
     """
+    clock = Clock(minutes)
     languages = tuple(languages)
-    _check(languages, model, pooling, only, choose)
+    _check(languages, model, pooling, only, choose, minutes)
     check_licence("licence", licence)
     read = joined_source(source, target) if is_source(source) and _is_path(target) else None
     inputs = [read, str(source), str(target), model] if read else [model]
@@ -254,7 +296,8 @@ def select(
         with one_line_where_missing(str(model), "model"):
             AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
     options = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt, "one_map": one_map}
-    options |= {"only": only, "choose": choose, "output": output, "repo": repo, "licence": licence, "seed": seed}
+    options |= {"only": only, "choose": choose, "minutes": minutes, "output": output}
+    options |= {"repo": repo, "licence": licence, "seed": seed}
     command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, options)
 
     named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
@@ -264,7 +307,7 @@ def select(
     text = TrainingText(corpus)
     if len(text) < LEAST_PAIRS:
         raise ValueError(f"{read or IN_MEMORY}: {len(text)} pairs are too few; give {LEAST_PAIRS} or more.")
-    folds = _folds(len(text), seed)
+    folds = _folds(len(text))
 
     def wanted(*names: str) -> bool:
         return not only or any(name in only for name in names)
@@ -272,24 +315,34 @@ def select(
     with TemporaryDirectory(prefix="hfxling-") as folder:  # the Trainer wants one
         training_args = _training_arguments(folder, seed, repo, device)
         competitors = Competitors()
-        if wanted("static", "sparse", "fused"):
+        if wanted("static", "sparse", "fused", "finetuned_fused"):
             competitors.links = Links(links_args, text, seed)
         if model is not None and wanted(*ON_THE_ENCODER):
             frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
             competitors.encoder, competitors.heads = make_heads(single, wanted, training_args, text, device)
             if wanted("fused"):
-                competitors.fused = Fused(list(competitors.heads.values())[-1], competitors.links)
-        for held in bar(folds, unit="fold", label="folds"):
-            competitors.compete(np.setdiff1d(np.arange(len(text)), held), held)
-        if competitors.fused is not None:
-            competitors.fused.finish()
+                competitors.fused = Fused("fused", list(competitors.heads.values())[-1], competitors.links)
+            if wanted("finetuned", "finetuned_fused"):
+                options = {"revision": revision, "pooling": pooling, "prompt": prompt}
+                recipe = dap_options(str(model), named.pop("pairs"), **options, **named, cache_dir=str(cache_dir))
+                competitors.finetuning = Finetuning(recipe, text, clock, seed, device)
+                if wanted("finetuned_fused"):
+                    competitors.finetuned_fused = Fused("finetuned_fused", competitors.finetuning, competitors.links)
+        for number, held in enumerate(bar(folds, unit="fold", label="folds")):
+            competitors.compete(number, np.setdiff1d(np.arange(len(text)), held), held)
+        competitors.finish()
 
     candidates = competitors.candidates()
-    winner = _winner(candidates, choose, one_map)
+    able = _able(candidates, choose, one_map)
+    best = _best(able)
+    winner = _simplest(able, best) if choose is None else next(each for each in able if each.name == choose)
     called = "links" if model is None else model_name(str(model))
     fitted = _Fitted(competitors, training_args, inputs, called, command)
-    selection = Selection(languages, candidates, winner, text, folds, _fitted=fitted)
+    left_out, is_chosen = competitors.left_out(), choose is not None
+    selection = Selection(
+        languages, candidates, winner, best, text, folds, left_out=left_out, chosen=is_chosen, _fitted=fitted
+    )
     if output is not None:
         selection.save(output)
     return selection
@@ -300,7 +353,7 @@ def how_to_use(candidate: Candidate, folders: dict[str, Path]) -> str:
     words = ["hfxling nearest", '"..."', "--candidates FILE"]
     if candidate.name != "sparse":
         words.append(f"--model {shlex.quote(str(folders['folder']))}")
-    if candidate.name in ("sparse", "fused"):
+    if candidate.name in ("sparse", "fused", "finetuned_fused"):
         words.append(f"--lexical {shlex.quote(str(folders['lexical']))}")
     if candidate.name != "sparse" and candidate.needs_remote_code:
         words.append("--trust_remote_code true")
@@ -311,8 +364,10 @@ def _is_path(target: Text | None) -> bool:
     return target is None or is_source(target)
 
 
-def _check(languages: tuple, model: Any, pooling: str, only: Sequence[str], choose: str | None) -> None:
+def _check(languages: tuple, model: Any, pooling: str, only: Sequence[str], choose: str | None, minutes: float) -> None:
     """Refuse options that do not go together."""
+    if not minutes > 0:
+        raise ValueError(f"minutes={minutes}: give more than 0.")
     if len(languages) != 2 or languages[0] == languages[1]:
         raise ValueError(f"languages={languages}: give the codes of two languages, such as zh vi.")
     check_languages(*languages)
@@ -339,10 +394,13 @@ def _check_folders(folder: Path, inputs: Sequence[Any]) -> None:
         check_replaceable(folder / name, inputs)
 
 
-def _folds(count: int, seed: int) -> list[np.ndarray]:
-    """The rows that are left out together."""
-    order = np.random.default_rng(seed).permutation(count)
-    return np.array_split(order, FOLDS) if count <= MOST else [order[:HELD_OUT]]
+def _folds(count: int) -> list[np.ndarray]:
+    """The rows that are left out together: neighbours, because sentences of one document help each other.
+
+    Of lines that were shuffled before, the folds are as good as random ones.
+    """
+    rows = np.arange(count)
+    return np.array_split(rows, FOLDS) if count <= MOST else [rows[-HELD_OUT:]]
 
 
 def _training_arguments(folder: str, seed: int, repo: str | None, device: str | None) -> TrainingArguments:
@@ -358,8 +416,8 @@ def _training_arguments(folder: str, seed: int, repo: str | None, device: str | 
     return TrainingArguments(**settings)
 
 
-def _winner(candidates: Sequence[Candidate], choose: str | None, one_map: bool) -> Candidate:
-    """The one that was asked for, or the one that found most pairs; of equals the first, which needs least.
+def _able(candidates: Sequence[Candidate], choose: str | None, one_map: bool) -> list[Candidate]:
+    """What may be written, the simplest first.
 
     Raises:
         ValueError: what did not compete, or nothing that may be chosen.
@@ -371,9 +429,31 @@ def _winner(candidates: Sequence[Candidate], choose: str | None, one_map: bool) 
     if not able or (choose is not None and choose not in able):
         names = ", ".join(able) or "none: every model for these languages wants to be told which"
         raise ValueError(f"choose={choose!r}, one_map={one_map}: there are {names}.")
-    if choose is not None:
-        return able[choose]
-    return max(able.values(), key=lambda candidate: candidate.precision)
+
+    def demands(candidate: Candidate) -> tuple:
+        needs = candidate.needs_hfxling, candidate.needs_remote_code, candidate.needs_language
+        return *needs, NAMES.index(candidate.name)
+
+    return sorted(able.values(), key=demands)
+
+
+def _best(able: Sequence[Candidate]) -> Candidate:
+    """The one that found most pairs; two are compared by the pairs that both were asked for."""
+    best = able[0]
+    for candidate in able[1:]:
+        if candidate.lead(best).mean() > 0:
+            best = candidate
+    return best
+
+
+def _simplest(able: Sequence[Candidate], best: Candidate) -> Candidate:
+    """The simplest one whose gap to the best may be chance: its 95 % interval, paired by sentence, has 0 in it."""
+    for candidate in able:
+        gap = best.lead(candidate)
+        error = gap.std() / np.sqrt(len(gap))
+        if gap.mean() <= 1.96 * error:
+            return candidate
+    return best
 
 
 def _command(sources: Sequence[Any], languages: Languages, options: dict[str, Any]) -> list[str]:

@@ -1,14 +1,18 @@
 """Pairs in, the best model for them out: what competes, what is written, what is refused."""
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from builders import sentence_pairs
+from peft import PeftModel
 from sentence_transformers import SentenceTransformer
+from transformers import AutoModel
 
 import hfxling
 from hfxling.cli import main
@@ -17,6 +21,8 @@ from hfxling.data.pairs import read_pairs
 from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.encoders.loading import load_encoder
 from hfxling.methods.lexical import Arguments as LinkArguments
+from hfxling.selection.candidates import Candidate
+from hfxling.selection.select import _best, _simplest
 
 PAIRS = sentence_pairs(60)
 SIDES = [[pair[side] for pair in PAIRS] for side in (0, 1)]
@@ -68,9 +74,9 @@ def test_links_need_no_model(text, tmp_path, capsys):
     shown = capsys.readouterr().out
     content = json.loads((tmp_path / "model" / "results.json").read_text(encoding="utf-8"))
     assert {*content["competed"]} == {"static", "sparse"}
-    name = max(content["competed"], key=content["competed"].get)
+    (name,) = (name for name in content["competed"] if f"\n{name}, " in shown)
     assert content["competed"][name] > 50
-    assert f"{name} is written:\nmodel folder: {tmp_path / 'model'}\nuse it: hfxling nearest" in shown
+    assert f", is written:\nmodel folder: {tmp_path / 'model'}\nuse it: hfxling nearest" in shown
     assert "60 pairs left out in turn, 5 fold(s) of 12" in shown
     assert {row["settings"]["stage"] for row in content["results"]} == {"after"}
     command = shlex.join(["hfxling", "fit", *text, "--languages", "zh", "vi", "--output", str(tmp_path)])
@@ -123,7 +129,7 @@ def test_only_what_is_wanted_competes_with_what_it_is_made_of(tiny_bert, tmp_pat
     def names(*only):
         options = {"model": str(tiny_bert), "only": only, "output": None, "cache_dir": tmp_path}
         selection = hfxling.select(*SIDES, languages=LANGUAGES, **options)
-        assert all(len(candidate.ranks) == 5 for candidate in selection.candidates)
+        assert all(len(candidate.ranks) == 5 for candidate in selection.candidates if "tuned" not in candidate.name)
         return [candidate.name for candidate in selection.candidates]
 
     assert names("head") == ["encoder", "head"]
@@ -131,6 +137,7 @@ def test_only_what_is_wanted_competes_with_what_it_is_made_of(tiny_bert, tmp_pat
     fused = names("fused")
     assert [name for name in fused if name not in ("head", "layers")] == ["encoder", "static", "sparse", "fused"]
     assert len(fused) == 5  # one head, not both
+    assert names("finetuned") == ["encoder", "finetuned"]
 
 
 def test_what_wants_to_know_the_language_may_not_win_with_one_map(tiny_bert, tmp_path):
@@ -141,6 +148,59 @@ def test_what_wants_to_know_the_language_may_not_win_with_one_map(tiny_bert, tmp
     assert selection.candidate("fused").needs_hfxling
     with pytest.raises(ValueError, match="choose='sparse', one_map=True: there are"):
         hfxling.select(*SIDES, languages=LANGUAGES, **options, choose="sparse", only=["sparse"])
+
+
+def competed(name: str, hits: dict[int, list[bool]]) -> Candidate:
+    """A candidate that found those pairs of each fold, both ways."""
+    ranks = {fold: (np.where(found, 1, 2), np.where(found, 1, 2)) for fold, found in hits.items()}
+    return Candidate(name, ranks=ranks)
+
+
+def test_the_simplest_wins_that_is_as_good_as_the_best():
+    fold = [True] * 100
+    best = competed("fused", {0: fold, 1: fold})
+    near = competed("static", {0: fold, 1: [False, *fold[1:]]})
+    far = competed("head", {0: fold, 1: [*[False] * 20, *fold[20:]]})
+    able = [far, near, best]
+    assert _best(able) is best
+    assert _simplest(able, best) is near, "half a per cent may be chance, ten are none"
+    short = competed("finetuned", {0: fold})
+    assert short.lead(far).tolist() == [0.0] * 200, "compared by the fold that both competed in"
+
+
+def test_neighbours_are_left_out_together(everything):
+    assert [fold.tolist() for fold in everything.folds] == [list(range(i, i + 12)) for i in range(0, 60, 12)]
+
+
+def test_the_encoder_trained_further_is_a_stock_folder_with_its_adapter(tiny_bert, e5_like, tmp_path):
+    options = {"only": ["finetuned"], "choose": "finetuned", "progress": False, "cache_dir": tmp_path / "cache"}
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, model=e5_like, output=tmp_path, device="cpu", **options)
+    folder = selection.folders["folder"]
+    written = SentenceTransformer(str(folder), device="cpu")
+    assert written.prompts[written.default_prompt_name] == "query: "
+    before = SentenceTransformer(str(e5_like), device="cpu").encode(SIDES[0][:4], prompt="query: ")
+    after = written.encode(SIDES[0][:4])
+    assert not np.allclose(before, after, atol=1e-3)
+    base = AutoModel.from_pretrained(e5_like)
+    adapted = PeftModel.from_pretrained(base, folder / "adapter").merge_and_unload().eval()
+    merged = AutoModel.from_pretrained(folder).eval()
+    batch = written.tokenizer(["query: " + SIDES[0][0]], return_tensors="pt")
+    with torch.no_grad():
+        states = [model(**batch).last_hidden_state for model in (adapted, merged)]
+    assert torch.allclose(*states, atol=2e-2)  # adapters are kept in half precision
+    assert len(selection.candidate("finetuned").hits(0)) == 12, "one fold"
+    assert {row.settings["stage"]: row.n for row in selection.results(selection.winner)} == {"before": 12, "after": 12}
+
+
+def test_what_there_is_no_time_for_is_left_out_and_said(tiny_bert, tmp_path, caplog):
+    many = sentence_pairs(400)
+    sides = [[pair[side] for pair in many] for side in (0, 1)]
+    options = {"only": ["finetuned", "finetuned_fused"], "minutes": 1e-4, "output": None, "cache_dir": tmp_path}
+    selection = hfxling.select(*sides, languages=LANGUAGES, model=str(tiny_bert), device="cpu", **options)
+    assert [each.name for each in selection.candidates] == ["encoder", "static", "sparse"]
+    assert re.search(r"finetuned does not compete: it would take about \d+ minutes in all", selection.table())
+    with pytest.raises(ValueError, match="'finetuned' did not compete"):
+        selection.save(tmp_path / "out", "finetuned")
 
 
 def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
@@ -155,7 +215,7 @@ def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
     head.sides = tuple(np.where(is_held, 7, side) for side in head.sides)
     head.fit(kept)
     np.testing.assert_array_equal(head.embed(0, kept), before)
-    competitors.links.compete(kept, held)
+    competitors.links.compete(0, kept, held)
     alone = hfxling.fit_lexical(*([side[row] for row in kept] for side in SIDES), LANGUAGES)
     found = competitors.links.model.state_dict()
     assert {name: tensor.tolist() for name, tensor in found.items()} == {
@@ -168,11 +228,13 @@ def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
     [
         ({"languages": ("zh",)}, "languages=('zh',): give the codes of two languages"),
         ({"languages": ("zh", "zh")}, "give the codes of two languages"),
-        ({"only": ["heads"]}, "heads is not one of head, layers"),
+        ({"only": ["heads"]}, "heads is not one of head, static"),
         ({"only": ["static"], "choose": "sparse"}, "choose='sparse' does not compete"),
         ({"choose": "head"}, "'head' needs an encoder: give a model"),
         ({"choose": "best"}, "choose='best' is not one of head"),
         ({"model": "no/where"}, "model='no/where'"),
+        ({"minutes": 0}, "minutes=0: give more than 0"),
+        ({"choose": "finetuned"}, "'finetuned' needs an encoder"),
         ({"licence": "whatever!"}, "licence='whatever!'"),
     ],
 )

@@ -168,7 +168,17 @@ class DapArguments(TextArguments):
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and untrained encoder."""
-        names = (*TEXT_KEYS, "tatoeba", "gold", "dev_pairs", "streaming", "base_model", "base_revision", "pooling", "prompt")
+        names = (
+            *TEXT_KEYS,
+            "tatoeba",
+            "gold",
+            "dev_pairs",
+            "streaming",
+            "base_model",
+            "base_revision",
+            "pooling",
+            "prompt",
+        )
         return tuple(str(getattr(self, name)) for name in names)
 
     def model_fields(self) -> dict:

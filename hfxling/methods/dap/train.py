@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase, TrainingArguments, set_seed
+from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainingArguments, set_seed
 
 from hfxling.data.corpus import Corpus
 from hfxling.encoders.frozen import position_limit, token_limit
@@ -248,11 +248,15 @@ def train(
     corpus: Corpus,
     tokenizer: PreTrainedTokenizerBase,
     evaluators: Sequence = (),
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> tuple[DapForPreTraining | None, DapTrainer]:
     """Train on the corpus; the model is that of `DapTrainer.whole_model`."""
     set_seed(training_args.seed)
     shortlist = target_ids(args, tokenizer, corpus)
     model = build_model(args, tokenizer, shortlist)
+    if training_args.bf16 and training_args.device.type == "cpu":
+        # torch's fused attention is four times slower there than the products that it consists of
+        model.dap.encoder.set_attn_implementation("eager")
     max_length = token_limit(tokenizer, model.dap.encoder.config, args.max_length)
     positions = position_limit(model.dap.encoder.config)
     if "tlm" in args.objective and positions and 2 * max_length - 1 > positions:
@@ -275,6 +279,7 @@ def train(
         chunk_size=args.chunk_size,
         evaluators=evaluators,
         optimizer_cls_and_kwargs=optimizer,
+        callbacks=list(callbacks),
     )
     trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
     return trainer.whole_model(lambda: build_model(args, tokenizer, shortlist)), trainer

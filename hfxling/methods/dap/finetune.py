@@ -1,0 +1,283 @@
+"""Translation ranking on the few thousand pairs that one has: what competes in `hfxling fit`.
+
+Low-rank adapters on the encoder's linear layers by default: what is learnt is a file of 3 MB on a base that has a name.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer, TrainerCallback, TrainingArguments
+
+from hfxling.data.corpus import Corpus
+from hfxling.encoders.frozen import SentenceEmbedder, token_limit
+from hfxling.evaluation.retrieval import gold_ranks
+from hfxling.hub.writing import export
+from hfxling.missing import one_line_where_missing
+from hfxling.models.modeling_dap import DapModel
+from hfxling.models.pretraining_dap import DapForPreTraining
+from hfxling.progress import bar
+
+from .arguments import DapArguments
+from .train import published_model, train
+
+logger = logging.getLogger(__name__)
+Ranks = tuple[np.ndarray, np.ndarray]
+
+EPOCHS = 2
+BATCH = 64  # pairs; every other pair of a batch is a negative
+LONGEST = 128  # tokens kept of a text in training
+RANK = 8  # of the adapters
+ADAPTER_RATE, WHOLE_RATE = 1e-3, 5e-5  # learning rates of adapters and of all weights
+MEASURED = 3  # steps after the first by which the time of all is told
+
+
+def finetuning(
+    model: str,
+    pairs: Sequence[str],
+    *,
+    revision: str | None = None,
+    pooling: str = "mean",
+    prompt: str | None = None,
+    objective: str = "tr",
+    rank: int = RANK,
+    **text,
+) -> DapArguments:
+    """The options of DAP's recipe for few pairs and an encoder of sentences.
+
+    Args:
+        model: folder or Hub id.
+        pairs: one, such as zh-vi.
+        revision: of the model on the Hub.
+        pooling: of the encoder.
+        prompt: put before every text; by default what the encoder wants.
+        objective: tr, or tr+rtl.
+        rank: of the adapters; 0 trains all weights but the word vectors.
+        **text: further options, as of `TextArguments`.
+    """
+    return DapArguments(
+        pairs=list(pairs),
+        base_model=model,
+        base_revision=revision,
+        pooling=pooling,
+        prompt=prompt,
+        objective=objective,
+        lora=rank,
+        lora_alpha=2 * rank,
+        freeze_embeddings=True,
+        max_length=LONGEST,
+        max_train_pairs=None,
+        **text,
+    )
+
+
+def schedule(
+    recipe: DapArguments,
+    pairs: int,
+    folder: str,
+    *,
+    epochs: int = EPOCHS,
+    seed: int = 0,
+    device: str | None = None,
+    is_tested: bool = False,
+) -> TrainingArguments:
+    """The Trainer's arguments for so many pairs; a batch holds at most a quarter of them.
+
+    Args:
+        recipe: adapters or not.
+        pairs: that are trained on.
+        folder: that the Trainer wants.
+        epochs: at most.
+        seed: of batches and dropout.
+        device: by default a GPU when there is one.
+        is_tested: whether pairs are left out, which are ranked after every epoch.
+    """
+    batch = max(2, min(BATCH, pairs // 4))
+    is_on_gpu = device != "cpu" and torch.cuda.is_available()
+    has_bf16 = torch.cuda.is_bf16_supported() if is_on_gpu else torch.cpu._is_avx512_bf16_supported()
+    return TrainingArguments(
+        output_dir=folder,
+        per_device_train_batch_size=batch,
+        num_train_epochs=epochs,
+        learning_rate=ADAPTER_RATE if recipe.lora else WHOLE_RATE,
+        warmup_steps=max(1, pairs * epochs // batch // 10),
+        lr_scheduler_type="linear",
+        weight_decay=0.01,
+        bf16=has_bf16,
+        eval_strategy="steps" if is_tested else "no",
+        eval_steps=max(1, pairs // batch),
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        report_to="none",
+        remove_unused_columns=False,
+        dataloader_pin_memory=is_on_gpu,
+        use_cpu=not is_on_gpu,
+        seed=seed,
+    )
+
+
+class TooLong(Exception):
+    """Training would take longer than there is time for.
+
+    Attributes:
+        seconds: that it would take.
+    """
+
+    def __init__(self, seconds: float):
+        super().__init__(f"{seconds:.0f} s")
+        self.seconds = seconds
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """An encoder trained further.
+
+    Attributes:
+        model: with its adapters, where it has some.
+        tokenizer: of its encoder.
+        epochs: after which it was best on the pairs left out, or that it was trained for where there were none.
+        ranks: of the translations of the pairs left out, both ways; None where there were none.
+        seconds: of training.
+    """
+
+    model: DapForPreTraining
+    tokenizer: object
+    epochs: int
+    ranks: Ranks | None
+    seconds: float
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """(N, H) float32 unit vectors."""
+        return SentenceEmbedder(self.model.dap.eval(), self.tokenizer)(texts)
+
+    def write(self, folder: Path) -> None:
+        """Write a stock folder, with adapters merged into the weights, and the adapters beside them in `adapter`."""
+        encoder = self.model.dap.encoder
+        is_adapted = hasattr(encoder, "merge_and_unload")
+        limit = token_limit(self.tokenizer, encoder.config)
+        adapters = copy.deepcopy(encoder) if is_adapted else None
+        model: DapModel = published_model(self.model).to("cpu")
+        export(model, self.tokenizer, folder, max_length=limit)
+        if adapters is not None:
+            adapters.to("cpu").half().save_pretrained(folder / "adapter")
+            (folder / "adapter" / "README.md").unlink(missing_ok=True)  # peft's form, with nothing filled in
+
+
+def finetune(
+    recipe: DapArguments,
+    training_args: TrainingArguments,
+    corpus: Corpus,
+    held_out: tuple[Sequence[str], Sequence[str]] | None = None,
+    *,
+    time_left: Callable[[], float] | None = None,
+    runs: float = 1.0,
+) -> Finetuned:
+    """Train an encoder further on sentence pairs, and stop where pairs that are left out gain no more.
+
+    Args:
+        recipe: encoder, prompt, adapters and objective.
+        training_args: batch size, epochs, learning rate, device.
+        corpus: the text, of one language pair.
+        held_out: sources and translations; after every epoch they are ranked, and the best epoch is kept.
+        time_left: seconds that there are.
+        runs: how many trainings of this length these are for.
+
+    Raises:
+        TooLong: there is less time than training takes, as the first steps show.
+    """
+    with one_line_where_missing(recipe.base_model):
+        tokenizer = AutoTokenizer.from_pretrained(recipe.base_model, trust_remote_code=False, **recipe.hub_kwargs)
+    watch = _Watch(time_left, runs)
+    best = _BestEpoch(tokenizer, held_out)
+    start = time.perf_counter()
+    model, _ = _with_memory(recipe, training_args, corpus, tokenizer, [best] if held_out else [], watch)
+    if watch.too_long is not None:
+        raise TooLong(watch.too_long)
+    epochs = round(training_args.num_train_epochs)
+    if held_out is not None:
+        best.restore(model.dap)
+        epochs = best.epoch
+    return Finetuned(model, tokenizer, epochs, best.ranks, time.perf_counter() - start)
+
+
+def _with_memory(recipe, training_args, corpus, tokenizer, evaluators, watch):
+    """Train; where the device's memory does not suffice, with fewer pairs in it at a time."""
+    while True:
+        try:
+            return train(recipe, copy.copy(training_args), corpus, tokenizer, evaluators, callbacks=[watch])
+        except torch.OutOfMemoryError:
+            size = recipe.chunk_size or training_args.per_device_train_batch_size
+            if size == 1:
+                raise ValueError(
+                    f"the device's memory does not hold a single pair of {recipe.base_model}: give --device cpu."
+                ) from None
+            recipe = replace(recipe, chunk_size=size // 2)
+            logger.warning("out of memory: %d pairs at a time now, in batches of as many as before", size // 2)
+            torch.cuda.empty_cache()
+
+
+class _BestEpoch:
+    """An evaluator that ranks the pairs left out and remembers the weights that rank them best."""
+
+    def __init__(self, tokenizer, held_out: tuple[Sequence[str], Sequence[str]] | None):
+        self.tokenizer, self.held_out = tokenizer, held_out
+        self.ranks: Ranks | None = None
+        self.epoch, self._epochs, self._score = 0, 0, -1.0
+        self._weights: dict[str, torch.Tensor] = {}
+
+    def __call__(self, model: DapModel) -> list:
+        self._epochs += 1
+        embed = SentenceEmbedder(model, self.tokenizer)
+        source, target = (embed(side) for side in self.held_out)
+        ranks = gold_ranks(source, target)
+        score = float(np.mean(1 / np.concatenate(ranks)))
+        if score > self._score:
+            self.ranks, self.epoch, self._score = ranks, self._epochs, score
+            trained = ((name, weight) for name, weight in model.named_parameters() if weight.requires_grad)
+            self._weights = {name: weight.detach().clone() for name, weight in trained}
+        return []
+
+    def restore(self, model: DapModel) -> None:
+        """Bring the best weights back."""
+        model.load_state_dict(self._weights, strict=False)
+
+
+class _Watch(TrainerCallback):
+    """Shows how far training is, and ends it where the first steps say that it takes too long.
+
+    Attributes:
+        too_long: seconds that it would take; None where there is time enough.
+    """
+
+    def __init__(self, time_left: Callable[[], float] | None, runs: float):
+        self.time_left, self.runs = time_left, runs
+        self.too_long: float | None = None
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Open the bar."""
+        self.bar = bar(total=state.max_steps, unit="steps", label="fine-tuning")
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Count, and after the first steps reckon."""
+        self.bar.update()
+        if state.global_step == 1:
+            self._began = time.perf_counter()
+        if state.global_step == 1 + MEASURED and self.time_left is not None:
+            a_step = (time.perf_counter() - self._began) / MEASURED
+            to_come = a_step * (state.max_steps * self.runs - state.global_step)
+            if to_come > self.time_left():
+                self.too_long = a_step * state.max_steps * self.runs
+                control.should_training_stop = True
+                control.should_evaluate = False
+
+    def on_train_end(self, args, state, control, **kwargs):
+        """Close the bar."""
+        self.bar.close()
