@@ -239,12 +239,12 @@ def _with_general(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
-def _parser(types: Sequence[type], given: dict, show_all: bool, **about: Any) -> argparse.ArgumentParser:
+def _parser(types: Sequence[type], given: dict, show_all: bool, **shown: Any) -> argparse.ArgumentParser:
     """A parser that sets only what it is given, with the groups that --help shows."""
     width = min(120, shutil.get_terminal_size().columns)
-    about["formatter_class"] = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=width)
-    about |= {"add_help": False, "allow_abbrev": False, "argument_default": argparse.SUPPRESS}
-    parser, groups = _Parser(usage=_usage(types, given), **about), {}
+    shown["formatter_class"] = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=width)
+    shown |= {"add_help": False, "allow_abbrev": False, "argument_default": argparse.SUPPRESS}
+    parser, groups = _Parser(usage=_usage(types, given), **shown), {}
     for type_ in types:
         hints = get_type_hints(type_)
         for field in _fields(type_):

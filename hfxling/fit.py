@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerModelCardData
 from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
 
-from hfxling.data.corpus import Corpus, PairText
+from hfxling.data.corpus import Corpus
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import token_limit
@@ -181,7 +180,7 @@ def fit_aligner(
     pairs = _checked(source, target, languages)
     made = _settings(aligner.AlignerSettings, aligner.TRAINING_DEFAULTS, options, seed, progress)
     with made as (settings, training_args):
-        corpus = _corpus(pairs)
+        corpus = Corpus.in_memory(pairs)
         vocabularies = learn_corpus_vocabularies(corpus, settings)
         encoded = encode_pairs(corpus, vocabularies, max_words=settings.max_words)
         priors = learn_priors(encoded, vocabularies) if settings.prior else []
@@ -223,7 +222,7 @@ def fit_lexical(
         raise ValueError("languages=None: give the codes of both languages, such as ('zh', 'vi').")
     pairs = _checked(source, target, languages)
     with _settings(lexical.LinkSettings, {}, options, seed, progress) as (settings, _):
-        return lexical.fit(lexical.link_views(_corpus(pairs), settings), settings, seed=seed)
+        return lexical.fit(lexical.link_views(Corpus.in_memory(pairs), settings), settings, seed=seed)
 
 
 def save_lexical(model: LexicalModel, folder: str | Path) -> None:
@@ -260,12 +259,6 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
                 if not isinstance(text, str) or not text.strip():
                     raise ValueError(f"{name}[{row}] is {text!r}; leave out pairs with an empty side.")
     return pairs
-
-
-def _corpus(pairs: Pairs) -> Corpus:
-    """The texts as a recipe's corpus."""
-    texts = [Dataset.from_dict(dict(zip(("source", "target"), sides))) for sides in pairs.values()]
-    return Corpus([PairText(pair, text, text.select([]), ["memory"], []) for pair, text in zip(pairs, texts)], "memory")
 
 
 @contextmanager
@@ -360,7 +353,8 @@ def _vectors(base: SentenceTransformer, pairs: Pairs, prompt: str | None, progre
     texts = list(dict.fromkeys(text for sides in pairs.values() for side in sides for text in side))
     with base.truncate_embeddings(None):
         vectors = base.encode(texts, prompt=prompt, show_progress_bar=progress).astype(np.float32, copy=False)
-    if not (finite := np.isfinite(vectors).all(1)).all():
+    finite = np.isfinite(vectors).all(1)
+    if not finite.all():
         raise ValueError(f"the model's vector of {texts[finite.argmin()][:60]!r} is not finite.")
     rows = {text: row for row, text in enumerate(texts)}
     return [tuple(vectors[[rows[text] for text in side]] for side in sides) for sides in pairs.values()]

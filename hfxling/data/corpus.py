@@ -63,7 +63,8 @@ class TextArguments:
                 names = ", ".join(self.pairs)
                 raise ValueError(f"{text!r}: of which of {names} is it? Give zh-vi=FILE, or {{source}}, {{target}}.")
         for name, least in (("max_train_pairs", 1), ("min_words", 0)):
-            if (value := getattr(self, name)) is not None and value < least:
+            value = getattr(self, name)
+            if value is not None and value < least:
                 raise ValueError(f"{name}={value}: give {least} or more.")
         check_licence("data_licence", self.data_licence)
 
@@ -157,6 +158,17 @@ class Corpus:
     scored: Sequence[ScoredPairs] = ()
     coverage: str | None = None
 
+    @classmethod
+    def in_memory(cls, texts: Mapping[Pair, tuple[Sequence[str], Sequence[str]]]) -> Corpus:
+        """Training text by language pair, all of it as it is; there is no test text."""
+        from datasets import Dataset
+
+        pairs = []
+        for languages, (source, target) in texts.items():
+            train = Dataset.from_dict({"source": list(source), "target": list(target)})
+            pairs.append(PairText(languages, train, train.select([]), ["memory"], []))
+        return cls(pairs, "memory")
+
     @property
     def languages(self) -> list[str]:
         """All languages, in the order of the pairs."""
@@ -242,13 +254,13 @@ def _train_text(settings: TextArguments, sources: Sequence[Source], pair: Pair, 
     if not parts:
         raise no_text(pair, missing)
     used = [source.fill(pair).data for source in sources if source.is_for(pair)]
-    found = PairText(pair, parts[0], _nothing(pair), [data for data in used if data not in missing], missing)
+    text = PairText(pair, parts[0], _nothing(pair), [data for data in used if data not in missing], missing)
     if streaming:
         stream, _ = filter_parallel(_interleaved(parts), min_words=settings.min_words)
-        found.train = stream if settings.max_train_pairs is None else stream.take(settings.max_train_pairs)
-        return found
-    _filter(settings, found, joined(parts))
-    return found
+        text.train = stream if settings.max_train_pairs is None else stream.take(settings.max_train_pairs)
+        return text
+    _filter(settings, text, joined(parts))
+    return text
 
 
 def _filter(settings: TextArguments, text: PairText, dataset: Dataset) -> None:
@@ -262,16 +274,16 @@ def _test_text(settings: TextArguments) -> dict[Pair, Dataset]:
     """The test text that the arguments name, by pair; a pair that no source has is missing."""
     texts = settings.test_sources()
     sources = [Source.parse(text) for text in texts]
-    found = [PairText(pair, None, None, [], []) for pair in settings.language_pairs]
+    pairs = [PairText(pair, None, None, [], []) for pair in settings.language_pairs]
     tests = {}
-    for pair in found:
+    for pair in pairs:
         parts, pair.missing = read_sources(sources, pair.languages, settings.test_split)
         if parts:
             tests[pair.languages] = test = joined(parts)
             if len(test) == 1:  # among one there is nothing to find, and its mean is itself
                 name = name_of_pair(pair.languages)
                 raise ValueError(f"test_data={' '.join(texts)}: 1 test pair of {name}; give 2 or more.")
-    _check_used("test_data", texts, sources, found)
+    _check_used("test_data", texts, sources, pairs)
     return tests
 
 

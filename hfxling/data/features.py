@@ -116,11 +116,11 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
 def _opened(path: Path, shape: tuple[int, ...], mode: str) -> np.ndarray:
     """An array that this module wrote; ValueError where the file is not that any more."""
     try:
-        vectors, told = np.lib.format.open_memmap(path, mode="r"), ""  # to write it would lengthen a file that was cut
+        vectors, why = np.lib.format.open_memmap(path, mode="r"), ""  # to write it would lengthen a file that was cut
     except (ValueError, EOFError) as error:
-        vectors, told = None, f" ({error})"
+        vectors, why = None, f" ({error})"
     if vectors is None or vectors.shape != shape or vectors.dtype != np.float32:
-        raise ValueError(f"{path} is damaged{told}; remove the folder {path.parent}, and vectors are computed again.")
+        raise ValueError(f"{path} is damaged{why}; remove the folder {path.parent}, and vectors are computed again.")
     return vectors if mode == "r" else np.lib.format.open_memmap(path, mode=mode)
 
 
@@ -134,7 +134,8 @@ def _blank(path: Path, shape: tuple[int, ...]) -> None:
 
 def _checked(vectors: np.ndarray, rows: list[int], texts: list[str], shape: tuple[int, ...]) -> np.ndarray:
     vectors = np.asarray(vectors, dtype=np.float32)
-    if vectors.shape != (wanted := (len(rows), *shape)):
+    wanted = (len(rows), *shape)
+    if vectors.shape != wanted:
         what = f"for {len(rows)} texts, first {texts[rows[0]][:60]!r}"
         raise ValueError(f"the encoder returned an array of shape {vectors.shape}, not {wanted}, {what}.")
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=tuple(range(1, vectors.ndim))))
@@ -205,10 +206,10 @@ def _read_npy(path: Path, _column: str | None) -> np.ndarray:
 
 def _pick(names: Sequence[str], column: str | None, where: Path | str) -> str:
     candidates = [column] if column else [*("embedding", "embeddings", "vector"), *(names if len(names) == 1 else ())]
-    found = [name for name in candidates if name in names]
-    if not found:
+    matching = [name for name in candidates if name in names]
+    if not matching:
         raise ValueError(f"{where}: no column {column or 'embedding'!r}; name one of {', '.join(names) or 'none'}.")
-    return found[0]
+    return matching[0]
 
 
 def _read_parquet(path: Path, column: str | None) -> np.ndarray:

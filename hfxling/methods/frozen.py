@@ -138,8 +138,11 @@ def coverage_line(encoder: FrozenEncoder, texts: Mapping[str, Sequence[str]]) ->
         encoder: with a tokenizer.
         texts: by language code.
     """
-    found = {lang: check_coverage(encoder.tokenizer, part, lang, encoder.max_length) for lang, part in texts.items()}
-    rates = (f"{lang} {c.unknown_rate:.1%} unknown, {c.truncated} of {c.total} texts cut" for lang, c in found.items())
+    rates = []
+    for lang, part in texts.items():
+        coverage = check_coverage(encoder.tokenizer, part, lang, encoder.max_length)
+        cut = f"{coverage.truncated} of {coverage.total} texts cut"
+        rates.append(f"{lang} {coverage.unknown_rate:.1%} unknown, {cut}")
     return f"Characters the vocabulary lacks, texts past {encoder.max_length} tokens: {'; '.join(rates)}."
 
 
@@ -209,7 +212,7 @@ def pair_vectors(
         for lang, side in zip(pair.languages, ("source", "target")):
             texts.setdefault(lang, []).extend([*pair.train[side], *pair.test[side]])
     corpus.coverage = coverage_line(encoder, texts)
-    found: dict[View, list[PairVectors]] = {view: [] for view in views}
+    by_view: dict[View, list[PairVectors]] = {view: [] for view in views}
     for pair in corpus.pairs:
         arrays = {}  # (N, views, H) by split
         for split in ("train", "test"):
@@ -220,8 +223,8 @@ def pair_vectors(
             ]
         for number, view in enumerate(views):
             train, test = (tuple(side[:, number] for side in arrays[split]) for split in ("train", "test"))
-            found[view].append(PairVectors(pair.languages, train, test, prompt=prompt))
-    return found
+            by_view[view].append(PairVectors(pair.languages, train, test, prompt=prompt))
+    return by_view
 
 
 def given_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> Sides:

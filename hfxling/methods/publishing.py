@@ -182,13 +182,13 @@ def write_run(name: str, recipe: Any, training_args: TrainingArguments, run: Run
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
-    about = {"recipe": name, "settings": resolved(recipe, training_args)}
+    settings = resolved(recipe, training_args)
     for folder, write in ({"model": run.write} | run.others).items():
         with atomic_path(Path(training_args.output_dir) / folder) as scratch:
             write(scratch)
             check_finite(stored_tensors(scratch))
             extra = {"reached": run.reached} | run.extra | {"files": file_hashes(scratch)}
-            write_results(scratch / "results.json", run.results, extra=extra, **about)
+            write_results(scratch / "results.json", run.results, recipe=name, settings=settings, extra=extra)
     _tell(table, run, Path(training_args.output_dir) / "model")
     return run.results
 
@@ -213,18 +213,33 @@ def before_and_after(results: Sequence[EvalResult]) -> str:
             continue
         how = [row.settings.get(name) for name in ("method", "centering", "decoding")]
         lines.setdefault((row.dataset, row.direction, row.metric, *how, row.n), {})[row.settings["stage"]] = row
-    header = ["test set", "direction", "metric", "similarity", "centring", "decoding", "n", "before", "after", "95 %"]
+    if not lines:
+        return ""
+    header = [
+        "test set",
+        "direction",
+        "metric",
+        "similarity",
+        "centring",
+        "decoding",
+        "n",
+        "before",
+        "after",
+        "95 %",
+        "p",
+    ]
     table = []
     for key, stages in lines.items():
-        before, after = stages.get("before"), stages.get("after")
         digits = 1 if next(iter(stages.values())).unit == "%" else 3
-        values = [None if row is None else f"{row.value:.{digits}f}" for row in (before, after)]
-        known = after is not None and after.low is not None
-        interval = interval_told(after.low, after.high, digits) if known else None
+        cells = list(key)
+        for stage in ("before", "after"):
+            cells.append(f"{stages[stage].value:.{digits}f}" if stage in stages else None)
+        after = stages.get("after")
+        has_interval = after is not None and after.low is not None
+        cells.append(interval_told(after.low, after.high, digits) if has_interval else None)
         paired = after.settings.get("paired") if after else None
-        table.append([*key, *values, interval, p_told(paired["p_value"]).removeprefix("= ") if paired else None])
-    if not table:
-        return ""
-    header.append("p")
-    kept = [i for i in range(len(header)) if any(line[i] is not None for line in table)]
-    return format_table([header[i] for i in kept], [[line[i] for i in kept] for line in table])
+        cells.append(p_told(paired["p_value"]).removeprefix("= ") if paired else None)
+        table.append(cells)
+    kept = [column for column in range(len(header)) if any(cells[column] is not None for cells in table)]
+    rows = [[cells[column] for column in kept] for cells in table]
+    return format_table([header[column] for column in kept], rows)

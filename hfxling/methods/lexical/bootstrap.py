@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from hfxling.data.corpus import Corpus, PairText
+from hfxling.data.corpus import Corpus
 from hfxling.data.filters import count_words
 from hfxling.data.sources import Pair
 from hfxling.models.modeling_lexical import LexicalModel
@@ -108,7 +108,8 @@ def bootstrap(
         this = Round(number, count, len(pairs.score), found, len(loose.score), len(strict.score), estimate)
         report(this, pairs)
         history.append((this, strict, loose))
-        has_peaked = len(history) > 1 and history[-2][0].estimate and (found <= history[-2][0].found or not estimate)
+        earlier = history[-2][0] if number else None
+        has_peaked = earlier is not None and earlier.estimate and (found <= earlier.found or not estimate)
         if has_peaked or not len(loose.score):
             break
         learnt = loose
@@ -138,10 +139,7 @@ class _Heaps:
 
     def learn(self, sides: tuple[list[str], list[str]], static: bool = False) -> LexicalModel:
         """A model of sentence pairs."""
-        from datasets import Dataset
-
-        text = Dataset.from_dict(dict(zip(("source", "target"), sides)))
-        corpus = Corpus([PairText(self.pair, text, text.select([]), ["memory"], [])], "memory")
+        corpus = Corpus.in_memory({self.pair: sides})
         return fit(link_views(corpus, self.settings), self.settings, seed=self.seed, static=static)
 
     def with_seed(self, learnt: Mined | None, taken: np.ndarray, fold: int | None = None) -> tuple[list, list]:

@@ -54,7 +54,7 @@ def card(recipe: LexicalArguments, prepared, run) -> dict:
         "Sparse vectors, with sentence-transformers (runs the code of this repository)": SPARSE,
         "Sparse vectors and their reasons, with transformers (runs the code of this repository)": OWN,
     }
-    told = {title: text.replace("{source}", source).replace("{target}", target) for title, text in snippets.items()}
+    loading = {title: text.replace("{source}", source).replace("{target}", target) for title, text in snippets.items()}
     through = [f"{a}-{b}" for a, b in unseen_pairs(recipe)]
     limits = (
         [f"No text of {', '.join(through)} was seen: their links lead through a shared language."] if through else []
@@ -67,7 +67,7 @@ def card(recipe: LexicalArguments, prepared, run) -> dict:
         "languages": languages,
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
         "limits": [*LIMITS, *limits],
-        "loading": told,
+        "loading": loading,
         "configuration": {"views": recipe.views, "mixture": recipe.mixture, "length_prior": recipe.length_prior},
     }
 

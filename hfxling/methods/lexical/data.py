@@ -99,8 +99,8 @@ def split_folds(corpus: Corpus, count: int) -> Iterator[Corpus]:
 
 def read_distractors(path: str) -> list[str]:
     """Different sentences of a text file, in their order."""
-    found = dict.fromkeys(line.strip() for _, line in read_lines(path))
-    return [line for line in found if line]
+    lines = dict.fromkeys(line.strip() for _, line in read_lines(path))
+    return [line for line in lines if line]
 
 
 def link_views(corpus: Corpus, settings: LinkSettings) -> list[View]:

@@ -33,15 +33,15 @@ def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int, **fields) -> lis
     results = []
     for text in corpus.pairs:
         if len(text.test):
-            about = corpus.test_fields(text) | {"seed": seed, "settings": {"stage": "after"}} | fields
+            of_text = corpus.test_fields(text) | {"seed": seed, "settings": {"stage": "after"}} | fields
             sides = sides_of(text.test)
-            results += ranking_results(rank(model, sides, text.languages), **about)
-            results += spoilt(model, sides, text.languages, **about)
+            results += ranking_results(rank(model, sides, text.languages), **of_text)
+            results += spoilt(model, sides, text.languages, **of_text)
     return results
 
 
 def spoilt(
-    model: LexicalModel, sides: tuple, languages: tuple[str, str], settings: Mapping, **about
+    model: LexicalModel, sides: tuple, languages: tuple[str, str], settings: Mapping, **fields
 ) -> list[EvalResult]:
     """How often spoilt copies of the first translations win, by both kinds of vectors."""
 
@@ -56,7 +56,7 @@ def spoilt(
     first, rows = tuple(side[:SPOILT] for side in sides), []
     for kind, scores, tie in (("sparse, inner product", links, TIE["dot"]), ("static, cosine", cosines, TIE["cosine"])):
         how = dict(settings) | {"method": kind}
-        rows += spoilt_results(scores, first, languages, tie=tie, settings=how, **about)
+        rows += spoilt_results(scores, first, languages, tie=tie, settings=how, **fields)
     return rows
 
 
@@ -71,41 +71,43 @@ def cross_validated(
         others: further candidates, by language.
         seed: of the run.
     """
-    found: dict[tuple, list[Ranking]] = {}
+    by_kind: dict[tuple, list[Ranking]] = {}
     for model, fold in zip(models, folds, strict=True):
         for text in fold.pairs:
             sides = sides_of(text.test)
             for more in ({}, others) if {*others} & {*text.languages} else ({},):
                 for ranking in rank(model, sides, text.languages, more):
                     key = text.languages, ranking.direction, str(ranking.settings)
-                    found.setdefault(key, []).append(ranking)
+                    by_kind.setdefault(key, []).append(ranking)
     results = []
-    for (languages, *_), rankings in found.items():
+    for (languages, *_), rankings in by_kind.items():
         text = next(text for text in folds[0].pairs if text.languages == languages)
         joined = replace(rankings[0], ranks=np.concatenate([ranking.ranks for ranking in rankings]))
         more = joined.settings.get("distractors")
         name = f"{folds[0].name} + {more}" if more else folds[0].name
-        about = {"dataset": name, "split": f"training pairs, left out in {len(folds)} folds", "seed": seed}
-        about |= {"revision": text.revision("train"), "settings": {"stage": "after"}}
-        results += ranking_results([joined], **about)
+        results += ranking_results(
+            [joined],
+            dataset=name,
+            split=f"training pairs, left out in {len(folds)} folds",
+            revision=text.revision("train"),
+            seed=seed,
+            settings={"stage": "after"},
+        )
     return results
 
 
 def final_vectors(model: LexicalModel, corpus: Corpus, *, seed: int) -> list[FinalVectors]:
     """Static vectors of every language pair's test text, and of some of its training text."""
-    found = []
+    vectors = []
     for text in corpus.pairs:
         if len(text.test):
-            parts = (text.test, text.train.select(range(min(MOST, len(text.train)))))
-            sides = [
-                [
-                    static_sentences(model, list(part[side]), lang)
-                    for side, lang in zip(("source", "target"), text.languages)
-                ]
-                for part in parts
-            ]
-            found.append(FinalVectors(text.languages, *sides, corpus.test_fields(text) | {"seed": seed}))
-    return found
+            some = text.train.select(range(min(MOST, len(text.train))))
+            parts = []
+            for part in (text.test, some):
+                sides = zip(sides_of(part), text.languages)
+                parts.append([static_sentences(model, side, lang) for side, lang in sides])
+            vectors.append(FinalVectors(text.languages, *parts, corpus.test_fields(text) | {"seed": seed}))
+    return vectors
 
 
 def sides_of(pairs) -> tuple[list[str], list[str]]:

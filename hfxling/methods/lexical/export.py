@@ -64,5 +64,5 @@ def write_sparse(folder: Path) -> None:
     shutil.copy(code, folder)
     module = {"idx": 0, "name": "0", "path": "", "type": f"{code.stem}.LexicalSparse"}
     write_json(folder / "modules.json", [module])
-    about = SENTENCE_TRANSFORMER | {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
-    write_json(folder / "config_sentence_transformers.json", about)
+    settings = SENTENCE_TRANSFORMER | {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
+    write_json(folder / "config_sentence_transformers.json", settings)
