@@ -46,9 +46,10 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--encoder", required=True, help="folder or Hub id")
     options.add_argument("--sets", nargs="+", default=["zh-en"], help="names such as zh-en")
     options.add_argument("--fit", action="store_true", help="learn the weights of probabilities, and nothing else")
+    options.add_argument("--dtype", default="float32", help="of the encoder's computation")
     options.add_argument("--simalign", action="store_true", help="run the package simalign, too")
     args = options.parse_args(argv)
-    encoder = WordEncoder(args.encoder)
+    encoder = WordEncoder(args.encoder, dtype=args.dtype)
     if args.fit:
         return fit(args.data, encoder)
 
@@ -56,7 +57,7 @@ def main(argv: list[str] | None = None) -> dict:
     figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else {}
     for name in args.sets:
         figures[name] = measure(read_aligned(Path(args.data) / f"{name}.tsv"), name, encoder, args)
-        settings = {"encoder": Path(args.encoder).name, "layer": encoder.layer, **machine()}
+        settings = {"encoder": Path(args.encoder).name, "layer": encoder.layer, "dtype": args.dtype, **machine()}
         report("align_table", figures, settings, title=TITLE, path=path)
     return figures
 

@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 import numpy as np
 from align_baselines import eflomal, eflomal_directions, encoder_links, fast_align, load_encoder
 from harness import cpu_of_all, earlier_rows, parser, replaced, report_rows, systems_left, write_rows
-from ntrex import training_text
+from ntrex import LINES, read_text, training_text
 from transformers.utils import logging
 
 from hfxling.console import run as run_recipe
@@ -33,14 +33,18 @@ from hfxling.evaluation.significance import paired_test
 from hfxling.evaluation.word_translation import Dictionary, link_vectors, protocol_results, read_dictionary
 from hfxling.methods.aligner.data import learn_priors
 from hfxling.words.classes import word_classes
+from hfxling.words.encoder import WordEncoder, similarities
 from hfxling.words.links import SoftAlignment, decode
 from hfxling.words.pairs import EncodedPairs
 from hfxling.words.prior import translation_counts
 
 TITLE = "Word translation by links and static vectors alone, NTREX"
 SAMPLER = {"n_samplers": 1, "rel_iterations": 0.3}  # of eflomal, where its links are samples
+JOINT = "statistical links, expected, with an encoder"
+EXPECTED = "statistical links, expected"
 LIKE = {  # ours: what it is held against
-    "statistical links, expected": "eflomal, sampled",
+    JOINT: EXPECTED,
+    EXPECTED: "eflomal, sampled",
     "statistical links, hard": "eflomal, hard",
     "statistical links, hard by mean": "eflomal, hard",
 }
@@ -57,6 +61,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options.add_argument("--seeds", type=int, default=3, help="runs of eflomal, which draws at random")
     options.add_argument("--samples", type=int, default=10, help="short runs of eflomal whose links are counted")
     options.add_argument("--encoder", help="folder or Hub id for IterMax and static embeddings; none without it")
+    options.add_argument("--words_encoder", help="folder or Hub id of an encoder inside our links' EM; none without it")
+    options.add_argument("--only_ours", action="store_true", help="expected links, with the encoder and without, alone")
     options.add_argument("--layer", type=int, default=4, help="hidden_states that IterMax reads")
     options.add_argument("--name", default="lexicon_baselines", help="of the results file")
     args = options.parse_args(argv)
@@ -69,11 +75,16 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         systems["fast_align, hard", 0] = partial(rival_tables, fast_align)
     systems["statistical links, hard", 0] = prior_tables
     systems["statistical links, hard by mean", 0] = lambda *text: prior_tables(*text, method="mean")
-    systems["statistical links, expected", 0] = expected_tables
+    systems[EXPECTED, 0] = expected_tables
+    if args.words_encoder:
+        words = WordEncoder(args.words_encoder)
+        systems[JOINT, 0] = lambda *text: joint_tables(words, Path(args.data) / "ntrex", *text)
     if args.encoder:
         encode, name = load_encoder(args.encoder), Path(args.encoder).name
         systems[f"{name}, static embeddings", 0] = lambda *text: static_tables(encode, *text)
         systems[f"{name}, IterMax layer {args.layer}", 0] = lambda *text: itermax_tables(encode, args.layer, *text)
+    if args.only_ours:
+        systems = {key: system for key, system in systems.items() if key[0] in (EXPECTED, JOINT)}
     about = {"title": TITLE, "labels": list(dict.fromkeys(label for label, _ in systems)), "metrics": ["P@1"]}
     results = earlier_rows(vars(args), "pairs")
     for pair in args.pairs:
@@ -124,6 +135,19 @@ def translated(
 def expected_tables(pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]) -> Tables:
     """From the expected links of the statistical aligner, agreeing and independent."""
     return link_vectors(translation_counts(pairs, [vocabularies[lang] for lang in pairs.languages]))
+
+
+def joint_tables(
+    encoder: WordEncoder, folder: Path, pairs: EncodedPairs, vocabularies: dict[str, Vocabulary]
+) -> Tables:
+    """The same with an encoder in every E step."""
+    encoder.means.clear()
+    vectors = []
+    for language, lines in read_text(folder, "-".join(pairs.languages)).items():
+        spans = [row.spans for row in vocabularies[language].encode_batch(lines[:LINES])]
+        vectors += encoder(lines[:LINES], [spans], language)
+    own = similarities(*vectors)
+    return link_vectors(translation_counts(pairs, [vocabularies[lang] for lang in pairs.languages], own))
 
 
 def prior_tables(

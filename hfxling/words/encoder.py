@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from transformers.utils import cached_file
 
 from hfxling.data.segment import Span
-from hfxling.encoders.frozen import length_sorted, token_limit
+from hfxling.encoders.frozen import DTYPES, length_sorted, token_limit
 from hfxling.encoders.prompts import prompt_for
 from hfxling.missing import check_device, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
@@ -39,6 +39,7 @@ class WordEncoder:
         layer: index into `hidden_states`; by default what suits the encoder's depth, see `LAYERS`.
         prompt: put before every text; by default the model's own, or what its family wants.
         device: by default a GPU when there is one.
+        dtype: of the computation, "float32" or "bfloat16"; a loaded model keeps its own.
 
     Attributes:
         name: folder or Hub id.
@@ -57,14 +58,17 @@ class WordEncoder:
         layer: int | None = None,
         prompt: str | None = None,
         device: str | None = None,
+        dtype: str = "float32",
     ):
         check_device(device)
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if hasattr(model, "prompts") and hasattr(model, "tokenizer"):
             self._take_loaded(model, layer)
             stored, default = model.prompts, model.default_prompt_name
         else:
-            self._load(str(model), revision, layer, device)
+            self._load(str(model), revision, layer, device, getattr(torch, dtype))
             stored, default = _stored_prompts(str(model), revision)
         if not getattr(self.tokenizer, "is_fast", False):
             kind = type(self.tokenizer).__name__
@@ -73,12 +77,12 @@ class WordEncoder:
         self.means: dict[str, np.ndarray] = {}
         self.limit = token_limit(self.tokenizer, self.model.config)
 
-    def _load(self, name: str, revision: str | None, layer: int | None, device: str) -> None:
+    def _load(self, name: str, revision: str | None, layer: int | None, device: str, dtype: torch.dtype) -> None:
         hub_kwargs = {"revision": revision} if revision else {}
         with one_line_where_missing(name, "model"):
             whole = None if layer is not None else load_config(name, hub_kwargs)
             self.layer = default_layer(whole.num_hidden_layers) if layer is None else layer
-            self.model = load_encoder(name, self.layer, dtype=torch.float32, **hub_kwargs).to(device)
+            self.model = load_encoder(name, self.layer, dtype=dtype, **hub_kwargs).to(device)
             self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
         self.name = name
 

@@ -21,7 +21,7 @@ from .classes import equal_classes, word_classes
 from .encoder import WordEncoder, similarities
 from .links import METHODS, PROBABILITY, SIMILARITIES, TEMPERATURE, UNITS, SoftAlignment, attention, decode
 from .pairs import EncodedPairs
-from .prior import LinkPrior
+from .prior import LinkPrior, posteriors_of
 from .probability import Directions, link_probability
 
 logger = logging.getLogger(__name__)
@@ -258,24 +258,21 @@ class JointAligner:
         together (sum).
         """
         weights: list[list[Directions]] = []
-        for of_kind in zip(*(view.priors for view in self.views)):
-            total: list[Directions] = []
-            for number, prior in enumerate(of_kind):
-                found = self._posteriors(read, number, prior)
-                share = 1 / len(of_kind)
-                if not total:
-                    total = [(share * forward, share * backward) for forward, backward in found]
-                else:
-                    for (forward, backward), (more_forward, more_backward) in zip(total, found):
-                        forward += share * more_forward
-                        backward += share * more_backward
-            weights.append(total)
+        for number, view in enumerate(self.views):
+            found = self._posteriors(read, number, view.priors)
+            if not weights:
+                weights = found
+                continue
+            for total, more in zip(weights, found):
+                for (forward, backward), (more_forward, more_backward) in zip(total, more):
+                    forward += more_forward
+                    backward += more_backward
         if self.encoder is not None:
             weights.append([_attention(pair.similarity[0]) for pair in read])
         return weights
 
-    def _posteriors(self, read: Sequence[_ReadPair], number: int, prior: LinkPrior) -> list[Directions]:
-        """A prior's posteriors of links between units, by a view's segments."""
+    def _posteriors(self, read: Sequence[_ReadPair], number: int, priors: list[LinkPrior]) -> list[list[Directions]]:
+        """Of each prior of a view the posteriors of links between units, divided by the number of views."""
         source, target, own = [], [], []
         for pair in read:
             is_aligned = bool(pair.units[0] and pair.units[1])
@@ -283,16 +280,23 @@ class JointAligner:
             target.append(pair.ids[number][1] if is_aligned else [])
             if pair.similarity is not None:
                 own.append(pair.similarity[1 + number] if is_aligned else np.zeros((0, 0)))
-        found = []
-        for pair, (forward, backward) in zip(read, prior.posteriors(source, target, own or None)):
-            if not forward.size:
-                found.append((np.zeros([len(side) for side in pair.units]),) * 2)
-                continue
+        found = posteriors_of(priors, source, target, own or None)
+        share = 1 / len(self.views)
+        weights: list[list[Directions]] = [[] for _ in priors]
+        for row, pair in enumerate(read):
             source_sum, target_sum = pair.owners[number]
             source_mean = source_sum / np.maximum(source_sum.sum(1, keepdims=True), 1)
             target_mean = target_sum / np.maximum(target_sum.sum(1, keepdims=True), 1)
-            found.append((source_sum @ forward @ target_mean.T, source_mean @ backward @ target_sum.T))
-        return found
+            for of_prior, own_weights in zip(found, weights):
+                forward, backward = of_prior[row]
+                if not forward.size:
+                    shape = len(pair.units[0]), len(pair.units[1])
+                    own_weights.append((np.zeros(shape), np.zeros(shape)))
+                    continue
+                forward = share * (source_sum @ forward @ target_mean.T)
+                backward = share * (source_mean @ backward @ target_sum.T)
+                own_weights.append((forward, backward))
+        return weights
 
     def _decide(self, read: Sequence[_ReadPair], weights: Sequence[Sequence[Directions]]) -> list[AlignedLine]:
         """Links of a batch."""

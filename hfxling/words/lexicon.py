@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from hfxling.evaluation.word_translation import (
 )
 from hfxling.files import atomic_path
 from hfxling.progress import bar
-from hfxling.verbs import Languages, OutputFile, verb
+from hfxling.verbs import Languages, Model, OutputFile, verb
 
+from .encoder import similarities
+from .joint import LEARN_FROM
 from .pairs import EncodedPairs
 from .prior import translation_counts
 from .sources import LinkSource, links_of_text
@@ -106,9 +108,10 @@ def lexicon(
     source: Text,
     target: Text | None = None,
     *,
-    model: Any = None,
-    revision: str | None = None,
     languages: Languages | None = None,
+    model: Model | None = None,
+    revision: str | None = None,
+    layer: int | None = None,
     top: int = 3,
     min_count: int = 3,
     runs: int = 3,
@@ -132,10 +135,12 @@ def lexicon(
     Args:
         source: source sentences, or a file of them, or of both sides.
         target: the translations, line by line.
-        model: folder or Hub id of an aligner or of a lexical model, or a loaded one; by default links are learnt from
-            the text.
+        languages: codes of both languages; by default the first two of an aligner or a lexical model.
+        model: folder or Hub id of an aligner or of a lexical model, or a loaded one; of a multilingual encoder, which
+            is heeded while links are learnt from the text (no more than its first 20,000 pairs); by default links are
+            learnt from the text alone.
         revision: branch, tag or commit of the model on the Hub.
-        languages: codes of both languages; by default the model's first two.
+        layer: of an encoder, counted from 0, the embeddings; by default what suits its depth.
         top: translations of each word.
         min_count: sentences that a word or run must be in.
         runs: segments at most of a word made of several; 1 for none.
@@ -159,7 +164,7 @@ def lexicon(
     if by is not None and by not in get_args(By):
         raise ValueError(f"by={by!r} is not one of {', '.join(get_args(By))}.")
     entries = {} if dictionary is None else read_dictionary(dictionary, origin=origin)
-    links, text = links_of_text(model, languages, source, target, revision=revision)
+    links, text = links_of_text(model, languages, source, target, revision=revision, layer=layer)
     if links.network is None and by not in (None, "links"):
         raise ValueError(f"by={by} needs an aligner's vectors, and {links.name} has none; give by links.")
 
@@ -169,7 +174,8 @@ def lexicon(
         encoded.append(rows)
         places.append(occurrences(rows, runs))
         counts.append(frequent(places[-1], min_count))
-    vectors = _word_vectors(links, encoded, by or ("static" if links.prior is None else "links"))
+    has_links = links.is_learnt or links.prior is not None
+    vectors = _word_vectors(links, text, encoded, by or ("links" if has_links else "static"))
     further = [list(entries), sorted(set().union(*entries.values()))]
     tables = []
     for side in (0, 1):
@@ -208,7 +214,9 @@ def frequent(places: dict[str, set[int]], min_count: int) -> dict[str, int]:
     return {text: count for text, count in counts.most_common() if count >= min_count}
 
 
-def _word_vectors(links: LinkSource, encoded: Sequence[Sequence[Encoding]], by: str) -> Sequence[np.ndarray]:
+def _word_vectors(
+    links: LinkSource, text: Pairs, encoded: Sequence[Sequence[Encoding]], by: str
+) -> Sequence[np.ndarray]:
     """What words are compared by, for source and target."""
     static = None
     if by != "links":
@@ -220,8 +228,22 @@ def _word_vectors(links: LinkSource, encoded: Sequence[Sequence[Encoding]], by: 
     if links.network is None and not links.is_learnt:
         counts = links.prior.link_counts(pairs, [len(vocabulary) for vocabulary in links.vocabularies])
     else:
-        counts = translation_counts(pairs, links.vocabularies)
+        counts = _learnt_counts(links, text, encoded)
     return link_vectors(counts, static)
+
+
+def _learnt_counts(links: LinkSource, text: Pairs, encoded: Sequence[Sequence[Encoding]]):
+    """(V, W) sparse counts of links that are learnt from the text, with an encoder where there is one."""
+    count = len(text) if links.encoder is None else LEARN_FROM
+    sides = [[row.ids for row in side[:count]] for side in encoded]
+    own = None
+    if links.encoder is not None:
+        vectors = []
+        for language, lines, rows in zip(links.languages, (text.source, text.target), encoded):
+            spans = [row.spans for row in rows[:count]]
+            vectors += links.encoder(lines[:count], [spans], language)
+        own = similarities(*vectors)
+    return translation_counts(EncodedPairs(links.languages, *sides), links.vocabularies, own)
 
 
 def _translations(

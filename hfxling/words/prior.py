@@ -188,13 +188,7 @@ class LinkPrior:
         What is missing to 1 in a column of the first, or a row of the second, is the probability of no counterpart.
         Both sides are word ids of every sentence, similarities those of `learn`.
         """
-        result: list = [(np.zeros((len(s), len(t))),) * 2 for s, t in zip(source, target)]
-        for batch in self._batches(source, target, similarities):
-            forward, backward = self._posteriors(batch)
-            for i, row in enumerate(batch.rows):
-                s, t = len(source[row]), len(target[row])
-                result[row] = forward[i, :t, :s].T, backward[i, :s, :t]
-        return result
+        return posteriors_of([self], source, target, similarities)[0]
 
     def _batches(
         self, source: Sequence, target: Sequence, similarities: Similarities | None = None
@@ -256,6 +250,25 @@ class LinkPrior:
     def reversed(self) -> LinkPrior:
         """The same with source and target exchanged."""
         return LinkPrior(self.languages[::-1], self.classes[::-1], self.tables[::-1])
+
+
+def posteriors_of(
+    priors: Sequence[LinkPrior],
+    source: Sequence[Sequence[int]],
+    target: Sequence[Sequence[int]],
+    similarities: Similarities | None = None,
+) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+    """`LinkPrior.posteriors` of priors that were learnt together, as `learn_both` does: they know the same words."""
+    found: list[list] = []
+    for _ in priors:
+        found.append([(np.zeros((len(s), len(t))),) * 2 for s, t in zip(source, target)])
+    for batch in priors[0]._batches(source, target, similarities):
+        for prior, result in zip(priors, found):
+            forward, backward = prior._posteriors(batch)
+            for i, row in enumerate(batch.rows):
+                s, t = len(source[row]), len(target[row])
+                result[row] = forward[i, :t, :s].T, backward[i, :s, :t]
+    return found
 
 
 def translation_counts(

@@ -17,7 +17,6 @@ from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.models.modeling_lexical import LexicalModel
 
 from .aligner import Aligner, load_aligner
-from .classes import equal_classes, word_classes
 from .encoder import WordEncoder
 from .joint import LONGEST, JointAligner, View
 from .links import SIMILARITIES
@@ -38,7 +37,8 @@ class LinkSource:
         vocabularies: of both.
         network: a trained aligner; None where `prior` is all there is.
         prior: link probabilities of the words; None for an aligner that was trained without any.
-        is_learnt: whether they were learnt from the text that is to be aligned.
+        is_learnt: whether they are to be learnt from the text itself; then there is neither network nor prior.
+        encoder: whose similarities are heeded then.
         further_views: those of a lexical encoder with more than one way to cut text.
     """
 
@@ -49,6 +49,7 @@ class LinkSource:
     prior: LinkPrior | None
     is_learnt: bool = False
     further_views: tuple[View, ...] = ()
+    encoder: WordEncoder | None = None
 
     def views(self) -> list[View]:
         """The links of every view; of an aligner there is one.
@@ -95,6 +96,7 @@ def open_aligner(
     layer: int | None = None,
     prompt: str | None = None,
     device: str | None = None,
+    dtype: str = "float32",
     units: str = "words",
     method: str | None = None,
     null: float = 0.0,
@@ -113,6 +115,7 @@ def open_aligner(
         layer: of the encoder, see `WordEncoder`.
         prompt: of the encoder.
         device: of the encoder.
+        dtype: of the encoder's computation.
         units: between which links are.
         method: how links are decided; None for the aligner's own way.
         null: weight up to which there is no link.
@@ -124,7 +127,7 @@ def open_aligner(
     options = {"units": units, "method": method, "null": null}
     encoder = None
     if model is not None and is_encoder(model, revision):
-        encoder = WordEncoder(model, revision, layer=layer, prompt=prompt, device=device)
+        encoder = WordEncoder(model, revision, layer=layer, prompt=prompt, device=device, dtype=dtype)
     elif model is not None:
         if links is not None:
             raise ValueError("model holds links itself; give links beside an encoder, or without a model.")
@@ -179,26 +182,36 @@ def links_of_text(
     target: Text | None,
     *,
     revision: str | None = None,
-    keep_space: bool = False,
+    layer: int | None = None,
 ) -> tuple[LinkSource, Pairs]:
-    """Open a model and read text, or read text and learn links from it.
+    """Open a model and read text, or read text and learn links from it, with an encoder or without.
 
     Args:
-        model: as for `open_links`; None to learn from the text.
+        model: as for `open_links`, or an encoder; None to learn from the text alone.
         languages: codes of source and target; by default the model's first two.
         source: as for `read_pairs`.
         target: as for `read_pairs`.
         revision: of the model on the Hub.
-        keep_space: as for `read_pairs`.
+        layer: of an encoder, see `WordEncoder`.
 
     Raises:
         FileNotFoundError: no such model or file.
-        ValueError: as `open_links`, `learn_links` and `read_pairs`.
+        ValueError: as `open_links` and `read_pairs`.
     """
-    known = None if model is None else open_links(model, languages, revision=revision)
-    pair = _checked(languages, ()) if known is None else known.languages
-    text = read_pairs(source, target, pair, skip_bad=True, keep_space=keep_space)
-    return known or learn_links(pair, text.source, text.target), text
+    if model is not None and not is_encoder(model, revision):
+        if layer is not None:
+            raise ValueError("layer is of an encoder; give such a model.")
+        known = open_links(model, languages, revision=revision)
+        return known, read_pairs(source, target, known.languages, skip_bad=True)
+    pair = _checked(languages, ())
+    encoder = None if model is None else WordEncoder(model, revision, layer=layer)
+    text = read_pairs(source, target, pair, skip_bad=True)
+    vocabularies = []
+    for language, lines in zip(pair, (text.source, text.target)):
+        distinct = [line for line in dict.fromkeys(lines) if line]
+        vocabularies.append(Vocabulary.learn(distinct, language, segmenter=word_segmenter(language)))
+    name = "the text" if encoder is None else f"the text, with {encoder.name}"
+    return LinkSource(name, pair, vocabularies, None, None, is_learnt=True, encoder=encoder), text
 
 
 def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | None = None) -> LinkSource:
@@ -233,24 +246,6 @@ def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | N
     pair = _checked(languages, network.config.languages)
     known = _of(vocabularies, pair)
     return LinkSource(name, pair, known, network, load_prior(name, network.config, pair, **hub_kwargs))
-
-
-def learn_links(languages: Pair, source: Sequence[str], target: Sequence[str]) -> LinkSource:
-    """The links of N sentence pairs, learnt from themselves as an aligner's prior is.
-
-    Raises:
-        ValueError: no pair with words on both sides.
-    """
-    vocabularies = []
-    for language, lines in zip(languages, (source, target)):
-        distinct = [line for line in dict.fromkeys(lines) if line]
-        vocabularies.append(Vocabulary.learn(distinct, language, segmenter=word_segmenter(language)))
-    rows: list[list[list[int]]] = []
-    for vocabulary, lines in zip(vocabularies, (source, target)):
-        rows.append([row.ids[:LONGEST] for row in vocabulary.encode_batch(lines)])
-    classes = [word_classes(vocabulary) for vocabulary in vocabularies]
-    prior = LinkPrior.learn(EncodedPairs(languages, *rows), classes, equal=equal_classes(vocabularies))
-    return LinkSource("the text", languages, vocabularies, None, prior, is_learnt=True)
 
 
 def _checked(languages: Sequence[str] | None, known: Sequence[str]) -> Pair:
