@@ -24,7 +24,9 @@ from harness import machine, parser, report
 
 from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
+from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results, count_links, error_test
+from hfxling.files import atomic_path
 from hfxling.words.confidence import expected_calibration_error
 from hfxling.words.encoder import WordEncoder
 from hfxling.words.joint import JointAligner
@@ -34,6 +36,9 @@ DEV = ("en-it", "en-ru", "en-nl", "en-bg", "en-es", "en-et", "en-pt")
 FURTHER = 250  # pairs of xlwa-train whose text, not whose links, is read beside xlwa-dev
 LINKS, ENCODER, BOTH = "links", "encoder", "both"
 TITLE = "Word links: links, encoder, both in one EM, and others, learnt from the gold sets' sentences alone"
+TITLE_OF_SPEED = "Word links: sentence pairs a second of CPU time, one thread, learning included"
+SLOW = 60  # pairs that simalign is timed on
+MARKS = ("<!-- table -->", "<!-- end -->")
 AWESOME = 0.001  # awesome-align's threshold
 _LEAST = 0.05  # weights below teach nothing
 
@@ -47,24 +52,112 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--sets", nargs="+", default=["zh-en"], help="names such as zh-en")
     options.add_argument("--fit", action="store_true", help="learn the weights of probabilities, and nothing else")
     options.add_argument("--dtype", default="float32", help="of the encoder's computation")
-    options.add_argument("--simalign", action="store_true", help="run the package simalign, too")
+    options.add_argument("--simalign", action="store_true", help="run the package simalign on every set, too")
+    options.add_argument("--more", nargs=3, metavar=("NAME", "SOURCE", "TARGET"), help="learn from this text, too")
+    options.add_argument("--first", type=int, default=5000, help="lines of that text")
+    options.add_argument("--speed", action="store_true", help="pairs per CPU second on the first set")
+    options.add_argument("--page", default="docs/words.md", help="whose table is written anew")
     args = options.parse_args(argv)
     encoder = WordEncoder(args.encoder, dtype=args.dtype)
     if args.fit:
         return fit(args.data, encoder)
+    if args.speed:
+        return speed(encoder, args)
 
     path = Path(args.results_dir) / "align_table.json"
     figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else {}
     for name in args.sets:
-        figures[name] = measure(read_aligned(Path(args.data) / f"{name}.tsv"), name, encoder, args)
+        gold = read_aligned(Path(args.data) / f"{name}.tsv")
+        systems = systems_of(gold, name, encoder, args)
+        figures[name] = measured(gold, name, encoder, systems, figures.get(name, {}))
         settings = {"encoder": Path(args.encoder).name, "layer": encoder.layer, "dtype": args.dtype, **machine()}
         report("align_table", figures, settings, title=TITLE, path=path)
+        write_table(args.page, figures)
     return figures
 
 
-def measure(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -> dict:
-    """Figures of every system on one gold set."""
+def write_table(page: str | Path, figures: dict[str, dict]) -> None:
+    """Put the table of error rates between the page's marks."""
+    text = Path(page).read_text(encoding="utf-8")
+    before, _, rest = text.partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    with atomic_path(page) as scratch:
+        scratch.write_text(before + MARKS[0] + "\n" + table_of(figures) + "\n" + MARKS[1] + after, encoding="utf-8")
+
+
+def table_of(figures: dict[str, dict]) -> str:
+    """Error rates as Markdown: a line a system, a column a set."""
+    systems = list(dict.fromkeys(label for of_set in figures.values() for label in of_set))
+    lines = ["| | " + " | ".join(f"{name}, {of_set[BOTH]['n']} pairs" for name, of_set in figures.items()) + " |"]
+    lines.append("|---" * (1 + len(figures)) + "|")
+    for label in systems:
+        cells = []
+        for of_set in figures.values():
+            row = of_set.get(label)
+            cells.append("" if row is None else f"{row['AER']:.1f} ({row['AER low']:.1f}-{row['AER high']:.1f})")
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    tests = []
+    for of_set in figures.values():
+        paired = of_set[BOTH]["paired"]
+        tests.append(f"{paired['difference']:+.1f} to {paired['with']}, p {paired['p_value']:.4f}")
+    lines.append("| both, paired | " + " | ".join(tests) + " |")
+    errors = [f"{of_set[BOTH]['ECE']:.3f}" for of_set in figures.values()]
+    lines.append("| both, calibration error of the scores | " + " | ".join(errors) + " |")
+    return "\n".join(lines)
+
+
+def speed(encoder: WordEncoder, args) -> dict:
+    """Pairs a second of CPU time, on the first set: both and the encoder alone on all of it, simalign on 60 pairs."""
+    name = args.sets[0]
+    gold = read_aligned(Path(args.data) / f"{name}.tsv")
     languages = tuple(name.partition(".")[0].split("-"))
+    few = gold[:SLOW]
+    runs = {
+        BOTH: (gold, lambda: joint_links(languages, gold, encoder)),
+        ENCODER: (gold, lambda: encoder_links(languages, gold, encoder, "itermax")),
+    }
+    if args.simalign:
+        from simalign import SentenceAligner
+
+        for methods in ("mai", "i"):
+            other = SentenceAligner(model=args.encoder, token_type="bpe", matching_methods=methods)
+            runs[f"simalign, {methods}"] = few, lambda other=other: simalign_run(other, few)
+    for text, run in runs.values():  # a warm-up
+        if text is few:
+            run()
+    figures = {}
+    for label, (text, run) in runs.items():
+        encoder.means.clear()
+        start = time.process_time()
+        run()
+        figures[f"{label}, pairs_per_s"] = round(len(text) / (time.process_time() - start), 2)
+        print(label, figures, flush=True)
+    if args.simalign:
+        for label in (BOTH, ENCODER):
+            for methods in ("mai", "i"):
+                other = figures[f"simalign, {methods}, pairs_per_s"]
+                figures[f"{label} over simalign, {methods}"] = round(figures[f"{label}, pairs_per_s"] / other, 2)
+    settings = {
+        "set": name,
+        "encoder": Path(args.encoder).name,
+        "layer": encoder.layer,
+        "dtype": args.dtype,
+        **machine(),
+    }
+    path = Path(args.results_dir) / "align_speed.json"
+    return report("align_table", figures, settings, title=TITLE_OF_SPEED, name="align_speed", path=path)
+
+
+def systems_of(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -> dict[str, Callable]:
+    """By label, what finds the links of a set, and their probabilities; with --more links and both with that text."""
+    languages = tuple(name.partition(".")[0].split("-"))
+    if args.more:
+        label, *paths = args.more
+        more = [[text for _, text in read_lines(path)][: args.first] for path in paths]
+        return {
+            f"{LINKS}, {label}": lambda: joint_links(languages, gold, more=more),
+            f"{BOTH}, {label}": lambda: joint_links(languages, gold, encoder, more),
+        }
     systems: dict[str, Callable] = {
         LINKS: lambda: joint_links(languages, gold),
         ENCODER: lambda: encoder_links(languages, gold, encoder, None),
@@ -76,7 +169,14 @@ def measure(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -> d
     }
     if args.simalign and find_spec("simalign"):
         systems["simalign 0.4, IterMax"] = lambda: (simalign_links(gold, args.encoder), None)
-    figures, counts = {}, {}
+    return systems
+
+
+def measured(
+    gold: list[AlignedPair], name: str, encoder: WordEncoder, systems: dict[str, Callable], earlier: dict
+) -> dict:
+    """Figures of every system on one gold set, added to earlier ones."""
+    figures, counts = dict(earlier), {}
     for label, system in systems.items():
         encoder.means.clear()
         start = time.process_time()
@@ -91,6 +191,8 @@ def measure(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -> d
             is_right = [link in pair.possible for of_pair, pair in zip(links, gold) for link in sorted(of_pair)]
             figures[label]["ECE"] = round(expected_calibration_error(probabilities, is_right), 4)
         print(name, label, figures[label], flush=True)
+    if BOTH not in counts:
+        return figures
     better = min((LINKS, ENCODER), key=lambda label: figures[label]["AER"])
     difference, p_value = error_test(counts[BOTH], counts[better])
     figures[BOTH]["paired"] = {"with": better, "difference": round(difference, 2), "p_value": round(p_value, 5)}
@@ -98,11 +200,15 @@ def measure(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -> d
 
 
 def joint_links(
-    languages: Sequence[str], gold: Sequence[AlignedPair], encoder: WordEncoder | None = None
+    languages: Sequence[str],
+    gold: Sequence[AlignedPair],
+    encoder: WordEncoder | None = None,
+    more: Sequence[Sequence[str]] = ((), ()),
 ) -> tuple[Links, list[float]]:
-    """By links learnt from the set's sentences, with an encoder or without."""
+    """By links learnt from the set's sentences and further text, with an encoder or without."""
     source, target = sides_of(gold)
-    return links_of(JointAligner.learn(languages, source, target, encoder), source, target)
+    aligner = JointAligner.learn(languages, [*source, *more[0]], [*target, *more[1]], encoder)
+    return links_of(aligner, source, target)
 
 
 def encoder_links(
@@ -139,6 +245,8 @@ def awesome_links(gold: Sequence[AlignedPair], encoder: WordEncoder) -> Links:
 
 def extraction(similarity: np.ndarray) -> np.ndarray:
     """(S, T) bool: softmax over targets and softmax over sources both above `AWESOME` (Dou & Neubig 2021, eq. 2-3)."""
+    if not similarity.size:
+        return np.zeros(similarity.shape, bool)
     exponentials = np.exp(similarity - similarity.max())
     over_target = exponentials / exponentials.sum(1, keepdims=True)
     over_source = exponentials / exponentials.sum(0, keepdims=True)
@@ -155,8 +263,13 @@ def simalign_links(gold: Sequence[AlignedPair], name: str) -> Links:
     """By the package simalign, pair by pair, as it works."""
     from simalign import SentenceAligner
 
-    aligner = SentenceAligner(model=name, token_type="bpe", matching_methods="i")
-    return [set(aligner.get_word_aligns(list(pair.source), list(pair.target))["itermax"]) for pair in gold]
+    found = simalign_run(SentenceAligner(model=name, token_type="bpe", matching_methods="i"), gold)
+    return [set(of_pair["itermax"]) for of_pair in found]
+
+
+def simalign_run(aligner, gold: Sequence[AlignedPair]) -> list[dict]:
+    """What the package finds by each of its methods."""
+    return [aligner.get_word_aligns(list(pair.source), list(pair.target)) for pair in gold]
 
 
 def fit(data: str, encoder: WordEncoder) -> dict:
