@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,14 +15,19 @@ import numpy as np
 import torch
 from transformers import AutoConfig, TrainingArguments
 
-from hfxling.data.corpus import corpus_of, load_corpus
+from hfxling.data.corpus import Corpus, corpus_of, load_corpus
+from hfxling.data.leakage import drop_leaks
 from hfxling.data.licences import check_licence
-from hfxling.data.pairs import IN_MEMORY, is_source, joined_source, read_pairs
+from hfxling.data.pairs import IN_MEMORY, Pairs, is_source, joined_source, read_pairs
 from hfxling.data.parallel import check_languages
 from hfxling.data.sources import name_of_pair
+from hfxling.encoders.fusion import ROLES
 from hfxling.encoders.identity import model_name
+from hfxling.encoders.loading import load_encoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table
+from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.evaluation.significance import mean_interval
 from hfxling.files import check_place, check_replaceable
 from hfxling.methods import lexical, siamese
 from hfxling.methods.dap.finetune import finetuning as dap_options
@@ -33,8 +39,9 @@ from hfxling.models.pooling import POOLING_MODES
 from hfxling.progress import bar
 from hfxling.verbs import Languages, OutputFolder, Text, verb
 
-from .candidates import Candidate, Clock, Competitors, Finetuning, Fused, Links, TrainingText, make_heads
+from .candidates import Candidate, Clock, Competitors, Finetuning, Fused, Links, Ranks, TrainingText, make_heads
 
+logger = logging.getLogger(__name__)
 # In the order of what they ask of who uses them: of two that are as good the earlier one is taken.
 Name = Literal["head", "static", "finetuned", "layers", "sparse", "fused", "finetuned_fused"]
 NAMES: tuple[str, ...] = get_args(Name)
@@ -58,6 +65,8 @@ class Selection:
         folds: numbers of the pairs that were left out together.
         left_out: what there was no time for.
         chosen: whether the winner was asked for.
+        tested: ranks of the translations in the test text, both ways, of what was written last and of the model as it
+            came; {} where there is no test text.
         folders: what was written last: "folder" of the model, "lexical" of the links where it has some.
         use: a command that uses these folders.
     """
@@ -71,6 +80,7 @@ class Selection:
     left_out: Candidate | None = None
     chosen: bool = False
     folders: dict[str, Path] = field(default_factory=dict)
+    tested: dict[str, Ranks] = field(default_factory=dict)
     use: str = ""
     _fitted: _Fitted = field(kw_only=True, repr=False)
 
@@ -102,6 +112,11 @@ class Selection:
             "the candidates; P@1 in %, both ways",
             "",
         ]
+        for name, ranks in self.tested.items():
+            hits = [hits_at(way, 1) for way in ranks]
+            low, high = mean_interval(np.concatenate(hits))
+            ways = f"{there} {hits[0].mean():.1f}, {back} {hits[1].mean():.1f} ({low:.1f} to {high:.1f} for both)"
+            lines[1] += f"\ntest, {len(hits[0])} pairs, {name}: {ways}"
         if self.left_out is not None:
             lines[1] += f"\n{self.left_out.name} does not compete: {self.left_out.left_out}"
         reason = self._reason()
@@ -144,7 +159,36 @@ class Selection:
         _check_folders(folder, self._fitted.inputs)
         self.folders = self._write(candidate, folder)
         self.use = how_to_use(candidate, self.folders)
+        if self._fitted.test is not None:
+            self.tested = self._test(candidate)
         return self.folders
+
+    def _test(self, candidate: Candidate) -> dict[str, Ranks]:
+        """Ranks of the test text's translations by the model as it came and by what was written."""
+        systems = {}
+        if self._fitted.encoder["model"] is not None:
+            systems["encoder"] = load_encoder(**self._fitted.encoder)
+        folders = {"model": self.folders["folder"]}
+        if candidate.name in ("sparse", "fused", "finetuned_fused"):
+            folders["lexical"] = self.folders["lexical"]
+        if candidate.name == "sparse":
+            del folders["model"]
+        device = self._fitted.encoder["device"]
+        systems[candidate.name] = load_encoder(**folders, device=device, trust_remote_code=True)
+
+        pairs = self._fitted.test
+        sides = pairs.source, pairs.target
+        ranks = {}
+        for name, encoder in systems.items():
+            ways = []
+            for way in ((0, 1), (1, 0)):
+                vectors = []
+                for side, role in zip(way, ROLES):
+                    language = self.languages[side] if encoder.routes else None
+                    vectors.append(encoder.encode(sides[side], language, role))
+                ways.append(gold_ranks(*vectors, method=encoder.method)[0])
+            ranks[name] = tuple(ways)
+        return ranks
 
     def _write(self, candidate: Candidate, folder: Path) -> dict[str, Path]:
         competitors, training_args = self._fitted.competitors, self._fitted.training_args
@@ -221,6 +265,8 @@ class _Fitted:
     inputs: list[Any]  # what was read
     model: str  # as results call it
     command: list[str]  # as the card records it
+    test: Pairs | None
+    encoder: dict[str, Any]  # what `load_encoder` wants for the model as it came
 
 
 @verb
@@ -237,6 +283,7 @@ def select(
     only: Sequence[Name] = (),
     choose: Name | None = None,
     minutes: float = 15,
+    test: list[str] | None = None,
     output: OutputFolder | None = "outputs/fit",
     repo: str | None = None,
     licence: str | None = None,
@@ -268,6 +315,8 @@ def select(
         one_map: only what needs not know which language a text is in may win.
         only: what competes, with all that it is made of; by default all.
         choose: write this one and not the winner.
+        test: pairs that nothing learns from, as two files or one source, in Python also as two lists: what is written
+            is tested on them, too, and so is the model as it came. Training pairs that they contain are left out.
         minutes: for everything that competes; what would take longer is left out, and the table says how long it takes.
         output: folder that is written; with None, in Python, nothing is: `save` of the result does it.
         repo: name of the repository in the card, org/name.
@@ -285,25 +334,31 @@ def select(
         FileNotFoundError: no such file or model.
     """
     clock = Clock(minutes)
+    encoder_options = {"model": model, "revision": revision, "prompt": prompt, "device": device}
     languages = tuple(languages)
     _check(languages, model, pooling, only, choose, minutes)
     check_licence("licence", licence)
     read = joined_source(source, target) if is_source(source) and _is_path(target) else None
     inputs = [read, str(source), str(target), model] if read else [model]
+    inputs += test or ()
     if output is not None:
         _check_folders(Path(output), inputs)
     if model is not None:
         with one_line_where_missing(str(model), "model"):
             AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
     options = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt, "one_map": one_map}
-    options |= {"only": only, "choose": choose, "minutes": minutes, "output": output}
-    options |= {"repo": repo, "licence": licence, "seed": seed}
+    options |= {"only": only, "choose": choose, "minutes": minutes, "test": _shown_test(test)}
+    options |= {"output": output, "repo": repo, "licence": licence, "seed": seed}
     command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, options)
 
     named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
     named["data_licence"] = licence
     links_args = lexical.Arguments(**named)
     corpus = load_corpus(links_args) if read else corpus_of(links_args, read_pairs(source, target, languages))
+    test_pairs = None
+    if test:
+        test_pairs = read_pairs(*test, languages=languages)
+        _without_leaks(corpus, test_pairs)
     text = TrainingText(corpus)
     if len(text) < LEAST_PAIRS:
         raise ValueError(f"{read or IN_MEMORY}: {len(text)} pairs are too few; give {LEAST_PAIRS} or more.")
@@ -323,22 +378,20 @@ def select(
             competitors.encoder, competitors.heads = make_heads(single, wanted, training_args, text, device)
             if wanted("fused"):
                 competitors.fused = Fused("fused", list(competitors.heads.values())[-1], competitors.links)
-            if wanted("finetuned", "finetuned_fused"):
-                options = {"revision": revision, "pooling": pooling, "prompt": prompt}
-                recipe = dap_options(str(model), named.pop("pairs"), **options, **named, cache_dir=str(cache_dir))
-                competitors.finetuning = Finetuning(recipe, text, clock, seed, device)
-                if wanted("finetuned_fused"):
-                    competitors.finetuned_fused = Fused("finetuned_fused", competitors.finetuning, competitors.links)
-        for number, held in enumerate(bar(folds, unit="fold", label="folds")):
-            competitors.compete(number, np.setdiff1d(np.arange(len(text)), held), held)
-        competitors.finish()
+        if model is not None and wanted("finetuned", "finetuned_fused"):
+            frozen = {"revision": revision, "pooling": pooling, "prompt": prompt}
+            recipe = dap_options(str(model), **named, **frozen, cache_dir=str(cache_dir))
+            competitors.finetuning = Finetuning(recipe, text, clock, seed, device)
+            if wanted("finetuned_fused"):
+                competitors.finetuned_fused = Fused("finetuned_fused", competitors.finetuning, competitors.links)
+        _compete(competitors, folds, len(text))
 
     candidates = competitors.candidates()
     able = _able(candidates, choose, one_map)
     best = _best(able)
     winner = _simplest(able, best) if choose is None else next(each for each in able if each.name == choose)
     called = "links" if model is None else model_name(str(model))
-    fitted = _Fitted(competitors, training_args, inputs, called, command)
+    fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, encoder_options)
     left_out, is_chosen = competitors.left_out(), choose is not None
     selection = Selection(
         languages, candidates, winner, best, text, folds, left_out=left_out, chosen=is_chosen, _fitted=fitted
@@ -358,6 +411,34 @@ def how_to_use(candidate: Candidate, folders: dict[str, Path]) -> str:
     if candidate.name != "sparse" and candidate.needs_remote_code:
         words.append("--trust_remote_code true")
     return " ".join(words)
+
+
+def _compete(competitors: Competitors, folds: Sequence[np.ndarray], count: int) -> None:
+    """Leave the pairs of every fold out in turn."""
+    rows = np.arange(count)
+    for number, held in enumerate(bar(folds, unit="fold", label="folds")):
+        competitors.compete(number, np.setdiff1d(rows, held), held)
+    competitors.finish()
+
+
+def _shown_test(test: Sequence[Any] | None) -> list[str]:
+    """The test text as the card records it."""
+    words = []
+    for side in test or ():
+        words.append(str(side) if is_source(side) else "TEXTS")
+    return words
+
+
+def _without_leaks(corpus: Corpus, test: Pairs) -> None:
+    """Leave training pairs out that the test text contains."""
+    from datasets import Dataset
+
+    (pair,) = corpus.pairs
+    kept, _ = drop_leaks(pair.train, Dataset.from_dict({"source": test.source, "target": test.target}))
+    leaks = len(pair.train) - len(kept)
+    if leaks:
+        logger.warning("%d training pairs are in the test text, and are left out", leaks)
+    pair.train = kept
 
 
 def _is_path(target: Text | None) -> bool:

@@ -203,6 +203,27 @@ def test_what_there_is_no_time_for_is_left_out_and_said(tiny_bert, tmp_path, cap
         selection.save(tmp_path / "out", "finetuned")
 
 
+def test_what_is_written_is_tested_on_text_that_nothing_learnt_from(text, tmp_path, capsys, caplog):
+    others = sentence_pairs(90)[60:]
+    pairs = [*others, PAIRS[0]]
+    names = []
+    for side, lang in enumerate(LANGUAGES):
+        path = tmp_path / f"test.{lang}"
+        path.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+        names.append(str(path))
+    main(["fit", *text, "--languages", *LANGUAGES, "--output", str(tmp_path / "out"), "--test", *names])
+    shown = capsys.readouterr()
+    assert re.search(r"\ntest, 31 pairs, (static|sparse): zh->vi \d+\.\d, vi->zh", shown.out)
+    assert "59 pairs left out in turn" in shown.out
+    lists = tuple([pair[side] for pair in pairs] for side in (0, 1))
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, output=None, test=lists, choose="sparse")
+    selection.save(tmp_path / "sparse")
+    (ranks,) = selection.tested.values()
+    encoder = load_encoder(None, str(tmp_path / "sparse" / "model"))
+    scores = encoder.encode(lists[0], "zh", "query") @ encoder.encode(lists[1], "vi", "document").T
+    assert (ranks[0] == 1).sum() == (scores.toarray().argmax(1) == np.arange(31)).sum()
+
+
 def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
     assert sorted(np.concatenate(everything.folds).tolist()) == list(range(60))
     held = everything.folds[0]
