@@ -6,6 +6,7 @@ collators.py: their sentences as encoder inputs.
 distributed.py: negatives of all processes.
 row_adamw.py: updates of only the word vectors that a batch has.
 links.py: word links by the token vectors, against gold ones.
+finetune.py: the same ranking on the few pairs that one has, for `hfxling fit`.
 """
 
 from __future__ import annotations
