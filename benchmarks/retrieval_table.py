@@ -114,7 +114,8 @@ def main(argv: list[str] | None = None) -> dict:
         if suffix and found:
             fused = {name: value for (name, row), value in by_place.items() if row == "fused"}
             figures |= {"tatoeba_fused": round(float(np.mean([*fused.values()])), 2), "tatoeba_languages": len(fused)}
-        report_rows("retrieval_table", found, settings, **about, figures=figures)
+        if found:
+            report_rows("retrieval_table", found, settings, **about, figures=figures)
     return figures
 
 
