@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from hfxling import __version__
 from hfxling.console import run
+from hfxling.progress import hide_loading_bars
 
 
 class Command(NamedTuple):
@@ -109,6 +110,7 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
     @wraps(verb)
     def called(*args: Any, **kwargs: Any) -> Any:
         arguments.update(kwargs)
+        hide_loading_bars(of_later_imports="model" in get_type_hints(verb))
         return verb(*args, **kwargs)
 
     try:

@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hfxling.progress import hide_loading_bars
+
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REMEDIES = {
     errno.ENOENT: "there is no such file or folder; check the path.",
@@ -44,6 +46,7 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logging.getLogger("transformers.trainer_utils").addFilter(_is_of_use)
+    hide_loading_bars()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

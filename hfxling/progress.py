@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from typing import Any
 
+_TRANSFORMERS = "transformers.utils.logging"
 _SHOWN: ContextVar[bool] = ContextVar("hfxling_progress", default=True)
 
 
@@ -30,8 +33,6 @@ def bar(
 
 def shown() -> bool:
     """Whether bars are to be shown: for libraries that have their own."""
-    import sys
-
     return _SHOWN.get() and sys.stderr.isatty()
 
 
@@ -47,9 +48,37 @@ def hidden(is_hidden: bool = True) -> Iterator[None]:
     was_disabled = are_progress_bars_disabled()
     if not was_disabled:
         disable_progress_bars()
+    loading_bars_were_shown = hide_loading_bars()
     try:
         yield
     finally:
         _SHOWN.reset(token)
+        if loading_bars_were_shown:
+            sys.modules[_TRANSFORMERS].enable_progress_bar()
+            disable_progress_bars()
         if not was_disabled:
             enable_progress_bars()
+
+
+def hide_loading_bars(*, of_later_imports: bool = False) -> bool:
+    """Hide transformers' bars of weights that are loaded or written, a second each; those of downloads stay.
+
+    Args:
+        of_later_imports: import transformers for it, which takes half a second, where it is not there yet; else nothing
+            happens then.
+
+    Returns:
+        Whether they were shown.
+    """
+    from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
+
+    if of_later_imports:
+        import_module(_TRANSFORMERS)
+    logging = sys.modules.get(_TRANSFORMERS)
+    if logging is None or not logging.is_progress_bar_enabled():
+        return False
+    downloads_are_shown = not are_progress_bars_disabled()
+    logging.disable_progress_bar()
+    if downloads_are_shown:
+        enable_progress_bars()
+    return True

@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "files": set(),
     "progress": set(),
     "missing": set(),
-    "console": set(),
+    "console": {"progress"},
     "verbs": {"files", "progress", "encoders"},
     "arguments": {"files"},
     "models": set(),
@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "encoders": _CORE | {"models", "data", "sentences"},
     "words": _CORE | {"models", "data", "sentences", "encoders"},
     "hub": _CORE | {"encoders", "models", "evaluation", "data"},
-    "cli": {"__init__", "console", "arguments", "files"},
+    "cli": {"__init__", "console", "arguments", "files", "progress"},
 }
 ALLOWED["methods"] = {*ALLOWED} - {"__init__", "__main__", "cli"}
 ALLOWED["recipe"] = ALLOWED["methods"] | {"methods"}

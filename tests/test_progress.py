@@ -1,0 +1,62 @@
+"""Bars, ours and those of libraries, can be turned off."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hfxling
+from hfxling.progress import bar, hidden, shown
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_nothing_is_shown_inside_hidden(capsys):
+    with hidden():
+        assert list(bar(range(3), unit="pairs")) == [0, 1, 2]
+        assert not shown()
+    assert capsys.readouterr().err == ""
+
+
+def test_bars_of_libraries_are_hidden_and_come_back(capsys):
+    from huggingface_hub.utils import are_progress_bars_disabled
+    from transformers.utils import logging
+
+    was_enabled, were_disabled = logging.is_progress_bar_enabled(), are_progress_bars_disabled()
+    with hidden():
+        assert not logging.is_progress_bar_enabled()
+        assert are_progress_bars_disabled()
+        list(logging.tqdm(range(3)))
+    assert capsys.readouterr().err == ""
+    assert logging.is_progress_bar_enabled() == was_enabled
+    assert are_progress_bars_disabled() == were_disabled
+
+
+def test_a_verb_without_progress_loads_in_silence(tiny_sentence_transformer, capfd):
+    hfxling.nearest(
+        ["a"], candidates=["b", "c"], model=str(tiny_sentence_transformer), languages=("zh", "vi"), progress=False
+    )
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_the_command_line_shows_no_bars_of_loading(tiny_sentence_transformer, tmp_path):
+    (tmp_path / "text").write_text("a\nb\n")
+    words = [
+        "nearest",
+        "a",
+        "--candidates",
+        "text",
+        "--model",
+        str(tiny_sentence_transformer),
+        "--languages",
+        "zh",
+        "vi",
+    ]
+    command = [sys.executable, "-m", "hfxling", *words]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "%" not in done.stderr
