@@ -26,7 +26,7 @@ def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[st
     """
     try:
         rendered = render_card(rows, CardInfo(**card))
-    except (TypeError, ValueError) as error:  # fields of another version, or a number that stands in no row
+    except (TypeError, ValueError, KeyError, AttributeError) as error:  # of another version, or a number of no row
         return [f"{RECORD}: no card can be rendered from it ({error})"]
     wanted = [line for _, line in _held(rendered)]
     faults = []

@@ -5,61 +5,75 @@ from __future__ import annotations
 import logging
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from huggingface_hub import HfApi, get_token
+from huggingface_hub import HfApi
 from huggingface_hub.errors import HTTPError
 
+from hfxling import models
 from hfxling.data.licences import release_fault
 
+from .contents import findings
 from .index import is_hub_id
 from .record import CARD, RECORD, folder_files
 from .upload import one_line
 
 logger = logging.getLogger(__name__)
 
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".h5", ".msgpack")
-_SECRET = re.compile(
-    r"\bhf_[A-Za-z0-9]{16,}|\bapi_org_[A-Za-z0-9]{16,}|\bgh[pousr]_[A-Za-z0-9]{30,}|\bsk-[A-Za-z0-9_-]{20,}"
-    r"|\bAKIA[0-9A-Z]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-)
 _ROOTS = ("home", "root", "Users", "mnt", "media", "tmp", "var", "opt", "srv", "data", "scratch", "work", "workspace")
 _TALKING = (CARD, RECORD, "config.yaml")  # files that are written of a run; code and vocabularies have slashes too
-_LEAST_TOKEN = 8  # letters; a shorter one is a word of a test
-_LARGEST = 20_000_000  # bytes of a text that is looked through for secrets
 
 
 def text_faults(files: Mapping[str, Path | bytes]) -> list[str]:
-    """File and line of whatever must not be public: local paths, tokens and keys; the file of every pickle."""
-    faults = [
-        f"{name}: is a pickle, which runs code when it is read; publish safetensors"
-        for name in files
-        if name.endswith(_PICKLES)
-    ]
-    token = get_token() or ""
+    """A line for whatever must not be public: pickles, tokens and keys, links out of the folder, local paths."""
+    faults = []
     for name, content in files.items():
-        for number, line in _lines(content):
-            if _SECRET.search(line) or (len(token) >= _LEAST_TOKEN and token in line):
-                faults.append(
-                    f"{name}, line {number}: holds a token or a key; take it out, and revoke it if it was shown"
-                )
-            elif name in _TALKING and (path := local_path(line)):
-                faults.append(
-                    f"{name}, line {number}: {path!r} is a path of this machine; give --names {path}=ITS_PUBLIC_NAME"
-                )
+        if isinstance(content, Path) and content.is_symlink() and not _is_of_same_folder(content, name):
+            faults.append(f"{name}: is a link to a file elsewhere; put the file itself there")
+            continue
+        found = findings(name, content)
+        for finding in found:
+            place = name if finding.line is None else f"{name}, line {finding.line}"
+            faults.append(f"{place}: {finding.what}")
+        if not found and name in _TALKING:
+            faults += _paths_in(name, content)
     return faults
 
 
-def _lines(content: Path | bytes) -> Iterator[tuple[int, str]]:
-    data = b""
-    if isinstance(content, bytes) or content.stat().st_size <= _LARGEST:
-        data = content if isinstance(content, bytes) else content.read_bytes()
-    try:
-        text = "" if b"\0" in data[:8192] else data.decode("utf-8")
-    except UnicodeDecodeError:
-        return
-    yield from enumerate(text.splitlines(), 1)
+def _is_of_same_folder(path: Path, name: str) -> bool:
+    """Whether a link leads to a file of the folder that it lies in."""
+    folder = path
+    for _ in Path(name).parts:
+        folder = folder.parent
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _paths_in(name: str, content: Path | bytes) -> list[str]:
+    """A line for every path of this machine in a file that is written of a run."""
+    data = content if isinstance(content, bytes) else content.read_bytes()
+    faults = []
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        path = local_path(line)
+        if path:
+            told = f"{path!r} is a path of this machine; give --names {path}=ITS_PUBLIC_NAME"
+            faults.append(f"{name}, line {number}: {told}")
+    return faults
+
+
+def code_faults(files: Mapping[str, Path | bytes]) -> list[str]:
+    """A line for every Python file that is not one of this package's own, which checking the folder would run."""
+    own = {path.name: path.read_bytes() for path in Path(models.__file__).parent.glob("*.py")}
+    faults = []
+    for name, content in files.items():
+        if name.lower().endswith((".py", ".pyc", ".pyd", ".so", ".dll", ".dylib")):
+            data = content if isinstance(content, bytes) else content.read_bytes()
+            if own.get(Path(name).name) != data:
+                faults.append(
+                    f"{name}: is code that this hfxling did not write, and the check of the doors would run it; look "
+                    "at it, and give --trust_remote_code if you trust it"
+                )
+    return faults
 
 
 def local_path(line: str) -> str | None:

@@ -33,12 +33,14 @@ def publish(
     base_licence: str | None = None,
     languages: Sequence[str] = (),
     report: str | Path | None = None,
+    trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Published:
     """A model's folder, or data, onto the Hub, after checking it.
 
     The folder must open in a fresh process, with and without hfxling, to the same vectors; its card may hold no number
-    that results.json lacks; its licence must allow it; no file may hold a path of this machine, a token or a pickle.
+    that results.json lacks; its licence must allow it; no file may hold a path of this machine, a token or a pickle
+    (docs/security.md).
     What is unchanged is left alone, and what changed on the Hub since a dry run is not written over. The token is that
     of `hf auth login`, or HF_TOKEN.
 
@@ -62,6 +64,7 @@ def publish(
         base_licence: licence of the base model, where the Hub states none.
         languages: of a data set, its languages, source first.
         report: of a data set, rounds.json of `hfxling bootstrap`, or the dropped pairs of `hfxling clean`.
+        trust_remote_code: run the folder's code to check it, even where it is not what this hfxling writes.
         progress: show bars.
 
     Returns:
@@ -103,6 +106,7 @@ def publish(
         tag=tag,
         collection=collection,
         dry_run=dry_run,
+        trust_remote_code=trust_remote_code,
     )
     if dataset:
         what.message = "Data with its card"

@@ -64,7 +64,26 @@ def read_record(folder: Path) -> dict:
     content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     if "card" not in content:
         raise ValueError(f"{folder / RECORD} belongs to no card, as that of an encoder or a study; give a model's.")
+    _check_entries(folder / RECORD, content)
     return content
+
+
+def _check_entries(path: Path, content: Mapping) -> None:
+    """Refuse a record whose entries are not what they are called: anybody may have written it."""
+    kinds = {"card": dict, "files": dict, "settings": dict, "branches": list, "results": list}
+    for name, kind in kinds.items():
+        if content.get(name) is not None and not isinstance(content[name], kind):
+            raise ValueError(f"{path}: {name!r} is a {type(content[name]).__name__}; fetch or write the folder again.")
+    card = content["card"] or {}
+    data = card.get("train_data")
+    if not isinstance(data, list) or not all(isinstance(entry, dict) and "name" in entry for entry in data):
+        raise ValueError(f"{path}: its card has no list of training data; fetch or write the folder again.")
+    for name in ("method", "base_model"):
+        if not isinstance(card.get(name), str):
+            raise ValueError(f"{path}: its card names no {name}; fetch or write the folder again.")
+    for name in (*(content.get("files") or ()), *(content.get("branches") or ())):
+        if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ValueError(f"{path}: {name!r} is no file of the folder; fetch or write the folder again.")
 
 
 def file_faults(folder: Path, recorded: Mapping[str, str] | None) -> list[str]:

@@ -17,7 +17,7 @@ from hfxling.evaluation.results import EvalResult, read_results
 from . import upload
 from .agreement import card_faults
 from .card import CardInfo, moved, public_yaml, render_card
-from .checks import base_licence, folder_contents, release_faults, text_faults
+from .checks import base_licence, code_faults, folder_contents, release_faults, text_faults
 from .doors import door_faults
 from .record import CARD, RECORD, file_faults, is_intact, read_record, sealed
 from .upload import Content, Plan
@@ -44,6 +44,7 @@ class Release:
         tag: of the commit.
         collection: title of the collection that the repository is put into.
         dry_run: check and show, change nothing.
+        trust_remote_code: open the folder, to check it, even where it brings other code than this package's own.
         message: of the commit.
     """
 
@@ -58,6 +59,7 @@ class Release:
     tag: str | None = None
     collection: str | None = None
     dry_run: bool = False
+    trust_remote_code: bool = False
     message: str = "Model with its record"
 
 
@@ -179,6 +181,8 @@ def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[s
     refuse(folder, faults)
     files, card = renamed(folder_contents(folder), rows, record, what, api)
     refuse(folder, text_faults(files) + release_faults(card, card.get("base_licence")))
+    if not what.trust_remote_code:
+        refuse(folder, code_faults(files))
     refuse(folder, door_faults(folder, card["method"]))
     return files, list(record.get("branches", ()))
 

@@ -108,12 +108,22 @@ def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, k
     plan = Plan(repo_id, kind, branch, parent, False, files, sorted(files.keys() - there.keys()))
     plan.changed = [name for name in sorted(files.keys() & there.keys()) if not _is_same(files[name], there[name])]
     if RECORD in there and plan.changed:
-        ours = json.loads(_remote(plan, RECORD, api.token)).get("files", {})
-        plan.removed = sorted((ours.keys() & there.keys()) - files.keys())
+        ours = _recorded(_remote(plan, RECORD, api.token))
+        plan.removed = sorted((ours & there.keys()) - files.keys())
     if CARD in plan.changed:
-        sides = (_remote(plan, CARD, api.token).decode(), _bytes(files[CARD]).decode())
+        sides = (_remote(plan, CARD, api.token).decode("utf-8", "replace"), _bytes(files[CARD]).decode())
         plan.card = list(difflib.unified_diff(*(side.splitlines() for side in sides), CARD, CARD, lineterm="", n=0))
     return plan
+
+
+def _recorded(record: bytes) -> set[str]:
+    """The files that a record names; none where it is no record of ours."""
+    try:
+        content = json.loads(record)
+    except (ValueError, RecursionError):
+        return set()
+    files = content.get("files") if isinstance(content, dict) else None
+    return set(files) if isinstance(files, dict) else set()
 
 
 def _remote(plan: Plan, name: str, token: str | None) -> bytes:

@@ -119,7 +119,7 @@ def verify(
         return verified
     try:
         compared, faults_of_text = _measured(record, folder, Path(root), Path(cache_dir), device, tolerance)
-    except (FileNotFoundError, ValueError, TypeError) as error:
+    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError) as error:  # anybody may have written it
         reason = " ".join(str(error).split())
         verified.faults.append(f"figures: cannot be measured again ({reason})")
         return verified

@@ -271,3 +271,36 @@ def test_a_seal_covers_everything_but_itself():
     assert not is_intact({"results": []})
     with pytest.raises(ValueError, match="has an entry 'digest' already"):
         sealed(text)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"card": []},
+        {"card": {}},
+        {"card": None},
+        {"files": ["README.md"]},
+        {"files": {"../../etc/passwd": "0"}},
+        {"settings": []},
+        {"settings": None},
+        {"branches": "main"},
+        {"results": None},
+        {"results": [{"metric": 1}]},
+        {"results": [[]]},
+    ],
+    ids=str,
+)
+def test_an_odd_record_ends_in_one_line(copy, refusal, changes):
+    path = copy / "results.json"
+    content = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps(content), encoding="utf-8")
+    if changes == {"settings": None}:  # whatever reads it finds nothing to measure by
+        assert "cannot be measured again" in verified()[1]
+        return
+    assert "results.json" in refusal(lambda: hfxling.verify("model"))
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "[" * 100_000, '{"card": ' * 5_000, ""])
+def test_a_record_that_is_none_ends_in_one_line(copy, refusal, text):
+    (copy / "results.json").write_text(text, encoding="utf-8")
+    assert "results.json" in refusal(lambda: hfxling.verify("model"))

@@ -25,15 +25,15 @@ def test_paths_of_this_machine(line, path):
 
 
 def test_tokens_are_found_in_any_text_and_never_shown(monkeypatch):
-    monkeypatch.setattr("hfxling.hub.checks.get_token", lambda: "my-own-token")
+    monkeypatch.setattr("hfxling.hub.contents.get_token", lambda: "my-own-token")
     files = {
         "a.py": b"x = 1\nkey = 'hf_abcdefghijklmnop'\n",
         "b.json": b"my-own-token",
         "c.bin": b"x",
         "d.txt": b"hf_x",
     }
-    faults = text_faults(files | {"e.safetensors": b"\0\0hf_abcdefghijklmnop"})
-    assert [fault.split(":")[0] for fault in faults] == ["c.bin", "a.py, line 2", "b.json, line 1"]
+    faults = text_faults(files | {"e.safetensors": b"\0\0\0hf_abcdefghijklmnop"})
+    assert [fault.split(":")[0] for fault in faults] == ["a.py, line 2", "b.json, line 1", "c.bin", "e.safetensors"]
     assert not any("abcdefgh" in fault or "my-own" in fault for fault in faults)
 
 

@@ -401,3 +401,27 @@ def test_data_go_with_a_card_of_what_is_counted(hub, tmp_path):
     assert "91.2 % (88.0 to 94.0) are translations" in card
     first = hub.repo("org/pairs", "dataset").commits
     assert "all dropped" in next(c.files["README.md"].decode() for c in first.values() if "pairs.tsv" in c.files)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("record", [b"[]", b"null", b"[" * 100_000, b'{"files": [1]}', b"\xff"])
+def test_an_odd_record_on_the_hub_is_written_over(hub, tmp_path, record):
+    hub.put(REPO, {"results.json": record, "README.md": b"\xff\xfe"})
+    ((told, error),) = run(hub, tmp_path, "head('a')", put())
+    assert error == ""
+    assert "0 removed" in told
+
+
+@pytest.mark.slow
+def test_code_that_is_not_ours_is_not_run_without_the_flag(hub, tmp_path):
+    reseal = (
+        "from hfxling.hub.record import file_hashes, sealed\n"
+        "path = Path('a/results.json')\n"
+        "content = json.loads(path.read_text()); content.pop('digest')\n"
+        "content['files'] = file_hashes(Path('a')); path.write_text(sealed(json.dumps(content)))\n"
+    )
+    code = "raise SystemExit('it ran')"
+    make = f"head('a'); Path('a/modeling_siamese.py').write_text({code!r})\n{reseal}"
+    refused, trusted = run(hub, tmp_path, make, put(dry_run=True), put(dry_run=True, trust_remote_code=True))
+    assert "modeling_siamese.py: is code that this hfxling did not write" in refused[1]
+    assert "is code that this" not in trusted[1]
