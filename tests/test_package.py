@@ -344,6 +344,23 @@ def test_tests_mirror_the_tree(tmp_path):
     assert not any(has_counterpart(tmp_path / "tests" / name, tmp_path) for name in bad)
 
 
+def named_args(source: str) -> list[str]:
+    """Functions that take a parameter named args, as if it were the command line's; those that the Trainer calls do."""
+    named = []
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef):
+            parameters = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
+            if "args" in parameters and "control" not in parameters:
+                named.append(function.name)
+    return named
+
+
+def test_settings_end_at_the_border():
+    for name, source in read_tree().items():
+        assert named_args(source) == [], name
+    assert named_args("def f(a, *, args): ...\ndef g(*args): ...\ndef h(args, state, control): ...") == ["f"]
+
+
 def test_importing_the_package_is_cheap():
     code = "import sys, hfxling; dir(hfxling); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -17,15 +17,21 @@ from typing import Any
 from transformers import TrainingArguments
 
 RECORD = "hfxling_run.json"  # in a checkpoint: what decides how its training goes on
-# What may be another when a run goes on: how it is tested, described and bounded, and where it keeps its files.
+# What may be another when a run goes on: how it is tested, described and bounded, how a batch is divided, and where
+# files are kept. The text itself is compared, not the name of its source.
 _MAY_CHANGE = {
     *("test_data", "test_split", "test_vectors", "data_name", "data_licence", "limits", "cache_dir", "cpu_seconds"),
     *("probe_pairs", "geometry_pairs", "similarities", "dictionaries", "gold", "curve", "curve_pairs", "tatoeba"),
-    *("qe", "qe_split", "sts", "patience", "folds", "distractors", "train_data", "train_vectors"),
+    *("qe", "qe_split", "sts", "patience", "folds", "distractors", "train_data", "train_vectors", "chunk_size"),
 }
 _OF_THE_TRAINER = (
-    *("seed", "learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay", "optim", "max_grad_norm"),
-    *("per_device_train_batch_size", "gradient_accumulation_steps"),
+    "seed",
+    "learning_rate",
+    "lr_scheduler_type",
+    "warmup_steps",
+    "weight_decay",
+    "optim",
+    "max_grad_norm",
 )
 
 
@@ -91,6 +97,8 @@ def run_record(recipe: Any, training_args: TrainingArguments, corpus: Any) -> di
     for name in _OF_THE_TRAINER:
         value = getattr(training_args, name)
         record[name] = getattr(value, "value", value)  # of an enumeration
+    accumulated = training_args.gradient_accumulation_steps * training_args.world_size
+    record["batch"] = training_args.per_device_train_batch_size * accumulated
     is_streamed = any(pair.used is None for pair in corpus.pairs)
     record["training text"] = "streamed" if is_streamed else corpus.revision()
     return json.loads(json.dumps(record, default=str))

@@ -147,9 +147,9 @@ class TrainingText:
 class Encoder:
     """The frozen encoder as it came: what everything else has to beat."""
 
-    def __init__(self, args: siamese.Arguments, vectors: PreparedVectors):
-        self.candidate = Candidate("encoder", megabytes=_megabytes(args.base_model, args.base_revision))
-        self.sides = [np.asarray(side) for side in vectors.of(None, args.pooling).train]
+    def __init__(self, recipe: siamese.Arguments, vectors: PreparedVectors):
+        self.candidate = Candidate("encoder", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
+        self.sides = [np.asarray(side) for side in vectors.of(None, recipe.pooling).train]
 
     def compete(self, fold: int, held: np.ndarray) -> None:
         """Rank the left-out pairs."""
@@ -164,17 +164,19 @@ class Head:
     Fitted on all pairs, which says of what form it is and with which settings; the folds fit the same anew.
     """
 
-    def __init__(self, name: str, args: siamese.Arguments, training_args: TrainingArguments, vectors: PreparedVectors):
-        self.args, self.training_args, self.vectors = args, training_args, vectors
-        self.settings = narrowed(siamese.HeadSettings, args)
-        self.sides = vectors.of(args.layer_index, args.pooling).train
-        self.run: Run = siamese.run(args, training_args, vectors)
-        form = self.run.reached.get("form", args.fit)
+    def __init__(
+        self, name: str, recipe: siamese.Arguments, training_args: TrainingArguments, vectors: PreparedVectors
+    ):
+        self.recipe, self.training_args, self.vectors = recipe, training_args, vectors
+        self.settings = narrowed(siamese.HeadSettings, recipe)
+        self.sides = vectors.of(recipe.layer_index, recipe.pooling).train
+        self.run: Run = siamese.run(recipe, training_args, vectors)
+        form = self.run.reached.get("form", recipe.fit)
         self.candidate = Candidate(
             name,
-            needs_language=form == TIED or (form == INFONCE and not args.one_map),
+            needs_language=form == TIED or (form == INFONCE and not recipe.one_map),
             needs_remote_code=name == "layers",
-            megabytes=_megabytes(args.base_model, args.base_revision),
+            megabytes=_megabytes(recipe.base_model, recipe.base_revision),
         )
 
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
@@ -186,17 +188,17 @@ class Head:
 
     def fit(self, rows: np.ndarray) -> None:
         """Fit the form that was chosen on some of the pairs."""
-        sides = {lang: self._vectors(side, rows) for side, lang in enumerate(self.args.languages)}
-        self.inputs = new_head(self.settings, sides, self.args.layers)
+        sides = {lang: self._vectors(side, rows) for side, lang in enumerate(self.recipe.languages)}
+        self.inputs = new_head(self.settings, sides, self.recipe.layers)
         source, target = (side.astype(np.float64) for side in head_inputs(self.inputs, sides))
         reached = self.run.reached
-        form = reached["form"] if self.args.fit == AUTO else self.args.fit
+        form = reached["form"] if self.recipe.fit == AUTO else self.recipe.fit
         trained = partial(infonce_maps, self.settings, self.training_args)
         self.maps = fit_form(form, reached, source, target, trained)
 
     def embed(self, side: int, rows: np.ndarray) -> np.ndarray:
         """(N, D) vectors of some texts of a side, by what was fitted last."""
-        (ready,) = head_inputs(self.inputs, {self.args.languages[side]: self._vectors(side, rows)})
+        (ready,) = head_inputs(self.inputs, {self.recipe.languages[side]: self._vectors(side, rows)})
         return self.maps[side](ready.astype(np.float64))
 
     def _vectors(self, side: int, rows: np.ndarray) -> np.ndarray:
@@ -206,9 +208,9 @@ class Head:
 class Links:
     """Word links counted in the pairs: `sparse` vectors, and `static` word vectors made of the same."""
 
-    def __init__(self, args: lexical.Arguments, text: TrainingText, seed: int):
-        self.args, self.text, self.seed = args, text, seed
-        self.settings = narrowed(lexical.LinkSettings, args)
+    def __init__(self, recipe: lexical.Arguments, text: TrainingText, seed: int):
+        self.recipe, self.text, self.seed = recipe, text, seed
+        self.settings = narrowed(lexical.LinkSettings, recipe)
         self.static = Candidate("static")
         self.sparse = Candidate("sparse", needs_language=True, needs_remote_code=True)
 
@@ -231,7 +233,7 @@ class Links:
     def fit_all(self, training_args: TrainingArguments) -> tuple[PreparedLinks, Run]:
         """What is written: the links of all pairs."""
         prepared = PreparedLinks(self.text.corpus, link_views(self.text.corpus, self.settings))
-        return prepared, lexical.run(self.args, training_args, prepared)
+        return prepared, lexical.run(self.recipe, training_args, prepared)
 
 
 class Finetuning:
@@ -444,7 +446,7 @@ def make_heads(
         chosen["head"] = replace(single, layer=choice.single_layer)
     if is_set and wanted("layers", "fused"):
         chosen["layers"] = several
-    heads = {name: Head(name, args, training_args, vectors) for name, args in chosen.items()}
+    heads = {name: Head(name, recipe, training_args, vectors) for name, recipe in chosen.items()}
     return Encoder(single, vectors), heads
 
 

@@ -194,7 +194,7 @@ class Selection:
         competitors, training_args = self._fitted.competitors, self._fitted.training_args
         if candidate.name in ("head", "layers"):
             head = competitors.heads[candidate.name]
-            return {"folder": self._publish("siamese", head.args, head.vectors, head.run, candidate, folder)}
+            return {"folder": self._publish("siamese", head.recipe, head.vectors, head.run, candidate, folder)}
         if candidate.name == "finetuned":
             model = competitors.finetuning
             run = model.fit_all()
@@ -203,13 +203,13 @@ class Selection:
         links = competitors.links
         place = folder if candidate.name in ("static", "sparse") else folder / "lexical"
         prepared, run = links.fit_all(training_args)
-        lexical_folder = self._publish("lexical", links.args, prepared, run, candidate, place)
+        lexical_folder = self._publish("lexical", links.recipe, prepared, run, candidate, place)
         if candidate.name in ("static", "sparse"):
             return {"folder": lexical_folder, "lexical": lexical_folder}
 
         if candidate.name == "fused":
             fused, method = competitors.fused, "siamese"
-            recipe, prepared, run = fused.dense.args, fused.dense.vectors, fused.dense.run
+            recipe, prepared, run = fused.dense.recipe, fused.dense.vectors, fused.dense.run
         else:
             fused, method = competitors.finetuned_fused, "dap"
             recipe, prepared, run = fused.dense.recipe, self.text, fused.dense.fit_all()
@@ -219,7 +219,7 @@ class Selection:
             "lexical": lexical_folder,
         }
 
-    def _publish(self, method: str, args: Any, prepared: Any, run: Run, candidate: Candidate, folder: Path) -> Path:
+    def _publish(self, method: str, recipe: Any, prepared: Any, run: Run, candidate: Candidate, folder: Path) -> Path:
         """Write FOLDER/model as the recipe of the method writes it, with the contest's scores."""
         competed = {each.name: round(each.precision, 2) for each in self.candidates}
         run = replace(run, results=self.results(candidate), extra=run.extra | {"competed": competed})
@@ -227,7 +227,7 @@ class Selection:
         training_args = fitted.competitors.finetuning.training_args if method == "dap" else fitted.training_args
         repository = fitted.training_args.hub_model_id
         training_args = replace_arguments(training_args, output_dir=str(folder), hub_model_id=repository)
-        publish_run(method, args, training_args, prepared, run, command=fitted.command, shown=False)
+        publish_run(method, recipe, training_args, prepared, run, command=fitted.command, shown=False)
         return folder / "model"
 
     def results(self, candidate: Candidate) -> list[EvalResult]:

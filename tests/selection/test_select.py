@@ -65,7 +65,7 @@ def test_the_written_model_has_the_prompt_that_the_vectors_had(e5_like, tmp_path
     written = SentenceTransformer(str(selection.folders["folder"]), device="cpu")
     assert written.prompts.get(written.default_prompt_name) == expected
     head = selection._fitted.competitors.heads["head"]
-    raw = FrozenEncoder(str(e5_like), [(head.args.layer_index, "mean")], device="cpu", prompt=expected)
+    raw = FrozenEncoder(str(e5_like), [(head.recipe.layer_index, "mean")], device="cpu", prompt=expected)
     assert np.allclose(head.sides[0][:5], raw(SIDES[0][:5])[:, 0], atol=1e-5)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments
 
+from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.data.pharaoh import Link
 from hfxling.data.sources import Pair
@@ -30,14 +31,14 @@ from hfxling.methods.publishing import Run
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_dap import DapModel
 
-from .arguments import TRAINING_DEFAULTS, DapArguments
+from .arguments import TRAINING_DEFAULTS, DapArguments, DapSettings
 from .card import card
 from .data import keep_out
 from .evaluate import DEVELOPMENT, HeldOut, Rankings
-from .train import published_model, train
+from .train import fit, is_fsdp, published_model
 
 Arguments = DapArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "card", "measure", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "DapSettings", "card", "fit", "measure", "prepare", "run"]
 
 
 @dataclass
@@ -63,65 +64,68 @@ def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> P
         ValueError: malformed text (see `load_corpus`), a pair without any.
         FileNotFoundError: a file, folder or encoder that is not there.
     """
-    args = rows[0]
-    held_out = HeldOut(args)
-    corpus = load_corpus(args, tests=held_out.tests(), streaming=args.streaming)
-    if args.dev_pairs:
-        held_out.sets[DEVELOPMENT] = keep_out(corpus, args.dev_pairs)
-    with one_line_where_missing(args.base_model):
-        tokenizer = AutoTokenizer.from_pretrained(args.base_model, trust_remote_code=False, **args.hub_kwargs)
-        encoder = DapModel.from_pretrained(args.base_model, pooling=args.pooling, **args.hub_kwargs)
-        encoder.config.prompt = args.text_prompt
+    recipe = rows[0]
+    if recipe.gold and is_fsdp(training_args):
+        raise ValueError("gold: FSDP holds weights in pieces, which give no token vectors; test the finished folder.")
+    held_out = HeldOut(recipe)
+    corpus = load_corpus(recipe, tests=held_out.tests(), streaming=recipe.streaming)
+    if recipe.dev_pairs:
+        held_out.sets[DEVELOPMENT] = keep_out(corpus, recipe.dev_pairs)
+    with one_line_where_missing(recipe.base_model):
+        tokenizer = AutoTokenizer.from_pretrained(recipe.base_model, trust_remote_code=False, **recipe.hub_kwargs)
+        encoder = DapModel.from_pretrained(recipe.base_model, pooling=recipe.pooling, **recipe.hub_kwargs)
+        encoder.config.prompt = recipe.text_prompt
     max_length = token_limit(tokenizer, encoder.encoder.config)
     before = held_out.rank(SentenceEmbedder(encoder.to(training_args.device), tokenizer, max_length))
     links = held_out.link(WordStates(encoder.encoder, tokenizer)) if held_out.gold else {}
     return Prepared(held_out, corpus, tokenizer, max_length, before, links)
 
 
-def run(args: DapArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
+def run(recipe: DapArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train the encoder and test it on what the untrained one was tested on."""
     held_out = prepared.held_out
-    curve = partial(_after, args, training_args, prepared, held_out.thinned(args.curve_pairs), None)
-    trained, trainer = train(args, training_args, prepared.corpus, prepared.tokenizer, [curve])
-    results = _before(args, prepared)
-    results += _after(args, training_args, prepared, held_out, prepared.before, trainer.evaluated())
+    curve = partial(_after, recipe, training_args, prepared, held_out.thinned(recipe.curve_pairs), None)
+    settings = narrowed(DapSettings, recipe)
+    trained, trainer = fit(prepared.corpus, settings, training_args, prepared.tokenizer, [curve])
+    results = _before(recipe, prepared)
+    results += _after(recipe, training_args, prepared, held_out, prepared.before, trainer.evaluated())
     model = published_model(trained)
-    reached = {"objective": args.objective, "steps": trainer.state.global_step} | trainer.spent()
+    reached = {"objective": recipe.objective, "steps": trainer.state.global_step} | trainer.spent()
 
     def write(folder: Path) -> None:
         export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length)
 
-    final = partial(_final_vectors, args, training_args.seed, prepared, model)
+    final = partial(_final_vectors, recipe, training_args.seed, prepared, model)
     # no model where others hold its pieces (FSDP)
     return Run(results, reached, None if model is None else write, curve=trainer.curve, vectors=final)
 
 
-def _final_vectors(args: DapArguments, seed: int, prepared: Prepared, model: DapModel) -> list[FinalVectors]:
+def _final_vectors(recipe: DapArguments, seed: int, prepared: Prepared, model: DapModel) -> list[FinalVectors]:
     """What the finished model gives for test text and some training text."""
     embed = SentenceEmbedder(model, prepared.tokenizer, prepared.max_length)
-    fields = {"model": model_name(args.base_model), "seed": seed}
+    fields = {"model": model_name(recipe.base_model), "seed": seed}
     return prepared.held_out.final_vectors(embed, prepared.corpus, fields)
 
 
-def measure(args: DapArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+def measure(recipe: DapArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
     """What `run` measures, by the model in a published folder, and the text that was read for it."""
-    prepared = prepare([args], training_args)
+    prepared = prepare([recipe], training_args)
     model = DapModel.from_pretrained(folder).to(training_args.device)
-    results = _before(args, prepared)
-    results += _after(args, training_args, prepared, prepared.held_out, prepared.before, model)
-    for vectors in _final_vectors(args, training_args.seed, prepared, model):
+    results = _before(recipe, prepared)
+    results += _after(recipe, training_args, prepared, prepared.held_out, prepared.before, model)
+    for vectors in _final_vectors(recipe, training_args.seed, prepared, model):
         results += short_vector_results(vectors)
     return results, prepared.corpus
 
 
-def _before(args: DapArguments, prepared: Prepared) -> list[EvalResult]:
-    fields = {"settings": {"pooling": args.pooling, "stage": "before"}, "model": model_name(args.base_model)}
+def _before(recipe: DapArguments, prepared: Prepared) -> list[EvalResult]:
+    fields = {"settings": {"pooling": recipe.pooling, "stage": "before"}, "model": model_name(recipe.base_model)}
     results = prepared.held_out.results(prepared.before, **fields)
     return results + prepared.held_out.link_results(prepared.links_before, **fields)
 
 
 def _after(
-    args: DapArguments,
+    recipe: DapArguments,
     training_args: TrainingArguments,
     prepared: Prepared,
     tests: HeldOut,
@@ -130,6 +134,6 @@ def _after(
 ) -> list[EvalResult]:
     found = tests.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
     links = tests.link(WordStates(model.encoder, prepared.tokenizer)) if tests.gold else {}
-    fields = {"seed": training_args.seed, "model": model_name(args.base_model)}
-    fields["settings"] = {"pooling": args.pooling, "stage": "after"}
+    fields = {"seed": training_args.seed, "model": model_name(recipe.base_model)}
+    fields["settings"] = {"pooling": recipe.pooling, "stage": "after"}
     return tests.results(found, before, **fields) + tests.link_results(links, **fields)

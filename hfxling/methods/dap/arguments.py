@@ -1,7 +1,8 @@
-"""What the DAP recipe is told."""
+"""The settings of dual-alignment pre-training, and all that its recipe takes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
@@ -33,24 +34,11 @@ _MODEL_FIELDS = (
 
 
 @dataclass(frozen=True)
-class DapArguments(TextArguments):
+class DapSettings:
     """How languages are mixed, the encoder, the objectives and how they are computed; defaults are the paper's."""
 
     max_train_pairs: int | None = field(
         default=1_000_000, metadata={"help": "of each language pair, at most this many (paper: 1,000,000)"}
-    )
-    tatoeba: str | None = field(default=None, metadata={"help": "folder or Hub id of the Tatoeba test sets"})
-    gold: list[str] = field(
-        default_factory=list, metadata={"help": "gold word links to test on, e.g. zh-en=FILE: source, target, links"}
-    )
-    dev_pairs: int = field(
-        default=0, metadata={"help": "training pairs of each language kept out and tested on, to choose settings by"}
-    )
-    curve_pairs: int | None = field(
-        default=None,
-        metadata={
-            "help": "what --eval_strategy tests: pairs of each Tatoeba language, a quarter as many with gold links"
-        },
     )
     streaming: bool = field(default=False, metadata={"help": "read while training; leaks are not looked for"})
     mixing: str = field(default="proportional", metadata={"help": "weights of languages: proportional or temperature"})
@@ -102,19 +90,13 @@ class DapArguments(TextArguments):
     lora_alpha: int = field(default=32, metadata={"help": "scale of the adapters"})
 
     def __post_init__(self):
-        super().__post_init__()
-        if len({target for _, target in self.language_pairs}) > 1:
-            raise ValueError(f"pairs={self.pairs}: all must have one target language, such as zh-en and vi-en.")
         if self.mixing not in MIXINGS:
             raise ValueError(f"mixing={self.mixing!r} is not one of {', '.join(MIXINGS)}.")
         for name in ("mixing_temperature", "bucket", "max_length"):
             if not getattr(self, name) >= 1:  # a NaN neither
                 raise ValueError(f"{name}={getattr(self, name)} is below 1.")
-        if self.sizes is not None and (len(self.sizes) != len(self.pairs) or min(self.sizes) < 1):
-            raise ValueError(f"sizes={self.sizes}: give one of 1 or more for each of the {len(self.pairs)} pairs.")
         if self.chunk_size is not None and self.chunk_size < 1:
             raise ValueError(f"chunk_size={self.chunk_size}: give at least one pair.")
-        self._check_tests()
         if self.lora < 0:
             raise ValueError(f"lora={self.lora}: give a rank, or 0 to train the whole encoder.")
         if self.lora and self.row_updates:
@@ -123,19 +105,7 @@ class DapArguments(TextArguments):
             raise ValueError(f"chunk_size={self.chunk_size}: with rtl_direction='both' it must be even.")
         if self.streaming and self.shortlist and "rtl" in self.objective:
             raise ValueError("a shortlist needs all training text beforehand: give --shortlist false when streaming.")
-        DapConfig(**self.model_fields())  # refuses bad values, here and not after an hour of reading
-
-    def _check_tests(self) -> None:
-        if self.dev_pairs < 0 or (self.curve_pairs is not None and self.curve_pairs < 4):
-            raise ValueError(f"dev_pairs={self.dev_pairs} must be >= 0, curve_pairs={self.curve_pairs} >= 4.")
-        if self.dev_pairs and self.streaming:
-            raise ValueError("a stream cannot be divided: leave dev_pairs out, or give --streaming false.")
-        self.gold_files()  # refuses what is none
-
-    @property
-    def pivot(self) -> str:
-        """The target language that all pairs share."""
-        return self.language_pairs[0][1]
+        DapConfig(**self.model_fields([("zh", "en")]))  # refuses bad values, here and not after an hour of reading
 
     @property
     def hub_kwargs(self) -> dict:
@@ -150,10 +120,52 @@ class DapArguments(TextArguments):
         with one_line_where_missing(self.base_model):
             return prompt_of(self.base_model, self.base_revision)
 
+    def model_fields(self, pairs: Sequence[Pair]) -> dict:
+        """The fields of `DapConfig` that the settings decide, for text of these language pairs."""
+        several = self.language_embeddings
+        if several is None:
+            several = self.rtl_direction != "xx-en"
+        fields = {name: getattr(self, name) for name in _MODEL_FIELDS}
+        # The common side stands first in the order of language embeddings.
+        fields["languages"] = [pairs[0][1], *(source for source, _ in pairs)] if several else []
+        return fields
+
+
+@dataclass(frozen=True)
+class DapArguments(DapSettings, TextArguments):
+    """What the encoder is tested on."""
+
+    tatoeba: str | None = field(default=None, metadata={"help": "folder or Hub id of the Tatoeba test sets"})
+    gold: list[str] = field(
+        default_factory=list, metadata={"help": "gold word links to test on, e.g. zh-en=FILE: source, target, links"}
+    )
+    dev_pairs: int = field(
+        default=0, metadata={"help": "training pairs of each language kept out and tested on, to choose settings by"}
+    )
+    curve_pairs: int | None = field(
+        default=None,
+        metadata={
+            "help": "what --eval_strategy tests: pairs of each Tatoeba language, a quarter as many with gold links"
+        },
+    )
+
+    def __post_init__(self):
+        TextArguments.__post_init__(self)
+        DapSettings.__post_init__(self)
+        if len({target for _, target in self.language_pairs}) > 1:
+            raise ValueError(f"pairs={self.pairs}: all must have one target language, such as zh-en and vi-en.")
+        if self.sizes is not None and (len(self.sizes) != len(self.pairs) or min(self.sizes) < 1):
+            raise ValueError(f"sizes={self.sizes}: give one of 1 or more for each of the {len(self.pairs)} pairs.")
+        if self.dev_pairs < 0 or (self.curve_pairs is not None and self.curve_pairs < 4):
+            raise ValueError(f"dev_pairs={self.dev_pairs} must be >= 0, curve_pairs={self.curve_pairs} >= 4.")
+        if self.dev_pairs and self.streaming:
+            raise ValueError("a stream cannot be divided: leave dev_pairs out, or give --streaming false.")
+        self.gold_files()  # refuses what is none
+
     @property
-    def common_first(self) -> list[str]:
-        """All languages, the common side first: the order of language embeddings."""
-        return [self.pivot, *(source for source, _ in self.language_pairs)]
+    def pivot(self) -> str:
+        """The target language that all pairs share."""
+        return self.language_pairs[0][1]
 
     def gold_files(self) -> dict[Pair, str]:
         """(source, target) language -> file of gold links.
@@ -161,10 +173,13 @@ class DapArguments(TextArguments):
         Raises:
             ValueError: an entry that is not of the form zh-en=FILE.
         """
-        entries = [entry.partition("=") for entry in self.gold]
-        if wrong := next(("".join(entry) for entry in entries if not all(entry)), None):
-            raise ValueError(f"gold: {wrong!r} is not of the form zh-en=FILE.")
-        return {parse_pair(pair): path for pair, _, path in entries}
+        files = {}
+        for entry in self.gold:
+            pair, _, path = entry.partition("=")
+            if not pair or not path:
+                raise ValueError(f"gold: {entry!r} is not of the form zh-en=FILE.")
+            files[parse_pair(pair)] = path
+        return files
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and untrained encoder."""
@@ -180,11 +195,3 @@ class DapArguments(TextArguments):
             "prompt",
         )
         return tuple(str(getattr(self, name)) for name in names)
-
-    def model_fields(self) -> dict:
-        """The fields of `DapConfig` that the arguments set."""
-        several = self.language_embeddings
-        if several is None:
-            several = self.rtl_direction != "xx-en"
-        fields = {name: getattr(self, name) for name in _MODEL_FIELDS}
-        return fields | {"languages": self.common_first if several else []}

@@ -21,19 +21,19 @@ LIMITS = (
 )
 
 
-def card(args: DapArguments, prepared, run) -> dict:
+def card(recipe: DapArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    sources = [source for source, _ in args.language_pairs]
-    languages = [*sources, args.pivot]
+    sources = [source for source, _ in recipe.language_pairs]
+    languages = [*sources, recipe.pivot]
     return {
         "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-dap",
         "summary": SUMMARY,
         "citation": CITATION,
-        "base_model": args.base_model,
+        "base_model": recipe.base_model,
         "languages": languages,
-        "intended_use": f"Finding translations between {', '.join(sources)} and {args.pivot}: retrieval, mining "
+        "intended_use": f"Finding translations between {', '.join(sources)} and {recipe.pivot}: retrieval, mining "
         "and cleaning of parallel sentences; the encoder also serves as a start for cross-lingual fine-tuning.",
         "limits": LIMITS,
         "loading": standard_snippets(languages),
-        "configuration": {"objective": args.objective},
+        "configuration": {"objective": recipe.objective},
     }

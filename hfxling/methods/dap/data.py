@@ -14,7 +14,7 @@ from hfxling.data.corpus import Corpus
 from hfxling.data.leakage import drop_leaks
 from hfxling.data.sources import COLUMNS, name_of_pair
 
-from .arguments import DapArguments
+from .arguments import DapSettings
 from .mixing import MixedBatches, StreamBatches, TokenLengths, mixing_weights
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def keep_out(corpus: Corpus, count: int) -> dict[str, Dataset]:
     Raises:
         ValueError: a language pair of which nothing would be left.
     """
-    found = {}
+    kept_out = {}
     for pair in corpus.pairs:
         order = np.random.default_rng(0).permutation(len(pair.train))
         taken = pair.train.select(np.sort(order[:count])).select_columns(COLUMNS)
@@ -41,59 +41,59 @@ def keep_out(corpus: Corpus, count: int) -> dict[str, Dataset]:
         if not len(left):
             name = name_of_pair(pair.languages)
             raise ValueError(f"dev_pairs={count}: nothing of {name} is left to train on; give fewer, or more text.")
-        pair.train, found[pair.languages[0]] = left, taken
-    return found
+        pair.train, kept_out[pair.languages[0]] = left, taken
+    return kept_out
 
 
-def weights(args: DapArguments, corpus: Corpus) -> np.ndarray:
+def weights(corpus: Corpus, settings: DapSettings) -> np.ndarray:
     """Probability of each language pair in a batch; equal ones for streams whose sizes nobody gave."""
-    if args.sizes is not None:
-        sizes = np.minimum(args.sizes, args.max_train_pairs or np.inf)
-    elif args.streaming:
+    if settings.sizes is not None:
+        sizes = np.minimum(settings.sizes, settings.max_train_pairs or np.inf)
+    elif settings.streaming:
         warnings.warn("sizes of streams are unknown, so all languages weigh the same; give sizes", stacklevel=2)
         sizes = [1] * len(corpus.pairs)
     else:
         sizes = [pair.used for pair in corpus.pairs]
-    return mixing_weights(sizes, args.mixing, args.mixing_temperature)
+    return mixing_weights(sizes, settings.mixing, settings.mixing_temperature)
 
 
-def target_ids(args: DapArguments, tokenizer: PreTrainedTokenizerBase, corpus: Corpus) -> Tensor | None:
+def target_ids(corpus: Corpus, settings: DapSettings, tokenizer: PreTrainedTokenizerBase) -> Tensor | None:
     """Every token id that RTL may have to predict; None where the softmax runs over the whole vocabulary."""
-    if not args.shortlist or "rtl" not in args.objective:
+    if not settings.shortlist or "rtl" not in settings.objective:
         return None
-    sides = {"xx-en": ["target"], "en-xx": ["source"], "both": ["source", "target"]}[args.rtl_direction]
-    found = np.zeros(len(tokenizer), bool)
+    sides = {"xx-en": ["target"], "en-xx": ["source"], "both": ["source", "target"]}[settings.rtl_direction]
+    is_target = np.zeros(len(tokenizer), bool)
     for pair in corpus.pairs:
         for block in pair.train.select_columns(sides).iter(batch_size=10_000):
             for side in sides:
                 ids = tokenizer(block[side], return_attention_mask=False, verbose=False)["input_ids"]
-                found[np.concatenate([np.asarray(row) for row in ids])] = True
-    return torch.from_numpy(np.flatnonzero(found))
+                is_target[np.concatenate([np.asarray(row) for row in ids])] = True
+    return torch.from_numpy(np.flatnonzero(is_target))
 
 
 def mixed_batches(
-    args: DapArguments, training_args: TrainingArguments, tokenizer: PreTrainedTokenizerBase, corpus: Corpus
+    corpus: Corpus, settings: DapSettings, training_args: TrainingArguments, tokenizer: PreTrainedTokenizerBase
 ) -> MixedBatches | StreamBatches:
     """The training text as batches for this process; where no `max_steps` is given it is set from the epochs."""
     accumulation = training_args.gradient_accumulation_steps
     world = training_args.world_size
     batch_size = training_args.per_device_train_batch_size * world
     if training_args.max_steps < 1:
-        if args.streaming:
+        if settings.streaming:
             raise ValueError("a stream has no epochs: give --max_steps.")
         pairs = sum(len(pair.train) for pair in corpus.pairs)
         epochs = training_args.num_train_epochs
         training_args.max_steps = max(1, int(pairs * epochs) // (batch_size * accumulation))
-    settings = {
+    how = {
         "batch_size": batch_size,
         "batches": training_args.max_steps * accumulation,
         "seed": training_args.data_seed if training_args.data_seed is not None else training_args.seed,
-        "bucket": args.bucket,
+        "bucket": settings.bucket,
         "rank": training_args.process_index,
         "world": world,
-        "measure": TokenLengths(tokenizer, args.max_length),
+        "measure": TokenLengths(tokenizer, settings.max_length),
     }
     texts = [pair.train for pair in corpus.pairs]
-    if args.streaming:
-        return StreamBatches(texts, weights(args, corpus), **settings)
-    return MixedBatches(texts, weights(args, corpus), cache_dir=args.cache_dir, **settings)
+    if settings.streaming:
+        return StreamBatches(texts, weights(corpus, settings), **how)
+    return MixedBatches(texts, weights(corpus, settings), cache_dir=settings.cache_dir, **how)

@@ -35,7 +35,7 @@ class HeldOut:
     """Test text, ranked and linked by any encoder.
 
     Args:
-        args: what is tested on, in which language pairs; a pair that a test source lacks is left out of it.
+        recipe: what is tested on, in which language pairs; a pair that a test source lacks is left out of it.
 
     Attributes:
         sets: test set name -> source language -> pairs.
@@ -46,17 +46,21 @@ class HeldOut:
         FileNotFoundError: for a file or folder that is not there.
     """
 
-    def __init__(self, args: DapArguments):
-        self.pairs, self.pivot = args.language_pairs, args.pivot
+    def __init__(self, recipe: DapArguments):
+        self.pairs, self.pivot = recipe.language_pairs, recipe.pivot
         self.sets: dict[str, dict[str, Dataset]] = {}
-        for text in args.test_sources():
+        for text in recipe.test_sources():
             source = Source.parse(text)
-            found = {pair: read_sources([source], pair, args.test_split)[0] for pair in self.pairs}
-            if not any(found.values()):
-                raise ValueError(f"test_data={text!r} has none of {', '.join(args.pairs)}; check its spelling.")
-            self.sets[source.name] = {pair[0]: parts[0] for pair, parts in found.items() if parts}
-        self.tatoeba, self.tatoeba_name = load_tatoeba(args.tatoeba) if args.tatoeba else {}, "tatoeba"
-        self.gold: dict[Pair, list[AlignedPair]] = read_gold(args.gold_files())
+            of_source = {}
+            for pair in self.pairs:
+                parts, _ = read_sources([source], pair, recipe.test_split)
+                if parts:
+                    of_source[pair[0]] = parts[0]
+            if not of_source:
+                raise ValueError(f"test_data={text!r} has none of {', '.join(recipe.pairs)}; check its spelling.")
+            self.sets[source.name] = of_source
+        self.tatoeba, self.tatoeba_name = load_tatoeba(recipe.tatoeba) if recipe.tatoeba else {}, "tatoeba"
+        self.gold: dict[Pair, list[AlignedPair]] = read_gold(recipe.gold_files())
 
     def thinned(self, count: int | None) -> HeldOut:
         """Tests of `count` pairs of each Tatoeba language and a quarter as many with gold links, evenly spaced.
@@ -74,27 +78,28 @@ class HeldOut:
 
     def tests(self) -> dict[Pair, Dataset]:
         """All test text by language pair: training text is kept free of it."""
-        known = dict(self.sets)
-        known["tatoeba"] = {code: self.tatoeba[name] for name, code in CODES.items() if name in self.tatoeba}
-        columns = ["source", "target"]
-        found = {
-            pair: [texts[pair[0]].select_columns(columns) for texts in known.values() if pair[0] in texts]
-            for pair in self.pairs
-        }
-        return {pair: joined(parts) for pair, parts in found.items() if parts}
+        of_tatoeba = {code: self.tatoeba[name] for name, code in CODES.items() if name in self.tatoeba}
+        tests = {}
+        for pair in self.pairs:
+            parts = []
+            for texts in (*self.sets.values(), of_tatoeba):
+                if pair[0] in texts:
+                    parts.append(texts[pair[0]].select_columns(["source", "target"]))
+            if parts:
+                tests[pair] = joined(parts)
+        return tests
 
     def rank(self, embed: Embed) -> Rankings:
         """Rankings of every set and language, both directions."""
-        rankings = {
-            name: {
-                lang: rank_translations(
-                    embed(data["source"][:]), embed(data["target"][:]), source_lang=lang, target_lang=self.pivot
-                )
-                for lang, data in pairs.items()
-            }
-            for name, pairs in self.sets.items()
-        }
-        return rankings | ({"tatoeba": rank_tatoeba(self.tatoeba, embed)} if self.tatoeba else {})
+        rankings = {}
+        for name, pairs in self.sets.items():
+            rankings[name] = {}
+            for lang, data in pairs.items():
+                sides = embed(data["source"][:]), embed(data["target"][:])
+                rankings[name][lang] = rank_translations(*sides, source_lang=lang, target_lang=self.pivot)
+        if self.tatoeba:
+            rankings["tatoeba"] = rank_tatoeba(self.tatoeba, embed)
+        return rankings
 
     def link(self, token_states: TokenStates) -> dict[Pair, list[set[Link]]]:
         """Word links of every gold set."""
@@ -102,33 +107,35 @@ class HeldOut:
 
     def final_vectors(self, embed: Embed, corpus: Corpus, fields: dict) -> list[FinalVectors]:
         """Vectors of the test text, Tatoeba left out, and of some of the training text; `fields` of `EvalResult`."""
-        train = {
-            pair.languages: [embed([row[side] for row in islice(pair.train, SAMPLED)]) for side in ("source", "target")]
-            for pair in corpus.pairs
-        }
-        found = []
+        train = {}
+        for pair in corpus.pairs:
+            rows = list(islice(pair.train, SAMPLED))
+            train[pair.languages] = [embed([row[side] for row in rows]) for side in ("source", "target")]
+        vectors = []
         for name, pairs in self.sets.items():
-            for lang, data in pairs.items() if name != DEVELOPMENT else ():
-                sides = [data["source"][:], data["target"][:]]
-                about = {"dataset": name, "split": "test", "revision": content_hash(*sides)} | fields
-                languages = (lang, self.pivot)
-                found.append(FinalVectors(languages, [embed(side) for side in sides], train[languages], about))
-        return found
+            if name == DEVELOPMENT:
+                continue
+            for lang, data in pairs.items():
+                languages, sides = (lang, self.pivot), [data["source"][:], data["target"][:]]
+                of_text = {"dataset": name, "split": "test", "revision": content_hash(*sides)} | fields
+                test = [embed(side) for side in sides]
+                vectors.append(FinalVectors(languages, test, train[languages], of_text))
+        return vectors
 
     def results(self, rankings: Rankings, baseline: Rankings | None = None, **fields) -> list[EvalResult]:
         """The rankings as result rows, tested against `baseline` where one is given; `fields` as for `EvalResult`."""
         rows = []
         for name, by_language in rankings.items():
-            theirs = baseline and baseline[name]
+            before = baseline[name] if baseline else None
             if name == "tatoeba":
                 groups = self._by_training({lang: CODES[lang] for lang in self.tatoeba if lang in CODES})
-                about = {"baseline": theirs, "groups": groups, "dataset": self.tatoeba_name}
-                rows += tatoeba_results(self.tatoeba, by_language, **about, **fields)
+                of_text = {"groups": groups, "dataset": self.tatoeba_name}
+                rows += tatoeba_results(self.tatoeba, by_language, baseline=before, **of_text, **fields)
                 continue
             for lang, ranked in by_language.items():
                 data = self.sets[name][lang]
-                about = {"dataset": name, "split": "test", "revision": content_hash(data["source"], data["target"])}
-                rows += ranking_results(ranked, ks=(1,), baseline=theirs and theirs[lang], **about, **fields)
+                of_text = {"dataset": name, "split": "test", "revision": content_hash(data["source"], data["target"])}
+                rows += ranking_results(ranked, ks=(1,), baseline=before and before[lang], **of_text, **fields)
             if name == DEVELOPMENT:
                 rows += self._averaged(by_language, **fields)
         return rows
@@ -143,8 +150,8 @@ class HeldOut:
         rows, settings = [], fields.pop("settings", {})
         for direction, ranked in zip((f"xx->{self.pivot}", f"{self.pivot}->xx"), zip(*rankings.values())):
             hits = np.concatenate([hits_at(one.ranks, 1) for one in ranked])
-            about = {"dataset": DEVELOPMENT, "split": "train", "settings": ranked[0].settings | settings}
-            rows.append(mean_result("P@1 avg", hits, direction=direction, **about, **fields))
+            of_text = {"dataset": DEVELOPMENT, "split": "train", "settings": ranked[0].settings | settings}
+            rows.append(mean_result("P@1 avg", hits, direction=direction, **of_text, **fields))
         return rows
 
     def _by_training(self, codes: dict) -> dict[str, list]:

@@ -26,7 +26,7 @@ from hfxling.models.pretraining_dap import DapForPreTraining
 from hfxling.progress import bar
 
 from .arguments import DapArguments
-from .train import published_model, train
+from .train import fit, published_model
 
 logger = logging.getLogger(__name__)
 Ranks = tuple[np.ndarray, np.ndarray]
@@ -212,7 +212,7 @@ def _with_memory(recipe, training_args, corpus, tokenizer, evaluators, watch):
     """Train; where the device's memory does not suffice, with fewer pairs in it at a time."""
     while True:
         try:
-            return train(recipe, copy.copy(training_args), corpus, tokenizer, evaluators, callbacks=[watch])
+            return fit(corpus, recipe, copy.copy(training_args), tokenizer, evaluators, callbacks=[watch])
         except torch.OutOfMemoryError:
             size = recipe.chunk_size or training_args.per_device_train_batch_size
             if size == 1:

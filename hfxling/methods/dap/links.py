@@ -41,8 +41,8 @@ def word_links(gold: Sequence[AlignedPair], token_states: TokenStates) -> list[s
         units = [_padded([side[i] for i in rows]) for side in sides]
         cosines = units[0] @ units[1].swapaxes(1, 2)
         sizes = np.array([[len(side[i]) for side in sides] for i in rows])
-        found = itermax_links(np.where(np.isnan(cosines), -1.0, cosines), sizes)
-        for row, hard in zip(rows, found):
+        batch = itermax_links(np.where(np.isnan(cosines), -1.0, cosines), sizes)
+        for row, hard in zip(rows, batch):
             links[row] = {(int(i), int(j)) for i, j in zip(*np.nonzero(hard))}
     return links
 
@@ -69,16 +69,15 @@ def link_results(
     """
     rows, settings = {}, settings | {"method": "itermax"}
     for pair, pairs in gold.items():
-        found = alignment_results(links[pair], pairs, dataset=DATASET, split="test", settings=settings, **fields)
-        row = next(row for row in found if row.metric == "AER")
+        measured = alignment_results(links[pair], pairs, dataset=DATASET, split="test", settings=settings, **fields)
+        row = next(row for row in measured if row.metric == "AER")
         # AER is 100 - F1 of these counts, so it can be tested as an F1 can.
         sure_hits, possible_hits, given, sure = count_links(links[pair], pairs).T
         items = Items("F1", (np.stack([sure_hits + possible_hits, 2 * given, 2 * sure], 1),))
-        about = {"direction": "->".join(pair), "items": items}
-        rows[pair] = replace(row, **about)
+        rows[pair] = replace(row, direction="->".join(pair), items=items)
     means = []
     for group, members in groups.items():
         value, n = np.mean([rows[pair].value for pair in members]), sum(rows[pair].n for pair in members)
-        about = settings | {"languages": group, "average_of": ["-".join(pair) for pair in members]}
-        means.append(EvalResult(f"AER avg-{group}", value, n, DATASET, "test", settings=about, **fields))
+        of_group = settings | {"languages": group, "average_of": ["-".join(pair) for pair in members]}
+        means.append(EvalResult(f"AER avg-{group}", value, n, DATASET, "test", settings=of_group, **fields))
     return [*rows.values(), *means]

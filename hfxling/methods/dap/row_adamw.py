@@ -124,7 +124,7 @@ class _RowGradient:
         self.p.grad, self.written = self.matrix, None
 
 
-def row_adamw(args: TrainingArguments, rows: Sequence[nn.Parameter]) -> tuple[type[RowAdamW], dict]:
+def row_adamw(training_args: TrainingArguments, rows: Sequence[nn.Parameter]) -> tuple[type[RowAdamW], dict]:
     """`optimizer_cls_and_kwargs` of a `transformers.Trainer`, with the settings of its arguments.
 
     Raises:
@@ -132,7 +132,9 @@ def row_adamw(args: TrainingArguments, rows: Sequence[nn.Parameter]) -> tuple[ty
     """
     from transformers import Trainer
 
-    if args.optim not in ("adamw_torch", "adamw_torch_fused"):
-        raise ValueError(f"optim={args.optim.value}: rows are updated by adamw_torch_fused or adamw_torch only.")
-    _, kwargs = Trainer.get_optimizer_cls_and_kwargs(args)
+    if training_args.optim not in ("adamw_torch", "adamw_torch_fused"):
+        raise ValueError(
+            f"optim={training_args.optim.value}: rows are updated by adamw_torch_fused or adamw_torch only."
+        )
+    _, kwargs = Trainer.get_optimizer_cls_and_kwargs(training_args)
     return RowAdamW, {name: kwargs[name] for name in ("lr", "betas", "eps", "fused") if name in kwargs} | {"rows": rows}

@@ -15,13 +15,14 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainingArguments, set_seed
 
 from hfxling.data.corpus import Corpus
+from hfxling.data.sources import Pair
 from hfxling.encoders.frozen import position_limit, token_limit
 from hfxling.methods.trainer import XlingTrainer
 from hfxling.models.modeling_dap import DapModel
 from hfxling.models.pretraining_dap import BatchPart, DapForPreTraining, text_ids
 from hfxling.models.stock import StockOutput
 
-from .arguments import DapArguments
+from .arguments import DapSettings
 from .collators import PairCollator
 from .data import mixed_batches, target_ids
 from .distributed import gather_rows
@@ -210,25 +211,25 @@ def _embed(model: torch.nn.Module, chunks: list[dict]) -> tuple[list[tuple[Tenso
 
 
 def build_model(
-    args: DapArguments, tokenizer: PreTrainedTokenizerBase, shortlist: Tensor | None = None
+    settings: DapSettings, pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, shortlist: Tensor | None = None
 ) -> DapForPreTraining:
-    """The model to train, from the encoder that the arguments name, with LoRA adapters where asked for."""
+    """The model to train, from the encoder that the settings name, with LoRA adapters where asked for."""
     model = DapForPreTraining.from_encoder(
-        args.base_model,
+        settings.base_model,
         shortlist=shortlist,
-        hub_kwargs={"revision": args.base_revision} if args.base_revision else None,
+        hub_kwargs=settings.hub_kwargs,
         mask_token_id=tokenizer.mask_token_id,
         special_token_ids=tokenizer.all_special_ids,
-        prompt=args.text_prompt,
-        **args.model_fields(),
+        prompt=settings.text_prompt,
+        **settings.model_fields(pairs),
     )
-    if args.freeze_embeddings:
+    if settings.freeze_embeddings:
         model.dap.encoder.embeddings.requires_grad_(False)
-    if args.lora:
+    if settings.lora:
         from peft import LoraConfig, get_peft_model
 
         linear = ["query", "key", "value", "dense"]
-        adapters = LoraConfig(r=args.lora, lora_alpha=args.lora_alpha, target_modules=linear)
+        adapters = LoraConfig(r=settings.lora, lora_alpha=settings.lora_alpha, target_modules=linear)
         model.dap.encoder = get_peft_model(model.dap.encoder, adapters)
     return model
 
@@ -242,44 +243,63 @@ def published_model(model: DapForPreTraining | None) -> DapModel | None:
     return model.dap.eval()
 
 
-def train(
-    args: DapArguments,
-    training_args: TrainingArguments,
+def is_fsdp(training_args: TrainingArguments) -> bool:
+    """Whether weights lie in pieces."""
+    return bool(training_args.fsdp) or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+
+
+def fit(
     corpus: Corpus,
+    settings: DapSettings,
+    training_args: TrainingArguments,
     tokenizer: PreTrainedTokenizerBase,
     evaluators: Sequence = (),
     callbacks: Sequence[TrainerCallback] = (),
 ) -> tuple[DapForPreTraining | None, DapTrainer]:
-    """Train on the corpus; the model is that of `DapTrainer.whole_model`."""
+    """Train an encoder on sentence pairs.
+
+    Args:
+        corpus: the text.
+        settings: encoder, objectives, mixing.
+        training_args: of the Trainer.
+        tokenizer: of the encoder.
+        evaluators: called with the dual encoder at every evaluation.
+        callbacks: of the Trainer.
+
+    Returns:
+        The model as `DapTrainer.whole_model` gives it, and the Trainer.
+
+    Raises:
+        ValueError: settings that do not go with the encoder or with FSDP.
+    """
     set_seed(training_args.seed)
-    shortlist = target_ids(args, tokenizer, corpus)
-    model = build_model(args, tokenizer, shortlist)
+    pairs = [pair.languages for pair in corpus.pairs]
+    shortlist = target_ids(corpus, settings, tokenizer)
+    model = build_model(settings, pairs, tokenizer, shortlist)
     if training_args.bf16 and training_args.device.type == "cpu":
         # torch's fused attention is four times slower there than the products that it consists of
         model.dap.encoder.set_attn_implementation("eager")
-    max_length = token_limit(tokenizer, model.dap.encoder.config, args.max_length)
+    max_length = token_limit(tokenizer, model.dap.encoder.config, settings.max_length)
     positions = position_limit(model.dap.encoder.config)
-    if "tlm" in args.objective and positions and 2 * max_length - 1 > positions:
+    if "tlm" in settings.objective and positions and 2 * max_length - 1 > positions:
         raise ValueError(f"max_length={max_length}: TLM joins both sides, and the encoder has {positions} positions.")
-    optimizer, is_fsdp = None, training_args.fsdp or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
-    if args.gold and is_fsdp:
-        raise ValueError("gold: FSDP holds weights in pieces, which give no token vectors; test the finished folder.")
-    if args.row_updates:
-        if is_fsdp:
+    optimizer = None
+    if settings.row_updates:
+        if is_fsdp(training_args):
             raise ValueError("row_updates=True: FSDP cuts the embeddings into flat pieces; leave row_updates out.")
         model.row_gradients = True
         optimizer = row_adamw(training_args, [model.dap.encoder.get_input_embeddings().weight])
     trainer = DapTrainer(
         model,
         training_args,
-        train_dataset=mixed_batches(args, training_args, tokenizer, corpus),
+        train_dataset=mixed_batches(corpus, settings, training_args, tokenizer),
         data_collator=PairCollator(
             tokenizer, max_length, languages=model.config.languages or None, prompt=model.config.prompt
         ),
-        chunk_size=args.chunk_size,
+        chunk_size=settings.chunk_size,
         evaluators=evaluators,
         optimizer_cls_and_kwargs=optimizer,
         callbacks=list(callbacks),
     )
     trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
-    return trainer.whole_model(lambda: build_model(args, tokenizer, shortlist)), trainer
+    return trainer.whole_model(lambda: build_model(settings, pairs, tokenizer, shortlist)), trainer

@@ -36,12 +36,12 @@ def load(args):
 
 def test_weights(aligned):
     args = build(aligned)
-    np.testing.assert_allclose(weights(args, load(args)), [2 / 3, 1 / 3])
+    np.testing.assert_allclose(weights(load(args), args), [2 / 3, 1 / 3])
     args = build(aligned, streaming=True)
     with pytest.warns(UserWarning, match="all languages weigh the same"):
-        assert weights(args, load(args)).tolist() == [0.5, 0.5]
+        assert weights(load(args), args).tolist() == [0.5, 0.5]
     args = build(aligned, streaming=True, sizes=[3000, 1000], max_train_pairs=2000)
-    np.testing.assert_allclose(weights(args, load(args)), [2 / 3, 1 / 3])
+    np.testing.assert_allclose(weights(load(args), args), [2 / 3, 1 / 3])
 
 
 def test_development_pairs_are_no_training_pairs_and_the_same_every_time(tmp_path):
@@ -74,7 +74,7 @@ def test_corpora_make_batches(aligned, streaming):
     def rows():
         corpus = load(args)
         texts = [pair.train for pair in corpus.pairs]
-        batches = kind(texts, weights(args, corpus), batch_size=8, batches=12, bucket=args.bucket, measure=LENGTHS)
+        batches = kind(texts, weights(corpus, args), batch_size=8, batches=12, bucket=args.bucket, measure=LENGTHS)
         return [row for _, batch in zip(range(12), batches) for row in batch]
 
     first = rows()
@@ -154,4 +154,4 @@ def test_real_text(shared_data):
     assert (zh.used, len(zh.train)) == (8000, 8000)
     assert 0 <= zh.leaks < 0.2 * zh.read
     expected = np.array([8000, vi.used]) ** 0.2
-    np.testing.assert_allclose(weights(args, corpus), expected / expected.sum())
+    np.testing.assert_allclose(weights(corpus, args), expected / expected.sum())
