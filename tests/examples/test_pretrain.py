@@ -21,7 +21,6 @@ from examples import pretrain as masked_lm
 from hfxling.arguments import parse_arguments
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import read_results
-from hfxling.methods.masking import MaskingCollator
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["cat", "dog", "bird", "fish", "child", "teacher", "doctor", "house", "road", "market", "sees", "finds"]
@@ -134,7 +133,7 @@ def test_masks_and_batches_of_a_later_epoch_are_drawn_again_as_they_were(texts, 
     train(texts, tmp_path / "killed", **options, resume_from_checkpoint="true")
     whole, resumed = (tmp_path / name / "model" / "model.safetensors" for name in ("whole", "killed"))
     assert whole.read_bytes() == resumed.read_bytes()
-    one, other = (MaskingCollator(tiny_tokenizer()) for _ in range(2))
+    one, other = (pretrain.MaskingCollator(tiny_tokenizer()) for _ in range(2))
     examples = [{"input_ids": list(range(5, 30)), "special_tokens_mask": [0] * 25}] * 8
     assert torch.equal(one(examples)["labels"], other(examples)["labels"])
     other.epoch = 1

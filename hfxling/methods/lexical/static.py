@@ -121,7 +121,9 @@ def _halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tuple[l
     """The languages in two halves without a pair inside either; None where there is no such division."""
     side: dict[str, int] = {}
     for first in sizes:
-        waiting = [(first, 0)] if first not in side else []
+        if first in side:
+            continue
+        waiting = [(first, 0)]
         while waiting:
             lang, number = waiting.pop()
             if side.setdefault(lang, number) != number:
