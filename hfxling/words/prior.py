@@ -39,6 +39,7 @@ SAME = 10  # times as probable words of equal classes start: numbers, names, cog
 FLOOR, WEIGHT = 0.02, 0.7  # of the encoder inside EM. Chosen on xlwa-dev gold links
 WINDOW = 50  # jumps beyond count as this long
 NEVER = 1e-10  # probability of a pair of words that never met
+_PRIOR_JUMPS = 100  # those that links come with count as so many of a text's own
 _LEAST = 1e-3  # expected links that are counted
 _CELLS = 300_000  # source words x target words x pairs of a batch
 
@@ -149,7 +150,7 @@ class LinkPrior:
         """The same links, with the jumps that are expected in a text; a text without words changes nothing."""
         tables = list(self.tables)
         for _ in range(HMM):
-            jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
+            jumps = [_PRIOR_JUMPS * table.jump for table in self.tables]
             for batch in self._batches(pairs.source, pairs.target, similarities):
                 parts = zip(tables, batch.places, batch.factors, batch.sides)
                 for d, (table, places, factor, side) in enumerate(parts):

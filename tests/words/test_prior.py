@@ -183,3 +183,16 @@ def test_the_bar_is_full_when_the_links_are_learnt(monkeypatch):
     LinkPrior.learn(sentences(20)[0], CLASSES)
     assert bars[0][0] == bars[0][1] > 0
     assert not bars[0][2]
+
+
+def test_jumps_are_those_of_the_text_and_few_pairs_change_little():
+    """Learnt in order, read backwards: the more text, the likelier jumps back."""
+    pairs, _ = sentences(60)
+    prior = LinkPrior.learn(pairs, CLASSES)
+    turned = EncodedPairs(pairs.languages, pairs.source, [row[::-1] for row in pairs.target])
+    one = EncodedPairs(pairs.languages, turned.source[:1], turned.target[:1])
+    back = link_prior.WINDOW - 1
+    shares = [which.tables[0].jump[back] for which in (prior, prior.with_jumps_of(one), prior.with_jumps_of(turned))]
+    assert shares[0] < shares[1] < shares[2]
+    assert shares[1] < shares[0] + 0.1 < shares[2]
+    np.testing.assert_array_equal(prior.with_jumps_of(one).tables[0].probability, prior.tables[0].probability)
