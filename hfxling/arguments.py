@@ -25,6 +25,7 @@ NOT_PUBLISHED = {
     *("output_dir", "logging_dir", "cache_dir", "hub_token", "resume_from_checkpoint", "disable_tqdm", "use_cpu"),
     *("report_to", "debug", "dataloader_pin_memory"),
 }
+_MOST_VALUES = 100_000  # of a configuration
 # The Trainer's own arguments that --help shows beside those which a recipe sets; --help-all shows every one.
 _OF_THE_TRAINER = (
     *("output_dir", "learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size", "seed", "bf16"),
@@ -141,9 +142,24 @@ def read_yaml(path: Path) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: not valid YAML ({error}).") from None
+    except RecursionError:
+        raise ValueError(f"{path}: not valid YAML (it is nested too deeply).") from None
+    if _size(content, {}) > _MOST_VALUES:
+        raise ValueError(f"{path}: more than {_MOST_VALUES:,} values when its aliases are written out; leave them out.")
     if not isinstance(content, dict):
         raise ValueError(f"{path}: need lines of the form 'key: value', got {type(content).__name__}.")
     return content
+
+
+def _size(value: Any, sizes: dict[int, int]) -> int:
+    """How many values there are when every alias is written out; one inside itself counts as too many."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in sizes:
+        sizes[id(value)] = _MOST_VALUES + 1  # until it is known
+        parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+        sizes[id(value)] = 1 + sum(_size(part, sizes) for part in parts)
+    return sizes[id(value)]
 
 
 def _known(content: dict, fields: Iterable[str], types: Iterable[type], where: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
 from hfxling import __version__
-from hfxling.console import run
+from hfxling.console import decoded, run
 from hfxling.progress import hide_loading_bars
 
 
@@ -57,7 +57,7 @@ _SIDES = ("--source-lang", "--target-lang")
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command that `argv` (by default the process') begins with, or list them all."""
     words = list(sys.argv[1:] if argv is None else argv)
-    run(lambda: _run(words), words)
+    run(lambda: _run(decoded(words)), words)
 
 
 def _run(words: list[str]) -> None:

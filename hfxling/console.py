@@ -6,7 +6,9 @@ import errno
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -35,12 +37,11 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
 
     Messages of the logger "hfxling" go to standard error. What a user can cause (ValueError, and what the system says
     of files) ends in one line and exit status 2, any other error in one line and status 1; `--traceback` in `argv` (by
-    default the process') shows all of it. Ctrl-C and a closed pipe end quietly, with 130 and 141 as in a shell.
+    default the process') shows all of it. Ctrl-C, SIGTERM and a closed pipe end quietly, with 130, 143 and 141 as in a
+    shell, and what was begun is taken back. Whatever the locale is, text is UTF-8.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None and hasattr(stream, "reconfigure"):
-            # Text of any language is printed, whatever the locale.
-            stream.reconfigure(encoding="utf-8", errors=stream.errors)
+    _prepare_streams()
+    _end_on_sigterm()
     logger, handler = logging.getLogger("hfxling"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Message())
     logger.addHandler(handler)
@@ -56,7 +57,7 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or else the interpreter's last flush complains
+        _drop_unwritten()
         sys.exit(141)
     except Exception as error:
         line = _line_of(error)
@@ -65,9 +66,54 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
         else:
             unknown = [*traceback.format_exception_only(error), "(--traceback shows all)"]
             logger.error(" ".join((line or " ".join(unknown)).split()))
+        _drop_unwritten()
         sys.exit(2 if line else 1)
     finally:
         logger.removeHandler(handler)
+
+
+def _prepare_streams() -> None:
+    """Standard output and error that take text of any language, whatever the locale; a closed error stream is none."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
+
+
+def _drop_unwritten() -> None:
+    """Leave out what cannot be written to standard output, of which the interpreter's last flush would complain."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _end_on_sigterm() -> None:
+    """SIGTERM ends as Ctrl-C does, so that scratch files go."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def decoded(words: Sequence[str]) -> list[str]:
+    """Words of a command line, which Python leaves undecoded in the locale C.
+
+    Raises:
+        ValueError: one that is not UTF-8.
+    """
+    ready = []
+    for word in words:
+        try:
+            ready.append(os.fsencode(word).decode("utf-8") if _is_undecoded(word) else word)
+        except UnicodeDecodeError:
+            raise ValueError(f"{word!a} is not UTF-8; give text in that encoding.") from None
+    return ready
+
+
+def _is_undecoded(word: str) -> bool:
+    return any("\udc80" <= letter <= "\udcff" for letter in word)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_place: Any) -> None:

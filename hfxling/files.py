@@ -10,9 +10,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -157,6 +159,25 @@ def check_replaceable(folder: str | Path, inputs: Iterable[object] = ()) -> None
                 raise ValueError(f"{value} is read and lies in {folder}, which would be replaced; name another folder.")
     if place.is_dir():
         _refuse_strangers(place, strangers(place))
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until this block is done: for steps of which none may be left out."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    caught: list[int] = []
+    previous = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        previous[number] = signal.signal(number, lambda caught_number, _: caught.append(caught_number))
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        if caught:
+            signal.raise_signal(caught[0])
 
 
 def check_apart(outputs: Mapping[str, str | Path], inputs: Iterable[object]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from transformers import TrainingArguments
 
-from hfxling.arguments import parse_arguments, resolved
+from hfxling.arguments import parse_arguments, read_yaml, resolved
 from hfxling.console import run as run_recipe
 
 
@@ -338,3 +338,22 @@ def test_warnings_are_lines_without_code_and_advice_for_developers_is_left_out(c
     run_recipe(main, [])
     assert warnings.showwarning is before
     assert capsys.readouterr().err == "warning: two lines\n"
+
+
+@pytest.mark.parametrize("text", ["[" * 20_000, "a: " + "[" * 3_000], ids=["list", "value"])
+def test_a_configuration_that_is_nested_too_deeply_is_a_line(tmp_path, text):
+    (tmp_path / "deep.yaml").write_text(text)
+    with pytest.raises(ValueError, match=r"deep\.yaml: not valid YAML"):
+        read_yaml(tmp_path / "deep.yaml")
+
+
+def test_aliases_of_aliases_are_refused_before_anything_is_shown(tmp_path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    for number in range(1, 30):
+        lines.append(f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]")
+    (tmp_path / "bomb.yaml").write_text("\n".join([*lines, "layer: *a29"]))
+    with pytest.raises(ValueError, match=r"bomb\.yaml: more than 100,000 values when its aliases are written out"):
+        read_yaml(tmp_path / "bomb.yaml")
+    (tmp_path / "ring.yaml").write_text("layer: &a [*a]")
+    with pytest.raises(ValueError, match="more than 100,000 values"):
+        read_yaml(tmp_path / "ring.yaml")

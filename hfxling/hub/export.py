@@ -18,7 +18,7 @@ from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import paired_test
-from hfxling.files import content_hash
+from hfxling.files import content_hash, uninterrupted
 from hfxling.hub import onnx as graph
 from hfxling.hub.card import CardInfo, moved, render_card
 from hfxling.hub.folder import write_record
@@ -125,8 +125,9 @@ def export(
             exported.is_int8_kept = costs.lost(INT8) <= MOST_LOST
             if not exported.is_int8_kept:
                 del graphs[INT8]
-        exported.files = _place(graphs, folder)
-    _record(folder, costs, [*graphs])
+        with uninterrupted():  # a graph without its record would be taken for somebody else's
+            exported.files = _place(graphs, folder)
+            _record(folder, costs, [*graphs])
     return exported
 
 
