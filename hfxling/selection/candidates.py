@@ -242,7 +242,8 @@ class Finetuning:
     def __init__(self, recipe: dap.Arguments, text: TrainingText, clock: Clock, seed: int, device: str | None):
         self.recipe, self.text, self.clock, self.seed, self.device = recipe, text, clock, seed, device
         self.candidate = Candidate("finetuned", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
-        self.model: Finetuned | None = None
+        self.model: Finetuned | None = None  # that was trained last
+        self.final: Finetuned | None = None  # that was trained on all pairs
 
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
         """Train on some pairs, as long as there is time for that and for training on all, and rank the others."""
@@ -265,7 +266,9 @@ class Finetuning:
 
     def fit_all(self) -> Run:
         """What is written: the encoder trained on all pairs, for as many epochs as were best."""
-        final = self._train(self.text.corpus, self.model.epochs)
+        if self.final is None:
+            self.final = self._train(self.text.corpus, self.model.epochs)
+        final = self.final
         reached = {"epochs": final.epochs, "pairs": len(self.text), "train_seconds": round(final.seconds, 1)}
         return Run([], reached, final.write)
 

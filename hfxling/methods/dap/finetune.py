@@ -160,15 +160,13 @@ class Finetuned:
 
     def write(self, folder: Path) -> None:
         """Write a stock folder, with adapters merged into the weights, and the adapters beside them in `adapter`."""
-        encoder = self.model.dap.encoder
-        is_adapted = hasattr(encoder, "merge_and_unload")
-        limit = token_limit(self.tokenizer, encoder.config)
-        adapters = copy.deepcopy(encoder) if is_adapted else None
-        model: DapModel = published_model(self.model).to("cpu")
-        export(model, self.tokenizer, folder, max_length=limit)
-        if adapters is not None:
-            adapters.to("cpu").half().save_pretrained(folder / "adapter")
+        model = copy.deepcopy(self.model).to("cpu")
+        adapted = model.dap.encoder
+        limit = token_limit(self.tokenizer, adapted.config)
+        if hasattr(adapted, "merge_and_unload"):
+            copy.deepcopy(adapted).half().save_pretrained(folder / "adapter")
             (folder / "adapter" / "README.md").unlink(missing_ok=True)  # peft's form, with nothing filled in
+        export(published_model(model), self.tokenizer, folder, max_length=limit)
 
 
 def finetune(
