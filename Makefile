@@ -11,14 +11,14 @@ install: .venv/installed
 .venv/package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[train]"
 	touch $@
 
 .venv/installed: .venv/package
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
-# Needs none of the extras: links of the embedded corpus, loaded by sentence-transformers alone, and one pair explained.
+# Needs no encoder: links of the embedded corpus, loaded by sentence-transformers alone, and one pair explained.
 quickstart: .venv/package
 	$(BIN)/python -m hfxling fit sample --languages zh vi --output outputs/quickstart
 	$(BIN)/python examples/quickstart.py outputs/quickstart/model

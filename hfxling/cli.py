@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from hfxling import __version__
 from hfxling.console import decoded, run
+from hfxling.extras import extra_named
 from hfxling.progress import hide_loading_bars
 
 
@@ -87,7 +88,8 @@ def _overview() -> str:
 def load_verb(name: str) -> Callable:
     """The function that a command calls."""
     module, _, function = COMMANDS[name].verb.partition(":")
-    return getattr(import_module(module), function)
+    with extra_named(f"hfxling {name}"):
+        return getattr(import_module(module), function)
 
 
 def _call(name: str, verb: Callable, words: list[str]) -> None:

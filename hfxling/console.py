@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hfxling.extras import EXTRAS
 from hfxling.progress import hide_loading_bars
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -135,6 +136,8 @@ def _line_of(error: Exception) -> str | None:
         return f"{_REMEDIES[errno.ENOSPC]} ({error})"
     if isinstance(error, RuntimeError) and "iostream error" in str(error):  # torch, which names no reason
         return "a file could not be written: is the disk full? Make room, or name another place."
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        return str(error)
     return str(error) or None if isinstance(error, ValueError | FileNotFoundError) else None
 
 

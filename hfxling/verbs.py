@@ -8,6 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+from hfxling.extras import extra_named
 from hfxling.files import check_apart, check_place, check_replaceable
 from hfxling.progress import hidden
 
@@ -52,7 +53,7 @@ def verb(function: Verb) -> Verb:
             values[name] = _expanded(values[name])
         inputs = [value for name, value in values.items() if name not in outputs]
         check_outputs({name: (kind, values[name]) for name, kind in outputs.items()}, inputs)
-        with hidden(not values.get("progress", True)):
+        with hidden(not values.get("progress", True)), extra_named(function.__name__):
             return function(*bound.args, **bound.kwargs)
 
     return checked

@@ -35,8 +35,9 @@ ALLOWED: dict[str, set[str]] = {
     "files": set(),
     "progress": set(),
     "missing": set(),
-    "console": {"progress"},
-    "verbs": {"files", "progress", "encoders"},
+    "extras": set(),
+    "console": {"extras", "progress"},
+    "verbs": {"extras", "files", "progress", "encoders"},
     "arguments": {"files"},
     "models": set(),
     "data": _CORE,
@@ -45,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "encoders": _CORE | {"models", "data", "sentences"},
     "words": _CORE | {"models", "data", "sentences", "encoders"},
     "hub": _CORE | {"encoders", "models", "evaluation", "data"},
-    "cli": {"__init__", "console", "arguments", "files", "progress"},
+    "cli": {"__init__", "console", "extras", "arguments", "files", "progress"},
 }
 ALLOWED["methods"] = {*ALLOWED} - {"__init__", "__main__", "cli"}
 ALLOWED["recipe"] = ALLOWED["methods"] | {"methods"}
