@@ -52,7 +52,8 @@ ALLOWED["methods"] = {*ALLOWED} - {"__init__", "__main__", "cli"}
 ALLOWED["recipe"] = ALLOWED["methods"] | {"methods"}
 ALLOWED["selection"] = ALLOWED["fit"] = ALLOWED["recipe"]
 VERBS = {command.verb.partition(":")[0] for command in COMMANDS.values()}
-VERBS |= {"hfxling.evaluation.tasks", "hfxling.evaluation.mteb"}  # parts of the verb `evaluate`, which take encoders
+# Parts of the verbs `evaluate`, which take encoders, and `bootstrap`, which learns links.
+VERBS |= {"hfxling.evaluation.tasks", "hfxling.evaluation.mteb", "hfxling.sentences.unseeded"}
 RECIPES = {"recipes", *(path.stem for path in (ROOT / "recipes").glob("*.py"))}
 
 Tree = dict[str, str]  # a module's dotted name to its source; that of a package ends in .__init__

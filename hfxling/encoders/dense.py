@@ -63,6 +63,8 @@ class LoadedEncoder(BaseEncoder):
                 self.model = self._library_class()(
                     name, revision=revision, device=device, trust_remote_code=trust_remote_code
                 )
+            if self.model.device.type == "cpu":
+                self.model.float()  # CPUs are many times slower in half precision
             content = identity(name, revision)
         else:
             self.model = model

@@ -19,7 +19,7 @@ from hfxling.files import atomic_path, content_hash
 from hfxling.progress import bar
 
 from .engine import Mined
-from .precision import check_wanted
+from .precision import LEAST, check_wanted
 
 logger = logging.getLogger(__name__)
 DEDUP = ("source", "target", "both")
@@ -65,6 +65,7 @@ def read_known(
     precision: float,
     unpaired: float | None,
     learnt_from: Collection[str] = (),
+    least: int = LEAST,
 ) -> tuple[list[str], list[str]]:
     """Known pairs, each source once.
 
@@ -74,9 +75,10 @@ def read_known(
         precision: that is wanted, and what is assumed of the rest: both are checked.
         unpaired: the same.
         learnt_from: hashes of the text that the model was made from.
+        least: how many there must be.
 
     Raises:
-        ValueError: fewer than 100, a share that is none, or pairs that the model was made from.
+        ValueError: fewer than `least`, a share that is none, or pairs that the model was made from.
     """
     if is_source(known):
         known = [known]
@@ -95,7 +97,7 @@ def read_known(
     distinct = {}
     for source, target in zip(*sides):
         distinct[plain(source)] = (source, target)
-    check_wanted(precision, unpaired, len(distinct))
+    check_wanted(precision, unpaired, len(distinct), least)
     sources, targets = zip(*distinct.values())
     return list(sources), list(targets)
 

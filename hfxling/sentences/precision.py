@@ -75,14 +75,14 @@ def found_pairs(pairs: Mined, kept: np.ndarray, sizes: tuple[int, int]) -> tuple
     return Mined(*(part[is_new] for part in pairs)), Found(scores, right, kept, others)
 
 
-def check_wanted(precision: float, unpaired: float | None, known: int) -> None:
+def check_wanted(precision: float, unpaired: float | None, known: int, least: int = LEAST) -> None:
     """Raise the ValueError for a precision, a share or a number of known pairs from which nothing can be said."""
     for name, value in (("precision", precision), ("unpaired", unpaired)):
         if value is not None and not 0 < value < 1:
             raise ValueError(f"{name}={value} must lie between 0 and 1, e.g. {0.95 if name == 'precision' else 0.5}.")
-    if known < LEAST:
+    if known < least:
         raise ValueError(
-            f"{known} known pairs: fewer than {LEAST} do not say what a threshold is worth; give more, or --top or "
+            f"{known} known pairs: fewer than {least} do not say what a threshold is worth; give more, or --top or "
             "--threshold in place of a precision."
         )
 

@@ -14,6 +14,7 @@ from versions import older
 
 import hfxling
 from hfxling import fit_lexical, load_parallel, save_lexical
+from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.encoders.identity import identity
 from hfxling.encoders.prompts import prompt_for
@@ -117,6 +118,14 @@ def test_a_plain_encoder_with_stated_pooling(run, models, table):
     assert np.array_equal(prompted.encode(["hello"], None, "document"), plain.encode(["me hello"]))
     rows = run(model=models / "plain", pooling="mean", task=["tokens"], data=["sample"], split="dev", **ZH_EN)
     assert rows[-1].n > 100
+
+
+def test_weights_in_half_precision_are_read_in_full_on_a_cpu(models, tmp_path):
+    SentenceTransformer(str(models / "plain"), device="cpu").half().save_pretrained(str(tmp_path / "half"))
+    assert SentenceTransformer(str(tmp_path / "half"), device="cpu").dtype == torch.float16
+    encoder = SentenceEncoder(tmp_path / "half", device="cpu")
+    assert {weights.dtype for weights in encoder.model.parameters()} == {torch.float32}
+    assert np.isfinite(encoder.encode(["hello"])).all()
 
 
 def test_files_of_vectors_stand_for_a_model(run, models, table, tmp_path):
