@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from hfxling.data.corpus import Corpus, PairText
+from hfxling.data.corpus import Corpus
 from hfxling.data.filters import count_words
 from hfxling.methods.lexical import LinkSettings, fit
 from hfxling.methods.lexical.data import link_views
@@ -145,13 +145,10 @@ class _Heaps:
 
     def learn(self, pairs: Mined, taken: np.ndarray, *, static: bool = False) -> LexicalModel:
         """Links of the pairs that are taken, and of the seed pairs."""
-        from datasets import Dataset
-
         sides = []
         for texts, rows, known in zip(self.texts, (pairs.source, pairs.target), self.seed_pairs):
             sides.append([*known, *(texts[row] for row in rows[taken])])
-        text = Dataset.from_dict({"source": sides[0], "target": sides[1]})
-        corpus = Corpus([PairText(self.languages, text, text.select([]), ["memory"], [])], "memory")
+        corpus = Corpus.in_memory({self.languages: sides})
         settings = LinkSettings()
         return fit(link_views(corpus, settings), settings, seed=self.seed, static=static)
 
