@@ -6,7 +6,9 @@ both scores count, each at the deviation of its scores between random sentences.
 learnt from it: three parts of the sources are left out in turn.
 
 How good the pairs are is counted with impostors. Some sources lose the targets that were found for them; what is found
-for these instead is wrong. It shows how often a source without a translation gets one, and with which scores.
+for these instead is wrong. It shows how often a source without a translation gets one, and with which scores; and how
+little the best target of a wrong pair is ahead of the next one. As many pairs are wrong as these two let expect, the
+larger number of both.
 """
 
 from __future__ import annotations
@@ -100,9 +102,9 @@ def grow(
     learnt: Mined | None = None
     history: list[tuple[UnseededRound, Mined, Mined]] = []
     for number in range(rounds + 1):
-        pairs, wrong, sources = heaps.mine(learnt)
-        strict, estimate = _of_precision(pairs, wrong, sources, heaps.sizes[0], precision)
-        loose, _ = _of_precision(pairs, wrong, sources, heaps.sizes[0], min(LOOSE, precision))
+        pairs, evidence = heaps.mine(learnt)
+        strict, estimate = _of_precision(pairs, evidence, precision)
+        loose, _ = _of_precision(pairs, evidence, min(LOOSE, precision))
         count = 0 if learnt is None else len(learnt.score)
         this = UnseededRound(number, count, len(pairs.score), len(loose.score), len(strict.score), estimate)
         report(this, pairs)
@@ -119,6 +121,25 @@ def grow(
     _, strict, loose = best
     model = heaps.learn(loose, np.ones(len(loose.score), bool), static=True)
     return Grown(strict, model, [each[0] for each in history])
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What says how many of P pairs are wrong.
+
+    Attributes:
+        leads: (P,) by how much a pair's target is ahead of its source's next one.
+        wrong_scores: (W,) of the pairs that were found for sources that had lost their targets.
+        wrong_leads: (W,) the same of them.
+        losers: sources that had lost their targets.
+        sources: all of the heap.
+    """
+
+    leads: np.ndarray
+    wrong_scores: np.ndarray
+    wrong_leads: np.ndarray
+    losers: int
+    sources: int
 
 
 class _Heaps:
@@ -152,14 +173,14 @@ class _Heaps:
         settings = LinkSettings()
         return fit(link_views(corpus, settings), settings, seed=self.seed, static=static)
 
-    def mine(self, learnt: Mined | None) -> tuple[Mined, Mined, int]:
-        """All pairs; what is found for sources that lost their targets; and how many sources did."""
+    def mine(self, learnt: Mined | None) -> tuple[Mined, Evidence]:
+        """All pairs, and what is found for sources that lost their targets."""
         kept = min(3 * K, *self.sizes)
         if learnt is None:
             forward, backward = both_ways(*self.dense, kept, memory=self.memory)
         else:
             forward, backward = self._with_links(learnt, kept)
-        pairs = self._select(forward, backward, learnt is not None)
+        pairs, leads = self._select(forward, backward, learnt is not None)
         # The likelier half of the pairs: their sources have a translation, which is then taken away.
         likely = pairs.source[: max(1, len(pairs.source) // 2)]
         count = max(1, round(_IMPOSTORS * len(pairs.source)))
@@ -169,18 +190,23 @@ class _Heaps:
         is_there = np.ones(self.sizes[1], bool)
         is_there[partner[losers]] = False
         fewer = _without(forward, backward, is_there)
-        found = self._select(*fewer, learnt is not None, is_there)
-        return pairs, Mined(*(part[np.isin(found.source, losers)] for part in found)), len(losers)
+        found, found_leads = self._select(*fewer, learnt is not None, is_there)
+        is_wrong = np.isin(found.source, losers)
+        evidence = Evidence(leads, found.score[is_wrong], found_leads[is_wrong], len(losers), self.sizes[0])
+        return pairs, evidence
 
     def _select(
         self, forward: Neighbours, backward: Neighbours, has_links: bool, is_there: np.ndarray | None = None
-    ) -> Mined:
-        nearest = [Neighbours(side.rows[:, :K], side.scores[:, :K]) for side in (forward, backward)]
-        pairs = select(*nearest, "distance", "mutual")
-        if not has_links:
-            return pairs
-        lengths = self.lengths[1] if is_there is None else self.lengths[1][is_there]
-        return by_length(pairs, self.lengths[0], lengths)
+    ) -> tuple[Mined, np.ndarray]:
+        """Mutual pairs, best first, and their leads."""
+        forward, backward = (Neighbours(side.rows[:, :K], side.scores[:, :K]) for side in (forward, backward))
+        pairs = select(forward, backward, "distance", "mutual")
+        if has_links:
+            lengths = self.lengths[1] if is_there is None else self.lengths[1][is_there]
+            pairs = by_length(pairs, self.lengths[0], lengths)
+        hubness = backward.scores.mean(axis=1)[forward.rows]
+        margins = np.sort(forward.scores - hubness / 2, axis=1)
+        return pairs, (margins[:, -1] - margins[:, -2])[pairs.source]
 
     def _with_links(self, learnt: Mined, kept: int) -> tuple[Neighbours, Neighbours]:
         """Neighbours by both scores; of each source by links that did not learn from it."""
@@ -242,37 +268,52 @@ def _without(forward: Neighbours, backward: Neighbours, is_there: np.ndarray) ->
     return Neighbours(number[rows], scores), Neighbours(backward.rows[is_there], backward.scores[is_there])
 
 
-def _of_precision(
-    pairs: Mined, wrong: Mined, losers: int, sources: int, precision: float
-) -> tuple[Mined, Precision | None]:
+def _of_precision(pairs: Mined, evidence: Evidence, precision: float) -> tuple[Mined, Precision | None]:
     """The most pairs, from the best on, of an estimated precision.
 
     With q the share of sources without their target that get a pair all the same, R right pairs and N sources, the
-    number of pairs is R + (N - R) q: which gives R. Of the pairs above a threshold (N - R) q(threshold) are wrong.
+    number of pairs is R + (N - R) q: which gives R. Of the pairs above a threshold (N - R) q(threshold) are wrong for
+    want of a translation. Besides, the translation may be there and another target be taken for it. The median lead of
+    wrong pairs is known: as many as have a lower one, or even twice as many, are wrong at most (Storey 2002).
 
     Args:
         pairs: mined, best first.
-        wrong: found for sources that had lost their targets.
-        losers: how many sources had.
-        sources: N.
+        evidence: of what is wrong.
         precision: wanted.
     """
-    false_rate = min(len(wrong.score) / losers, 0.99)
-    right = np.clip((len(pairs.score) - sources * false_rate) / (1 - false_rate), 0, len(pairs.score))
-    without = sources - right
+    found = len(evidence.wrong_scores)
+    total = len(pairs.score)
+    false_rate = min(found / evidence.losers, 0.99)
+    right = np.clip((total - evidence.sources * false_rate) / (1 - false_rate), 0, total)
+    without = evidence.sources - right
+    counts = np.arange(1, total + 1)
     # Of each pair how many wrong ones score as much; one more, so that few impostors do not promise too much.
-    above = len(wrong.score) - np.searchsorted(np.sort(wrong.score), pairs.score, side="left")
-    counts = np.arange(1, len(pairs.score) + 1)
-    estimates = np.maximum(1 - without * (above + 1) / (losers + 1) / counts, 0)
+    above = found - np.searchsorted(np.sort(evidence.wrong_scores), pairs.score, side="left")
+    unpaired = without * (above + 1) / (evidence.losers + 1)
+    median = np.median(evidence.wrong_leads) if found else 0.0
+    close = np.cumsum(evidence.leads <= median)
+    confused = 2.0 * close
+    is_confusion = confused > unpaired
+    wrong = np.minimum(np.maximum(unpaired, confused), counts)
+    estimates = 1 - wrong / counts
     good = np.flatnonzero(estimates >= precision)
     if not len(good):
         return Mined(*(part[:0] for part in pairs)), None
     last = good[-1]
-    threshold = float(pairs.score[last])
-    ends = beta.ppf([0.025, 0.975], above[last] + 0.5, losers - above[last] + 0.5)  # of the share of impostors
-    high, low = np.clip(1 - without * ends / counts[last], 0, 1)
-    recall = min(float(counts[last] * estimates[last] / max(right, 1)), 1.0)
+    if is_confusion[last]:
+        ends = 2 * beta.ppf([0.025, 0.975], close[last] + 0.5, counts[last] - close[last] + 0.5)
+    else:
+        shares = beta.ppf([0.025, 0.975], above[last] + 0.5, evidence.losers - above[last] + 0.5)
+        ends = without * shares / counts[last]
+    high, low = np.clip(1 - ends, 0, 1)
+    recall = min(float((counts[last] - wrong[last]) / max(right, 1)), 1.0)
     estimate = Precision(
-        threshold, float(estimates[last]), float(low), float(high), recall, float(without / sources), losers
+        float(pairs.score[last]),
+        float(estimates[last]),
+        float(low),
+        float(high),
+        recall,
+        float(without / evidence.sources),
+        evidence.losers,
     )
     return Mined(*(part[: last + 1] for part in pairs)), estimate

@@ -1,5 +1,7 @@
 """Two heaps and an encoder, no pair known: what is found, how good it is said to be, and encoders that know nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import hfxling
 from hfxling.encoders.base import BaseEncoder
 from hfxling.sentences.engine import Mined
 from hfxling.sentences.neighbours import Neighbours
-from hfxling.sentences.unseeded import LEAST, _of_precision, _without
+from hfxling.sentences.unseeded import LEAST, Evidence, _of_precision, _without
 
 PAIRED, ALONE = 300, 100
 LANGUAGES = ("zh", "vi")
@@ -57,11 +59,11 @@ def test_a_bitext_and_links_without_a_known_pair(text, tmp_path):
     found = hfxling.bootstrap(*heaps, languages=LANGUAGES, model=Knows(pairs, 0.9), rounds=2, output=output)
     gold = set(pairs[:PAIRED])
     right = sum((row.source, row.target) in gold for row in found.pairs)
-    assert right / len(found.pairs) > 0.88
-    assert right / PAIRED > 0.85
+    assert right / len(found.pairs) > 0.9
+    assert right / PAIRED > 0.6
     first, last = found.rounds[0], found.rounds[-1]
     assert first.learnt == 0 < last.learnt
-    assert last.strict > 0.9 * PAIRED
+    assert last.strict > 0.6 * PAIRED
     assert last.estimate.low <= last.estimate.precision <= last.estimate.high
     assert abs(last.estimate.unpaired - ALONE / (PAIRED + ALONE)) < 0.15
     assert (output / "model/config.json").is_file()
@@ -93,16 +95,31 @@ def test_the_share_of_wrong_pairs_is_that_of_impostors():
     scores = np.concatenate([np.linspace(10, 2, 600), np.linspace(5, 1, 40)])
     order = np.argsort(-scores)
     pairs = Mined(order, order, scores[order])
-    wrong = Mined(np.arange(20), np.arange(20), np.linspace(5, 1, 20))
-    strict, estimate = _of_precision(pairs, wrong, 200, 1000, 0.95)
+    leads = np.where(order < 600, 9.0, np.linspace(0, 2, 640))
+    evidence = Evidence(leads, np.linspace(5, 1, 20), np.linspace(0, 2, 20), losers=200, sources=1000)
+    strict, estimate = _of_precision(pairs, evidence, 0.95)
     assert estimate.unpaired == pytest.approx(0.4, abs=1e-6)
     is_wrong = strict.source >= 600
     assert 0.95 <= estimate.precision <= 0.96
     assert 1 - is_wrong.mean() == pytest.approx(estimate.precision, abs=0.01)
     assert estimate.low < 1 - is_wrong.mean() < estimate.high
-    nothing, estimate = _of_precision(pairs, wrong._replace(score=wrong.score + 20), 200, 1000, 0.95)
+    nothing, estimate = _of_precision(pairs, replace(evidence, wrong_scores=evidence.wrong_scores + 20), 0.95)
     assert estimate is None
     assert len(nothing.score) == 0 < LEAST
+
+
+def test_targets_that_are_hardly_ahead_of_others_count_as_wrong():
+    """All sources have a translation, and impostors get no pair with such scores; of 1,000 pairs 100 are wrong."""
+    scores = np.linspace(10, 9, 1000)
+    leads = np.full(1000, 9.0)
+    leads[::10] = np.random.default_rng(0).uniform(0, 2, 100)
+    evidence = Evidence(leads, np.linspace(1, 2, 20), np.linspace(0, 2, 20), losers=200, sources=1000)
+    pairs = Mined(np.arange(1000), np.arange(1000), scores)
+    assert _of_precision(pairs, evidence, 0.97)[1] is None or len(_of_precision(pairs, evidence, 0.97)[0].score) < 100
+    strict, estimate = _of_precision(pairs, evidence, 0.85)
+    assert len(strict.score) == 1000
+    assert estimate.precision == pytest.approx(0.9, abs=0.03)
+    assert estimate.low < 0.9 < estimate.high
 
 
 def test_neighbours_without_some_targets():
