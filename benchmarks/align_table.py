@@ -1,7 +1,7 @@
 """Word links by links alone, an encoder alone, both in one EM, and by what others offer, against gold links.
 
-python benchmarks/align_table.py --data ../shared/data/align --encoder ../me5 --sets zh-en ro-en ja-en en-fr es-fr
-python benchmarks/align_table.py --data ../shared/data/align --encoder ../me5 --fit
+python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --sets zh-en ro-en ja-en en-fr es-fr
+python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --fit
 
 Every set is DATA/SET.tsv: source words TAB target words TAB links. Links, and both, learn from the sentences of the set
 alone, never from its links. "awesome-align" is its extraction (softmax of inner products of pieces, both directions
@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from encoders import encoder_folder
 from harness import machine, parser, report
 
 from hfxling.console import run as run_recipe
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--speed", action="store_true", help="pairs per CPU second on the first set")
     options.add_argument("--page", default="docs/words.md", help="whose table is written anew")
     args = options.parse_args(argv)
-    encoder = WordEncoder(args.encoder, dtype=args.dtype)
+    encoder = WordEncoder(encoder_folder(args.encoder), dtype=args.dtype)
     if args.fit:
         return fit(args.data, encoder)
     if args.speed:
