@@ -49,7 +49,7 @@ Links = list[set[Link]]
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "align_table")
     options.add_argument("--data", required=True, help="folder of SET.tsv files")
-    options.add_argument("--encoder", required=True, help="folder or Hub id")
+    options.add_argument("--encoder", required=True, help="me5-small, folder or Hub id")
     options.add_argument("--sets", nargs="+", default=["zh-en"], help="names such as zh-en")
     options.add_argument("--fit", action="store_true", help="learn the weights of probabilities, and nothing else")
     options.add_argument("--dtype", default="float32", help="of the encoder's computation")
@@ -59,7 +59,8 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--speed", action="store_true", help="pairs per CPU second on the first set")
     options.add_argument("--page", default="docs/words.md", help="whose table is written anew")
     args = options.parse_args(argv)
-    encoder = WordEncoder(encoder_folder(args.encoder), dtype=args.dtype)
+    args.encoder = encoder_folder(args.encoder)
+    encoder = WordEncoder(args.encoder, dtype=args.dtype)
     if args.fit:
         return fit(args.data, encoder)
     if args.speed:
