@@ -238,9 +238,13 @@ def weights(reader: Reader, size: int, depth: int, inner: int) -> dict[str, torc
     return {name: tensor.half().contiguous() for name, tensor in tensors.items()}
 
 
-if __name__ == "__main__":
+def main(argv: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("name", help="me5-small")
     options.add_argument("--folder", default="outputs/encoders", help="where it is written")
-    args = options.parse_args()
+    args = options.parse_args(argv)
     print(encoder_folder(args.name, args.folder))
+
+
+if __name__ == "__main__":
+    main()
