@@ -112,8 +112,10 @@ def evaluate(
     Models that are given as loaded objects are measured every time. `hfxling.compare` tests two results.json.
 
     Example:
-        >>> result = hfxling.evaluate("intfloat/multilingual-e5-small", task=["retrieval"], source="test.zh",
-        ...                           target="test.vi", languages=("zh", "vi"))
+        >>> files = {"source": "test.zh", "target": "test.vi"}
+        >>> result = hfxling.evaluate(
+        ...     "intfloat/multilingual-e5-small", task=["retrieval"], languages=("zh", "vi"), **files
+        ... )
         >>> print(result.table())
 
     Args:
