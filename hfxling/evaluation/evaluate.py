@@ -112,10 +112,8 @@ def evaluate(
     Models that are given as loaded objects are measured every time. `hfxling.compare` tests two results.json.
 
     Example:
-        >>> files = {"source": "test.zh", "target": "test.vi"}
-        >>> result = hfxling.evaluate(
-        ...     "intfloat/multilingual-e5-small", task=["retrieval"], languages=("zh", "vi"), **files
-        ... )
+        >>> model, files = "intfloat/multilingual-e5-small", {"source": "test.zh", "target": "test.vi"}
+        >>> result = hfxling.evaluate(model, task=["retrieval"], languages=("zh", "vi"), **files)
         >>> print(result.table())
 
     Args:
