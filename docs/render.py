@@ -84,6 +84,7 @@ def pages():
     yield ROOT / "docs" / "api.md", api_page()
     readme = ROOT / "README.md"
     tables, marked = {"results": readme_table(), "zoo": zoo_table(ROOT)}, readme.read_text(encoding="utf-8")
+    tables["published"] = readme_table("retrieval_table_me5")
     for name, table in tables.items():
         place = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
         marked = re.sub(place, lambda match, table=table: f"{match[1]}{table}\n{match[2]}", marked, flags=re.DOTALL)
@@ -432,15 +433,17 @@ def shown(rows: list[EvalResult]) -> str:
     return text + (f" p={first.settings['paired']['p_value']:.2g}" if "paired" in first.settings else "")
 
 
-def readme_table() -> str:
+def readme_table(name: str = "retrieval_table") -> str:
     """P@1 of every model that `hfxling fit` can write, both directions, its size and speed; how far intervals reach."""
-    path = ROOT / "results" / "retrieval_table.json"
+    path = ROOT / "results" / f"{name}.json"
     rows = [row for row in read_results(path) if row.metric == "P@1"]
     datasets = dict.fromkeys(row.dataset for row in sorted(rows, key=lambda row: "candidates" in row.settings))
     table = []
     for label in (row["label"] for row in json.loads(path.read_text(encoding="utf-8"))["rows"]):
         own = [row for row in rows if row.settings["row"] == label]
-        cells = [" / ".join(f"{row.value:.1f}" for row in own if row.dataset == name) for name in datasets]
+        if not own:
+            continue
+        cells = [" / ".join(f"{row.value:.1f}" for row in own if row.dataset == dataset) for dataset in datasets]
         speed = int(np.median([row.settings["sentences_per_cpu_s"] for row in own]))
         table.append([label, *cells, f"{np.median([row.settings['megabytes'] for row in own]):.0f}", speed])
     sizes = " or ".join(str(n) for n in sorted({row.n for row in rows}))

@@ -8,6 +8,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,11 @@ def place(tmp_path_factory) -> Path:
     for lang in ("zh", "vi"):
         texts = sample_texts(lang, generated=1997 - len(sample_texts(lang, generated=0)))
         (folder / f"my.{lang}").write_text("\n".join(texts) + "\n", encoding="utf-8")
-    for name in ("sentence-transformers/LaBSE", "google-bert/bert-base-multilingual-cased"):
+    for name in (
+        "sentence-transformers/LaBSE",
+        "intfloat/multilingual-e5-small",
+        "google-bert/bert-base-multilingual-cased",
+    ):
         save_tiny("bert", folder / name, layers=7)
     (folder / "recipes").symlink_to(ROOT / "recipes")
     zh, vi = (sample_texts(lang)[:700] for lang in ("zh", "vi"))
@@ -66,6 +71,9 @@ def test_a_snippet_runs(place, monkeypatch, capsys, language, text):
     if words[0] == "make":  # `make test` runs this; the commands behind the others have tests of their own
         done = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+    elif words[0] == "pip":
+        name = words[2].partition("[")[2].rstrip("]")
+        assert name in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     elif words[0] == "hfxling":
         few = len(words) > 3 and words[1] == "fit"  # of 1,997 pairs it would take minutes
         main(shortened(words[1:]) if few else words[1:])
