@@ -98,8 +98,8 @@ def fit_head(
     if len(pairs) != 1:
         raise ValueError(f"{len(pairs)} language pairs: a head is for one language pair; give the texts of one.")
     ((pair, (_, translations)),) = pairs.items()
-    made = _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress)
-    with made as (settings, training_args):
+    fitting = _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress)
+    with fitting as (settings, training_args):
         if settings.init == "published":
             raise ValueError("init='published' goes on training a published head: that is for the recipe.")
         base = _base(model, layer, pooling)
@@ -142,8 +142,8 @@ def fit_disentangler(
         FileNotFoundError: no such model.
     """
     pairs = _checked(source, target, languages)
-    made = _settings(disentangler.SplitSettings, disentangler.TRAINING_DEFAULTS, options, seed, progress)
-    with made as (settings, training_args):
+    fitting = _settings(disentangler.SplitSettings, disentangler.TRAINING_DEFAULTS, options, seed, progress)
+    with fitting as (settings, training_args):
         if settings.init == "published":
             raise ValueError("init='published' goes on training a published split: that is for the recipe.")
         base, kind = _base(model), settings.encoder_kind
@@ -178,8 +178,8 @@ def fit_aligner(
         ValueError: as for `fit_head`.
     """
     pairs = _checked(source, target, languages)
-    made = _settings(aligner.AlignerSettings, aligner.TRAINING_DEFAULTS, options, seed, progress)
-    with made as (settings, training_args):
+    fitting = _settings(aligner.AlignerSettings, aligner.TRAINING_DEFAULTS, options, seed, progress)
+    with fitting as (settings, training_args):
         corpus = Corpus.in_memory(pairs)
         vocabularies = learn_corpus_vocabularies(corpus, settings)
         encoded = encode_pairs(corpus, vocabularies, max_words=settings.max_words)

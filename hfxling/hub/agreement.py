@@ -110,7 +110,10 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
     measured: dict[tuple, list[EvalResult]] = defaultdict(list)
     for row in found:
         measured[_place(row)].append(row)
-    agree, faults, unmeasured, told = 0, [], [], set()
+    agree = 0
+    faults: list[str] = []
+    unmeasured: list[EvalResult] = []
+    other_texts: set[tuple] = set()  # that a fault was said of
     for row in recorded:
         others = measured.get(_place(row))
         if not others:
@@ -119,11 +122,11 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
         other = others.pop(0)
         if row.revision != other.revision:
             text = (row.dataset, row.split, row.direction and frozenset(row.direction.split("->")))
-            if text not in told:
+            if text not in other_texts:
                 faults.append(
                     f"{row.dataset}, {row.split}: other text ({row.revision} is recorded, {other.revision} read)"
                 )
-            told.add(text)
+            other_texts.add(text)
             continue
         allowed = max(tolerance, COARSE * 100 / row.n) if row.settings.get("precision") in CODES else tolerance
         differing = [
@@ -144,9 +147,13 @@ def _place(row: EvalResult) -> tuple:
 
 def _label(row: EvalResult) -> str:
     settings = ", ".join(f"{key} {value}" for key, value in row.settings.items() if key != "paired")
-    return " ".join(
-        filter(None, (row.metric, row.direction, f"on {row.dataset} {row.split}", f"({settings})" * bool(settings)))
-    )
+    words = [row.metric]
+    if row.direction:
+        words.append(row.direction)
+    words.append(f"on {row.dataset} {row.split}")
+    if settings:
+        words.append(f"({settings})")
+    return " ".join(words)
 
 
 def _numbers(row: EvalResult, other: EvalResult) -> Iterator[tuple[str, object, object]]:

@@ -22,7 +22,9 @@ from .upload import one_line
 logger = logging.getLogger(__name__)
 
 _ROOTS = ("home", "root", "Users", "mnt", "media", "tmp", "var", "opt", "srv", "data", "scratch", "work", "workspace")
-_TALKING = (CARD, RECORD, "config.yaml")  # files that are written of a run; code and vocabularies have slashes too
+ADAPTER = "adapter/adapter_config.json"
+# Files that are written of a run; code and vocabularies have slashes too.
+_TALKING = (CARD, RECORD, "config.yaml", ADAPTER)
 
 
 def text_faults(files: Mapping[str, Path | bytes]) -> list[str]:
@@ -32,11 +34,11 @@ def text_faults(files: Mapping[str, Path | bytes]) -> list[str]:
         if isinstance(content, Path) and content.is_symlink() and not _is_of_same_folder(content, name):
             faults.append(f"{name}: is a link to a file elsewhere; put the file itself there")
             continue
-        found = findings(name, content)
-        for finding in found:
+        secrets = findings(name, content)
+        for finding in secrets:
             place = name if finding.line is None else f"{name}, line {finding.line}"
             faults.append(f"{place}: {finding.what}")
-        if not found and name in _TALKING:
+        if not secrets and name in _TALKING:
             faults += _paths_in(name, content)
     return faults
 
@@ -56,8 +58,8 @@ def _paths_in(name: str, content: Path | bytes) -> list[str]:
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         path = local_path(line)
         if path:
-            told = f"{path!r} is a path of this machine; give --names {path}=ITS_PUBLIC_NAME"
-            faults.append(f"{name}, line {number}: {told}")
+            fault = f"{path!r} is a path of this machine; give --names {path}=ITS_PUBLIC_NAME"
+            faults.append(f"{name}, line {number}: {fault}")
     return faults
 
 

@@ -17,7 +17,7 @@ from hfxling.evaluation.results import EvalResult, read_results
 from . import upload
 from .agreement import card_faults
 from .card import CardInfo, moved, public_yaml, render_card
-from .checks import base_licence, code_faults, folder_contents, release_faults, text_faults
+from .checks import ADAPTER, base_licence, code_faults, folder_contents, release_faults, text_faults
 from .doors import door_faults
 from .record import CARD, RECORD, file_faults, is_intact, read_record, sealed
 from .upload import Content, Plan
@@ -212,6 +212,9 @@ def renamed(
     after = render_card([EvalResult(**row) for row in public["results"]], CardInfo(**card))
     files[CARD] = moved(_bytes(files[CARD]).decode("utf-8"), before, after).encode()
     files["config.yaml"] = public_yaml(card["configuration"]).encode()
+    if ADAPTER in files:
+        adapter = json.loads(_bytes(files[ADAPTER]))
+        files[ADAPTER] = json.dumps(adapter | {"base_model_name_or_path": base}, indent=2).encode()
     files[RECORD] = _record_text(public, files)
     return files, card
 
@@ -260,10 +263,12 @@ def _licence_of_base(base: str, what: Release, recorded: str | None, api: HfApi)
 
 
 def _record_text(record: Mapping, files: Mapping[str, Content]) -> bytes:
-    """A record as it is written, a row a line, with the hash of the configuration and sealed again."""
+    """A record as it is written, a row a line, with the hashes of configurations and sealed again."""
     entries = {key: value for key, value in record.items() if key not in ("results", "digest")}
-    configuration = hashlib.sha256(files["config.yaml"]).hexdigest()
-    entries["files"] = {**record["files"], "config.yaml": configuration}
+    entries["files"] = dict(record["files"])
+    for name in ("config.yaml", ADAPTER):
+        if isinstance(files.get(name), bytes):
+            entries["files"][name] = hashlib.sha256(files[name]).hexdigest()
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in record["results"])
     text = f'{{"results": [\n{lines}\n],\n{json.dumps(entries, ensure_ascii=False, indent=2)[2:]}\n'
     return sealed(text).encode()

@@ -1,5 +1,6 @@
 """Pairs in, the best model for them out: what competes, what is written, what is refused."""
 
+import hashlib
 import json
 import re
 import shlex
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from builders import sentence_pairs
+from huggingface_hub import HfApi
 from peft import PeftModel
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel
@@ -20,6 +22,9 @@ from hfxling.data.corpus import corpus_of
 from hfxling.data.pairs import read_pairs
 from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.encoders.loading import load_encoder
+from hfxling.evaluation.results import read_results
+from hfxling.hub.checks import folder_contents
+from hfxling.hub.release import Release, renamed
 from hfxling.methods.lexical import Arguments as LinkArguments
 from hfxling.selection.candidates import Candidate
 from hfxling.selection.select import _best, _simplest
@@ -189,6 +194,14 @@ def test_the_encoder_trained_further_is_a_stock_folder_with_its_adapter(tiny_ber
         states = [model(**batch).last_hidden_state for model in (adapted, merged)]
     assert torch.allclose(*states, atol=2e-2)  # adapters are kept in half precision
     assert len(selection.candidate("finetuned").hits(0)) == 12, "one fold"
+    stored = json.loads((folder / "adapter" / "adapter_config.json").read_text())
+    assert stored["base_model_name_or_path"] == str(e5_like)
+    record = json.loads((folder / "results.json").read_text())
+    release = Release(folder, "org/tuned", names={str(e5_like): "org/base"}, licence="cc0-1.0")
+    files, _ = renamed(folder_contents(folder), read_results(folder / "results.json"), record, release, HfApi())
+    assert json.loads(files["adapter/adapter_config.json"])["base_model_name_or_path"] == "org/base"
+    digest = hashlib.sha256(files["adapter/adapter_config.json"]).hexdigest()
+    assert json.loads(files["results.json"])["files"]["adapter/adapter_config.json"] == digest
     assert {row.settings["stage"]: row.n for row in selection.results(selection.winner)} == {"before": 12, "after": 12}
 
 
