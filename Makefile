@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: install quickstart test test-hub test-clients test-lowest lint cards bench
+.PHONY: install quickstart test test-hub test-clients test-lowest lint cards docs bench
 
 install: .venv/installed
 
@@ -25,8 +25,9 @@ quickstart: .venv/package
 	$(BIN)/python -m hfxling explain --model outputs/quickstart/model \
 		"司机不肯打表。" "Tài xế không chịu bật đồng hồ tính tiền."
 
+# Files in the order of the tree: by number of tests, as pytest-xdist would have them, the slowest come last.
 test: install
-	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # To the stand-in Hub on loopback and back, every method; also part of `make test`.
 test-hub: install
@@ -52,7 +53,7 @@ test-clients: install .venv-clients/installed
 	touch $@
 
 test-lowest: .venv-lowest/installed
-	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 .venv-lowest/bin/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 .venv-lowest/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: install
 	$(BIN)/ruff check .
@@ -60,6 +61,10 @@ lint: install
 
 cards: install
 	$(BIN)/python docs/render.py
+
+# The site, in build/site; a link that leads nowhere is an error.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/frozen_features.py

@@ -1,13 +1,16 @@
 """Word links by links alone, an encoder alone, both in one EM, and by what others offer, against gold links.
 
 python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --sets zh-en ro-en ja-en en-fr es-fr
+python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --choose
 python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --fit
 
 Every set is DATA/SET.tsv: source words TAB target words TAB links. Links, and both, learn from the sentences of the set
-alone, never from its links. "awesome-align" is its extraction (softmax of inner products of pieces, both directions
-above 0.001) on the layer that ours reads; SimAlign, where the package is installed, reads the same encoder with its
-IterMax and its own default layer. The paired test holds "both" against the better of links and encoder. Pairs per
-second are of CPU time, learning included.
+alone, never from its links. Others read the same sentences, those with an encoder the same vectors of pieces, too:
+awesome-align's extraction (two softmaxes above a threshold, of cosines by a temperature, both chosen on xlwa-dev by
+--choose), ctfalign with and without its constraint, fast_align, HMM and IBM 4 of sil-thot (small letters, joined by
+grow-diag-final-and; eflomal itself is in align_baselines.py), and the package simalign, which runs the encoder itself.
+What is not installed is left out: pip install -r benchmarks/requirements.txt. Paired tests hold "both" against every
+other one. --speed measures pairs per second.
 
 --fit learns the weights of `hfxling/words/probability.json` from the gold links of xlwa-dev, with 250 further pairs of
 each language as text; these are the only gold links that chose anything: weights, layer, temperature, floor, weight.
@@ -15,13 +18,15 @@ each language as text; these are the only gold links that chose anything: weight
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from encoders import encoder_folder
 from harness import machine, parser, report
+from scipy.special import softmax
 
 from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
@@ -29,7 +34,7 @@ from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results, count_links, error_test
 from hfxling.files import atomic_path
 from hfxling.words.confidence import expected_calibration_error
-from hfxling.words.encoder import WordEncoder
+from hfxling.words.encoder import WordEncoder, unit_length
 from hfxling.words.joint import JointAligner
 from hfxling.words.probability import WEIGHTS, fit_probability, link_evidence
 
@@ -40,7 +45,11 @@ TITLE = "Word links: links, encoder, both in one EM, and others, learnt from the
 TITLE_OF_SPEED = "Word links: sentence pairs a second of CPU time, one thread, learning included"
 SLOW = 60  # pairs that simalign is timed on
 MARKS = ("<!-- table -->", "<!-- end -->")
-AWESOME = 0.001  # awesome-align's threshold
+# awesome-align takes inner products of multilingual BERT's vectors and 0.001. Other encoders' vectors have other
+# lengths, so cosines are divided by a temperature here. Chosen on xlwa-dev by --choose.
+TEMPERATURE, THRESHOLD = 0.015, 0.5
+THOT = {"fast_align": "FAST_ALIGN", "HMM": "HMM", "IBM 4": "IBM4"}
+ROUNDS = 5  # of each of sil-thot's models, and of those that it starts from
 _LEAST = 0.05  # weights below teach nothing
 
 Links = list[set[Link]]
@@ -52,19 +61,23 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--encoder", required=True, help="me5-small, folder or Hub id")
     options.add_argument("--sets", nargs="+", default=["zh-en"], help="names such as zh-en")
     options.add_argument("--fit", action="store_true", help="learn the weights of probabilities, and nothing else")
+    options.add_argument(
+        "--choose", action="store_true", help="temperature and threshold of awesome-align, by xlwa-dev"
+    )
     options.add_argument("--dtype", default="float32", help="of the encoder's computation")
-    options.add_argument("--simalign", action="store_true", help="run the package simalign on every set, too")
     options.add_argument("--more", nargs=3, metavar=("NAME", "SOURCE", "TARGET"), help="learn from this text, too")
     options.add_argument("--first", type=int, default=5000, help="lines of that text")
     options.add_argument("--speed", action="store_true", help="pairs per CPU second on the first set")
     options.add_argument("--page", default="docs/words.md", help="whose table is written anew")
     args = options.parse_args(argv)
     args.encoder = encoder_folder(args.encoder)
-    encoder = WordEncoder(args.encoder, dtype=args.dtype)
+    if args.speed:
+        return speed(WordEncoder(args.encoder, dtype=args.dtype), args)
+    encoder = ReadOnce(args.encoder, dtype=args.dtype)
     if args.fit:
         return fit(args.data, encoder)
-    if args.speed:
-        return speed(encoder, args)
+    if args.choose:
+        return choose(args.data, encoder)
 
     path = Path(args.results_dir) / "align_table.json"
     figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else {}
@@ -76,6 +89,23 @@ def main(argv: list[str] | None = None) -> dict:
         report("align_table", figures, settings, title=TITLE, path=path)
         write_table(args.page, figures)
     return figures
+
+
+class ReadOnce(WordEncoder):
+    """An encoder that remembers what it has read: all systems look at the same vectors."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.read: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def _read(self, lines: Sequence[str]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """As `WordEncoder._read`."""
+        new = [line for line in dict.fromkeys(lines) if line not in self.read]
+        if new:
+            for row, places, states in super()._read(new):
+                self.read[new[row]] = places, states
+        for row, line in enumerate(lines):
+            yield row, *self.read[line]
 
 
 def write_table(page: str | Path, figures: dict[str, dict]) -> None:
@@ -96,16 +126,18 @@ def table_of(figures: dict[str, dict]) -> str:
         cells = []
         for of_set in figures.values():
             row = of_set.get(label)
-            cells.append("" if row is None else f"{row['AER']:.1f} ({row['AER low']:.1f}-{row['AER high']:.1f})")
+            cells.append("" if row is None else cell_of(row))
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    tests = []
-    for of_set in figures.values():
-        paired = of_set[BOTH]["paired"]
-        tests.append(f"{paired['difference']:+.1f} to {paired['with']}, p {paired['p_value']:.4f}")
-    lines.append("| both, paired | " + " | ".join(tests) + " |")
     errors = [f"{of_set[BOTH]['ECE']:.3f}" for of_set in figures.values()]
     lines.append("| both, calibration error of the scores | " + " | ".join(errors) + " |")
     return "\n".join(lines)
+
+
+def cell_of(row: dict) -> str:
+    """Error rate and interval, and a mark where both do not differ from it, or are worse."""
+    paired = row.get("both", {"difference": -1, "p_value": 0})
+    mark = "" if paired["difference"] < 0 and paired["p_value"] < 0.05 else " *"
+    return f"{row['AER']:.1f} ({row['AER low']:.1f}-{row['AER high']:.1f}){mark}"
 
 
 def speed(encoder: WordEncoder, args) -> dict:
@@ -118,7 +150,7 @@ def speed(encoder: WordEncoder, args) -> dict:
         BOTH: (gold, lambda: joint_links(languages, gold, encoder)),
         ENCODER: (gold, lambda: encoder_links(languages, gold, encoder, "itermax")),
     }
-    if args.simalign:
+    if find_spec("simalign"):
         from simalign import SentenceAligner
 
         for methods in ("mai", "i"):
@@ -134,7 +166,7 @@ def speed(encoder: WordEncoder, args) -> dict:
         run()
         figures[f"{label}, pairs_per_s"] = round(len(text) / (time.process_time() - start), 2)
         print(label, figures, flush=True)
-    if args.simalign:
+    if find_spec("simalign"):
         for label in (BOTH, ENCODER):
             for methods in ("mai", "i"):
                 other = figures[f"simalign, {methods}, pairs_per_s"]
@@ -169,7 +201,14 @@ def systems_of(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -
         "awesome-align's extraction": lambda: (awesome_links(gold, encoder), None),
         BOTH: lambda: joint_links(languages, gold, encoder),
     }
-    if args.simalign and find_spec("simalign"):
+    if find_spec("ctfalign"):
+        for method in ("simalign", "mdpalign-fuzzy", "ctfalign"):
+            label = f"ctfalign 0.1.0, {method}, IterMax"
+            systems[label] = lambda method=method: (ctfalign_links(gold, encoder, method), None)
+    if find_spec("thot"):
+        for label, model in THOT.items():
+            systems[f"sil-thot 3.5, {label}"] = lambda model=model: (thot_links(gold, model), None)
+    if find_spec("simalign"):
         systems["simalign 0.4, IterMax"] = lambda: (simalign_links(gold, args.encoder), None)
     return systems
 
@@ -181,23 +220,21 @@ def measured(
     figures, counts = dict(earlier), {}
     for label, system in systems.items():
         encoder.means.clear()
-        start = time.process_time()
         links, probabilities = system()
-        seconds = time.process_time() - start
         counts[label] = count_links(links, gold)
         rows = alignment_results(links, gold, dataset=name, split="gold")
         figures[label] = {row.metric: round(row.value, 2) for row in rows}
         figures[label] |= {"n": len(gold), "AER low": round(rows[0].low, 2), "AER high": round(rows[0].high, 2)}
-        figures[label]["pairs_per_s"] = round(len(gold) / seconds, 1)
         if probabilities is not None:
             is_right = [link in pair.possible for of_pair, pair in zip(links, gold) for link in sorted(of_pair)]
             figures[label]["ECE"] = round(expected_calibration_error(probabilities, is_right), 4)
         print(name, label, figures[label], flush=True)
     if BOTH not in counts:
         return figures
-    better = min((LINKS, ENCODER), key=lambda label: figures[label]["AER"])
-    difference, p_value = error_test(counts[BOTH], counts[better])
-    figures[BOTH]["paired"] = {"with": better, "difference": round(difference, 2), "p_value": round(p_value, 5)}
+    for label in counts:
+        if label != BOTH:
+            difference, p_value = error_test(counts[BOTH], counts[label])
+            figures[label]["both"] = {"difference": round(difference, 2), "p_value": round(p_value, 5)}
     return figures
 
 
@@ -230,29 +267,104 @@ def links_of(aligner: JointAligner, source: list[str], target: list[str]) -> tup
     return links, probabilities
 
 
-def awesome_links(gold: Sequence[AlignedPair], encoder: WordEncoder) -> Links:
+def awesome_links(
+    gold: Sequence[AlignedPair],
+    encoder: WordEncoder,
+    temperature: float = TEMPERATURE,
+    threshold: float = THRESHOLD,
+) -> Links:
     """As awesome-align: two words are linked when pieces of theirs are."""
-    links: Links = [set() for _ in gold]
-    sides = sides_of(gold)
-    pieces = [{row: (places, states) for row, places, states in encoder.pieces(side)} for side in sides]
-    for row, pair in enumerate(gold):
-        (source_places, x), (target_places, y) = pieces[0][row], pieces[1][row]
-        is_linked = extraction(x @ y.T)
-        source_word = word_owners(pair.source, source_places)
-        target_word = word_owners(pair.target, target_places)
-        for i, j in np.argwhere(is_linked):
-            links[row].add((source_word[i], target_word[j]))
+    links: Links = []
+    for source, target in pieces_of(gold, encoder):
+        similarity = unit_length(source.states) @ unit_length(target.states).T
+        is_linked = extraction(similarity / temperature, threshold)
+        links.append({(source.words[i], target.words[j]) for i, j in np.argwhere(is_linked)})
     return links
 
 
-def extraction(similarity: np.ndarray) -> np.ndarray:
-    """(S, T) bool: softmax over targets and softmax over sources both above `AWESOME` (Dou & Neubig 2021, eq. 2-3)."""
-    if not similarity.size:
-        return np.zeros(similarity.shape, bool)
-    exponentials = np.exp(similarity - similarity.max())
-    over_target = exponentials / exponentials.sum(1, keepdims=True)
-    over_source = exponentials / exponentials.sum(0, keepdims=True)
-    return (over_target > AWESOME) & (over_source > AWESOME)
+def extraction(scores: np.ndarray, threshold: float) -> np.ndarray:
+    """(S, T) bool: softmax over targets and over sources both above the threshold (Dou & Neubig 2021, eq. 2-3)."""
+    if not scores.size:
+        return np.zeros(scores.shape, bool)
+    over_target = softmax(scores, axis=1)
+    over_source = softmax(scores, axis=0)
+    return (over_target > threshold) & (over_source > threshold)
+
+
+class Pieces(NamedTuple):
+    """A line as an encoder reads it."""
+
+    states: np.ndarray  # (P, H)
+    words: list[int]  # the word that each piece is of
+
+
+def pieces_of(gold: Sequence[AlignedPair], encoder: WordEncoder) -> Iterator[tuple[Pieces, Pieces]]:
+    """Both sides of every pair."""
+    sides = []
+    for lines in sides_of(gold):
+        sides.append({row: (places, states) for row, places, states in encoder.pieces(lines)})
+    for row, pair in enumerate(gold):
+        read = []
+        for words, side in zip((pair.source, pair.target), sides):
+            places, states = side[row]
+            read.append(Pieces(states, word_owners(words, places)))
+        yield tuple(read)
+
+
+def ctfalign_links(gold: Sequence[AlignedPair], encoder: WordEncoder, method: str) -> Links:
+    """By the package ctfalign, its IterMax, out of our vectors of pieces."""
+    from ctfalign import align_from_embeddings
+
+    links: Links = []
+    for source, target in pieces_of(gold, encoder):
+        if not source.words or not target.words:
+            links.append(set())
+            continue
+        found = align_from_embeddings(
+            source.states, target.states, source.words, target.words, method=method, mode="itermax"
+        )
+        links.append({(int(i), int(j)) for i, j in found})
+    return links
+
+
+def thot_links(gold: Sequence[AlignedPair], kind: str) -> Links:
+    """By a model of sil-thot in both directions, joined by grow-diag-final-and."""
+    from thot.alignment import SymmetrizationHeuristic, SymmetrizedAligner
+
+    source = [[word.lower() for word in pair.source] for pair in gold]
+    target = [[word.lower() for word in pair.target] for pair in gold]
+    aligner = SymmetrizedAligner(thot_model(kind, source, target), thot_model(kind, target, source))
+    aligner.heuristic = SymmetrizationHeuristic.GROW_DIAG_FINAL_AND
+    links: Links = []
+    for words, others in zip(source, target):
+        _, matrix = aligner.get_best_alignment(words, others)
+        links.append({(int(i), int(j)) for i, j in np.argwhere(matrix.to_numpy())})
+    return links
+
+
+def thot_model(kind: str, source: Sequence[list[str]], target: Sequence[list[str]]):
+    """A trained model of one direction; HMM starts from IBM 1, IBM 4 from HMM."""
+    from thot import alignment
+
+    first = alignment.Ibm1AlignmentModel if kind in ("HMM", "IBM4") else alignment.FastAlignModel
+    models = [first()]
+    for words, others in zip(source, target):
+        models[0].add_sentence_pair(words, others)
+    thot_trained(models[0])
+    if kind in ("HMM", "IBM4"):
+        models.append(thot_trained(alignment.HmmAlignmentModel(models[-1])))
+    if kind == "IBM4":
+        models.append(thot_trained(alignment.Ibm4AlignmentModel(models[-1])))
+    return models[-1]
+
+
+def thot_trained(model):
+    """The model after its rounds of training."""
+    model.start_training()
+    for _ in range(ROUNDS):
+        model.train()
+    model.end_training()
+    return model
 
 
 def word_owners(words: Sequence[str], places: np.ndarray) -> list[int]:
@@ -265,8 +377,12 @@ def simalign_links(gold: Sequence[AlignedPair], name: str) -> Links:
     """By the package simalign, pair by pair, as it works."""
     from simalign import SentenceAligner
 
-    found = simalign_run(SentenceAligner(model=name, token_type="bpe", matching_methods="i"), gold)
-    return [set(of_pair["itermax"]) for of_pair in found]
+    aligner = SentenceAligner(model=name, token_type="bpe", matching_methods="i")
+    links: Links = []
+    for pair in gold:
+        found = simalign_run(aligner, [pair])[0]["itermax"] if pair.source and pair.target else []
+        links.append(set(found))
+    return links
 
 
 def simalign_run(aligner, gold: Sequence[AlignedPair]) -> list[dict]:
@@ -302,6 +418,22 @@ def fit(data: str, encoder: WordEncoder) -> dict:
         fitted[kind] = fit_probability(features, is_right)
     WEIGHTS.write_text(json.dumps(fitted, indent=1) + "\n", encoding="utf-8")
     return fitted
+
+
+def choose(data: str, encoder: WordEncoder) -> dict:
+    """Mean error rate of awesome-align's extraction on xlwa-dev, by temperature and threshold, the best first."""
+    rates: dict[tuple[float, float], list[float]] = {}
+    for name in DEV:
+        gold = read_aligned(Path(data) / f"{name}.xlwa-dev.tsv")
+        for temperature in (0.003, 0.005, 0.01, 0.015, 0.02, 0.03):
+            for threshold in (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
+                links = awesome_links(gold, encoder, temperature, threshold)
+                rate = alignment_results(links, gold, dataset=name, split="dev")[0].value
+                rates.setdefault((temperature, threshold), []).append(rate)
+    means = {f"temperature {key[0]}, threshold {key[1]}": round(float(np.mean(of)), 2) for key, of in rates.items()}
+    best_first = dict(sorted(means.items(), key=lambda item: item[1]))
+    print(json.dumps(best_first, indent=1))
+    return best_first
 
 
 def evidence_of(weights: Sequence, decisive: int, gold: Sequence[AlignedPair]) -> tuple[np.ndarray, np.ndarray]:

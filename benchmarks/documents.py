@@ -41,6 +41,7 @@ from hfxling.data.sources import Pair
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.significance import error_interval, jackknife_error
+from hfxling.progress import hide_loading_bars
 from hfxling.sentences import beads as engine
 from hfxling.sentences.align_documents import DocumentText, vectors_of
 
@@ -65,7 +66,7 @@ def main(argv: list[str] | None = None) -> dict:
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    hide_loading_bars()
     figures: dict = {"f1_over_vecalign": None, "cpu_over_vecalign": None}
     found: dict[str, list[Counts]] = {}
     seconds: list[np.ndarray] = []

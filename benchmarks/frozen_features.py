@@ -32,6 +32,7 @@ from hfxling.methods.frozen import PairVectors
 from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, HeadSettings
 from hfxling.methods.siamese.train import fit
 from hfxling.models.pooling import pool
+from hfxling.progress import hide_loading_bars
 
 EPOCHS = TRAINING_DEFAULTS["num_train_epochs"]
 PAIRS = 4032  # labelled: 2,016 parallel and as many non-parallel (Huang et al. 2023)
@@ -97,7 +98,7 @@ def sentence_rates(texts: list[str], repeats: int, bfloat16_texts: int) -> dict[
 
     bfloat16 is timed on the first `bfloat16_texts` of the texts, not at all for 0.
     """
-    logging.disable_progress_bar()
+    hide_loading_bars()
     with tempfile.TemporaryDirectory() as folder:
         write_encoder(folder)
         encoders = {

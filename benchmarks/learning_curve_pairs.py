@@ -34,6 +34,7 @@ from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at, unlike_blanks
+from hfxling.progress import hide_loading_bars
 from hfxling.selection.select import select
 
 TITLE = "P@1 by number of sentence pairs, NTREX; three draws"
@@ -53,7 +54,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         options.error(f"give sizes from 10 to {LINES} pairs.")
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    hide_loading_bars()
     name = Path(args.encoder).name
     results: list[EvalResult] = []
     for pair in args.pairs:

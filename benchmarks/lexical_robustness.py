@@ -35,6 +35,7 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.spoilt import spoilt_results
 from hfxling.methods.lexical.evaluate import unlike_blanks
+from hfxling.progress import hide_loading_bars
 from hfxling.selection.select import select
 from hfxling.sentences.neighbours import TIE
 
@@ -63,7 +64,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         options.error("there is everyday text of zh-vi and vi-zh only.")
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    hide_loading_bars()
     train, test = read_texts(args.data, args.pair, args.everyday_pairs)
     results: list[EvalResult] = []
     for kind, sides in train.items():

@@ -40,6 +40,7 @@ from hfxling.console import run as run_recipe
 from hfxling.data.sources import load_pairs
 from hfxling.evaluation.results import format_table
 from hfxling.models.modeling_lexical import ROLES, LexicalModel
+from hfxling.progress import hide_loading_bars
 
 TITLE = "What a lexical encoder costs to fit, to keep and to encode with"
 GOALS = {
@@ -66,7 +67,7 @@ def main(argv: list[str] | None = None) -> dict:
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    hide_loading_bars()
     if args.fit is not None:
         return fit(args.data, args.fit, args.folder)
     with tempfile.TemporaryDirectory() as folder:

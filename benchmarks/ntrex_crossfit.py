@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from encoders import encoder_folder, weights_note
 from harness import parser, report_rows
-from retrieval_table import Embed, fitted
+from retrieval_table import Embed, Memory, fitted
 from sklearn.feature_extraction.text import TfidfVectorizer
 from transformers.utils import logging
 
@@ -122,7 +122,7 @@ def measure(languages, texts, kept: np.ndarray, held: np.ndarray, args) -> dict[
     options = {"minutes": args.minutes, "seed": args.seed, "device": "cpu", "output": None}
     selection = select(*train, languages=languages, model=encoder, **options)
     with tempfile.TemporaryDirectory() as folder:
-        systems = fitted(selection, encoder, Path(folder))
+        systems = fitted(selection, encoder, Path(folder), Memory())
         found = {}
         for label, embed in systems.items():
             found[label] = [ranks_among_all(embed, texts, languages, held, way).tolist() for way in ((0, 1), (1, 0))]

@@ -33,7 +33,7 @@ from hfxling.encoders.fusion import ROLES
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, language_mean, postprocess, ranking_results, unlike_blanks
-from hfxling.files import content_hash
+from hfxling.files import content_hash, weights_hash
 from hfxling.selection.select import Selection, select
 
 TITLE = "Retrieval by what can be fitted on a few thousand pairs"
@@ -85,7 +85,40 @@ OTHER = {
 }
 DISTRACTORS = {"zh-vi": "vi", "lo-zh": "zh"}
 
+TIMED = 64  # sentences of each side, by which speed is told
+
 Embed = Callable[[list[str], str, str], object]  # texts, language and role to vectors
+
+
+class Memory:
+    """Vectors that dense encoders have computed: several systems of a table share their dense part.
+
+    Attributes:
+        is_on: off while speed is measured.
+    """
+
+    def __init__(self):
+        self.is_on = True
+        self._vectors: dict[tuple, np.ndarray] = {}
+
+    def of(self, name: str, **options) -> SentenceEncoder:
+        """The encoder of a folder or Hub id, which encodes a text once; the same weights with the same prompt share."""
+        encoder = SentenceEncoder(name, **options)
+        model = weights_hash(name) if Path(name).is_dir() else name
+        plain_encode = encoder.encode
+
+        def encode(texts: list[str], language: str | None = None, role: str | None = None, **more) -> np.ndarray:
+            if not self.is_on:
+                return plain_encode(texts, language, role, **more)
+            keys = [(model, encoder.prompt, language, text) for text in texts]
+            missing = [text for key, text in zip(keys, texts) if key not in self._vectors]
+            if missing:
+                for text, vector in zip(missing, plain_encode(missing, language, role, **more)):
+                    self._vectors[model, encoder.prompt, language, text] = vector
+            return np.stack([self._vectors[key] for key in keys])
+
+        encoder.encode = encode
+        return encoder
 
 
 def main(argv: list[str] | None = None) -> dict:
@@ -97,6 +130,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--tatoeba", nargs="*", default=[*TATOEBA], help="languages against English")
     options.add_argument("--distractors", type=int, default=20_000, help="other sentences of the target language")
     options.add_argument("--seed", type=int, default=42)
+    options.add_argument("--models", help="folder where the models stay; by default they are thrown away")
     options.add_argument("--name", default="retrieval_table", help="of the results file")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
@@ -105,6 +139,7 @@ def main(argv: list[str] | None = None) -> dict:
     for title, names, suffix in ((TATOEBA_TITLE, args.tatoeba, "_tatoeba"), (TITLE, args.pairs, "")):
         names = [f"{lang}-en" for lang in names] if suffix else names
         settings = vars(args) | {"name": f"{args.name}{suffix}"}
+        del settings["models"]
         about = {"title": title, "labels": [*LABELS], "metrics": ["P@1"]}
         found = measured(names, args, settings, about)
         by_place = {(row.dataset, row.settings["row"]): round(row.value, 2) for row in forward(found)}
@@ -139,8 +174,9 @@ def measured(names: list[str], args, settings: dict, about: dict) -> list[EvalRe
     results = earlier_rows(settings, "pairs", "tatoeba")
     for name in names:
         if not any(row.dataset == name for row in results):
-            with tempfile.TemporaryDirectory() as folder:
-                results += measure(name, args, Path(folder))
+            with tempfile.TemporaryDirectory() as scratch:
+                folder = Path(args.models, name.replace(" ", "-")) if args.models else Path(scratch)
+                results += measure(name, args, folder)
             write_rows("retrieval_table", results, settings, **about)
         told = (f"{row.settings['row']} {row.value:.1f}" for row in forward(results) if row.dataset == name)
         print(f"{name}: {', '.join(told)}", flush=True)
@@ -161,15 +197,18 @@ def measure(name: str, args, folder: Path) -> list[EvalResult]:
     options = {"only": only, "minutes": args.minutes, "output": None, "seed": args.seed, "device": "cpu"}
     selection = select(train, languages=pair, model=encoder, **options)
     print(selection.table(), flush=True)
-    systems = fitted(selection, encoder, folder)
+    memory = Memory()
+    systems = fitted(selection, encoder, folder, memory)
     found = load_pairs([test], pair)
     sides = [list(found[side]) for side in ("source", "target")]
     others = distractors(Path(args.data), DISTRACTORS[name], args.distractors, sides[1]) if name in DISTRACTORS else []
     rows = []
     for label, embed in systems.items():
         more = {"row": label, "stage": "after", "first": "->".join(pair), "pairs": len(selection.text)}
-        seconds = min(timed(embed, sides[i], pair[i], ROLES[i])[0] for i in (0, 1, 0, 1))
-        more["sentences_per_cpu_s"] = round(len(sides[0]) / seconds)
+        memory.is_on = False
+        seconds = min(timed(embed, sides[i][:TIMED], pair[i], ROLES[i])[0] for i in (0, 1, 0, 1))
+        memory.is_on = True
+        more["sentences_per_cpu_s"] = round(min(TIMED, len(sides[0])) / seconds)
         more["megabytes"] = round(selection.candidate(LABELS[label]).megabytes, 1)
         more["chosen"] = LABELS[label] == selection.winner.name and label not in ("encoder", "encoder, centred")
         fields = {"split": "test", "revision": content_hash(*sides), "seed": args.seed, "model": label}
@@ -205,22 +244,22 @@ def text_of(name: str, pair: tuple[str, str], data: Path) -> tuple[str, str]:
     return f"{both}@1-1543", f"{both}@1544-1997"
 
 
-def fitted(selection: Selection, encoder: str, folder: Path) -> dict[str, Embed]:
+def fitted(selection: Selection, encoder: str, folder: Path, memory: Memory) -> dict[str, Embed]:
     """Every system of `LABELS` that competed, from the folders that `hfxling fit` writes."""
     written = {}
     for candidate in selection.candidates:
         if candidate.name in ("head", "layers", "fused", "finetuned", "finetuned_fused"):
             paths = selection.save(folder / candidate.name, candidate.name)
             written[candidate.name] = {name: str(path) for name, path in paths.items()}
-    plain, links = SentenceEncoder(encoder), written["fused"]["lexical"]
+    plain, links = memory.of(encoder), written["fused"]["lexical"]
     sparse = LexicalEncoder(links)
-    dense = {name: SentenceEncoder(paths["folder"], trust_remote_code=True) for name, paths in written.items()}
+    dense = {name: memory.of(paths["folder"], trust_remote_code=True) for name, paths in written.items()}
     means = {
         lang: language_mean(plain.encode(side))
         for lang, side in zip(selection.languages, map(selection.text.texts, (0, 1)))
     }
     static = SentenceEncoder(links)
-    bare = SentenceEncoder(encoder, prompt="")
+    bare = memory.of(encoder, prompt="")
     systems = {
         "encoder without its prompt": lambda texts, lang, role: bare.encode(texts),
         "encoder": lambda texts, lang, role: plain.encode(texts),

@@ -1,13 +1,11 @@
-"""Render what is never typed by hand: model_cards/, README.md, docs/api.md, results.md, results/ and claims.md.
+"""Render what is never typed by hand: model_cards/, tables of README.md and docs/, pictures, api.md, results, claims.
 
 python docs/render.py [--check]     # --check writes nothing and fails when a page is not up to date
 """
 
 import argparse
-import inspect
 import json
 import re
-import typing
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import numpy as np
 import yaml
 
 import hfxling
+from docs.pictures import result_pictures
 from hfxling.cli import COMMANDS, load_verb
 from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, read_results
@@ -82,68 +81,52 @@ def pages():
     yield ROOT / "docs" / "results.md", results_index(sections)
     yield ROOT / "docs" / "claims.md", claims_page()
     yield ROOT / "docs" / "api.md", api_page()
-    readme = ROOT / "README.md"
-    tables, marked = {"results": readme_table(), "zoo": zoo_table(ROOT)}, readme.read_text(encoding="utf-8")
-    tables["published"] = readme_table("retrieval_table_me5")
+    for name, picture in result_pictures(ROOT):
+        yield ROOT / name, picture
+    tables = {
+        "published": readme_table("retrieval_table_me5"),
+        "results": readme_table("retrieval_table"),
+        "zoo": zoo_table(ROOT, above="../"),
+    }
+    for path in (ROOT / "README.md", ROOT / "docs" / "choose.md", ROOT / "docs" / "zoo.md"):
+        yield path, with_tables(path.read_text(encoding="utf-8"), tables)
+
+
+def with_tables(page: str, tables: dict[str, str]) -> str:
+    """A page with each table between its marks, <!-- NAME --> and <!-- end -->."""
     for name, table in tables.items():
         place = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
-        marked = re.sub(place, lambda match, table=table: f"{match[1]}{table}\n{match[2]}", marked, flags=re.DOTALL)
-    yield readme, marked
+        page = re.sub(place, lambda match, table=table: f"{match[1]}{table}\n{match[2]}", page, flags=re.DOTALL)
+    return page
 
 
-API = """# Verbs
+API = """# API
 
-Rendered from the docstrings by `make cards`. Each of these functions is a command, too, with the same names and
-defaults: `hfxling.mine("a.zh", "b.vi", top=0.8)` is `hfxling mine a.zh b.vi --top 0.8`, and `hfxling COMMAND --help`
-shows what stands here. *Text* is a file or another source ([text.md](text.md)), or a list of sentences; a *model* is a
-folder, a Hub id or a loaded model; outputs are never among the inputs. `tests/docs/test_api.py` runs the examples.
+Each of the functions is a command, too, with the same names and defaults: `hfxling.mine("a.zh", "b.vi", top=0.8)` is
+`hfxling mine a.zh b.vi --top 0.8`. *Text* is a file or another source ([which](text.md)), or a list of sentences; a
+*model* is a folder, a Hub id or a loaded model; outputs are never among the inputs.
+
+The site shows signatures, parameters and examples here, from the docstrings; elsewhere `help(hfxling.mine)` does.
+
+## Functions that are commands
+
 """
-OTHER_NAMES = "## Further public names\n\nLoaded when first used; `help(hfxling.NAME)` says more."
 
 
 def api_page() -> str:
-    """Every verb with its parameters and example, then one line for each other public name."""
-    verbs = {command: load_verb(command) for command in COMMANDS}
-    parts = [API.rstrip("\n")]
-    parts += [api_section(command, verb) for command, verb in verbs.items()]
-    names = {verb.__name__ for verb in verbs.values()}
-    lines = []
-    for name in hfxling.__all__:
-        if name not in names:
-            summary = inspect.getdoc(getattr(hfxling, name)).split("\n\n")[0]
-            lines.append(f"- `{name}`: {' '.join(summary.split())}")
-    parts.append("\n".join([OTHER_NAMES, "", *lines]))
+    """Every public name, as mkdocstrings wants it: what is a command first."""
+    verbs = [load_verb(command) for command in COMMANDS]
+    names = {verb.__name__ for verb in verbs}
+    others = [getattr(hfxling, name) for name in hfxling.__all__ if name not in names]
+    functions = [each for each in others if not isinstance(each, type)]
+    classes = [each for each in others if isinstance(each, type)]
+    parts = [API + entries(verbs), "## Other functions\n\n" + entries(functions), "## Classes\n\n" + entries(classes)]
     return "\n\n".join(parts) + "\n"
 
 
-def api_section(command: str, verb: typing.Callable) -> str:
-    """A verb: what it does, its example, parameters, result and errors."""
-    from docstring_parser import DocstringStyle, parse
-
-    said = parse(inspect.getdoc(verb), style=DocstringStyle.GOOGLE)
-    about = [f"## {verb.__name__}", f"{said.short_description} Command: `hfxling {command}`."]
-    if said.long_description:
-        about.append(said.long_description)
-    about.append(f"```python\n{example_code(verb)}```")
-    lines = []
-    texts = {parameter.arg_name: parameter.description for parameter in said.params}
-    for name, parameter in inspect.signature(verb).parameters.items():
-        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-        shown = f"*{name}" if parameter.kind is parameter.VAR_POSITIONAL else name
-        lines.append(f"- `{shown}{default}`: {' '.join(texts[name].split())}")
-    about.append("\n".join(lines))
-    if said.returns:
-        about.append(f"**Returns** {' '.join(said.returns.description.split())}")
-    for error in said.raises:
-        about.append(f"**{error.type_name}** {' '.join(error.description.split())}")
-    return "\n\n".join(about)
-
-
-def example_code(verb: typing.Callable) -> str:
-    """The statements of a docstring's example."""
-    import doctest
-
-    return "".join(example.source for example in doctest.DocTestParser().get_examples(inspect.getdoc(verb)))
+def entries(objects: list) -> str:
+    """A line an object, which mkdocstrings replaces by its documentation."""
+    return "\n\n".join(f"::: {each.__module__}.{each.__qualname__}" for each in objects)
 
 
 def results_sections(files: list[Path]) -> dict[str, dict]:
@@ -433,7 +416,7 @@ def shown(rows: list[EvalResult]) -> str:
     return text + (f" p={first.settings['paired']['p_value']:.2g}" if "paired" in first.settings else "")
 
 
-def readme_table(name: str = "retrieval_table") -> str:
+def readme_table(name: str) -> str:
     """P@1 of every model that `hfxling fit` can write, both directions, its size and speed; how far intervals reach."""
     path = ROOT / "results" / f"{name}.json"
     rows = [row for row in read_results(path) if row.metric == "P@1"]

@@ -155,7 +155,7 @@ def load_classifier(
 
     Raises:
         FileNotFoundError: no such folder or Hub repository.
-        ValueError: a checkpoint that lacks weights of its encoder, or a tokenizer without padding.
+        ValueError: a checkpoint that lacks weights of its encoder or holds NaN, or a tokenizer without padding.
     """
     set_seed(seed)
     verbosity = logging.get_verbosity()
@@ -180,6 +180,9 @@ def load_classifier(
     lacking = [key for key in lacking if key.startswith(prefix) and ".pooler." not in key]
     if lacking:
         raise ValueError(f"{name!r} lacks {len(lacking)} weights of its encoder (first: {lacking[0]}); give another.")
+    for key, tensor in model.state_dict().items():
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"base_model={name!r}: {key} holds NaN or infinite numbers; give another.")
     if tokenizer.pad_token_id is None:
         raise ValueError(f"{name!r} has a tokenizer without a padding token; give an encoder's.")
     _draw_empty_pooler(model)

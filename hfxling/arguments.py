@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -72,7 +73,9 @@ def parse_arguments(
     argv = list(sys.argv[1:] if argv is None else argv)
     end = argv.index("--") if "--" in argv else len(argv)
     asked, words = _with_general(_Parser(add_help=False, allow_abbrev=False)).parse_known_args(argv[:end])
-    fields = {field.name: field for type_ in types for field in _fields(type_)}
+    fields: dict[str, dataclasses.Field] = {}
+    for type_ in types:
+        fields |= {field.name: field for field in _fields(type_)}
     given = _known(defaults or {}, fields, types, "the defaults")
     if asked.config:
         given |= _known(read_yaml(Path(asked.config)), fields, types, asked.config)
@@ -101,7 +104,11 @@ def parse_arguments(
     for name in fields.keys() & values.keys():
         _check_value(name, values[name], fields[name].metadata)
     _check_outputs(values, fields)
-    return tuple(type_(**{f.name: values[f.name] for f in _fields(type_) if f.name in values}) for type_ in types)
+    instances = []
+    for type_ in types:
+        own = {field.name: values[field.name] for field in _fields(type_) if field.name in values}
+        instances.append(type_(**own))
+    return tuple(instances)
 
 
 def resolved(*arguments: Any) -> dict[str, Any]:
@@ -250,6 +257,7 @@ def _with_general(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     group = parser.add_argument_group("General")
     group.add_argument("--config", metavar="FILE", help="YAML file of key: value lines; the command line wins over it")
     group.add_argument("--traceback", action="store_true", help="show all of an error, not one line")
+    group.add_argument("--verbose", action="store_true", help="say how something was chosen")
     group.add_argument("-h", "--help", action="store_true", help="this page")
     group.add_argument("--help-all", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -279,7 +287,7 @@ def _parser(types: Sequence[type], given: dict, show_all: bool, **shown: Any) ->
 
 def _usage(types: Sequence[type], given: dict) -> str:
     first, then = ["%(prog)s"], []
-    for field in (field for type_ in types for field in _fields(type_)):
+    for field in chain.from_iterable(map(_fields, types)):
         is_required = _default(field) is dataclasses.MISSING and field.name not in given
         word = field.name.upper() + (" ..." if _is_list(field) else "")
         if field.metadata.get("positional"):

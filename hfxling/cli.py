@@ -58,7 +58,7 @@ _SIDES = ("--source-lang", "--target-lang")
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command that `argv` (by default the process') begins with, or list them all."""
     words = list(sys.argv[1:] if argv is None else argv)
-    run(lambda: _run(decoded(words)), words)
+    run(lambda: _run(decoded(words)), argv)
 
 
 def _run(words: list[str]) -> None:
@@ -81,6 +81,7 @@ def _overview() -> str:
     lines += [
         "",
         "hfxling COMMAND --help shows a command's options; every command is a function, too: hfxling.mine(...).",
+        "--verbose says how something was chosen, --traceback shows all of an error.",
     ]
     return "\n".join(lines)
 
@@ -128,7 +129,7 @@ def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
     """The words as cyclopts reads them, and the file of --config.
 
     `--some_name` is `--some-name`, `--flag true` is `--flag=true`, and `--source-lang A --target-lang B` is
-    `--languages A B`. --traceback is for `hfxling.console.run`. Nothing is changed after `--`.
+    `--languages A B`. --traceback and --verbose are for `hfxling.console.run`. Nothing is changed after `--`.
     """
     flags = set()
     for parameter, hint in get_type_hints(verb).items():
@@ -146,7 +147,7 @@ def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
             ready.append(word)
             continue
         option = option.replace("_", "-")
-        if option == "--traceback":
+        if option in ("--traceback", "--verbose"):
             continue
         takes_next = option in (*_SIDES, "--config") or (option in flags and queue[:1] in (["true"], ["false"]))
         if takes_next and not mark:

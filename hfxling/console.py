@@ -38,17 +38,23 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
 
     Messages of the logger "hfxling" go to standard error. What a user can cause (ValueError, and what the system says
     of files) ends in one line and exit status 2, any other error in one line and status 1; `--traceback` in `argv` (by
-    default the process') shows all of it. Ctrl-C, SIGTERM and a closed pipe end quietly, with 130, 143 and 141 as in a
-    shell, and what was begun is taken back. Whatever the locale is, text is UTF-8.
+    default the process') shows all of it, and `--verbose` more messages. Ctrl-C, SIGTERM and a closed pipe end quietly,
+    with 130, 143 and 141 as in a shell, and what was begun is taken back. Whatever the locale is, text and names of
+    files are UTF-8. No message of any library shows a password or token.
     """
+    if argv is None:
+        _begin_again_in_utf8()
+    words = sys.argv if argv is None else argv
     _prepare_streams()
     _end_on_sigterm()
     logger, handler = logging.getLogger("hfxling"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Message())
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.DEBUG if "--verbose" in words else logging.INFO)
     logging.getLogger("transformers.trainer_utils").addFilter(_is_of_use)
     hide_loading_bars()
+    record_of_any_logger = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(_record_without_secrets)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -62,7 +68,7 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
         sys.exit(141)
     except Exception as error:
         line = _line_of(error)
-        if "--traceback" in (sys.argv if argv is None else argv):
+        if "--traceback" in words:
             sys.stderr.write(without_secrets(traceback.format_exc()))
         else:
             unknown = [*traceback.format_exception_only(error), "(--traceback shows all)"]
@@ -71,6 +77,13 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
         sys.exit(2 if line else 1)
     finally:
         logger.removeHandler(handler)
+        logging.setLogRecordFactory(record_of_any_logger)
+
+
+def _begin_again_in_utf8() -> None:
+    """Start this process anew with UTF-8 where Python took the locale's ASCII, which names no file in other letters."""
+    if sys.getfilesystemencoding() == "ascii" and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _prepare_streams() -> None:
@@ -134,6 +147,8 @@ def _line_of(error: Exception) -> str | None:
         return f"{os.fsdecode(error.filename2 or error.filename)}: {_REMEDIES[error.errno]}"
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"{_REMEDIES[errno.ENOSPC]} ({error})"
+    if os.strerror(errno.ENOSPC) in str(error):  # safetensors, which has an error of its own
+        return f"{_REMEDIES[errno.ENOSPC]} ({error})"
     if isinstance(error, RuntimeError) and "iostream error" in str(error):  # torch, which names no reason
         return "a file could not be written: is the disk full? Make room, or name another place."
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
@@ -144,7 +159,14 @@ def _line_of(error: Exception) -> str | None:
 def without_secrets(text: str) -> str:
     """The text without passwords in addresses and tokens of the Hub, which logs would keep."""
     text = re.sub(r"://[^/\s@]+@", "://...@", text)
+    text = re.sub(r"([?&][\w-]*(?:token|key|secret|password|signature)[\w-]*=)[^&\s'\"]+", r"\1...", text, flags=re.I)
     return re.sub(r"\bhf_[A-Za-z0-9]{8,}", "hf_...", text)
+
+
+def _record_without_secrets(*args: Any, **kwargs: Any) -> logging.LogRecord:
+    record = logging.LogRecord(*args, **kwargs)
+    record.msg, record.args = without_secrets(record.getMessage()), ()
+    return record
 
 
 class _Message(logging.Formatter):

@@ -113,7 +113,8 @@ def strangers(folder: Path) -> set[str]:
 
 
 def _refuse_strangers(folder: Path, names: Iterable[str]) -> None:
-    if names := sorted(names):
+    names = sorted(names)
+    if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         raise ValueError(
             f"{folder} holds files that hfxling did not write ({names[0]}{more}) and would be replaced; "
@@ -159,6 +160,38 @@ def check_replaceable(folder: str | Path, inputs: Iterable[object] = ()) -> None
                 raise ValueError(f"{value} is read and lies in {folder}, which would be replaced; name another folder.")
     if place.is_dir():
         _refuse_strangers(place, strangers(place))
+
+
+@contextmanager
+def alone_in(folder: str | Path, told: str) -> Iterator[None]:
+    """Hold a folder while a run writes into it; the system lets go of it when the process dies.
+
+    Args:
+        folder: is made where there is none, and goes again where it is empty in the end.
+        told: how an error begins: the option that named it.
+
+    Raises:
+        ValueError: another run holds it.
+    """
+    folder = Path(folder)
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # a run that has ended took it away
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(handle), os.stat(folder)):
+                    break
+            except BlockingIOError:
+                os.close(handle)
+                raise ValueError(f"{told}: another run writes there; wait for it, or name another.") from None
+            os.close(handle)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            folder.rmdir()  # where it is empty: what was refused leaves nothing
+        os.close(handle)
 
 
 @contextmanager
@@ -213,13 +246,13 @@ def _paths_in(value: object) -> set[Path]:
         return set()
     names = {os.fspath(value), *re.split(r"[+=]", os.fspath(value))}
     names |= {re.split(r"[@#]", name)[0] for name in names}
-    found = set()
+    existing = set()
     for name in names:
         pattern = re.sub(r"\{\w+\}", "*", glob.escape(name))
         with suppress(OSError, ValueError):  # sentences and the like: too long, or with a null byte
             paths = glob.glob(pattern) if "*" in pattern else [name]
-            found |= {Path(os.path.realpath(path)) for path in paths if os.path.exists(path)}
-    return found
+            existing |= {Path(os.path.realpath(path)) for path in paths if os.path.exists(path)}
+    return existing
 
 
 def _clear_dead(final: Path) -> None:
@@ -264,8 +297,9 @@ def reserved_array(path: str | Path, shape: tuple[int, ...], dtype: type = np.fl
 def free_memory() -> int:
     """Bytes of memory that can be had without swapping; where the system does not say, half of all."""
     table = Path("/proc/meminfo")
-    if table.is_file() and (found := re.search(r"MemAvailable:\s+(\d+) kB", table.read_text())):
-        return int(found[1]) * 1024
+    line = re.search(r"MemAvailable:\s+(\d+) kB", table.read_text()) if table.is_file() else None
+    if line:
+        return int(line[1]) * 1024
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 

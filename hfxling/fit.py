@@ -12,6 +12,7 @@ import difflib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -333,7 +334,7 @@ def _modules(steps: list[tuple], size: int, pooling: str, **settings) -> list[to
 def _with_head(base: SentenceTransformer, head, pairs: Pairs, prompt: str | None = None) -> SentenceTransformer:
     """The model's modules and, as in a published folder, the head's; one prompt for every text."""
     check_finite(head.state_dict().items())
-    named = list(dict.fromkeys(code for pair in pairs for code in pair if code not in _UNNAMED))
+    named = [code for code in dict.fromkeys(chain.from_iterable(pairs)) if code not in _UNNAMED]
     steps = head.stock_steps()
     if not named:  # routes for queries and documents alone
         steps = [("Router", dict(zip(ROUTES, step[1].values()))) if step[0] == "Router" else step for step in steps]
@@ -350,11 +351,15 @@ def _with_head(base: SentenceTransformer, head, pairs: Pairs, prompt: str | None
 
 def _vectors(base: SentenceTransformer, pairs: Pairs, prompt: str | None, progress: bool) -> list[Sides]:
     """The vectors of both sides of every language pair, at full width; every distinct text is encoded once."""
-    texts = list(dict.fromkeys(text for sides in pairs.values() for side in sides for text in side))
+    every_side = chain.from_iterable(pairs.values())
+    texts = list(dict.fromkeys(chain.from_iterable(every_side)))
     with base.truncate_embeddings(None):
         vectors = base.encode(texts, prompt=prompt, show_progress_bar=progress).astype(np.float32, copy=False)
     finite = np.isfinite(vectors).all(1)
     if not finite.all():
         raise ValueError(f"the model's vector of {texts[finite.argmin()][:60]!r} is not finite.")
     rows = {text: row for row, text in enumerate(texts)}
-    return [tuple(vectors[[rows[text] for text in side]] for side in sides) for sides in pairs.values()]
+    ready = []
+    for source, target in pairs.values():
+        ready.append((vectors[[rows[text] for text in source]], vectors[[rows[text] for text in target]]))
+    return ready

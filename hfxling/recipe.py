@@ -9,8 +9,9 @@ from transformers import TrainingArguments
 
 from hfxling.arguments import parse_arguments
 from hfxling.evaluation.results import EvalResult
+from hfxling.files import alone_in
 from hfxling.methods import method
-from hfxling.methods.checkpoints import alone_in, check_record, run_record
+from hfxling.methods.checkpoints import check_record, run_record
 from hfxling.methods.publishing import check_run, publish_run
 
 
@@ -42,7 +43,8 @@ def run_recipe(name: str, argv: Sequence[str] | None = None, *, description: str
         prepared = package.prepare([own], own_training)
         own_training.run_record = run_record(own, own_training, prepared.corpus)
         check_record(own_training.resume_from_checkpoint, own_training.run_record)
-        with alone_in(own_training.output_dir) if own_training.should_save else nullcontext():
+        place = own_training.output_dir
+        with alone_in(place, f"output_dir={place}") if own_training.should_save else nullcontext():
             run = package.run(own, own_training, prepared)
             results += publish_run(name, own, own_training, prepared, run, argv=argv, push=push)
     return results

@@ -12,7 +12,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import pytest
 import torch
-from hub_server import hub  # noqa: F401 - a fixture
+from hub_server import hub, hub_of_all_tests, publisher  # noqa: F401 - fixtures
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +25,16 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the measuring data in ../shared/data")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def bars_as_before():
+    """Nothing that is run in a test turns the bars off for those after it."""
+    from huggingface_hub.utils import are_progress_bars_disabled
+
+    before = are_progress_bars_disabled()
+    yield
+    assert are_progress_bars_disabled() == before
 
 
 @pytest.fixture

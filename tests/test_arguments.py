@@ -200,6 +200,16 @@ def test_how_a_program_ends(error, status, said, capsys):
     assert not logging.getLogger("hfxling").handlers
 
 
+def test_verbose_shows_how_something_was_chosen(capsys):
+    def main():
+        logging.getLogger("hfxling.somewhere").debug("layer 7 of 12")
+
+    run_recipe(main, [])
+    assert capsys.readouterr().err == ""
+    run_recipe(main, ["--verbose"])
+    assert capsys.readouterr().err == "layer 7 of 12\n"
+
+
 def test_messages_go_to_standard_error(capsys):
     logger = logging.getLogger("hfxling.part")
 

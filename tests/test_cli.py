@@ -15,24 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"torch", "transformers", "sentence_transformers", "datasets"}
 
 
-def hfxling(*argv: str, **options) -> subprocess.CompletedProcess:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "hfxling", *map(str, argv)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
-
-
-@pytest.mark.parametrize("argv", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
-def test_help_ends_with_0_and_the_list_of_commands_is_cheap(argv):
-    code = f"import sys\nfrom hfxling import cli\ntry:\n    cli.main({argv})\nfinally:\n    print(*sys.modules)"
+def test_the_list_of_commands_is_cheap():
+    code = "import sys\nfrom hfxling import cli\ntry:\n    cli.main(['--help'])\nfinally:\n    print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *shown, modules = done.stdout.splitlines()
-    assert shown[0].lower().startswith("usage: hfxling")
-    if argv == ["--help"]:
-        assert not (HEAVY | {"numpy"}) & {*modules.split()}
-        assert all(any(line.split()[:1] == [name] for line in shown) for name in COMMANDS)
-    else:
-        assert shown[0].lower().startswith(f"usage: hfxling {argv[0]} ")
+    assert not (HEAVY | {"numpy"}) & {*modules.split()}
+    assert shown[0].startswith("usage: hfxling COMMAND")
+    assert all(any(line.split()[:1] == [name] for line in shown) for name in COMMANDS)
 
 
 def test_the_command_is_installed_with_the_package():
@@ -110,11 +100,13 @@ def test_mistakes_end_in_one_line_and_2(argv, message, capsys):
     assert message in line
 
 
-def test_all_of_an_error_on_request():
-    done = hfxling("align", "a", "b", "--model", "/no/where", "--traceback")
-    assert done.returncode == 2
-    assert done.stderr.startswith("Traceback")
-    assert "is neither the folder of an aligner" in done.stderr.splitlines()[-1]
+def test_all_of_an_error_on_request(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["align", "a", "b", "--model", "/no/where", "--traceback"])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert "is neither the folder of an aligner" in said.splitlines()[-1]
 
 
 def test_a_configuration_file_gives_a_commands_keys_too(tmp_path, capsys):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hfxling.console import decoded, without_secrets
+from hfxling.console import decoded, run, without_secrets
 from hfxling.files import uninterrupted
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,3 +88,36 @@ def test_signals_wait_for_a_block_that_must_not_be_interrupted():
 def test_secrets_are_not_repeated():
     text = "model='https://me:secret@host/x' hf_abcdefghijklmnop hf_hub"
     assert without_secrets(text) == "model='https://...@host/x' hf_... hf_hub"
+    assert without_secrets("'a/b?access_token=abc&x=1'") == "'a/b?access_token=...&x=1'"
+
+
+def test_other_libraries_do_not_repeat_secrets_either():
+    code = (
+        "import logging\nfrom hfxling.console import run\n"
+        "run(lambda: logging.getLogger('other').warning('no %s here', 'org/a?token=secret'))"
+    )
+    done = shown(code, capture_output=True, text=True)
+    assert done.stderr == "no org/a?token=... here\n"
+
+
+def test_the_locale_c_names_files_in_any_letters(tmp_path):
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0"}
+    write = "Path('r\\u1ea1').write_text('\\u4eca\\u5929', encoding='utf-8')"
+    code = f"from pathlib import Path\nfrom hfxling.console import run\nrun(lambda: {write})"
+    done = shown(code, env=env, cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["rạ"]
+    assert (tmp_path / "rạ").read_bytes().decode() == "今天"
+
+
+def test_a_full_disk_is_a_line_whoever_notices(capsys):
+    class OwnError(Exception):
+        """As safetensors raises it."""
+
+    def fails():
+        raise OwnError("I/O error: No space left on device (os error 28)")
+
+    with pytest.raises(SystemExit) as stop:
+        run(fails, [])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.startswith("error: the disk is full")

@@ -1,8 +1,6 @@
 """The functions that fit from Python: equal to the recipes' folders, on any model, refusing what cannot work."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -237,7 +235,7 @@ def test_nothing_is_left_behind(plain, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_fitted_model_is_pushed_as_any_other(hub, plain, tiny_bert, tmp_path):
+def test_a_fitted_model_is_pushed_as_any_other(hub, publisher, plain, tiny_bert, tmp_path):
     plain.save_pretrained(str(tmp_path / "base"))
     code = """
 import sys, json, hfxling
@@ -247,8 +245,7 @@ model.push_to_hub("org/head", token="any")
 print(json.dumps(model.encode_document(texts[1]).tolist()))
 """
     (tmp_path / "texts.json").write_text(json.dumps([ZH, VI]))
-    env = hub.env(tmp_path / "home") | {"PYTHONPATH": str(Path(hfxling.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    run = publisher.run(code, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     files = hub.files("org/head")
     assert not [name for name in files if name.endswith(".py")]

@@ -2,6 +2,7 @@
 
 import pytest
 
+import hfxling
 from hfxling.cli import main
 
 
@@ -46,3 +47,32 @@ def test_what_is_there_stays(name, heap, capsys):
     assert error.count("\n") == 1
     assert "read" in error or "did not write" in error or "writes, too" in error or "working directory" in error
     assert {path: path.read_bytes() for path in heap.rglob("*") if path.is_file()} == before
+
+
+WRITERS = {
+    "quality": ["pairs.tsv", "--lexical", "{links}", *LANGUAGES],
+    "align": ["a.zh", "b.vi", "--model", "{links}"],
+    "lexicon": ["a.zh", "b.vi", "--model", "{links}", "--min_count", "1"],
+    "mine": ["a.zh", "b.vi", "--lexical", "{links}", *LANGUAGES],
+    "clean": ["pairs.tsv", *LANGUAGES],
+}
+
+
+@pytest.fixture(scope="module")
+def links(tmp_path_factory):
+    """A model of the heap's pairs."""
+    folder = tmp_path_factory.mktemp("links")
+    pairs = [(f"我 吃 苹果 {row}", f"toi an tao {row}") for row in range(120)]
+    model = hfxling.fit_lexical(*zip(*pairs), ("zh", "vi"), rank=4, progress=False)
+    hfxling.save_lexical(model, folder / "model")
+    return folder / "model"
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_devices_are_written_to(name, heap, links, capfd):
+    words = [word.format(links=links) for word in WRITERS[name]]
+    main([name, *words, "--output", "/dev/null"])
+    capfd.readouterr()
+    main([name, *words, "--output", "/dev/stdout"])
+    assert len(capfd.readouterr().out.splitlines()) > 20
+    assert not [path.name for path in heap.iterdir() if "dropped" in path.name or "null" in path.name]

@@ -1,75 +1,42 @@
-"""The cases of `chaos.py` out of its tables: what is run, and words that its line must contain.
+"""The cases of `chaos.py` out of its tables.
 
-A line more in `chaos_values.py`, `chaos_files.py` or `chaos_folders.py` is a case more, of every recipe and command
-that the table is for.
+A line more in one of the tables is a case more, of every recipe and command that the table is for.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import chaos_hub
+import chaos_outputs
+import chaos_places
+import chaos_stale
 from chaos_files import FILES, LINE_READERS, LINES, STUDIES, TABLE_READERS, TABLES, VECTORS, YAMLS
-from chaos_folders import FULL, STOPPED, TAMPERED, fill_disk, spoilt_copy
-from chaos_runs import as_words, run, valid
-from chaos_values import ALIGNING, HEADS, VALUES, WARNED
+from chaos_folders import FULL, RESUMED, STOPPED, TAMPERED, fill_disk, spoilt_copy
+from chaos_runs import as_words, run
+from chaos_table import WARNING, WELL, Case, Table
+from chaos_values import ALIGNING, HEADS, VALUES, WARNED, WELL_DONE
 
 
-@dataclass
-class Case:
-    """Words to run, what to put into the case's own folder first, and what the line that must come contains."""
-
-    name: str
-    words: list[str]
-    told: tuple[str, ...]  # of each any of the alternatives between |, in any case
-    prepare: Callable[[Path], object] | None = None
-    kind: str = "error"  # of the line; after a warning the run ends well
-
-
-class Table:
-    """Every case; of lines that are for many recipes and commands a share of these, one at least.
-
-    Args:
-        work: with the text and the models, see `chaos_runs`.
-        seed: of what is random: the share, places where files are cut, bytes.
-        share: of the recipes and commands of each line.
-    """
-
-    def __init__(self, work: Path, seed: int, share: float = 1.0):
-        self.work, self.rng, self.share, self.good = work, Random(seed), share, valid(work)
+class AllCases(Table):
+    """Every case; of lines that are for many recipes and commands a share of these, one at least."""
 
     def __iter__(self) -> Iterator[Case]:
         kinds = (self.values, self.tables, self.lines, self.vectors, self.files, self.yamls, self.folders)
-        for cases in (*kinds, self.stopped, self.warned, self.full):
+        for cases in (*kinds, self.stopped, self.resumed, self.warned, self.well_done, self.full):
             yield from cases()
-
-    def some(self, readers) -> list:
-        """A share of them."""
-        return self.rng.sample(list(readers), max(1, round(self.share * len(readers))))
-
-    def case(self, name: str, program: str, changed: dict, told: tuple, prepare: Callable | None = None) -> Case:
-        """Of a program with some options changed."""
-        return Case(f"{program} {name}", as_words(program, self.good[program] | changed), told, prepare)
-
-    def filled(self, value: object) -> object:
-        """With the files and folders that words in capitals stand for."""
-        if isinstance(value, list):
-            return [self.filled(each) for each in value]
-        names = ("file", "text", "vectors", "models", "disk")
-        places = {name.upper(): self.work / name for name in names}
-        for mark, place in places.items() if isinstance(value, str) else ():
-            value = value.replace(mark, str(place))
-        return value
+        for module in (chaos_outputs, chaos_stale, chaos_hub, chaos_places):
+            yield from module.cases(self)
 
     def values(self) -> Iterator[Case]:
         """Values that are refused before anything is read, and some that are found out later."""
         for programs, options, told in VALUES:
             name = " ".join(f"{key}={value}" for key, value in options.items())
             for program in self.some(programs):
-                yield self.case(name, program, {key: self.filled(value) for key, value in options.items()}, told)
+                yield self.case(name, program, options, told)
 
     def tables(self) -> Iterator[Case]:
         """Tables of sentence pairs."""
@@ -114,10 +81,12 @@ class Table:
 
     def yamls(self) -> Iterator[Case]:
         """Configurations."""
-        of_study = [("study", *row) for row in STUDIES]
-        for program, content, told in [*(("siamese", *row) for row in YAMLS), *of_study]:
+        rows = [("siamese", *row) for row in YAMLS]
+        rows += [("mine", *row) for row in YAMLS if "given.yaml" in row[1] or "nested" in row[1]]
+        rows += [("study", *row) for row in STUDIES]
+        for program, content, told in rows:
             prepare = writer("given.yaml", content.encode())
-            yield self.case(f"yaml {content!r}", program, {"config": "given.yaml"}, told, prepare)
+            yield self.case(f"yaml {content[:60]!r}", program, {"config": "given.yaml"}, told, prepare)
 
     def folders(self) -> Iterator[Case]:
         """Folders that were tampered with."""
@@ -131,6 +100,7 @@ class Table:
         (model, name, how), seed = spoilt, self.rng.randrange(2**32)
         changed = {key: "model"} | ({"model": None} if key == "lexical" else {})
         changed |= {"language": None, "layer": "1"} if program == "encode" else {}
+        changed |= {"lexical": self.work / "models" / "links"} if model.name == "fused" else {}
 
         def prepare(folder: Path) -> None:
             spoilt_copy(model, folder / "model", name, how, seed)
@@ -158,11 +128,30 @@ class Table:
                 name = f"{how.__name__} {pattern}" if pattern else " ".join(f"{k}={v}" for k, v in changed.items())
                 yield self.case(f"again: {name}", program, changed, told, prepare)
 
+    def resumed(self) -> Iterator[Case]:
+        """A training that is to go on with other settings."""
+        for programs, first, options, told in RESUMED:
+            for program in self.some(programs):
+                words = self.words(program, first)
+
+                def prepare(folder: Path, words=words) -> None:
+                    run(words, folder)
+
+                more = first | options | {"resume_from_checkpoint": True}
+                yield self.case(f"resumed with {options}", program, more, told, prepare)
+
     def warned(self) -> Iterator[Case]:
         """What is done, with a warning."""
         for program, options, told in WARNED:
-            case = self.case(" ".join(options), program, {k: self.filled(v) for k, v in options.items()}, told)
-            case.kind = "warning"
+            case = self.case(" ".join(options), program, options, told)
+            case.kind = WARNING
+            yield case
+
+    def well_done(self) -> Iterator[Case]:
+        """What is done, and said."""
+        for program, options, told in WELL_DONE:
+            case = self.case(f"well: {' '.join(options)}", program, options, told)
+            case.kind = WELL
             yield case
 
     def full(self) -> Iterator[Case]:
@@ -175,8 +164,7 @@ class Table:
                 def prepare(_: Path, free=free) -> None:
                     fill_disk(disk, free)
 
-                changed = {key: self.filled(value) for key, value in options.items()}
-                yield self.case(f"{' '.join(options)} on a full disk", program, changed, ("disk", "room"), prepare)
+                yield self.case(f"{' '.join(options)} on a full disk", program, options, ("disk", "room"), prepare)
 
 
 def writer(name: str, content: bytes | str | None) -> Callable[[Path], object]:

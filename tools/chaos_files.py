@@ -44,7 +44,7 @@ TABLES = [
     ("zip.tsv", b"PK\x03\x04" + PAIRS, ("zip|control",)),
     ("quote.csv", b'zh,vi\n"a,b\n', ("line 2", "quotes")),
     ("long.csv", b'zh,vi\na,"' + b"b" * 200_000 + b'"\n', ("line 2", "131,072|131072")),
-    ("invisible.tsv", PAIRS + "\u200b\tb\n".encode(), ("line 41", "zero-width")),
+    ("invisible.tsv", PAIRS + "\u200b\tb\n".encode(), ("line 41", "zero-width|no text")),
     ("broken.jsonl", _jsonl(_ROW, '{"zh": "a"'), ("line 2", "JSON")),
     ("list.jsonl", _jsonl(_ROW, "[1]"), ("line 2", "a list")),
     ("number.jsonl", _jsonl(_ROW, '{"zh": 3, "vi": "b"}'), ("line 2", "number")),
@@ -172,8 +172,14 @@ FILES += [
     ("compare", "", b'{"results": []}', ("given", "no row")),
     ("compare", "", _RESULTS, ("given", "results[0]")),
 ]
+_BOMB = "[&a [x,x,x,x,x,x,x,x,x],&b [*a,*a,*a,*a,*a,*a,*a,*a,*a]"
+_BOMB += "".join(f",&{new} [{','.join([f'*{old}'] * 9)}]" for old, new in zip("bcdefghij", "cdefghijk")) + "]"
 # (content of a YAML file, words).
 YAMLS = [
+    (f"layer: {_BOMB}\n", ("given.yaml|aliases",)),
+    (f"layer: {'[' * 20_000}\n", ("nested",)),
+    (f"layer: {'[' * 20_000}{']' * 20_000}\n", ("nested",)),
+    (f"layer: {'{a: ' * 20_000}\n", ("nested",)),
     ("layer: [1, 2]\n", ("layer", "list")),
     ("pairs: no\n", ("pairs", "no")),
     ("base_model: no\n", ("base_model", "no")),
@@ -189,6 +195,10 @@ YAMLS = [
 ]
 STUDIES = [
     ("study: 3\n", ("study",)),
+    ("study: {name: ../../escape, title: t, rows: [{label: a}]}\n", ("name", "escape")),
+    ("study: {name: /tmp/escape, title: t, rows: [{label: a}]}\n", ("name", "escape")),
+    ('study: {name: "a\\0b", title: t, rows: [{label: a}]}\n', ("name",)),
+    (f"study: {_BOMB}\n", ("aliases|nested|given.yaml",)),
     ("study: {name: s, title: t}\n", ("rows",)),
     ("study: {name: s, title: t, rows: [3]}\n", ("row",)),
     ("study: {name: s, title: t, rows: [{label: a}, {label: a}]}\n", ("label",)),

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import torch
+from safetensors.torch import load_file, save_file
+
 
 def remove(path: Path, rng: Random) -> None:
     """No such file."""
@@ -46,7 +49,51 @@ def folder(path: Path, rng: Random) -> None:
     path.mkdir()
 
 
-WEIGHTS, JSON = (remove, empty, cut, garble, folder), (remove, empty, cut, garble, other_json, no_key, folder)
+def changed_tensors(path: Path, change: Callable) -> None:
+    """Every tensor of a file as `change` gives it, that of fewest numbers first."""
+    tensors = {name: change(tensor.clone()).contiguous() for name, tensor in load_file(path).items()}
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def no_number(path: Path, rng: Random) -> None:
+    """A NaN, or an infinite number, in every tensor."""
+    value = rng.choice([torch.nan, torch.inf, -torch.inf])
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_floating_point() and tensor.numel():
+            tensor.view(-1)[rng.randrange(tensor.numel())] = value
+        return tensor
+
+    changed_tensors(path, change)
+
+
+def far_index(path: Path, rng: Random) -> None:
+    """An index far out of range, or below zero, in every tensor of whole numbers."""
+    value = rng.choice([10**8, 2**31 - 1, -1, -(10**6)])
+
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point() and tensor.numel() > 2:
+            tensor.view(-1)[rng.randrange(tensor.numel())] = value
+        return tensor
+
+    changed_tensors(path, change)
+
+
+def fewer_rows(path: Path, rng: Random) -> None:
+    """Every tensor without its last row."""
+    changed_tensors(path, lambda tensor: tensor[:-1] if tensor.ndim and len(tensor) > 1 else tensor)
+
+
+def unlikely_fusion(path: Path, rng: Random) -> None:
+    """Weights that are no share, deviations that are none."""
+    wrong = [{"weight": 2}, {"weight": -3}, {"weight": float("nan")}, {"weight": "half"}, {"weight": None}]
+    wrong += [{"deviations": [0, 1]}, {"deviations": [1]}, {"deviations": [1, float("inf")]}, {"deviations": "ab"}]
+    wrong += [{"languages": ["zh", "zh"]}, {"languages": ["zh", "../../../ESC"]}, {"lexical": "0" * 16}, {"more": 1}]
+    path.write_text(json.dumps(json.loads(path.read_text()) | rng.choice(wrong)))
+
+
+NUMBERS = (no_number, fewer_rows)
+WEIGHTS, JSON = (remove, empty, cut, garble, folder, *NUMBERS), (remove, empty, cut, garble, other_json, no_key, folder)
 _DENSE = "3_Router/zh_0_Dense"
 # (programs with the option that names the folder; folder; file that they need; what may happen to it)
 TAMPERED: list[tuple[tuple[tuple[str, str], ...], str, str, tuple[Callable, ...]]] = [
@@ -82,6 +129,17 @@ TAMPERED += [
 ]
 TAMPERED += [((("align", "model"), ("aligner", "model")), "aligner", "prior_zh-vi.safetensors", WEIGHTS)]
 TAMPERED += [
+    ((("align", "model"), ("lexicon", "model")), "aligner", name, (far_index,))
+    for name in ("model.safetensors", "prior_zh-vi.safetensors")
+]
+_LINKS = (("explain", "model"), ("nearest", "lexical"), ("quality", "lexical"), ("align", "model"))
+TAMPERED += [(_LINKS, "lexical", "model.safetensors", (far_index,))]
+_FUSED = (("nearest", "model"), ("mine", "model"), ("evaluate", "model"))
+TAMPERED += [
+    (_FUSED, "fused", "fusion.json", (empty, cut, garble, other_json, no_key, *[unlikely_fusion] * 6)),
+    (_FUSED, "fused", "fusion.safetensors", (empty, cut, garble, far_index, far_index, far_index, *NUMBERS)),
+]
+TAMPERED += [
     ((("explain", "model"), ("nearest", "lexical"), ("quality", "lexical")), "lexical", name, how)
     for name, how in (("model.safetensors", WEIGHTS), ("config.json", JSON), ("tokenizer_zh/tokenizer.json", JSON))
 ]
@@ -114,6 +172,9 @@ def nothing(path: Path, rng: Random) -> None:
 _AWAY = {"source_vectors": "VECTORS/ray.npy", "target_vectors": "VECTORS/away.npy", "model": None, "margin": "ratio"}
 _ON = {"margin": "distance"}
 _OTHER = {"source_vectors": "VECTORS/away.npy"}
+_LONG = {"fit": "contrastive", "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 1}
+_STEPS = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2}
+_RESUME = {"resume_from_checkpoint": "out/checkpoint-1"}
 # (program, options of a first run, those that the second one has besides, file that the first one left, what may happen
 # to it, words)
 STOPPED = [
@@ -140,7 +201,27 @@ STOPPED = [
     ),
     ("mine", {}, {"k": 3}, "cache/*/features.npy", (garble, cut, empty), ("features.npy", "remove")),
     ("siamese", {}, {}, "cache/*/features.npy", (garble, cut, empty), ("features.npy", "remove")),
+    ("siamese", _LONG, _RESUME, "out/checkpoint-*/rng_state.pth", (garble, cut, empty), ("checkpoint",)),
+    ("siamese", _LONG, _RESUME, "out/checkpoint-*/optimizer.pt", (garble, cut, empty), ("checkpoint",)),
+    ("dap", _STEPS, _RESUME, "out/checkpoint-*/rng_state.pth", (garble, cut, empty), ("checkpoint",)),
     ("evaluate", {}, {}, "out/tasks/*.json", (garble, cut, empty, other_json, other_key), ("out/tasks",)),
+]
+# (programs, options of a first training, those that another one goes on with, words)
+RESUMED = [
+    (("siamese",), _LONG, {"seed": 7}, ("seed",)),
+    (("siamese",), _LONG, {"learning_rate": 0.5}, ("learning_rate",)),
+    (("siamese",), _LONG, {"per_device_train_batch_size": 3}, ("batch",)),
+    (("siamese",), _LONG, {"train_data": "TEXT/train.tsv@1-90"}, ("training text",)),
+    (("siamese",), _LONG, {"base_model": "MODELS/dap"}, ("base_model",)),
+    (("siamese",), _LONG, {"pooling": "cls"}, ("pooling",)),
+    (("siamese",), _LONG, {"layer": "2"}, ("layer",)),
+    (("dap",), _STEPS, {"seed": 7}, ("seed",)),
+    (("dap",), _STEPS, {"train_data": "TEXT/train.tsv@1-90"}, ("training text",)),
+    (("dap",), _STEPS, {"base_model": "MODELS/dap"}, ("base_model",)),
+    (("aligner",), _STEPS, {"seed": 7}, ("seed",)),
+    (("aligner",), _STEPS, {"train_data": "TEXT/train.tsv@1-90"}, ("training text|words|vocab",)),
+    (("disentangler",), {"num_train_epochs": 2}, {"seed": 7}, ("seed",)),
+    (("disentangler",), {"num_train_epochs": 2}, {"train_data": "TEXT/train.tsv@1-90"}, ("training text",)),
 ]
 # (programs, options with a place on a small disk, bytes that are free there at most)
 FULL = [
@@ -150,7 +231,6 @@ FULL = [
     (("evaluate",), {"output": "DISK/out"}, 0),
     (("fit", "bootstrap"), {"output": "DISK/out"}, 30_000),
     (("mine", "clean", "siamese", "disentangler"), {"cache_dir": "DISK/cache"}, 8_000),
-    (("mine",), {"cache_dir": "DISK/cache", "plan": True}, 8_000),
     (("siamese", "disentangler", "dap", "aligner", "lexical", "pretrain", "xnli"), {"output_dir": "DISK/out"}, 30_000),
     (("study",), {"results_dir": "DISK/out"}, 0),
 ]

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hfxling.cli import COMMANDS, load_verb, main
 from hfxling.console import run as run_recipe
 from hfxling.methods import METHODS
 
+if TYPE_CHECKING:
+    from hub_server import HubServer
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ("pretrain", "xnli")
 RECIPES = (*METHODS, *EXAMPLES, "study")
 TIMEOUT = 120  # seconds, of one that should refuse what it is given
+# Where a run may take place besides here.
+CLOSED, FULL, BROKEN = "closed output", "full output", "broken output"
+HOME, LOCALE_C, HUB = "own home", "locale C", "Hub"
 
 
 def program_module(name: str) -> str:
@@ -52,41 +63,64 @@ def load_everything() -> None:
         import_module(name)
 
 
-def start(words: Sequence[str], folder: Path) -> int:
-    """Fork, and run words as `hfxling WORDS`, or as a recipe where the first one names one; gives the process' id."""
+def start(words: Sequence[str], folder: Path, place: str = "", name: str = "") -> int:
+    """Fork, and run words as `hfxling WORDS`, or as a recipe where the first one names one; gives the process' id.
+
+    What it says goes to the files stdoutNAME and stderrNAME of the folder.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid:
         return pid
-    os.setsid()  # a signal is for it and those that it starts
-    os.chdir(folder)
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    logging.getLogger("hfxling").handlers.clear()  # those of the benchmark itself
     status = 70
     try:
-        name, *argv = words
-        sys.argv = [name, *argv]
-        if name in RECIPES:
-            run_recipe(lambda: import_module(program_module(name)).main(argv), argv)
+        os.setsid()  # a signal is for it and those that it starts
+        os.chdir(folder)
+        for number, stream in ((1, "stdout"), (2, "stderr")):
+            os.dup2(os.open(folder / f"{stream}{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        _take_place(place, folder)
+        logging.getLogger("hfxling").handlers.clear()  # those of the benchmark itself
+        program, *argv = words
+        sys.argv = [program, *argv]
+        if program in RECIPES:
+            run_recipe(lambda: import_module(program_module(program)).main(argv), argv)
         else:
-            main([name, *argv])
+            main([program, *argv])
         status = 0
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:  # before the command has begun, or after its end
+        status = 130
     except BaseException:
         import traceback
 
         traceback.print_exc()
     finally:
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            with suppress(OSError, AttributeError):
+                stream.flush()
         os._exit(status)
 
 
-def finish(pid: int, folder: Path, timeout: float = TIMEOUT) -> Outcome:
+def _take_place(place: str, folder: Path) -> None:
+    """Close or replace standard output, or move home."""
+    if place == CLOSED:
+        os.close(1)
+        sys.stdout = None
+    elif place == FULL:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+    elif place == BROKEN:
+        reader, writer = os.pipe()
+        os.close(reader)
+        os.dup2(writer, 1)
+        sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115 - one that knows it is no file
+    elif place == HOME:
+        os.environ["HOME"] = str(folder)
+
+
+def finish(pid: int, folder: Path, timeout: float = TIMEOUT, name: str = "") -> Outcome:
     """Wait for a run, at most so many seconds."""
     begun, code = time.monotonic(), None
     while code is None and time.monotonic() - begun < timeout:
@@ -96,20 +130,102 @@ def finish(pid: int, folder: Path, timeout: float = TIMEOUT) -> Outcome:
             time.sleep(0.01)
     if code is None:
         kill(pid)
-    out, err = ((folder / name).read_text(errors="replace") for name in ("stdout", "stderr"))
+    out, err = ((folder / f"{stream}{name}").read_text(errors="replace") for stream in ("stdout", "stderr"))
     return Outcome(code, out, err, time.monotonic() - begun)
 
 
-def kill(pid: int) -> None:
-    """End a run as `kill -9` does, with all that it started."""
-    os.killpg(pid, signal.SIGKILL)
+def kill(pid: int, number: int = signal.SIGKILL) -> int:
+    """End a run, as `kill -9` does, with all that it started; gives its exit status."""
+    os.killpg(pid, number)
+    for _ in range(100 * TIMEOUT):
+        done, state = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(state)
+        time.sleep(0.01)
+    os.killpg(pid, signal.SIGKILL)  # it does not end
     os.waitpid(pid, 0)
+    raise TimeoutError(f"signal {number} is ignored")
 
 
-def run(words: Sequence[object], folder: Path, timeout: float = TIMEOUT) -> Outcome:
+def run(words: Sequence[object], folder: Path, timeout: float = TIMEOUT, place: str = "") -> Outcome:
     """Start and finish."""
     folder.mkdir(parents=True, exist_ok=True)
-    return finish(start([str(word) for word in words], folder), folder, timeout)
+    words = [str(word) for word in words]
+    if place == HUB:
+        return Hub.open().run(words, folder, timeout)
+    if place == LOCALE_C:
+        return in_locale_c(words, folder, timeout)
+    return finish(start(words, folder, place), folder, timeout)
+
+
+def in_locale_c(words: list[str], folder: Path, timeout: float) -> Outcome:
+    """A process of its own, as Python decodes a command line when it starts."""
+    program = [str(ROOT / program_module(words[0]).replace(".", "/")) + ".py"] if words[0] in RECIPES else None
+    command = [sys.executable, *(program or ["-m", "hfxling", words[0]]), *words[1:]]
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONPATH": str(ROOT)}
+    begun = time.monotonic()
+    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+        done = subprocess.run(
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=timeout
+        )
+    out, err = ((folder / stream).read_text(encoding="utf-8", errors="replace") for stream in ("stdout", "stderr"))
+    return Outcome(done.returncode, out, err, time.monotonic() - begun)
+
+
+class Hub:
+    """A stand-in for the Hub, and a process that has imported everything with its address and forks runs.
+
+    Attributes:
+        server: the stand-in, to put repositories into.
+    """
+
+    opened: Hub | None = None
+
+    def __init__(self):
+        sys.path.append(str(ROOT / "tests" / "support"))
+        from hub_server import HubServer
+
+        self.server: HubServer = HubServer().__enter__()
+        self.home = tempfile.TemporaryDirectory()
+        environment = self.server.env(Path(self.home.name)) | {"PYTHONPATH": str(ROOT)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen([sys.executable, __file__], env=environment, **pipes)
+
+    @classmethod
+    def open(cls) -> Hub:
+        """The only one, begun where it is first needed."""
+        cls.opened = cls.opened or cls()
+        return cls.opened
+
+    @classmethod
+    def close(cls) -> None:
+        """End it where it was begun."""
+        if cls.opened is not None:
+            cls.opened.process.stdin.close()
+            cls.opened.process.wait()
+            cls.opened.server.__exit__()
+            cls.opened.home.cleanup()
+            cls.opened = None
+
+    def run(self, words: list[str], folder: Path, timeout: float) -> Outcome:
+        """Run words with the Hub in reach."""
+        self.process.stdin.write(json.dumps({"words": words, "folder": str(folder), "timeout": timeout}) + "\n")
+        self.process.stdin.flush()
+        while True:
+            line = self.process.stdout.readline()
+            if line.startswith("{"):
+                return Outcome(**json.loads(line))
+            if not line:
+                raise RuntimeError("the process that runs commands beside the Hub has ended")
+
+
+def serve() -> None:
+    """Run what standard input asks for, a line of JSON each."""
+    load_everything()
+    for line in sys.stdin:
+        job = json.loads(line)
+        outcome = run(job["words"], Path(job["folder"]), job["timeout"])
+        print(json.dumps(asdict(outcome)), flush=True)
 
 
 def as_words(program: str, options: dict) -> list[str]:
@@ -208,3 +324,7 @@ def valid_of_heaps(text: Path, model: Path, pair: dict) -> dict[str, dict]:
         },
         "compare": {"": [text / "one.json", text / "other.json"]},
     }
+
+
+if __name__ == "__main__":
+    serve()

@@ -134,7 +134,6 @@ VALUES = [
     (("align",), {"symmetrize": "magic"}, ("symmetrize", "grow-diag")),
     (("align",), {"units": "letters"}, ("units", "words")),
     (("align",), {"batch_size": 0}, ("batch_size",)),
-    (("align",), {"min_confidence": 0.5}, ("confidence",)),
     (("align",), {"heatmap": "h.png", "pair": 99}, ("pair", "99", "30")),
     (("align",), {"heatmap": "TEXT"}, ("heatmap", "is a folder")),
     (("align",), {"null": "nan"}, ("null",)),
@@ -180,12 +179,11 @@ VALUES = [
     (("mine",), {"known": "TEXT/train.tsv"}, ("precision", "known")),
     (("mine",), {"precision": 0.9, "known": "TEXT/test.tsv"}, ("30 known pairs", "100")),
     (("mine",), {"precision": 0.9, "known": "TEXT/train.tsv", "unpaired": 2}, ("unpaired=2", "between 0 and 1")),
-    (("mine",), {"precision": 0.9, "known": "TEXT/train.tsv"}, ("every line is a known pair's",)),
+    (("mine",), {"precision": 0.9, "known": "TEXT/train.tsv"}, ("learnt from the known pairs",)),
     (("mine",), {"source_vectors": "TEXT/train.zh"}, ("source_vectors", "target_vectors")),
     (("bootstrap",), {"seed_pairs": "TEXT/test.tsv"}, ("30 known pairs", "100")),
     (("bootstrap",), {"seed_pairs": None}, ("seed_pairs", "100 or more")),
     (("bootstrap",), {"rounds": -1}, ("rounds=-1", "0 or more")),
-    (("bootstrap",), {"unpaired": 1.5}, ("unpaired=1.5", "between 0 and 1")),
     (("bootstrap",), {"output": "FILE"}, ("output", "is a file")),
     (("bootstrap",), {"seed_pairs": "TEXT/train.tsv"}, ("every line is a known pair's",)),
     (("clean",), {"model": None, "top": 0.5}, ("top", "needs scores")),
@@ -196,7 +194,7 @@ VALUES = [
     (("clean",), {"min_words": 5, "max_words": 3}, ("min_words", "max_words")),
     (("clean",), {"dropped": "out.tsv"}, ("output", "dropped", "its own file")),
     (("clean",), {"output": "TEXT/train.tsv"}, ("train.tsv", "is read, too")),
-    (("clean",), {"": "TEXT/train.tsv@1-5"}, ("whole",)),
+    (("clean",), {"": "TEXT/train.tsv@5-2"}, ("5-2", "range")),
     (("clean",), {"": ["TEXT/train.zh+TEXT/test.vi"]}, ("lines", "aligned")),
     (("align-documents",), {"max_joined": 0}, ("max_joined", "1 to 16")),
     (("align-documents",), {"": ["TEXT/docs.zh", "TEXT/train.vi"]}, ("documents", "pair_documents")),
@@ -207,6 +205,7 @@ VALUES = [
     (("compare",), {"": ["TEXT/one.json", "TEXT"]}, ("no such|folder",)),
     (("compare",), {"": ["TEXT/one.json", "TEXT/bare.json"]}, ("bare.json", "no row has its items")),
     (("compare",), {"": ["TEXT/one.json", "TEXT/elsewhere.json"]}, ("elsewhere.json", "different text")),
+    (("compare",), {"": ["TEXT/one.json", "TEXT/contradicted.json"]}, ("contradicted.json", "items")),
     (("compare",), {"metrics": "magic"}, ("magic", "P@1")),
     (("compare",), {"level": 2}, ("level=2", "between 0 and 1")),
     (("compare",), {"level": "nan"}, ("level", "number")),
@@ -237,6 +236,15 @@ VALUES = [
     (("evaluate",), {"baseline": "nowhere/at-all"}, ("nowhere/at-all",)),
     (("evaluate",), {"mteb": "Magic"}, ("mteb", "magic|pip install")),
     (("evaluate",), {"source_lang": None, "target_lang": None, "languages": ["ko", "vi"]}, ("ko", "zh")),
+    (METHODS, {"pairs": "zh-../../../ESC"}, ("ESC|zh-vi",)),
+    (("encode",), {"language": "../../../ESC"}, ("ESC", "zh")),
+    (("nearest", "mine", "clean", "evaluate", "quality"), {"source_lang": "../../../ESC"}, ("ESC",)),
+    (("fit", "align-documents"), {"languages": ["zh", "../../../ESC"]}, ("ESC",)),
+    (("encode",), {"language": None}, ("--language|language",)),
+    (("explain",), {"model": "MODELS/fused"}, ("lexical|links",)),
+    (ALIGNING, {"model": "MODELS/fused"}, ("links|languages",)),
+    (ALIGNING, {"model": "MODELS/siamese", "learn": "false"}, ("siamese|languages",)),
+    (("align-documents",), {"max_joined": 1000}, ("max_joined", "1 to 16")),
 ]
 # (program, options, words): what is warned of, the run ending well.
 WARNED = [
@@ -248,4 +256,13 @@ WARNED = [
         ("of 160", "same"),
     ),
     ("clean", {"": "TEXT/train.zh+TEXT/english.vi"}, ("of 160", "target", "not in 'vi'")),
+]
+# (program, options, words): what ends well, and what is said besides.
+WELL_DONE = [
+    ("mine", {"plan": "true", "output": None}, ("second|minute|hour",)),
+    ("nearest", {"model": None, "lexical": "MODELS/lexical", "": "qqqq"}, ()),
+    ("clean", {"": ["TEXT/train.tsv"], "model": None, "top": None}, ("kept",)),
+    ("explain", {"model": "MODELS/links"}, ("share",)),
+    ("nearest", {"model": "MODELS/fused", "lexical": "MODELS/links"}, ()),
+    ("align", {"model": "MODELS/links"}, ("links",)),
 ]

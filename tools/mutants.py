@@ -70,7 +70,8 @@ MODULES = {
     "hfxling/methods/lexical/static.py": "tests/methods/lexical/test_static.py",
     "hfxling/methods/lexical/train.py": _LEXICAL,
     "hfxling/sentences/precision.py": "tests/sentences/test_precision.py",
-    "hfxling/methods/lexical/bootstrap.py": "tests/methods/lexical/test_bootstrap.py",
+    "hfxling/sentences/grow.py": "tests/sentences/test_grow.py",
+    "hfxling/sentences/impostors.py": "tests/sentences/test_grow.py",
 }
 
 

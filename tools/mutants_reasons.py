@@ -19,6 +19,4 @@ REASONS = {
     "cec254e83c": "equivalent: zip ends with the shorter, which has two",
     # lexical/train.py: np.linspace(1, count - 1, ...)
     "846e0a46d0": "another evenly spaced sample of sentences, as good as this one",
-    # lexical/bootstrap.py: def learn(..., static: bool = True)
-    "907921577f": "equivalent but for the time: static vectors that nobody asks for",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,7 +84,7 @@ class TextArguments:
     @property
     def languages(self) -> list[str]:
         """All languages, in the order of the pairs."""
-        return list(dict.fromkeys(code for pair in self.language_pairs for code in pair))
+        return list(dict.fromkeys(chain.from_iterable(self.language_pairs)))
 
     @property
     def licence(self) -> str | None:
@@ -172,7 +173,7 @@ class Corpus:
     @property
     def languages(self) -> list[str]:
         """All languages, in the order of the pairs."""
-        return list(dict.fromkeys(code for pair in self.pairs for code in pair.languages))
+        return list(dict.fromkeys(chain.from_iterable(pair.languages for pair in self.pairs)))
 
     def revision(self) -> str:
         """Content hash of the training text."""

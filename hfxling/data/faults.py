@@ -34,6 +34,8 @@ from .sample import LANGUAGES, sample_texts
 FLAGS = ("empty", "copy", "wrong_language", "truncated", "too_long", "repeated")
 SAMPLE = 5_000  # pairs that a finder learns from
 _LEAST = 100  # sound pairs from which anything is learned
+_LEAST_LONG = 10  # of these, with a target that is not short
+_SHORT = 8  # letters of a target that say nothing of its language
 _FOLDS = 4
 _ROUNDS = 2
 _LEAST_LETTERS = 8  # shorter texts are in no language for sure
@@ -96,7 +98,8 @@ class FaultFinder:
             sides += _readable(zip(*(sample_texts(lang, generated=0) for lang in finder._languages)))
         for _ in range(_ROUNDS):
             sound = [pair for pair in sides if not finder._flags(*pair)]
-            if len(sound) < _LEAST:
+            long = [target for _, target in sound if len(target.plain) > _SHORT]
+            if len(sound) < _LEAST or len(long) < _LEAST_LONG:
                 break
             finder._length = _CutModel(sound)
             finder._language = _LanguageModel(sound, target_lang)
@@ -113,14 +116,14 @@ class FaultFinder:
     def _flags(self, source: _Side, target: _Side) -> tuple[str, ...]:
         if not (source.tokens and target.tokens):
             return ("empty",) if not target.text.strip() or source.tokens else ()
-        found = (
+        faults = (
             _is_copy(source, target),
             self._is_foreign(target),
             self._length.is_cut(source, target),
             self._length.is_too_long(source, target),
             _is_looped(source.tokens, target.tokens),
         )
-        return tuple(name for name, is_wrong in zip(FLAGS[1:], found) if is_wrong)
+        return tuple(name for name, is_wrong in zip(FLAGS[1:], faults) if is_wrong)
 
     def _is_foreign(self, target: _Side) -> bool:
         scripts = count_scripts(target.plain)
@@ -138,11 +141,14 @@ class FaultFinder:
 
 def _sample(pairs: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
     """A reservoir: every pair has the same chance, whatever the number of pairs."""
-    rng, kept = random.Random(seed), []
+    rng = random.Random(seed)
+    kept = []
     for count, pair in enumerate(pairs):
         if count < SAMPLE:
             kept.append(pair)
-        elif (place := rng.randrange(count + 1)) < SAMPLE:
+            continue
+        place = rng.randrange(count + 1)
+        if place < SAMPLE:
             kept[place] = pair
     return kept
 
@@ -195,13 +201,20 @@ class _LanguageModel:
     """Profiles of the target side, each learned from three quarters of it, and one of the source side."""
 
     def __init__(self, pairs: Sequence[tuple[_Side, _Side]], target_lang: str):
-        counts = [count_grams(target.plain for _, target in pairs if _fold(target) == i) for i in range(_FOLDS)]
+        sources = [source.plain for source, _ in pairs]
+        targets = [target for _, target in pairs]
+        counts = []
+        for fold in range(_FOLDS):
+            counts.append(count_grams(target.plain for target in targets if _fold(target) == fold))
         total = sum(counts, Counter())
         self._profiles = [TrigramProfile(total - count) for count in counts]
-        self._source = TrigramProfile(count_grams(source.plain for source, _ in pairs))
-        scored = [target for _, target in pairs if len(target.plain) > 8]
-        self._scale = _Scale.fit([(self._score(target), len(target.plain)) for target in scored])
-        words = Counter(token for _, target in pairs for token in set(target.content))
+        self._source = TrigramProfile(count_grams(sources))
+        self._scale = _Scale.fit(
+            [(self._score(target), len(target.plain)) for target in targets if len(target.plain) > _SHORT]
+        )
+        words: Counter[str] = Counter()
+        for target in targets:
+            words.update(set(target.content))
         self._common = {word for word, _ in words.most_common(200)} | common_words().get(target_lang, frozenset())
         self._foreign = _foreign_words(target_lang, self._common)
 
@@ -228,7 +241,10 @@ def _foreign_words(target_lang: str, common: Set[str]) -> list[Set[str]]:
 
 def _count_words(side: _Side, common: Set[str], foreign: list[Set[str]]) -> tuple[int, int]:
     """Words frequent in the target language, and in that other language which has most of them."""
-    own, *others = (sum(token in words for token in side.content) for words in (common, *foreign))
+    own = sum(token in common for token in side.content)
+    others = []
+    for words in foreign:
+        others.append(sum(token in words for token in side.content))
     return own, max(others)
 
 
@@ -286,8 +302,11 @@ class _CutModel:
             numbers[1] += len(source.numbers)
         self.unmarked = [count / total for count, total in ends]
         self.missing = numbers[0] / numbers[1]
-        self.last = Counter(target.tokens[-1] for _, target in typical)
-        self.words = Counter(token for _, target in typical for token in target.tokens)
+        self.last: Counter[str] = Counter()
+        self.words: Counter[str] = Counter()
+        for _, target in typical:
+            self.last[target.tokens[-1]] += 1
+            self.words.update(target.tokens)
         self.ends_per_word = len(typical) / max(self.words.total(), 1)
 
     def _deviation(self, source: _Side, target: _Side) -> float:

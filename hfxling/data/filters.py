@@ -71,12 +71,19 @@ def filter_parallel(
     """
     gate = PairGate(min_words, max_words, drop_duplicates, drop_identical)
     columns = ["source", "target", "source_lang", "target_lang"]
-    if dataset.column_names is not None and (missing := set(columns) - set(dataset.column_names)):
+    missing = set() if dataset.column_names is None else set(columns) - set(dataset.column_names)
+    if missing:
         raise ValueError(f"the dataset lacks {sorted(missing)}; load it with load_parallel or rename its columns")
     if not hasattr(dataset, "__len__"):
         return dataset.filter(gate.passes, with_indices=True, input_columns=columns), gate.counts
-    rows = (row for batch in dataset.select_columns(columns).iter(10_000) for row in zip(*batch.values()))
-    return dataset.select([index for index, row in enumerate(rows) if gate.passes(*row, index)]), gate.counts
+    kept = []
+    index = 0
+    for batch in dataset.select_columns(columns).iter(10_000):
+        for row in zip(*batch.values()):
+            if gate.passes(*row, index):
+                kept.append(index)
+            index += 1
+    return dataset.select(kept), gate.counts
 
 
 class PairGate:

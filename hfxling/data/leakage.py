@@ -69,17 +69,18 @@ def find_leaks(train: Dataset, test: Dataset, *, threshold: float = THRESHOLD, m
     for name, dataset in (("train", train), ("test", test)):
         if not hasattr(dataset, "__len__"):
             raise ValueError(f"{name} is streamed, but leaks are sought in whole sets; load it with streaming=False")
-        if missing := {"source", "target"} - set(dataset.column_names):
+        missing = {"source", "target"} - set(dataset.column_names)
+        if missing:
             raise ValueError(f"{name} lacks the column(s) {sorted(missing)} among {dataset.column_names}; rename them")
-    found: dict[int, Leak] = {}
+    leaks: dict[int, Leak] = {}  # the surest of every training row
     if len(test):
         for leak in _leaks(train, test, threshold):
-            best = found.get(leak.train_row)
+            best = leaks.get(leak.train_row)
             if best is None or leak.similarity > best.similarity:
-                found[leak.train_row] = leak
-    exact = sum(leak.similarity == 1.0 for leak in found.values())
-    examples = sorted(found.values(), key=lambda leak: leak.similarity)[:max_examples]
-    return LeakReport(exact, len(found) - exact, tuple(sorted(found)), tuple(examples))
+                leaks[leak.train_row] = leak
+    exact = sum(leak.similarity == 1.0 for leak in leaks.values())
+    examples = sorted(leaks.values(), key=lambda leak: leak.similarity)[:max_examples]
+    return LeakReport(exact, len(leaks) - exact, tuple(sorted(leaks)), tuple(examples))
 
 
 def drop_leaks(

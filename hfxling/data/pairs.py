@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class Pairs:
         has_header: whether the file begins with names of columns.
         values: of a further column, where one was asked for.
         files: that were read; () for texts in memory, the sample and the Hub.
+        left_out: rows that `first` has dropped.
     """
 
     source: list[str]
@@ -44,9 +45,15 @@ class Pairs:
     has_header: bool = False
     values: list[Any] = field(default_factory=list)
     files: tuple[str, ...] = ()
+    left_out: int = 0
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def first(self, count: int) -> Pairs:
+        """The first so many rows."""
+        rows = {name: getattr(self, name)[:count] for name in ("source", "target", "lines", "values")}
+        return replace(self, **rows, left_out=max(0, len(self) - count))
 
 
 def read_pairs(

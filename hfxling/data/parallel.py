@@ -216,7 +216,8 @@ def _checked_pairs(request: Request) -> Iterator[tuple]:
         if request.score_column is None:
             yield source, target
         else:
-            if not math.isfinite(value := finite(score)):
+            value = finite(score)
+            if not math.isfinite(value):
                 what = f"{where}, {unit} {number}: score {score!r} is not a finite number"
                 raise ValueError(f"{what}; correct it (decimal point) or remove the pair")
             yield source, target, value
@@ -268,8 +269,9 @@ def _load_hub(data: str, request: Request, **where: str | None) -> Dataset | Ite
         features=_features(request),
         fn_kwargs={"keys": keys, "languages": (request.source_lang, request.target_lang), "place": place},
     )
-    if not request.streaming and (dropped := len(dataset) - len(loaded)):
+    if not request.streaming and len(loaded) < len(dataset):
         what = "without text on a side or without a score"
+        dropped = len(dataset) - len(loaded)
         warnings.warn(f"{place}: left out {dropped} of {len(dataset)} rows, {what}", stacklevel=3)
     return loaded
 

@@ -115,7 +115,8 @@ def _positions(cells: list[str], request: Request, place: str) -> tuple[int, int
     if not named <= set(cells):
         raise _column_error(place, cells, request)
     source, target, score = (cells.index(name) if name in named else name and int(name) for name in wanted)
-    if (need := 1 + max(source, target, score or 0)) > len(cells):
+    need = 1 + max(source, target, score or 0)
+    if need > len(cells):
         raise ValueError(f"{place}: {len(cells)} column(s) where {need} are needed; check the separator (tab or comma)")
     return source, target, score, bool(named or known)
 
@@ -197,8 +198,11 @@ def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
     sides = [read_lines(path) for path in paths]
     for count, lines in enumerate(zip_longest(*sides), 1):
         if None in lines:
-            lengths = [count - (line is None) + sum(1 for _ in side) for line, side in zip(lines, sides)]
-            both = " and ".join(f"{path} has {length} lines" for path, length in zip(paths, lengths))
+            counted = []
+            for path, line, side in zip(paths, lines, sides):
+                length = (count - 1 if line is None else count) + sum(1 for _ in side)
+                counted.append(f"{path} has {length} lines")
+            both = " and ".join(counted)
             ended = paths[lines.index(None)]
             raise ValueError(f"{both}: {ended} ends first, after line {count - 1}; give files aligned line by line")
         (_, source), (_, target) = lines
@@ -255,7 +259,8 @@ def _json_records(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             record = json.loads(text)
             if "\\u" in text:  # an escape can spell what UTF-8 cannot: half a surrogate pair, or a control character
                 json.dumps(record, ensure_ascii=False).encode()
-                if bad := _ESCAPED_CONTROL.search(text):
+                bad = _ESCAPED_CONTROL.search(text)
+                if bad:
                     raise ValueError(f"control character {bad.group()}")
         except (ValueError, RecursionError) as error:
             what = f"line {number}: not valid JSON text ({error})"
@@ -290,7 +295,10 @@ def _check_text(batch: Any, path: str, before: int) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for column in (part for of in batch.columns for part in (of.flatten() if pa.types.is_struct(of.type) else [of])):
+    columns = []
+    for column in batch.columns:
+        columns += column.flatten() if pa.types.is_struct(column.type) else [column]
+    for column in columns:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             rows = pc.index(pc.match_substring_regex(column, _CONTROL_CHARACTER), True).as_py()
             if rows >= 0:

@@ -12,6 +12,7 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain, permutations
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
@@ -28,16 +29,21 @@ def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
     """The script of each language (code -> Unicode name), or None where scripts do not tell the languages apart."""
     shares = {}
     for lang, texts in lines.items():
-        letters = Counter(letter for text in texts for letter in text if letter.isalpha())
+        characters: Counter[str] = Counter()
+        for text in texts:
+            characters.update(text)
         counts: Counter[str] = Counter()
-        for letter, count in letters.items():
-            counts[_script(letter)] += count
+        for character, count in characters.items():
+            if character.isalpha():
+                counts[_script(character)] += count
         shares[lang] = {script: count / counts.total() for script, count in counts.items()}
     own = {lang: max(share, key=share.get) for lang, share in shares.items() if share}
     if len({*own.values()}) < len(lines):
         return None
-    foreign = (shares[lang].get(own[other], 0.0) for lang in own for other in own if other != lang)
-    return None if max(foreign, default=0.0) > MINOR else own
+    for lang, other in permutations(own, 2):
+        if shares[lang].get(own[other], 0.0) > MINOR:
+            return None
+    return own
 
 
 def learn_shared_vocabularies(
@@ -64,16 +70,18 @@ def learn_shared_vocabularies(
     normalizer = script_normalizer(scripts.values())
     owner = {name: lang for lang, name in scripts.items()}
     groups: dict[str | None, list[list[str]]] = {}
-    for text in (normalizer.normalize_str(text) for texts in lines.values() for text in texts):
+    for text in chain.from_iterable(lines.values()):
         row: dict[str | None, list[str]] = {}
-        for word, _ in cuts.pre_tokenize_str(text):
+        for word, _ in cuts.pre_tokenize_str(normalizer.normalize_str(text)):
             row.setdefault(owner.get(_script(word[0])), []).append(word)
         for lang, words in row.items():
             groups.setdefault(lang, []).append(words)
     specials, is_whole = [*SPECIAL_TOKENS.values()], all(lang in whole or scripts[lang] in LONE for lang in lines)
     if is_whole:
-        words = sorted({word for rows in groups.values() for row in rows for word in row})
-        ids = {word: number for number, word in enumerate([*specials, *words])}
+        words: set[str] = set()
+        for rows in groups.values():
+            words.update(*rows)
+        ids = {word: number for number, word in enumerate([*specials, *sorted(words)])}
         tokenizer = Tokenizer(models.WordLevel(ids, specials[UNK]))
     else:
         pieces: dict[str, float] = {}
@@ -100,7 +108,7 @@ def _cuts(scripts: Iterable[str]) -> pre_tokenizers.PreTokenizer:
 
 def _pieces(rows: Sequence[Sequence[str]], lang: str, size: int, min_count: int) -> dict[str, float]:
     """The pieces of one group of words and their log shares."""
-    counts = Counter(word for row in rows for word in row)
+    counts = Counter(chain.from_iterable(rows))
     if max(map(len, counts)) == 1:
         return {word: round(math.log(count / counts.total()), 6) for word, count in counts.items()}
     specials, longest = [*SPECIAL_TOKENS.values()], MAX_LETTERS.get(lang.partition("-")[0], 16)

@@ -178,12 +178,16 @@ class Vocabulary:
         lines = list(lines)
         if segmenter not in BUILT_IN:
             cut = _plugged_in(segmenter, lang)
-            lines = [" ".join(span.text for span in _spans_of(cut, line)) for line in lines]
+            for number, line in enumerate(lines):
+                lines[number] = " ".join(span.text for span in _spans_of(cut, line))
         if not any(map(str.strip, lines)):
             raise ValueError(f"{lang}: no word in the {len(lines)} lines given; give training text.")
         if segmenter == "unigram":
-            cuts, cleaned = _cuts(segmenter), map(_CUTTING_NORMALIZER.normalize_str, lines)
-            words = ([word for word, _ in cuts.pre_tokenize_str(line)] for line in cleaned)
+            cuts = _cuts(segmenter)
+            words = []
+            for line in lines:
+                cut_line = cuts.pre_tokenize_str(_CUTTING_NORMALIZER.normalize_str(line))
+                words.append([word for word, _ in cut_line])
             code = lang.partition("-")[0]
             size = size or (LONE_SIZE if code in _LONE_LANGUAGES else UNIGRAM_SIZE)
             longest = MAX_LETTERS.get(code, 16)
@@ -207,13 +211,17 @@ class Vocabulary:
 
     def encode_batch(self, lines: Sequence[str]) -> list[Encoding]:
         """`encode` of many lines at once, on all threads that the tokenizers library may use."""
+        encodings = []
         if self._segment is not None:
-            spans = [_spans_of(self._segment, line) for line in lines]
-            return [Encoding([self._ids.get(span.text, UNK) for span in row], row) for row in spans]
-        encoded = self.tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        # A special token written in the text is text, and unknown.
-        ids = ([id_ if id_ > EOS else UNK for id_ in row.ids] for row in encoded)
-        return [Encoding(known, _spans(row, known, line)) for row, known, line in zip(encoded, ids, lines)]
+            for line in lines:
+                spans = _spans_of(self._segment, line)
+                encodings.append(Encoding([self._ids.get(span.text, UNK) for span in spans], spans))
+            return encodings
+        for row, line in zip(self.tokenizer.encode_batch(list(lines), add_special_tokens=False), lines):
+            # A special token written in the text is text, and unknown.
+            ids = [id_ if id_ > EOS else UNK for id_ in row.ids]
+            encodings.append(Encoding(ids, _spans(row, ids, line)))
+        return encodings
 
     def piece_ids(self) -> tuple[np.ndarray, np.ndarray]:
         """(V, P) ids of every word's shared pieces, padded with 0, and (V,) how many there are; 0 for `<pad>`.
@@ -262,19 +270,16 @@ def learn_vocabularies(
     """
     lines = {lang: list(text) for lang, text in lines.items()}
     segmenters = segmenters or {}
-    if stray := sorted(set(segmenters) - set(lines)):
+    stray = sorted(set(segmenters) - set(lines))
+    if stray:
         raise ValueError(f"a segmenter is given for {', '.join(stray)}, but text only for {', '.join(lines)}.")
-    learnt = {
-        lang: Vocabulary.learn(
-            text, lang, segmenter=segmenters.get(lang, word_segmenter(lang)), size=size, min_count=min_count
-        )
-        for lang, text in lines.items()
-    }
-    words = (
-        [span.text for span in row.spans]
-        for lang, vocabulary in learnt.items()
-        for row in vocabulary.encode_batch(lines[lang])
-    )
+    learnt: dict[str, Vocabulary] = {}
+    words: list[list[str]] = []  # of every line
+    for lang, text in lines.items():
+        segmenter = segmenters.get(lang, word_segmenter(lang))
+        learnt[lang] = Vocabulary.learn(text, lang, segmenter=segmenter, size=size, min_count=min_count)
+        for row in learnt[lang].encode_batch(text):
+            words.append([span.text for span in row.spans])
     piece_model = _learn(learn_shared_pieces, "shared pieces", words, pieces)
     for vocabulary in learnt.values():
         vocabulary.piece_model = piece_model
@@ -339,7 +344,8 @@ def _spans_of(segmenter: Segmenter, line: str) -> list[Span]:
             if start < 0:
                 raise ValueError(f"the segmenter's word {word!r} is not in the rest of the line, {line[place:]!r}.")
             place = start + len(word)
-        if text := _unspaced(normalize(line[start:place])):
+        text = _unspaced(normalize(line[start:place]))
+        if text:
             spans.append(Span(text, start, place))
     return spans
 

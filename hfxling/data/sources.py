@@ -68,7 +68,8 @@ class Source:
         Raises:
             ValueError: for a placeholder that is none of `PLACEHOLDERS`, or a restriction to what is no pair.
         """
-        if unknown := set(re.findall(r"\{[^{}]*\}|[{}]", text)) - set(PLACEHOLDERS):
+        unknown = set(re.findall(r"\{[^{}]*\}|[{}]", text)) - set(PLACEHOLDERS)
+        if unknown:
             raise ValueError(f"{text!r}: {', '.join(sorted(unknown))} is not one of {', '.join(PLACEHOLDERS)}.")
         data, lines, columns, only_for = text, None, None, None
         if match := re.fullmatch(rf"({_CODE}[-:]{_CODE})=(.+)", data):
@@ -88,14 +89,18 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Of the data in results: the folder of files, with the name of a single one; a Hub id."""
-        data = self.data.partition("+")[0]
-        path = Path(data)
-        if data == SAMPLE or not (path.suffix or path.exists()):
-            return re.split("[:@]", data)[0]
+        """Of the data in results: of two files what their names share, else their folder; a Hub id as it is."""
+        first, _, second = self.data.partition("+")
+        path = Path(first)
+        if first == SAMPLE or not (path.suffix or path.exists()):
+            return re.split("[:@]", first)[0]
         folder = path.parent.name or path.resolve().parent.name
-        single = "+" not in self.data and not any(mark in self.data for mark in PLACEHOLDERS)
-        return f"{folder}/{path.name.split('.')[0]}" if single else folder
+        stem = path.name.split(".")[0]
+        if any(mark in self.data for mark in PLACEHOLDERS):
+            return folder
+        if not second:
+            return f"{folder}/{stem}"
+        return stem if stem == Path(second).name.split(".")[0] else folder
 
     def is_for(self, pair: Pair) -> bool:
         """Whether the source is to be asked for text of a pair."""

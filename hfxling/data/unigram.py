@@ -53,15 +53,23 @@ def learn_unigram(
         ValueError: fewer pieces than letters, or no words.
     """
     counts = _counted(words, size, len(special_tokens))
-    twice = (f"{word}{_MARKS[i % 2]}" for word, count in counts.items() for i in range(count))
-    tokenizer, special, pieces = _trained(twice, counts, size + len(_MARKS), special_tokens, max_length=max_length)
-    used = Counter()
+    tokenizer, special, pieces = _trained(
+        _twice(counts), counts, size + len(_MARKS), special_tokens, max_length=max_length
+    )
+    used: Counter[str] = Counter()
     for word, row in zip(counts, tokenizer.encode_batch(list(counts))):
         for piece in row.tokens:
             used[piece] += counts[word]
     always = _letters(counts)
     _set_pieces(tokenizer, special, {p: s for p, s in pieces.items() if p in always or used[p] >= min_count})
     return tokenizer
+
+
+def _twice(counts: Counter[str]) -> Iterator[str]:
+    """Every word as often as it occurs, with either of two marks in turn."""
+    for word, count in counts.items():
+        for number in range(count):
+            yield word + _MARKS[number % 2]
 
 
 def learn_shared_pieces(words: Iterable[Sequence[str]], size: int, special_tokens: Sequence[str]) -> Tokenizer:
@@ -81,7 +89,9 @@ def learn_shared_pieces(words: Iterable[Sequence[str]], size: int, special_token
     tokenizer, special, pieces = _trained(counts, counts, size, special_tokens, cuts=[_HAN])
     always = _letters(counts)
     while True:
-        used = Counter(piece for row in tokenizer.encode_batch(list(counts)) for piece in {*row.tokens})
+        used: Counter[str] = Counter()
+        for row in tokenizer.encode_batch(list(counts)):
+            used.update(set(row.tokens))
         kept = {piece: score for piece, score in pieces.items() if piece in always or used[piece] > 1}
         if len(kept) == len(pieces):
             return tokenizer
@@ -95,17 +105,24 @@ def _counted(words: Iterable[Sequence[str]], size: int, special: int) -> Counter
     Raises:
         ValueError: no words, or more letters than there are pieces besides the special ones.
     """
-    counts = Counter(part for line in words for word in line for part in _stretches(word))
+    counts: Counter[str] = Counter()
+    for line in words:
+        for word in line:
+            counts.update(_stretches(word))
     if not counts:
         raise ValueError("no word to learn pieces from; give text.")
-    if size < (least := len(_letters(counts)) + special):
+    least = len(_letters(counts)) + special
+    if size < least:
         raise ValueError(f"{size} pieces are fewer than the {least} letters of the text; allow more.")
     return counts
 
 
 def _letters(words: Iterable[str]) -> set[str]:
     """The letters of words, alone and with their marks: these are always pieces."""
-    return {part for word in words for part in (*word, *_LETTER_WITH_MARKS.findall(word))}
+    letters: set[str] = set()
+    for word in words:
+        letters.update(word, _LETTER_WITH_MARKS.findall(word))
+    return letters
 
 
 def _trained(
@@ -158,15 +175,17 @@ def _stretches(word: str) -> Iterator[str]:
     return (word[start : start + _LONGEST] for start in range(0, min(len(word), _PARTS * _LONGEST), _LONGEST))
 
 
-def settle(tokenizer: Tokenizer, lines: Sequence[str], special: int, rounds: int = 2) -> None:
+def settle(tokenizer: Tokenizer, lines: Sequence[str], special: int) -> None:
     """Give Unigram pieces the logarithms of their shares of the text, cut with the scores that they have.
 
     The trainer's scores differ in the fourth digit from run to run, the pieces and how they cut a text hardly ever:
     after this the same text gives the same tokenizer, to the byte. The first `special` ids keep their scores, all
     others have few enough digits to be the same when they are read again.
     """
-    for _ in range(rounds):
-        counts = Counter(i for row in tokenizer.encode_batch(lines, add_special_tokens=False) for i in row.ids)
+    for _ in range(2):
+        counts: Counter[int] = Counter()
+        for row in tokenizer.encode_batch(lines, add_special_tokens=False):
+            counts.update(row.ids)
         vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
         total = sum(counts.values())
         scores = {

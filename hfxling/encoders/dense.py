@@ -14,11 +14,12 @@ from hfxling.missing import check_device, one_line_where_missing
 from .base import BaseEncoder
 from .frozen import WordStates
 from .identity import identity
-from .prompts import prompt_for
+from .prompts import check_prompt, prompt_for
 from .protocol import ROLES
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer, SparseEncoder
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 
 class LoadedEncoder(BaseEncoder):
@@ -86,6 +87,13 @@ class LoadedEncoder(BaseEncoder):
         return SentenceTransformer
 
 
+def _check_rows(module: StaticEmbedding, name: str) -> None:
+    """Raise ValueError where pieces of text have no vector: torch would tell of an index when one comes up."""
+    pieces, rows = module.tokenizer.get_vocab_size(), module.embedding.num_embeddings
+    if pieces > rows:
+        raise ValueError(f"model={name!r} is damaged: {rows} vectors for {pieces} pieces; fetch or publish it again.")
+
+
 class SentenceEncoder(LoadedEncoder):
     """A SentenceTransformer as an `Encoder`; arguments and errors as for `LoadedEncoder`.
 
@@ -94,9 +102,12 @@ class SentenceEncoder(LoadedEncoder):
     """
 
     def __init__(self, model: str | Path | SentenceTransformer, revision: str | None = None, **options):
-        from sentence_transformers.sentence_transformer.modules import Router
+        from sentence_transformers.sentence_transformer.modules import Router, StaticEmbedding
 
         super().__init__(model, revision, **options)
+        for module in self.model.modules():
+            if isinstance(module, StaticEmbedding):
+                _check_rows(module, self.name)
         for module in self.model:
             if isinstance(module, Router):
                 self.routes += [route for route in module.sub_modules if route not in self.routes]
@@ -117,9 +128,11 @@ class SentenceEncoder(LoadedEncoder):
         raise ValueError(message)
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:
+        prompt = self.prompt_of(role)
+        check_prompt(prompt, texts)
         vectors = self.model.encode(
             texts,
-            prompt=self.prompt_of(role),
+            prompt=prompt,
             batch_size=self.batch_size,
             task=route,
             show_progress_bar=sys.stderr.isatty() if progress is None else progress,

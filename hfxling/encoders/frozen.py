@@ -15,6 +15,7 @@ from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.pooling import pool
 
 from .identity import identity
+from .prompts import with_prompt
 
 DTYPES = ("float32", "bfloat16")
 # Padded tokens in one pass. On a CPU a token costs the same in small passes, which hold less padding; a GPU wants work.
@@ -67,7 +68,7 @@ class FrozenEncoder:
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         with one_line_where_missing(name):
             self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs or {}).to(self.device)
-            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs or {})
+            self.tokenizer = load_tokenizer(name, hub_kwargs)
         depth, self.hidden_size = self.model.config.num_hidden_layers, self.model.config.hidden_size
         for layer in layers:
             if layer not in (None, "all", *range(depth + 1)):
@@ -81,7 +82,7 @@ class FrozenEncoder:
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, views, H) float32 vectors, in the texts' order."""
         shape, limits = (len(self.views), self.hidden_size), (self.max_length, self.tokens_per_batch)
-        texts = [self.prompt + text for text in texts]
+        texts = with_prompt(self.prompt, texts)
         return _encoded(texts, self._read, shape, self.tokenizer, self.device, *limits)
 
     def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -114,8 +115,7 @@ class SentenceEmbedder:
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) float32, in the texts' order."""
         shape, limits = (self.model.config.hidden_size,), (self.max_length, tokens_on(self.model.device))
-        prompt = getattr(self.model.config, "prompt", None) or ""
-        texts = [prompt + text for text in texts]
+        texts = with_prompt(getattr(self.model.config, "prompt", None), texts)
         return _encoded(texts, self._read, shape, self.tokenizer, self.model.device, *limits)
 
     def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -130,6 +130,18 @@ def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, devi
         for rows, inputs in length_sorted(tokenizer, ids, device, tokens):
             vectors[rows] = read(inputs).float().cpu().numpy()
     return vectors
+
+
+def load_tokenizer(name: str, hub_kwargs: dict | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or Hub model, which runs no code of its own.
+
+    Raises:
+        ValueError: the folder has none; transformers then makes one up that knows no word.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs or {})
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise ValueError(f"{str(name)!r} has no tokenizer: save the one that it was trained with beside its weights.")
+    return tokenizer
 
 
 def tokens_on(device: str | torch.device) -> int:

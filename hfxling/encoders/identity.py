@@ -22,14 +22,16 @@ _ASKED_FOR = ("modules.json", "config.json", "config_sentence_transformers.json"
 def model_name(model: str | Path | None) -> str:
     """What results call a model: a Hub id as it is, a folder without those above it, "vectors" for None.
 
-    A folder without weights is one door of the model above it and is called by both names.
+    A folder without weights is one door of the model above it and is called by both names; so is one that is called
+    "model", as commands and recipes call what they write.
     """
     if model is None:
         return "vectors"
     folder = Path(os.path.abspath(model))
     if not folder.exists():
         return str(model)
-    if folder.is_dir() and not _has_weights(folder.rglob("*")) and _has_weights(folder.parent.glob("*")):
+    is_door = folder.is_dir() and not _has_weights(folder.rglob("*")) and _has_weights(folder.parent.glob("*"))
+    if is_door or folder.name == "model":
         return f"{folder.parent.name}/{folder.name}"
     return folder.name
 

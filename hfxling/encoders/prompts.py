@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -105,6 +105,28 @@ def prompt_of(name: str, revision: str | None = None) -> str | None:
         with open(path, encoding="utf-8") as file:
             settings = json.load(file)
     return prompt_for(name, settings.get("prompts") or {}, settings.get("default_prompt_name"))
+
+
+def with_prompt(prompt: str | None, texts: Sequence[str]) -> list[str]:
+    """The texts with the prompt before each; raises as `check_prompt`."""
+    check_prompt(prompt, texts)
+    return [(prompt or "") + text for text in texts]
+
+
+def check_prompt(prompt: str | None, texts: Sequence[str]) -> None:
+    """Refuse a prompt that most of the texts begin with already.
+
+    Raises:
+        ValueError: naming it.
+    """
+    start = (prompt or "").strip()
+    if not start:
+        return
+    count = sum(text.startswith(start) for text in texts)
+    if 2 * count > len(texts):
+        raise ValueError(
+            f"{count} of {len(texts)} texts begin with the prompt {prompt!r}: cut it off, or give prompt=''."
+        )
 
 
 def _announced(name: str, prompt: str, reason: str) -> str:

@@ -62,16 +62,18 @@ def alignment_results(
     counts = count_links(predicted, gold)
     if not len(counts):
         raise ValueError("there are no sentence pairs to evaluate links on.")
-    sentences = [" ".join(side) for pair in gold for side in (pair.source, pair.target)]
-    links = [f"{sorted(pair.sure)} {sorted(pair.possible)}" for pair in gold]
+    sentences, links = [], []
+    for pair in gold:
+        sentences += [" ".join(pair.source), " ".join(pair.target)]
+        links.append(f"{sorted(pair.sure)} {sorted(pair.possible)}")
     fields = {"revision": content_hash(sentences, links)} | fields
     values = alignment_scores(counts.sum(0))
     errors = jackknife_error(lambda sums: np.stack([*alignment_scores(sums).values()], -1), counts)
-    return [
-        EvalResult(name, float(values[name]), len(counts), low=low, high=high, **fields)
-        for name, error in zip(METRICS, errors)
-        for low, high in [ratio_interval(values[name], error, len(counts))]
-    ]
+    rows = []
+    for name, error in zip(METRICS, errors):
+        low, high = ratio_interval(values[name], error, len(counts))
+        rows.append(EvalResult(name, float(values[name]), len(counts), low=low, high=high, **fields))
+    return rows
 
 
 def error_test(a: np.ndarray, b: np.ndarray, *, samples: int = 10_000, seed: int = 0) -> tuple[float, float]:

@@ -114,7 +114,9 @@ def fit_calibration(
         (f"{' + '.join(names)}, " if len(sets) > 1 else "") + kind: (names, kind)
         for names, kind in product(sets, KINDS)
     }
-    columns = {names: np.stack([features[name] for name in names], 1) for names in sets}
+    columns = {}
+    for names in sets:
+        columns[names] = np.stack([features[name] for name in names], 1)
     predicted = {choice: np.empty(len(y)) for choice in (*choices, "mean")}
     for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(y):
         for choice, (names, kind) in choices.items():
@@ -143,7 +145,8 @@ def _weights(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.ones(1)
     from sklearn.linear_model import RidgeCV
 
-    scale = np.where(spread := x.std(0), spread, 1.0)
+    spread = x.std(0)
+    scale = np.where(spread, spread, 1.0)
     return RidgeCV(PENALTIES).fit((x - x.mean(0)) / scale, y).coef_ / scale
 
 

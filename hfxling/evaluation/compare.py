@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from hfxling.evaluation.comparison import Comparison, compare_results, comparison_table
@@ -60,7 +61,7 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
         raise ValueError(f"level={level}: give a number between 0 and 1, such as 0.05.")
     runs = {name: read_results(name) for name in names}
     if metrics:
-        measured = {row.metric for rows in runs.values() for row in rows if row.items}
+        measured = {row.metric for row in chain.from_iterable(runs.values()) if row.items}
         for metric in metrics:
             if metric not in measured:
                 raise ValueError(f"metrics={metric!r} is none of {', '.join(sorted(measured))}.")

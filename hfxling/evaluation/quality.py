@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ class Scores:
     def table(self) -> str:
         """Flags at a glance, and how far a calibrated score is off."""
         total = len(self.flags)
-        counts = Counter(flag for flags in self.flags for flag in flags)
+        counts = Counter(chain.from_iterable(self.flags))
         rows = [(flag, counts[flag], 100 * counts[flag] / total) for flag in FLAGS]
         table = f"{total} pairs\n{format_table(['flag', 'pairs', '% of pairs'], rows)}"
         if self.calibration is None:

@@ -125,12 +125,8 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
     wrong = next((i for i, row in enumerate(rows) if len(row) != len(headers)), None)
     if wrong is not None:
         raise ValueError(f"Table row {wrong} has {len(rows[wrong])} cells, the header {len(headers)}.")
-    right = [
-        any(map(_is_number, column)) and all(value is None or _is_number(value) for value in column)
-        for column in zip(*rows)
-    ]
-    right = right or [False] * len(headers)
-    cells = [[_cell(value) for value in row] for row in (headers, *rows)]
+    right = [_is_of_numbers(column) for column in zip(*rows)] or [False] * len(headers)
+    cells = [list(map(_cell, row)) for row in (headers, *rows)]
     widths = [max(3, *map(_display_width, column)) for column in zip(*cells)]
     rule = "|".join("-" * (width + 1) + (":" if flush else "-") for width, flush in zip(widths, right))
     lines = ["| " + " | ".join(map(_pad, row, widths, right)) + " |" for row in cells]
@@ -194,6 +190,12 @@ def _read_row(row, where: str) -> EvalResult:
 
 def _is_number(value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_of_numbers(column: Sequence[object]) -> bool:
+    """Whether a column holds numbers, and nothing else but empty cells."""
+    values = [value for value in column if value is not None]
+    return bool(values) and all(map(_is_number, values))
 
 
 def _cell(value) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from .retrieval import Ranking, gold_ranks, ranking_results, unlike_blanks
 
 DIMENSIONS = (64, 128, 256)  # and all
 PRECISIONS = ("float32", "int8", "binary")  # as sentence_transformers.quantize_embeddings has them
+BITS = {"float32": 32, "int8": 8, "binary": 1}  # of a component
 MOST = 5000  # training sentences a side that give the range of int8
 
 
@@ -41,15 +43,15 @@ def short_vector_results(vectors: FinalVectors) -> list[EvalResult]:
     width, rankings = vectors.test[0].shape[1], []
     source, target = vectors.languages
     for dimensions in (*(d for d in DIMENSIONS if d < width), width):
-        test, train = ([_unit(side[:, :dimensions]) for side in sides] for sides in (vectors.test, vectors.train))
+        test = [_unit(side[:, :dimensions]) for side in vectors.test]
+        train = [_unit(side[:, :dimensions]) for side in vectors.train]
         most = round(float(max(np.abs(side[:MOST]).max() for side in train)), 3)
         for precision in PRECISIONS:
             there, back = gold_ranks(*unlike_blanks(*(coded(side, precision, most) for side in test)))
             settings = {"method": "cosine", "dimensions": dimensions, "precision": precision}
-            settings["bytes"] = {"float32": 4 * dimensions, "int8": dimensions, "binary": -(-dimensions // 8)}[
-                precision
-            ]
-            settings |= {"range": most} if precision == "int8" else {}
+            settings["bytes"] = math.ceil(dimensions * BITS[precision] / 8)
+            if precision == "int8":
+                settings["range"] = most
             rankings.append(Ranking(f"{source}->{target}", there, settings))
             rankings.append(Ranking(f"{target}->{source}", back, settings))
     return ranking_results(rankings, ks=(1,), settings={"stage": "after"}, **vectors.fields)

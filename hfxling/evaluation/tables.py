@@ -31,51 +31,68 @@ def study_table(
     """
     shown = _wanted(results, show or {})
     name_of = _column_names(shown, forward="forward" in (show or {}).get("direction", ()))
-    columns = list(dict.fromkeys(map(name_of, shown)))
-    cells: dict[tuple, list[EvalResult]] = {}
+    cells: dict[tuple, list[EvalResult]] = {}  # by the row's label and the column
     for row in shown:
-        cells.setdefault((row.settings.get("row", UNTRAINED), name_of(row)), []).append(row)
-    several = any(len(cells.get((UNTRAINED, column), ())) > 1 for column in columns)
+        cells.setdefault((_label(row), name_of(row)), []).append(row)
+    columns = list(dict.fromkeys(column for _, column in cells))
+    has_several_encoders = any(len(cells.get((UNTRAINED, column), ())) > 1 for column in columns)
+    is_measured_before = any(row.settings["stage"] == "before" for row in shown)
     costs = [name for name in COSTS if any(name in row.settings for row in shown)]
-    untrained = [UNTRAINED] * (not several and any(row.settings["stage"] == "before" for row in shown))
-    labels = list(dict.fromkeys([*untrained, *(row["label"] for row in rows)]))
-    figures = {row["label"]: row.get("paper") or [] for row in rows}
+
+    header = ["", "seeds"]
+    for column in columns:
+        header.append(column)
+        if has_several_encoders:
+            header.append("encoder")
+    header += [COSTS[name] for name in costs]
+    header += [f"paper {name}" for name in paper]
+
+    figures_of_paper = {row["label"]: row.get("paper") or [] for row in rows}
+    labels = [row["label"] for row in rows]
+    if is_measured_before and not has_several_encoders:
+        labels.insert(0, UNTRAINED)
     table = []
-    for label in labels:
-        found = [cells.get((label, column), []) for column in columns]
-        runs = max(found, key=len, default=[])
-        if runs:
-            spent = [
-                f"{np.mean([row.settings[name] for row in runs]):.0f}" if name in runs[0].settings else ""
-                for name in costs
-            ]
-            published = [f"{value:g}" for value in figures.get(label, ())]
-            published = [*published, *[""] * len(paper)][: len(paper)]
-            values = [text for at in found for text in ([cell(at), starting_point(at)] if several else [cell(at)])]
-            seeds = max(len(runs), len(runs[0].settings.get("by_seed", ())))  # one row may be the mean over several
-            table.append([label, seeds, *values, *spent, *published])
-    names = [name for column in columns for name in ([column, "encoder"] if several else [column])]
-    return ["", "seeds", *names, *(COSTS[name] for name in costs), *(f"paper {name}" for name in paper)], table
+    for label in dict.fromkeys(labels):
+        measured = [cells.get((label, column), []) for column in columns]
+        runs = max(measured, key=len, default=[])
+        if not runs:
+            continue
+        # One row may be the mean over several seeds.
+        line = [label, max(len(runs), len(runs[0].settings.get("by_seed", ())))]
+        for of_column in measured:
+            line.append(cell(of_column))
+            if has_several_encoders:
+                line.append(starting_point(of_column))
+        for name in costs:
+            line.append(f"{np.mean([row.settings[name] for row in runs]):.0f}" if name in runs[0].settings else "")
+        published = [f"{value:g}" for value in figures_of_paper.get(label, ())]
+        published += [""] * len(paper)
+        table.append(line + published[: len(paper)])
+    return header, table
+
+
+def _label(row: EvalResult) -> str:
+    return row.settings.get("row", UNTRAINED)
 
 
 def _wanted(results: Sequence[EvalResult], show: Mapping) -> list[EvalResult]:
     """The rows that a table shows; those of a curve do not stand in it."""
-    found = averages([row for row in results if row.settings.get("stage") != "during"])
-    first: dict[str, str | None] = {}
-    for row in found:
-        first.setdefault(row.settings.get("row", UNTRAINED), row.direction)
+    rows = averages([row for row in results if row.settings.get("stage") != "during"])
+    first_direction: dict[str, str | None] = {}
+    for row in rows:
+        first_direction.setdefault(_label(row), row.direction)
+    return [row for row in rows if _passes(row, show, first_direction)]
 
-    def passes(row: EvalResult) -> bool:
-        values = {"metric": row.metric, "direction": row.direction} | row.settings
-        for key, allowed in show.items():
-            if key == "direction" and "forward" in allowed:
-                if row.direction not in first.values() or first[row.settings.get("row", UNTRAINED)] != row.direction:
-                    return False
-            elif key in values and values[key] not in allowed:
+
+def _passes(row: EvalResult, show: Mapping, first_direction: Mapping[str, str | None]) -> bool:
+    values = {"metric": row.metric, "direction": row.direction} | row.settings
+    for key, allowed in show.items():
+        if key == "direction" and "forward" in allowed:
+            if row.direction != first_direction[_label(row)]:
                 return False
-        return True
-
-    return [row for row in found if passes(row)]
+        elif key in values and values[key] not in allowed:
+            return False
+    return True
 
 
 def averages(results: Sequence[EvalResult]) -> list[EvalResult]:
@@ -87,14 +104,20 @@ def averages(results: Sequence[EvalResult]) -> list[EvalResult]:
 def _column_names(shown: Sequence[EvalResult], forward: bool) -> Callable[[EvalResult], str]:
     """A function from a row to its column: what all rows have in common is left out."""
     varied = [name for name in _TOLD_APART if len({row.settings.get(name) for row in shown}) > 1]
-    several_sets = len({row.dataset for row in shown}) > 1 and not forward
+    has_several_sets = len({row.dataset for row in shown}) > 1 and not forward
 
     def name(row: EvalResult) -> str:
-        direction = None if forward else row.direction
-        settings = ((key, row.settings.get(key)) for key in varied)
-        settings = (f"centred ({value})" if key == "centering" and value else value for key, value in settings)
-        settings = (value for value in settings if value not in (None, "centred (none)"))
-        return " ".join(filter(None, (row.dataset if several_sets else None, row.metric, direction, *settings)))
+        parts = [row.metric]
+        if has_several_sets:
+            parts.insert(0, row.dataset)
+        if not forward:
+            parts.append(row.direction)
+        for key in varied:
+            value = row.settings.get(key)
+            if key == "centering" and value:
+                value = None if value == "none" else f"centred ({value})"
+            parts.append(value)
+        return " ".join(filter(None, parts))
 
     return name
 
@@ -105,8 +128,11 @@ def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
         return ""
     values = [row.value for row in rows]
     digits = 1 if rows[0].unit == "%" else 3
-    text = f"{np.mean(values):.{digits}f}" + (f" ±{np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else "")
-    lows, highs = ([getattr(row, end) for row in rows] for end in ("low", "high"))
+    text = f"{np.mean(values):.{digits}f}"
+    if len(values) > 1:
+        text += f" ±{np.std(values, ddof=1):.{digits}f}"
+    lows = [row.low for row in rows]
+    highs = [row.high for row in rows]
     if interval and None not in lows + highs:
         text += f" ({interval_told(np.mean(lows), np.mean(highs), digits)})"
     return text
@@ -114,12 +140,12 @@ def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
 
 def starting_point(rows: list[EvalResult]) -> str:
     """What the encoder had before training, read off the paired differences."""
-    paired = [row for row in rows if "paired" in row.settings]
-    if not paired:
+    tested = [row for row in rows if "paired" in row.settings]
+    if not tested:
         return ""
-    digits = 1 if paired[0].unit == "%" else 3
-    p_value = np.median([row.settings["paired"]["p_value"] for row in paired])
-    value = np.mean([row.value - row.settings["paired"]["difference"] for row in paired])
+    digits = 1 if tested[0].unit == "%" else 3
+    p_value = np.median([row.settings["paired"]["p_value"] for row in tested])
+    value = np.mean([row.value - row.settings["paired"]["difference"] for row in tested])
     return f"{value:.{digits}f} (p {p_told(p_value)})"
 
 

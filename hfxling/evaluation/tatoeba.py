@@ -78,13 +78,16 @@ def load_tatoeba(
         if "{source}" not in source.data:
             raise ValueError(f"{source.data!r} must hold {{source}}, the language's code, as {HUB_SET!r} does.")
         return {lang: source.load((lang, ENGLISH), split=split) for lang in languages}
-    files = {lang: [Path(data) / f"{lang}-eng.{side}" for side in (lang, ENGLISH)] for lang in languages}
-    found = {lang: paths for lang, paths in files.items() if any(path.is_file() for path in paths)}
-    if not found:
+    sets = {}
+    for lang in languages:
+        paths = [Path(data) / f"{lang}-eng.{side}" for side in (lang, ENGLISH)]
+        if any(path.is_file() for path in paths):
+            sets[lang] = load_parallel(paths, lang, ENGLISH)
+    if not sets:
         raise FileNotFoundError(
             f"{data} holds no test set of {' '.join(languages)}; its files must be named deu-eng.deu and deu-eng.eng."
         )
-    return {lang: load_parallel(paths, lang, ENGLISH) for lang, paths in found.items()}
+    return sets
 
 
 def rank_tatoeba(
@@ -103,15 +106,12 @@ def rank_tatoeba(
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise ValueError(f"embed gave an array of shape {vectors.shape} for {len(texts)} texts; need one row a text.")
     place = {text: row for row, text in enumerate(texts)}
-    return {
-        lang: rank_translations(
-            *(vectors[[place[text] for text in dataset[side]]] for side in ("source", "target")),
-            source_lang=lang,
-            target_lang=ENGLISH,
-            methods=methods,
-        )
-        for lang, dataset in pairs.items()
-    }
+    rankings = {}
+    for lang, dataset in pairs.items():
+        source = vectors[[place[text] for text in dataset["source"]]]
+        target = vectors[[place[text] for text in dataset["target"]]]
+        rankings[lang] = rank_translations(source, target, source_lang=lang, target_lang=ENGLISH, methods=methods)
+    return rankings
 
 
 def tatoeba_results(

@@ -85,7 +85,9 @@ def token_results(
         kept = kept & baseline.measured
     if not kept.any():
         raise ValueError(f"none of the {len(kept)} pairs has both linked and unlinked words; give text with links.")
-    about = dict(settings or {}) | ({"left_out": left_out} if (left_out := int((~kept).sum())) else {})
+    about = dict(settings or {})
+    if not kept.all():
+        about["left_out"] = int((~kept).sum())
     linked, unlinked = scores.linked[kept], scores.unlinked[kept]
     last = about | {"p_value": paired_test(linked, unlinked).p_value}
     theirs = None if baseline is None else (baseline.linked - baseline.unlinked)[kept]
@@ -112,4 +114,5 @@ def _pair_means(pair: AlignedPair, source: np.ndarray, target: np.ndarray) -> tu
         if links:
             kind[tuple(zip(*links))] = name
     kind[np.isnan(cosines)] = 2
-    return tuple(float(cells.mean()) if (cells := cosines[kind == name]).size else np.nan for name in (1, 0))
+    linked, unlinked = cosines[kind == 1], cosines[kind == 0]
+    return tuple(float(cells.mean()) if cells.size else np.nan for cells in (linked, unlinked))

@@ -201,7 +201,12 @@ def score_lexicon(
             f"none of the {len(dictionary)} dictionary words has a vector and a translation with one (vectors for "
             f"{len(has_source)} words, translations with one for {len(has_target)}); check spelling and segmenters."
         )
-    gold = [sorted({row for t in dictionary[word] for row in candidates.get(t, ())}) for word in asked]
+    gold = []  # rows of the right translations
+    for word in asked:
+        rows_of_word: set[int] = set()
+        for translation in dictionary[word]:
+            rows_of_word.update(candidates.get(translation, ()))
+        gold.append(sorted(rows_of_word))
     queries, rows = source.vectors[[row_of[word] for word in asked]], target.vectors
     vectors = ranking_vectors(queries, rows, "csls", csls_k=csls_k, pools=_pools(source, target))
     ranks = _ranks_of_best(*vectors, gold)

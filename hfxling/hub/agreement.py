@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from hfxling.encoders.identity import fetch_folder
@@ -136,7 +137,8 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
         ]
         agree += not differing
         faults += differing
-    faults += [f"{_label(row)}: {RECORD} lacks the row" for rows in measured.values() for row in rows]
+    for row in chain.from_iterable(measured.values()):
+        faults.append(f"{_label(row)}: {RECORD} lacks the row")
     return Agreement(agree, faults, unmeasured)
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from hfxling.data.sources import Source
 from hfxling.evaluation.results import EvalResult, format_table, p_told
 
 from .index import is_hub_id, metadata, metric_of, plain, setting_of, stage_of
 from .short_table import is_short, short_table
-from .snippets import client_snippets, fenced, standard_snippets
+from .snippets import client_snippets, fenced, fused_snippet, standard_snippets
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
@@ -50,6 +51,8 @@ class CardInfo:
         clients: servers and frameworks, and why each cannot read the folder (see `clients_of`).
         width: of a vector.
         base_licence: of the base model.
+        tags: further ones of the Hub, by the kinds of vectors that the folder gives.
+        lexical: Hub id or name of the lexical model that the folder's fusion.json was made for.
 
     Raises:
         ValueError: a missing or malformed licence, nothing said of method, languages, data, use or limits.
@@ -75,6 +78,8 @@ class CardInfo:
     clients: Mapping[str, str] = field(default_factory=dict)
     width: int | None = None
     base_licence: str | None = None
+    tags: Sequence[str] = ()
+    lexical: str | None = None
 
     def __post_init__(self):
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.licence or ""):
@@ -100,10 +105,13 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         ValueError: two rows for one place in the table; a score in `intended_use` or `limits` that stands in no row, no
             published figure, no training data count and not in the configuration.
     """
-    short, results = ([row for row in results if is_short(row) == wanted] for wanted in (True, False))
+    short = [row for row in results if is_short(row)]
+    results = [row for row in results if not is_short(row)]
     lines = _pair_stages(results)
     outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
     snippets = dict(info.loading or standard_snippets(info.languages))
+    if info.lexical is not None:
+        snippets = {"With its lexical model, by hfxling": fused_snippet(info.lexical, info.languages)} | snippets
     clients = client_snippets(info.clients, info.languages, info.width)
     snippets |= {f"With {client}": told for client, told in clients.items() if "\n" in told}
     values = {
@@ -111,18 +119,26 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "info": info,
         "base_model": info.base_model if is_hub_id(info.base_model) else Path(info.base_model).name,
         "verdict": _verdict(outcomes, bool(results)),
+        "is_of_both": any(str(row.settings.get("row", "")).endswith("fused") for row in results),
         "tested": _tested(results),
         "unread": {client: told for client, told in clients.items() if "\n" not in told},
         "results_table": _results_table(lines, info.published) if results or info.published else "",
         "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
+        "lexical": linked(info.lexical) if info.lexical else "",
         "runs_code": any("trust_remote_code=True" in text for text in snippets.values()),
         "data_table": _data_table(info.train_data),
+        "lines": lines_sentence(info.configuration),
         "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
         "short_table": short_table(short) if short else "",
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     _check_prose([info.intended_use, *info.limits], known)
     return f"---\n{metadata(results, info).to_yaml()}\n---\n\n{template('model_card').render(values)}"
+
+
+def linked(name: str) -> str:
+    """A model's name, with a link to it where it is an id on the Hub."""
+    return f"[{name}](https://huggingface.co/{name})" if "/" in name else f"`{name}`"
 
 
 def moved(card: str, before: str, after: str) -> str:
@@ -136,7 +152,11 @@ def moved(card: str, before: str, after: str) -> str:
             now[start if kind == "replace" else start - 1] += new[first:last]
     kept = []
     for kind, start, stop, first, last in SequenceMatcher(None, old, lines, autojunk=False).get_opcodes():
-        kept += (line for i in range(start, stop) for line in now[i]) if kind == "equal" else lines[first:last]
+        if kind == "equal":
+            for number in range(start, stop):
+                kept += now[number]
+        else:
+            kept += lines[first:last]
     return "\n".join(kept) + "\n"
 
 
@@ -237,6 +257,25 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequenc
         for name, metric, value in published:
             rows.append([f"{name} (paper)", *[None] * 3, metric, *[None] * 4, f"{value:g}"])
     return format_table(headers, rows)
+
+
+def lines_sentence(configuration: Mapping) -> str:
+    """Which lines of a collection were learnt from and which are the test; "" where no lines were picked."""
+    picked = []
+    for name in ("train_data", "test_data"):
+        texts = configuration.get(name) or []
+        sources = [Source.parse(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        picked.append(
+            ({source.data for source in sources}, sorted({source.lines for source in sources if source.lines}))
+        )
+    (files, lines), (test_files, test_lines) = picked
+    if not lines:
+        return ""
+    sentence = f"Learnt from lines {', '.join(lines)}"
+    if test_lines:
+        of_the_same = "of the same text" if files == test_files else "of other text"
+        sentence += f", tested on lines {', '.join(test_lines)} {of_the_same}"
+    return f"{sentence}."
 
 
 def _data_table(train_data: Sequence[Mapping]) -> str:

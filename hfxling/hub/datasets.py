@@ -104,7 +104,10 @@ def _flags(path: Path) -> tuple[list[str], Counter]:
     if "flags" not in header:
         return header if {"source", "target"} <= {*header} else [], Counter()
     place = header.index("flags")
-    return header, Counter(flag for cells in lines for flag in cells[place].split(",") if flag)
+    counts: Counter[str] = Counter()
+    for cells in lines:
+        counts.update(flag for flag in cells[place].split(",") if flag)
+    return header, counts
 
 
 def _report(name: str | Path | None) -> tuple[str, str]:
@@ -129,7 +132,9 @@ def _report(name: str | Path | None) -> tuple[str, str]:
     if "reasons" not in header:
         raise ValueError(f"report={name}: no column 'reasons'; {wrong}")
     place = header.index("reasons")
-    if short := [row for row, line in enumerate(lines, 2) if len(line) <= place]:
-        raise ValueError(f"report={name}, line {short[0]}: no column 'reasons'; {wrong}")
-    counts = Counter(reason for line in lines for reason in line[place].split(","))
+    counts: Counter[str] = Counter()
+    for number, line in enumerate(lines, 2):
+        if len(line) <= place:
+            raise ValueError(f"report={name}, line {number}: no column 'reasons'; {wrong}")
+        counts.update(line[place].split(","))
     return format_table(["Reason", "Pairs"], [*counts.most_common(), ("all dropped", len(lines))]), ""

@@ -65,8 +65,8 @@ def demo(
 ) -> Space | None:
     """A page in the browser, or a Space of the Hub.
 
-    Nearest translations on a map, word links and their reasons, pairs out of two pasted texts, scores of translations:
-    a tab for everything that the model can do. The page runs until it is stopped (Ctrl-C).
+    Nearest translations, word links in colour and their reasons, pairs out of two pasted texts, scores of
+    translations: a tab for everything that the model can do. The page runs until it is stopped (Ctrl-C).
 
     Example:
         >>> hfxling.demo("outputs/fit/model")

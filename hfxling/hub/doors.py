@@ -51,7 +51,10 @@ def door_faults(folder: Path, method: str) -> list[str]:
         found = _opened(folder, job)
     except RuntimeError as error:
         return [f"doors: {error}"]
-    return [fault for door in _DOORS for fault in _compared(door, found, folder, issubclass(cls, StockModel))]
+    faults = []
+    for door in _DOORS:
+        faults += _compared(door, found, folder, issubclass(cls, StockModel))
+    return faults
 
 
 def _compared(door: str, found: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:

@@ -12,12 +12,13 @@ from huggingface_hub import HfApi, get_token
 from huggingface_hub.utils import validate_repo_id
 from safetensors import safe_open
 
+from hfxling.encoders.fusion import FILE as FUSION
 from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.files import atomic_path
 
 from .card import CardInfo, public_yaml, render_card
 from .checks import base_licence
-from .index import told_apart
+from .index import folder_tags, told_apart
 from .record import CARD, RECORD, file_hashes, sealed
 from .release import Release, release
 from .snippets import clients_of, width_of
@@ -87,7 +88,10 @@ def write_record(
         extra: further entries of results.json.
     """
     found = {"base_model": told_apart(card.base_model), "clients": clients_of(folder), "width": width_of(folder)}
-    card = replace(card, **found)
+    if (folder / FUSION).is_file() and card.lexical is None:
+        beside = card.repo_id if "/" in card.repo_id else "-".join(card.languages)
+        found["lexical"] = f"{beside}-lexical"
+    card = replace(card, **found, tags=folder_tags(folder))
     (folder / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
     about = {"card": asdict(card), **(extra or {}), "files": file_hashes(folder)}
     record = folder / RECORD

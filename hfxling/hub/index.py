@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import yaml
 from huggingface_hub import EvalResult as IndexEntry
-from huggingface_hub import ModelCardData
+from huggingface_hub import EvalResultEntry, ModelCardData, eval_result_entries_to_yaml
 
 from hfxling.evaluation.results import EvalResult
 
-from .snippets import TEI
+from .snippets import TEI, example
 
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
 # What data sets that are read from files are called on the Hub.
@@ -23,7 +24,7 @@ HUB_IDS = {
     "STS17": "mteb/sts17-crosslingual-sts",
     "WMT20 QE": "wmt/wmt20_mlqe_task1",
 }
-_UNSHOWN = ("stage", "paired", "layer", "pooling")  # the last two stand in the configuration
+_UNSHOWN = ("stage", "paired", "layer", "pooling", "row")  # layer and pooling stand in the configuration
 
 
 def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
@@ -31,12 +32,15 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
     is_based = is_hub_id(info.base_model)
     hub_ids = {data["name"]: data["hub_id"] for data in info.train_data if data.get("hub_id")}
     datasets = [hub_ids.get(data["name"]) or _hub_id(data["name"]) for data in info.train_data]
+    source, target = (*info.languages, *info.languages)[:2]
+    sentences = [example(target), example("en")] if target != "en" else [example(target)]
     return ModelCardData(
         language=list(info.languages),
         license=info.licence,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
-        tags=[*TAGS, f"hfxling-{info.method}", *([TEI] if info.clients.get(TEI) == "" else [])],
+        tags=[*TAGS, *info.tags, f"hfxling-{info.method}", *([TEI] if info.clients.get(TEI) == "" else [])],
+        widget=[{"source_sentence": example(source), "sentences": sentences}],
         base_model=info.base_model if is_based else None,
         base_model_relation="finetune" if is_based else None,
         datasets=list(dict.fromkeys(filter(None, datasets))) or None,
@@ -55,6 +59,44 @@ def headline(results: Sequence[EvalResult], hub_ids: Mapping[str, str]) -> list[
     return list(found.values())
 
 
+def eval_results_file(results: Sequence[EvalResult], train_data: Sequence[Mapping]) -> str | None:
+    """The content of .eval_results/hfxling.yaml, which the Hub shows beside its benchmarks; None where nothing may be.
+
+    Text of a collection that the model learnt from, too, as other lines of NTREX, is left out: figures on a part of a
+    benchmark do not belong beside those on the whole.
+    """
+    hub_ids = {data["name"]: data["hub_id"] for data in train_data if data.get("hub_id")}
+    learnt_from = {hub_ids.get(data["name"]) or _hub_id(data["name"]) for data in train_data}
+    entries = []
+    for row, hub_id in headline(results, hub_ids):
+        if hub_id not in learnt_from:
+            interval = "" if row.low is None else f", 95 % interval {row.low:.1f} to {row.high:.1f}"
+            notes = ", ".join(filter(None, (metric_of(row), row.direction, setting_of(row), f"n = {row.n}"))) + interval
+            task = "-".join(filter(None, ((row.direction or "default").replace("->", "-"), row.split)))
+            revision = row.revision if is_commit(row.revision) else None
+            entries.append(EvalResultEntry(hub_id, task, round(row.value, 4), dataset_revision=revision, notes=notes))
+    return (
+        yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True) if entries else None
+    )
+
+
+def is_commit(revision: str | None) -> bool:
+    """Whether a row's revision is a commit of the Hub, and not the hash of a text."""
+    return re.fullmatch(r"[0-9a-f]{40}", revision or "") is not None
+
+
+def folder_tags(folder: Path) -> list[str]:
+    """What the Hub calls the kinds of vectors that a folder gives."""
+    modules = folder / "modules.json"
+    types = [module["type"] for module in json.loads(modules.read_text(encoding="utf-8"))] if modules.is_file() else []
+    tags = ["dense"] if types else []
+    if any(name.endswith("StaticEmbedding") for name in types):
+        tags.append("static-embeddings")
+    if (folder / "sparse" / "modules.json").is_file():
+        tags += ["sparse-encoder", "sparse"]
+    return tags
+
+
 def _hub_id(name: str) -> str | None:
     """The id of a data set by its name, or that of its part for a language pair."""
     return HUB_IDS.get(name) or HUB_IDS.get(name.partition(",")[0])
@@ -66,12 +108,11 @@ def _entry(row: EvalResult, hub_id: str) -> IndexEntry:
         task_name="Sentence Similarity",
         dataset_type=hub_id,
         dataset_name=row.dataset,
-        dataset_config=row.direction,
         dataset_split=row.split,
-        dataset_revision=row.revision,
+        dataset_revision=row.revision if is_commit(row.revision) else None,
         metric_type=row.metric,
         metric_value=row.value,
-        metric_name=", ".join(filter(None, (metric_of(row), setting_of(row)))),
+        metric_name=", ".join(filter(None, (metric_of(row), row.direction, setting_of(row)))),
         metric_args=plain({"n": row.n, "low": row.low, "high": row.high, **conditions(row)}),
     )
 
@@ -82,7 +123,17 @@ def is_hub_id(name: str) -> bool:
 
 
 def told_apart(name: str) -> str:
-    """A Hub id as it is; ./NAME for a folder that is here and looks like an id."""
+    """A Hub id as it is, also of a folder in the Hub's cache or a clone; ./NAME for a folder that looks like an id."""
+    cached = re.search(r"(?:^|/)models--([\w.-]+?)--([\w.-]+)/snapshots/[0-9a-f]{40}/?$", name)
+    if cached:
+        return f"{cached[1]}/{cached[2]}"
+    settings = Path(name, ".git", "config")
+    if settings.is_file():
+        text = settings.read_text(encoding="utf-8", errors="replace")
+        place = r"^\s*url = (?:\w+://)?(?:[^\s/@]*@)?huggingface\.co[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?$"
+        cloned = re.search(place, text, re.MULTILINE)
+        if cloned:
+            return cloned[1]
     return f"./{name}" if is_hub_id(name) and Path(name).exists() else name
 
 

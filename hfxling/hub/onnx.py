@@ -44,7 +44,8 @@ class _Pipeline(nn.Module):
 
 def check_packages() -> None:
     """Raise the ValueError that says what to install."""
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
         raise ValueError(f"ONNX needs {', '.join(missing)}: pip install 'hfxling[onnx]'.")
 
 

@@ -19,11 +19,13 @@ from .agreement import card_faults
 from .card import CardInfo, moved, public_yaml, render_card
 from .checks import ADAPTER, base_licence, code_faults, folder_contents, release_faults, text_faults
 from .doors import door_faults
+from .index import eval_results_file
 from .record import CARD, RECORD, file_faults, is_intact, read_record, sealed
 from .upload import Content, Plan
 
 logger = logging.getLogger(__name__)
 
+EVAL_RESULTS = ".eval_results/hfxling.yaml"
 _FAULTS = 8  # shown of many
 _NO_LICENCE = (None, "unknown", "other")
 
@@ -180,6 +182,9 @@ def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[s
     faults = card_faults((folder / CARD).read_text(encoding="utf-8"), rows, record["card"])
     refuse(folder, faults)
     files, card = renamed(folder_contents(folder), rows, record, what, api)
+    shown = eval_results_file(rows, card["train_data"])
+    if shown is not None:
+        files[EVAL_RESULTS] = shown.encode()
     refuse(folder, text_faults(files) + release_faults(card, card.get("base_licence")))
     if not what.trust_remote_code:
         refuse(folder, code_faults(files))
@@ -203,6 +208,8 @@ def renamed(
         base = base.removeprefix("./")
     card["repo_id"] = what.repo_id
     card["base_model"] = base
+    if card.get("lexical") and "/" not in card["lexical"]:
+        card["lexical"] = f"{what.repo_id.partition('/')[0]}/{card['lexical']}"
     card["base_licence"] = _licence_of_base(base, what, record["card"].get("base_licence"), api)
     if what.licence is not None:
         _state_licence(public, what.licence)

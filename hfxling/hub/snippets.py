@@ -9,6 +9,8 @@ from pathlib import Path
 
 from hfxling.models.stock import ROUTES
 
+from .served import server_fault
+
 TEI, FASTEMBED, LANGCHAIN = "text-embeddings-inference", "fastembed", "LangChain"
 ONNX = "onnx/model.onnx"
 _EXAMPLES = {
@@ -18,6 +20,20 @@ _EXAMPLES = {
     "th": "วันนี้ฝนตก",
     "id": "Hari ini hujan.",
     "lo": "ມື້ນີ້ຝົນຕົກ",
+    "ar": "إنها تمطر اليوم.",
+    "bn": "আজ বৃষ্টি হচ্ছে।",
+    "de": "Heute regnet es.",
+    "es": "Hoy llueve.",
+    "fr": "Il pleut aujourd'hui.",
+    "hi": "आज बारिश हो रही है।",
+    "it": "Oggi piove.",
+    "ja": "今日は雨が降っています。",
+    "ko": "오늘은 비가 와요.",
+    "ms": "Hari ini hujan.",
+    "nl": "Het regent vandaag.",
+    "pt": "Hoje está chovendo.",
+    "ru": "Сегодня идёт дождь.",
+    "tr": "Bugün yağmur yağıyor.",
 }
 
 
@@ -56,14 +72,25 @@ with torch.no_grad():
     }
 
 
+def fused_snippet(lexical: str, languages: Sequence[str]) -> str:
+    """How a dense model is used together with the lexical one that its fusion was made for."""
+    source, target = languages[:2]
+    candidates = json.dumps([example(target), example("en")], ensure_ascii=False)
+    return f"""import hfxling
+
+both = {{"model": "{{repo}}", "lexical": "{lexical}", "languages": ("{source}", "{target}")}}
+found = hfxling.nearest(["{example(source)}"], candidates={candidates}, **both)
+print(found.table())
+pairs = hfxling.mine(["{example(source)}"], {candidates}, k=1, **both)
+print(pairs.to_text())"""
+
+
 def clients_of(folder: Path) -> dict[str, str]:
     """Servers and frameworks, and for each why it cannot read a folder.
 
     "" where it can; for LangChain that, or the words `flag` and `routes`, the latter with the languages it must name;
     for fastembed that, or `files` with what lies beside the ONNX file.
     """
-    from .served import server_fault  # loads the model
-
     modules = _read(folder / "modules.json") or []
     if not modules:
         return {}

@@ -151,7 +151,7 @@ def check_writer(api: HfApi, repo_id: str) -> None:
         ValueError: no token, one that is not valid, or one without the right to write.
     """
     try:
-        about = api.whoami()
+        user = api.whoami()
     except LocalTokenNotFoundError:
         raise ValueError(f"no token to push to {repo_id} with; run hf auth login, or set HF_TOKEN.") from None
     except HfHubHTTPError as error:
@@ -161,7 +161,7 @@ def check_writer(api: HfApi, repo_id: str) -> None:
         return  # the Hub is asked again by what comes next
     except (HTTPError, OSError):
         return
-    role = ((about.get("auth") or {}).get("accessToken") or {}).get("role")
+    role = ((user.get("auth") or {}).get("accessToken") or {}).get("role")
     if role == "read":
         raise ValueError(f"the token can only read; make one with the right to write for pushing to {repo_id}.")
 
@@ -258,7 +258,8 @@ def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: st
     try:
         if tag:
             refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
-            if (known := {ref.name: ref.target_commit for ref in refs.tags}.get(tag)) not in (None, commit):
+            known = {ref.name: ref.target_commit for ref in refs.tags}.get(tag)
+            if known not in (None, commit):
                 raise ValueError(f"tag {tag} is at {known[:12]}; choose another one.")
             if known is None:
                 api.create_tag(plan.repo_id, tag=tag, revision=commit, repo_type=plan.kind)

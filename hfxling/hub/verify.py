@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hfxling.encoders.identity import fetch_folder
 from hfxling.evaluation.results import read_results
+from hfxling.files import weights_hash
 from hfxling.hub.agreement import Agreement, compare_rows, text_faults, verify_files
 from hfxling.hub.record import RECORD
 from hfxling.verbs import OutputFolder, verb
@@ -86,8 +88,9 @@ def verify(
     """Whether a folder or repository is what its card says.
 
     Files are held against the hashes in results.json, the card against its rows, and the evaluation runs again on the
-    text that results.json names, which must be the text that was measured on. The command names whatever disagrees, a
-    line each, and its status is then 1. What is in the cache needs no network (HF_HUB_OFFLINE=1).
+    text that results.json names, which must be the text that was measured on. Where the encoder that the model was made
+    from is at hand, its weights must be the same. The command names whatever disagrees, a line each, and its status is
+    then 1. What is in the cache needs no network (HF_HUB_OFFLINE=1).
 
     Example:
         >>> print(hfxling.verify("outputs/zh-vi-sf/model", root="../texts").table())
@@ -117,6 +120,7 @@ def verify(
     verified = Verified(str(model), commit, len(record.get("files", ())), len(rows), faults)
     if files_only:
         return verified
+    verified.faults += _base_faults(record)
     try:
         compared, faults_of_text = _measured(record, folder, Path(root), Path(cache_dir), device, tolerance)
     except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError) as error:  # anybody may have written it
@@ -130,6 +134,21 @@ def verify(
         place = f"{row.dataset}, {row.split}"
         verified.not_measured[place] = verified.not_measured.get(place, 0) + 1
     return verified
+
+
+def _base_faults(record: Mapping) -> list[str]:
+    """A line where the encoder that the model was made from has other weights now; it may not be at hand."""
+    settings = record.get("settings")
+    base = settings.get("base_model") if isinstance(settings, Mapping) else None
+    if not isinstance(base, str) or "base_weights" not in record:
+        return []
+    try:
+        folder, _ = fetch_folder(base, settings.get("base_revision"), ["*.safetensors"])
+    except FileNotFoundError:
+        return []
+    if weights_hash(folder) == record["base_weights"]:
+        return []
+    return [f"base_model: the weights of {base} are not those that the model was made from"]
 
 
 def _measured(

@@ -65,7 +65,7 @@ class Entry:
     @property
     def languages(self) -> list[str]:
         """All, in the order of the pairs."""
-        return list(dict.fromkeys(code for pair in self.pairs for code in pair.split("-")))
+        return list(dict.fromkeys("-".join(self.pairs).split("-")))
 
     def words(self) -> list[str]:
         """The recipe's command line, without the recipe."""
@@ -86,15 +86,18 @@ class Entry:
 
 def ntrex(pairs: Sequence[str], *more: str, data_licence: str = "cc-by-sa-4.0") -> dict:
     """The fields of an entry on NTREX: documents of lines 1 to 1543 for training, the others for the test."""
-    names = {}
+    has_several_pairs = len(pairs) > 1
+    sources, data = [], []
     for pair in pairs:
-        sides = (f"NTREX/NTREX-128/newstest2019-ref.{_NTREX_CODES[code]}.txt" for code in pair.split("-"))
-        names[pair] = "+".join(sides)
-    parts = {pair: f"{pair}=" * (len(pairs) > 1) + text for pair, text in names.items()}
-    told = {"train_data": _NTREX_TRAIN, "test_data": _NTREX_TEST}
-    options = [word for key, lines in told.items() for word in (f"--{key}", *(f"{x}@{lines}" for x in parts.values()))]
+        files = [f"NTREX/NTREX-128/newstest2019-ref.{_NTREX_CODES[code]}.txt" for code in pair.split("-")]
+        sources.append((f"{pair}=" if has_several_pairs else "") + "+".join(files))
+        data.append(_NTREX | {"pairs": 1543})
+        if has_several_pairs:
+            data[-1]["name"] = f"NTREX-128, {pair}"
+    options = []
+    for key, lines in (("train_data", _NTREX_TRAIN), ("test_data", _NTREX_TEST)):
+        options += [f"--{key}", *(f"{source}@{lines}" for source in sources)]
     options += ["--data_name", "NTREX-128", "--data_licence", data_licence, *more]
-    data = [_NTREX | ({"name": f"NTREX-128, {pair}"} if len(pairs) > 1 else {}) | {"pairs": 1543} for pair in pairs]
     return {"pairs": pairs, "options": options, "data": data, "before": GET_NTREX, "licence": "cc-by-sa-4.0"}
 
 
@@ -181,14 +184,20 @@ def check_folder(named: Entry, folder: Path) -> None:
         ValueError: naming what differs, or why the entry may not be released.
         FileNotFoundError: no folder, or none with a record.
     """
-    if fault := named.release_fault():
+    fault = named.release_fault()
+    if fault:
         raise ValueError(f"zoo={named.name}: {fault}")
     card = read_record(folder)["card"]
     wanted = {"method": named.method, "licence": named.licence, "languages": named.languages}
     wanted |= {"base_model": named.base} if named.base else {}
-    found = {key: list(card[key]) if key == "languages" else card[key] for key in wanted}
-    text = {data["name"] for data in card["train_data"]}, {data["name"] for data in named.data}
-    differing = [f"{key} {found[key]} is not {wanted[key]}" for key in wanted if found[key] != wanted[key]]
-    differing += [f"text {', '.join(sorted(text[0]))} is not {', '.join(sorted(text[1]))}"] * (text[0] != text[1])
+    differing = []
+    for key, value in wanted.items():
+        stated = list(card[key]) if key == "languages" else card[key]
+        if stated != value:
+            differing.append(f"{key} {stated} is not {value}")
+    texts = sorted({data["name"] for data in card["train_data"]})
+    texts_wanted = sorted({data["name"] for data in named.data})
+    if texts != texts_wanted:
+        differing.append(f"text {', '.join(texts)} is not {', '.join(texts_wanted)}")
     if differing:
         raise ValueError(f"{folder} is not {named.name} of the zoo: {'; '.join(differing)}.")

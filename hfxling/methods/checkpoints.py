@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -122,27 +120,3 @@ def check_record(checkpoint: str | None, record: Mapping[str, Any]) -> None:
                 f"resume_from_checkpoint={checkpoint}: it was trained with {name}={earlier[name]!r}, not {value!r}; "
                 "give the same, or leave resume_from_checkpoint out to start anew."
             )
-
-
-@contextmanager
-def alone_in(folder: str | Path) -> Iterator[None]:
-    """Hold an output folder while a run writes into it; the system lets go of it when the process dies.
-
-    Raises:
-        ValueError: another run holds it.
-    """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"output_dir={folder}: another run writes there; wait for it, or name another.") from None
-        try:
-            yield
-        finally:
-            if not any(folder.iterdir()):  # what was refused leaves nothing
-                folder.rmdir()
-    finally:
-        os.close(handle)

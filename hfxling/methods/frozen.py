@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 from transformers import AutoConfig, PreTrainedConfig
@@ -204,7 +205,7 @@ def pair_vectors(
             test = given_vectors("test_vectors", frozen.test_vectors, name_of_pair(pair.languages), len(pair.test))
             given.append(PairVectors(pair.languages, training_vectors(frozen, pair), test, prompt=prompt))
             tests.append((pair.test["source"], pair.test["target"], test))
-        check_vectors(frozen, [side for pair in given for side in (pair.train, pair.test)], tests)
+        check_vectors(frozen, [pair.train for pair in given] + [pair.test for pair in given], tests)
         return dict.fromkeys(views, given)
     encoder = frozen.encoder(views, device)
     texts: dict[str, list[str]] = {}
@@ -222,7 +223,8 @@ def pair_vectors(
                 for lang, side in zip(pair.languages, ("source", "target"))
             ]
         for number, view in enumerate(views):
-            train, test = (tuple(side[:, number] for side in arrays[split]) for split in ("train", "test"))
+            train = tuple(side[:, number] for side in arrays["train"])
+            test = tuple(side[:, number] for side in arrays["test"])
             by_view[view].append(PairVectors(pair.languages, train, test, prompt=prompt))
     return by_view
 
@@ -260,7 +262,7 @@ def check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Sequen
         ValueError: different widths; vectors that are not the encoder's where one is given too: the published model
             would not be the one that was measured.
     """
-    widths = {array.shape[1] for pair in given for array in pair}
+    widths = {array.shape[1] for array in chain.from_iterable(given)}
     if len(widths) > 1:
         raise ValueError(f"the vector files have different widths {sorted(widths)}; all must agree.")
     if frozen.base_model is None:

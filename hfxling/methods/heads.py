@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import AutoTokenizer, TrainingArguments
+from transformers import TrainingArguments
 
 from hfxling.data.corpus import Corpus, load_corpus
-from hfxling.encoders.frozen import token_limit
+from hfxling.encoders.frozen import load_tokenizer, token_limit
 from hfxling.encoders.identity import model_name
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, language_mean, rank_translations, ranking_results
@@ -132,7 +132,7 @@ def write_frozen(frozen: FrozenArguments, model: StockModel, folder: Path) -> No
     """Write a head on its encoder with the tokenizer, or a head alone where only vectors were given."""
     tokenizer = limit = None
     if frozen.base_model is not None:
-        tokenizer = AutoTokenizer.from_pretrained(frozen.base_model, trust_remote_code=False, **frozen.hub_kwargs)
+        tokenizer = load_tokenizer(frozen.base_model, frozen.hub_kwargs)
         limit = token_limit(tokenizer, model.encoder.config, frozen.max_length)
     export(model, tokenizer, folder, max_length=limit)
 

@@ -16,9 +16,10 @@ from transformers import TrainingArguments
 
 from hfxling.arguments import resolved
 from hfxling.data.corpus import TextArguments
+from hfxling.encoders.identity import fetch_folder
 from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, write_results
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
-from hfxling.files import atomic_path, check_replaceable
+from hfxling.files import atomic_path, check_replaceable, weights_hash
 from hfxling.hub.card import CardInfo, scrubbed
 from hfxling.hub.checks import base_licence, release_faults
 from hfxling.hub.folder import check_finite, check_push, publish, stored_tensors
@@ -151,13 +152,21 @@ def publish_run(
         "training_command": scrubbed(shlex.join(command), get_token()),
         "configuration": start | own.get("configuration", {}) | configuration,
     }
+    extra = {"reached": run.reached} | run.extra
+    base = getattr(recipe, "base_model", None)
+    if base is not None:
+        weights, _ = fetch_folder(base, recipe.base_revision, ["*.safetensors"])
+        extra["base_weights"] = weights_hash(weights)
+    results = list(run.results)
+    for vectors in run.vectors():
+        results += short_vector_results(vectors)
     folder = publish(
         Path(training_args.output_dir) / "model",
         run.write,
-        [*run.results, *(row for vectors in run.vectors() for row in short_vector_results(vectors))],
+        results,
         CardInfo(**own | shared),
         recipe=program,
-        extra={"reached": run.reached} | run.extra,
+        extra=extra,
         push=push,
         private=bool(training_args.hub_private_repo),
         branches=run.branches,

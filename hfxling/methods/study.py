@@ -7,6 +7,7 @@ import copy
 import difflib
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -167,9 +168,13 @@ def read_study(argv: list[str]) -> Study:
         if key in entry:
             entry[key] = json.dumps(entry[key])
     (args,) = parse_arguments((StudyArguments,), own, defaults=entry)
+    if not re.fullmatch(r"\w[\w.-]*", args.name):
+        raise ValueError(
+            f"study: name={args.name!r}: give letters, digits, _, . and - alone; a results file is called so."
+        )
     module = method(args.method)
     rows = args.all_rows()
-    keys = {field.name for kind in (module.Arguments, TrainingArguments) for field in fields(kind)}
+    keys = {field.name for field in (*fields(module.Arguments), *fields(TrainingArguments))}
     check_keys(content, keys, str(path))
     for number, row in enumerate(rows, 1):
         check_keys(row, ROW_KEYS, f"{path}, row {number}")
@@ -253,9 +258,11 @@ def report(study: Study, results: Sequence[EvalResult]) -> None:
     header, table = study_table(results, study.rows, args.paper_columns, about["show"])
     sys.stdout.write(f"\n{args.title}\n\n{format_table(header, table)}\n\n")
     figures: dict[str, Any] = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
-    if curve := learning_curve(results, study.rows):
-        sys.stdout.write(f"another 1,000 pairs, points of {curve[0]}: {curve[1]}\n\n")
-        figures["another_1000_pairs"] = [round(x, 2) for x in (curve[1].gain, curve[1].gain_low, curve[1].gain_high)]
+    curve = learning_curve(results, study.rows)
+    if curve:
+        metric, gains = curve
+        sys.stdout.write(f"another 1,000 pairs, points of {metric}: {gains}\n\n")
+        figures["another_1000_pairs"] = [round(x, 2) for x in (gains.gain, gains.gain_low, gains.gain_high)]
     last = {"name": args.name, "figures": figures, "settings": {"seeds": args.seeds}}
     sys.stdout.write(json.dumps(last, ensure_ascii=False) + "\n")
 
@@ -270,7 +277,7 @@ def finished_runs(study: Study, settings: dict) -> tuple[dict[tuple, EvalResult]
         return before, []
     content = json.loads(study.path.read_text(encoding="utf-8"))
     earlier = {row["label"]: row.get("set") or {} for row in content.get("rows", [])}
-    by_row = {key for row in study.rows for key in row.get("set") or {}}.union(*earlier.values())
+    by_row = set().union(*earlier.values(), *(row.get("set") or {} for row in study.rows))
     then, now = content.get("versions", {}), package_versions()
     if any(then[name] != now[name] for name in then.keys() & now.keys() - {"hfxling"}) or (
         _shared(content.get("settings", {}), by_row) != _shared(as_json(settings), by_row)

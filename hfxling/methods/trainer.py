@@ -163,7 +163,9 @@ class XlingTrainer(Trainer):
         has_data = eval_dataset or self.eval_dataset
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix) if has_data else {}
         model = self.evaluated()
-        self.last_results = [row for evaluator in self.evaluators for row in evaluator(model)]
+        self.last_results = []
+        for evaluator in self.evaluators:
+            self.last_results += evaluator(model)
         rows = {
             "_".join(filter(None, (metric_key_prefix, row.dataset, row.direction, row.metric))): row.value
             for row in self.last_results

@@ -71,8 +71,13 @@ def planned(entry: Entry, root: Path) -> CardInfo:
     return CardInfo(**of_method | of_entry)
 
 
-def zoo_table(root: Path) -> str:
-    """Every entry with its first figure, both directions, where it was trained; of which pair, if there are several."""
+def zoo_table(root: Path, above: str = "") -> str:
+    """Every entry with its first figure, both directions, where it was trained; of which pair, if there are several.
+
+    Args:
+        root: of the repository.
+        above: put before the links to cards, such as "../" for a page in a folder.
+    """
     rows = []
     for entry in ZOO.values():
         record = root / CARDS / f"{entry.name}.json"
@@ -86,6 +91,6 @@ def zoo_table(root: Path) -> str:
         if entry.release_fault():
             measured += "; may not be released"
         languages = ", ".join(entry.languages) if len(entry.languages) < 8 else f"{len(entry.languages)} languages"
-        name = f"[{entry.name}]({CARDS}/{entry.name}.md)"
+        name = f"[{entry.name}]({above}{CARDS}/{entry.name}.md)"
         rows.append([name, entry.method, entry.base or "", languages, entry.licence, measured])
     return format_table(["model", "method", "encoder", "languages", "licence", "measured"], rows)

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
+import torch
 from safetensors import SafetensorError
+from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
@@ -52,7 +54,8 @@ def load_whole(load: Callable, name: str, *args, spare: bool = False, **kwargs) 
         **kwargs: with `output_loading_info=True` the info comes back too.
 
     Raises:
-        ValueError: for tensors that are missing, left over or of another shape, naming the first; for broken files.
+        ValueError: for tensors that are missing, left over, of another shape, or hold NaN or infinite numbers, naming
+            the first; for broken files.
     """
     with_info = kwargs.pop("output_loading_info", False)
     with quiet_loading():
@@ -67,7 +70,14 @@ def load_whole(load: Callable, name: str, *args, spare: bool = False, **kwargs) 
     _refuse(name, model, "lacks", missing)
     _refuse(name, model, "has the wrong shape of", shaped.values())
     _refuse(name, model, "holds, beyond what is needed,", [] if spare else info["unexpected_keys"])
+    damaged = [key for key, tensor in model.state_dict().items() if not _is_finite(tensor)]
+    if damaged:
+        raise ValueError(f"{str(name)!r}: {damaged[0]} holds NaN or infinite numbers; fetch or publish it again.")
     return (model, info) if with_info else model
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    return tensor.is_meta or not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
 
 
 def _refuse(name: str, model: PreTrainedModel, what: str, tensors: Iterable[str]) -> None:

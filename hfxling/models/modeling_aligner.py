@@ -137,14 +137,20 @@ class AlignerModel(PreTrainedModel):
         """Load a published folder or Hub repository.
 
         Raises:
-            ValueError: for a folder of another kind, or tensors that are missing, left over or of another shape than
-                the configuration says.
+            ValueError: for a folder of another kind, tensors that are missing, left over or of another shape than the
+                configuration says, or pieces that the model does not have.
         """
         hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
         kind = stored_kind(name, hub_kwargs)
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no aligner: its config.json says model_type={kind!r}.")
-        return load_whole(super().from_pretrained, name, *args, **kwargs)
+        loaded = load_whole(super().from_pretrained, name, *args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        for language in model.config.languages:
+            pieces = model.embedding.piece_ids(language)
+            if pieces.numel() and not 0 <= int(pieces.min()) <= int(pieces.max()) < model.config.piece_vocab_size:
+                raise ValueError(f"{str(name)!r}: piece_ids_{language} is damaged; fetch or publish it again.")
+        return loaded
 
     def _init_weights(self, module: nn.Module) -> None:
         """Uniform in [-0.1, 0.1], biases included, as Wada et al. do."""

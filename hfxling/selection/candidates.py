@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,9 +26,9 @@ from hfxling.encoders.fusion import ROLES, Fusion, Pools, fit_fusion, pool_rows,
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import mean_interval
-from hfxling.files import weights_hash
+from hfxling.files import atomic_path, content_hash, weights_hash
 from hfxling.methods import dap, lexical, siamese
-from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong, finetune, schedule
+from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong, finetune, schedule, training_facts
 from hfxling.methods.lexical.data import Prepared as PreparedLinks
 from hfxling.methods.lexical.data import link_views
 from hfxling.methods.lexical.evaluate import rank as rank_links
@@ -208,27 +212,51 @@ class Head:
 class Links:
     """Word links counted in the pairs: `sparse` vectors, and `static` word vectors made of the same."""
 
-    def __init__(self, recipe: lexical.Arguments, text: TrainingText, seed: int):
-        self.recipe, self.text, self.seed = recipe, text, seed
+    def __init__(self, recipe: lexical.Arguments, text: TrainingText, seed: int, cache_dir: str | Path):
+        self.recipe, self.text, self.seed, self.cache_dir = recipe, text, seed, Path(cache_dir)
+        self.kept: list[Path] = []  # folders that a run goes on from when it was stopped
         self.settings = narrowed(lexical.LinkSettings, recipe)
         self.static = Candidate("static")
         self.sparse = Candidate("sparse", needs_language=True, needs_remote_code=True)
 
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
-        """Count the links of some pairs, and rank the others."""
+        """Count the links of some pairs, and rank the others; what an earlier run has counted is taken from there."""
+        facts = {"seed": self.seed, "settings": asdict(self.settings), "languages": self.text.languages}
+        for name, rows in (("kept", kept), ("held", held)):
+            facts[name] = content_hash(self.text.texts(0, rows), self.text.texts(1, rows))
+        folder = self.cache_dir / digest_of(facts)
+        self.kept.append(folder)
+        if not folder.is_dir():
+            self._fit(folder, kept, held)
+        self.model = LexicalModel.from_pretrained(folder)
+        outcome = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+        for candidate in (self.static, self.sparse):
+            ranks = outcome["ranks"][candidate.name]
+            candidate.ranks[fold] = tuple(map(np.array, ranks))
+            candidate.cpu_s.append(outcome["cpu_s"])
+            candidate.megabytes = outcome["megabytes"][candidate.name]
+        self.static.needs_language = outcome["static_needs_language"]
+
+    def _fit(self, folder: Path, kept: np.ndarray, held: np.ndarray) -> None:
+        """Write the links of some pairs, and how they rank the others."""
         start = time.process_time()
         views = link_views(self.text.part(kept), self.settings)
-        self.model: LexicalModel = fit_links(views, self.settings, seed=self.seed)
+        model = fit_links(views, self.settings, seed=self.seed)
         seconds = time.process_time() - start
-        rankings = rank_links(self.model, [self.text.texts(side, held) for side in (0, 1)], self.text.languages)
-        ranks = [ranking.ranks for ranking in rankings]
-        for candidate, both in ((self.sparse, ranks[:2]), (self.static, ranks[2:])):
-            candidate.ranks[fold] = tuple(both)
-            candidate.cpu_s.append(seconds)
-        tables = {id(table): table.nbytes for table in self.model.static.values()}  # languages may share one
-        self.static.needs_language = not views[0].is_shared
-        self.static.megabytes = sum(tables.values()) / 1e6
-        self.sparse.megabytes = sum(tensor.nbytes for tensor in self.model.state_dict().values()) / 1e6
+        rankings = rank_links(model, [self.text.texts(side, held) for side in (0, 1)], self.text.languages)
+        ranks = [ranking.ranks.tolist() for ranking in rankings]
+        tables = {id(table): table.nbytes for table in model.static.values()}  # languages may share one
+        links = sum(tensor.nbytes for tensor in model.state_dict().values())
+        outcome = {
+            "ranks": {"sparse": ranks[:2], "static": ranks[2:]},
+            "cpu_s": seconds,
+            "megabytes": {"sparse": links / 1e6, "static": sum(tables.values()) / 1e6},
+            "static_needs_language": not views[0].is_shared,
+        }
+        self.cache_dir.mkdir(parents=True, exist_ok=True)
+        with atomic_path(folder) as scratch:
+            model.save_pretrained(scratch)
+            (scratch / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
 
     def fit_all(self, training_args: TrainingArguments) -> tuple[PreparedLinks, Run]:
         """What is written: the links of all pairs."""
@@ -239,24 +267,44 @@ class Links:
 class Finetuning:
     """The encoder itself trained further on the pairs, by translation ranking; one fold has to say how good it is."""
 
-    def __init__(self, recipe: dap.Arguments, text: TrainingText, clock: Clock, seed: int, device: str | None):
+    def __init__(
+        self,
+        recipe: dap.Arguments,
+        text: TrainingText,
+        clock: Clock,
+        seed: int,
+        device: str | None,
+        cache_dir: str | Path,
+    ):
         self.recipe, self.text, self.clock, self.seed, self.device = recipe, text, clock, seed, device
+        self.cache_dir = Path(cache_dir)
+        self.kept: list[Path] = []  # files that a run goes on from when it was stopped
         self.candidate = Candidate("finetuned", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
         self.model: Finetuned | None = None  # that was trained last
         self.final: Finetuned | None = None  # that was trained on all pairs
 
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
-        """Train on some pairs, as long as there is time for that and for training on all, and rank the others."""
+        """Train on some pairs, for as many epochs as there is time for in both trainings, and rank the others.
+
+        The second training is that on all pairs, which is what may be written.
+        """
         start = time.process_time()
         held_out = self.text.texts(0, held), self.text.texts(1, held)
         runs = 1 + len(self.text) / len(kept)
-        try:
-            self.model = self._train(self.text.part(kept), EPOCHS, held_out, time_left=self.clock.left, runs=runs)
-        except TooLong as needed:
-            minutes = math.ceil((self.clock.spent() + needed.seconds) / 60)
-            self.candidate.left_out = f"it would take about {minutes} minutes in all (--minutes {minutes})"
-            logger.warning("fine-tuning does not compete: %s", self.candidate.left_out)
-            return
+        self.model, epochs = None, EPOCHS
+        while self.model is None:
+            try:
+                self.model = self._train(self.text.part(kept), epochs, held_out, time_left=self.clock.left, runs=runs)
+            except TooLong as needed:
+                possible = int(epochs * self.clock.left() / needed.seconds)
+                if possible < 1:
+                    minutes = math.ceil((self.clock.spent() + needed.seconds / epochs) / 60)
+                    self.candidate.left_out = f"it would take about {minutes} minutes in all (--minutes {minutes})"
+                    logger.warning("fine-tuning does not compete: %s", self.candidate.left_out)
+                    return
+                minutes = math.ceil((self.clock.spent() + needed.seconds * EPOCHS / epochs) / 60)
+                logger.info("time for %d of %d epochs of fine-tuning (all: --minutes %d)", possible, EPOCHS, minutes)
+                epochs = possible
         self.candidate.cpu_s.append(time.process_time() - start)
         self.candidate.ranks[fold] = self.model.ranks
 
@@ -277,7 +325,10 @@ class Finetuning:
         with TemporaryDirectory(prefix="hfxling-") as folder:  # the Trainer wants one
             options = {"epochs": epochs, "seed": self.seed, "device": self.device}
             self.training_args = schedule(self.recipe, pairs, folder, is_tested=held_out is not None, **options)
-            return finetune(self.recipe, self.training_args, corpus, held_out, **limits)
+            facts = training_facts(self.recipe, self.training_args, corpus, held_out)
+            file = self.cache_dir / f"{digest_of(facts)}.safetensors"
+            self.kept.append(file)
+            return finetune(self.recipe, self.training_args, corpus, held_out, kept=file, **limits)
 
 
 class Fused:
@@ -361,9 +412,14 @@ class Competitors:
     links: Links | None = None
     encoder: Encoder | None = None
     heads: dict[str, Head] = field(default_factory=dict)
-    fused: Fused | None = None
+    fused_heads: list[Fused] = field(default_factory=list)  # each head with the links
     finetuning: Finetuning | None = None
     finetuned_fused: Fused | None = None
+
+    @property
+    def fused(self) -> Fused | None:
+        """The best of `fused_heads`, once all folds are through; of equal ones the first, which has fewer layers."""
+        return max(self.fused_heads, key=lambda fused: fused.candidate.precision, default=None)
 
     def candidates(self) -> list[Candidate]:
         """All that competed."""
@@ -390,8 +446,8 @@ class Competitors:
             self.encoder.compete(fold, held)
         for head in self.heads.values():
             head.compete(fold, kept, held)
-        if self.fused is not None:
-            self.fused.compete(fold, kept, held)
+        for fused in self.fused_heads:
+            fused.compete(fold, kept, held)
         if self.finetuning is not None and fold == 0:  # others take minutes each
             self.finetuning.compete(fold, kept, held)
             if self.finetuned_fused is not None:
@@ -399,9 +455,19 @@ class Competitors:
 
     def finish(self) -> None:
         """What can be said only after the last fold."""
-        for each in (self.fused, self.finetuned_fused):
-            if each is not None:
-                each.finish()
+        for fused in self.fused_heads:
+            fused.finish()
+        if self.finetuned_fused is not None:
+            self.finetuned_fused.finish()
+
+    def forget(self) -> None:
+        """Remove what was kept on disk for the case that the run is stopped."""
+        if self.links is not None:
+            for folder in self.links.kept:
+                shutil.rmtree(folder, ignore_errors=True)
+        if self.finetuning is not None:
+            for file in self.finetuning.kept:
+                file.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -418,6 +484,12 @@ class Clock:
     def left(self) -> float:
         """Seconds that are left."""
         return 60 * self.minutes - self.spent()
+
+
+def digest_of(facts: dict) -> str:
+    """32 hex digits that change with any of the facts, and with the version."""
+    text = json.dumps([version("hfxling"), facts], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def make_heads(
@@ -445,7 +517,7 @@ def make_heads(
     several = replace(several, layer=choice.layer)
     is_set = several.layers is not None
     chosen = {}
-    if wanted("head") or not (is_set and wanted("layers", "fused")):
+    if wanted("head", "fused") or not (is_set and wanted("layers")):
         chosen["head"] = replace(single, layer=choice.single_layer)
     if is_set and wanted("layers", "fused"):
         chosen["layers"] = several

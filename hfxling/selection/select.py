@@ -125,7 +125,10 @@ class Selection:
         lines.append(f"{self.winner.name}{reason}, is written:")
         for folder in dict.fromkeys(self.folders.values()):
             lines.append(f"model folder: {folder}")
-        return "\n".join([*lines, f"use it: {self.use}"])
+        lines.append(f"use it: {self.use}")
+        if self.winner.needs_language:
+            lines.append("it has to be told the language of a text; for clients that tell none, fit with --one_map")
+        return "\n".join(lines)
 
     def _reason(self) -> str:
         """Why the winner was taken."""
@@ -161,6 +164,7 @@ class Selection:
         self.use = how_to_use(candidate, self.folders)
         if self._fitted.test is not None:
             self.tested = self._test(candidate)
+        self._fitted.competitors.forget()
         return self.folders
 
     def _test(self, candidate: Candidate) -> dict[str, Ranks]:
@@ -226,6 +230,8 @@ class Selection:
         fitted = self._fitted
         training_args = fitted.competitors.finetuning.training_args if method == "dap" else fitted.training_args
         repository = fitted.training_args.hub_model_id
+        if repository and method == "lexical" and candidate.name not in ("static", "sparse"):
+            repository += "-lexical"  # beside the dense model, which has the name itself
         training_args = replace_arguments(training_args, output_dir=str(folder), hub_model_id=repository)
         publish_run(method, recipe, training_args, prepared, run, command=fitted.command, shown=False)
         return folder / "model"
@@ -323,7 +329,7 @@ def select(
         licence: of the pairs, for the card.
         seed: of folds and fits.
         device: of the encoder, such as cpu or cuda; by default a GPU when there is one.
-        cache_dir: folder where the encoder's vectors are kept.
+        cache_dir: folder of the encoder's vectors, and of what is fitted until all is: a run that was stopped goes on.
         progress: show how far it is.
 
     Returns:
@@ -371,17 +377,18 @@ def select(
         training_args = _training_arguments(folder, seed, repo, device)
         competitors = Competitors()
         if wanted("static", "sparse", "fused", "finetuned_fused"):
-            competitors.links = Links(links_args, text, seed)
+            competitors.links = Links(links_args, text, seed, Path(cache_dir, "links"))
         if model is not None and wanted(*ON_THE_ENCODER):
             frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
             competitors.encoder, competitors.heads = make_heads(single, wanted, training_args, text, device)
             if wanted("fused"):
-                competitors.fused = Fused("fused", list(competitors.heads.values())[-1], competitors.links)
+                links, heads = competitors.links, competitors.heads.values()
+                competitors.fused_heads = [Fused("fused", head, links) for head in heads]
         if model is not None and wanted("finetuned", "finetuned_fused"):
             frozen = {"revision": revision, "pooling": pooling, "prompt": prompt}
             recipe = dap_options(str(model), **named, **frozen, cache_dir=str(cache_dir))
-            competitors.finetuning = Finetuning(recipe, text, clock, seed, device)
+            competitors.finetuning = Finetuning(recipe, text, clock, seed, device, Path(cache_dir, "finetuned"))
             if wanted("finetuned_fused"):
                 competitors.finetuned_fused = Fused("finetuned_fused", competitors.finetuning, competitors.links)
         _compete(competitors, folds, len(text))
@@ -396,7 +403,9 @@ def select(
     selection = Selection(
         languages, candidates, winner, best, text, folds, left_out=left_out, chosen=is_chosen, _fitted=fitted
     )
-    if output is not None:
+    if output is None:
+        competitors.forget()
+    else:
         selection.save(output)
     return selection
 

@@ -19,7 +19,7 @@ from hfxling.data.readers import read_lines, suffix_of
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, check_finite, languages_of
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, is_stream
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
@@ -289,5 +289,7 @@ def _row(pair: tuple[int | None, int | None], bead: Bead, texts: Sequence[Docume
 
 
 def _check_output(path: str | Path) -> None:
+    if is_stream(path):
+        return
     if suffix_of(str(path)) not in (".tsv", ".parquet") or str(path).lower().endswith(".gz"):
         raise ValueError(f"output={str(path)!r}: beads are written as .tsv or .parquet; give such a name.")

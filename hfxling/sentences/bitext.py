@@ -196,8 +196,8 @@ def write_pairs(path: str | Path, pairs: Sequence[ScoredPair]) -> None:
         pq.write_table(pa.table(columns), scratch)
 
 
-def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
-    """Warn where much of a side looks like another language, by what holds for any text.
+def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> list[float]:
+    """Warn where much of a side looks like another language, by what holds for any text; the shares that do.
 
     Raises:
         ValueError: as `check_texts`.
@@ -210,3 +210,4 @@ def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
         counts.append(sum(finder.is_foreign(text[:_BEGINNING]) for text in some))
         totals.append(len(some))
     warn_of_languages(counts, totals, languages)
+    return [count / total for count, total in zip(counts, totals)]

@@ -1,4 +1,4 @@
-"""From two heaps of text, and a hundred pairs or an encoder, to a bitext and a model."""
+"""From two heaps of text, and a hundred pairs or an encoder, to a bitext and models."""
 
 from __future__ import annotations
 
@@ -12,26 +12,30 @@ from typing import TYPE_CHECKING, Any
 
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.parallel import check_languages
-from hfxling.data.texts import check_texts
-from hfxling.encoders.haystack import Haystack
+from hfxling.data.texts import Texts, check_texts
+from hfxling.encoders.haystack import Haystack, is_in_memory
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.protocol import languages_of
+from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, files_of
 from hfxling.verbs import Languages, Model, OutputFolder, ReplacedFolder, Text, verb
 
-from .bitext import ScoredPair, check_dropping, flagged, read_known, without, write_pairs
+from .bitext import ScoredPair, check_dropping, check_sides, flagged, plain, read_known, without, write_pairs
 from .engine import Mined
 from .neighbours import bytes_of
 from .precision import LEAST, check_wanted
 
 if TYPE_CHECKING:
-    from hfxling.methods.lexical.bootstrap import Round
     from hfxling.models.modeling_lexical import LexicalModel
+    from hfxling.selection.select import Selection
 
-    from .unseeded import UnseededRound
+    from .grow import Round
 
 logger = logging.getLogger(__name__)
+POOLINGS = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # sentence-transformers' names, and `select`'s
+LEAST_SENTENCES = 20  # distinct ones of a heap
+MOST_SHARED = 0.5  # of the smaller heap's sentences, that may stand in the other one, too
+MOST_FOREIGN = 0.5  # of a heap's sentences, that may be in another language
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,16 @@ class Bootstrapped:
 
     Attributes:
         pairs: score, texts, line numbers and flags of each pair of the wanted precision, best first.
-        model: a lexical encoder (docs/lexical.md).
+        model: a lexical encoder (docs/lexical.md), where nothing is fused.
+        fused: what `select` makes of the encoder and the pairs: a head on it and links; else None.
         rounds: what each round found.
         settings: that it was done with.
     """
 
     pairs: list[ScoredPair]
-    model: LexicalModel
-    rounds: list[Round | UnseededRound]
+    model: LexicalModel | None
+    fused: Selection | None
+    rounds: list[Round]
     settings: dict[str, Any]
 
     def table(self) -> str:
@@ -55,12 +61,15 @@ class Bootstrapped:
         return f"{rounds_table(self.rounds)}\n{len(self.pairs)} pairs"
 
     def save(self, folder: str | Path) -> None:
-        """Write pairs.tsv, the model into `model`, and rounds.json, which says what of the folder is ours."""
+        """Write pairs.tsv, the models as `fit` does, and rounds.json, which says what of the folder is ours."""
         from hfxling.fit import save_lexical
 
         with atomic_path(folder) as scratch:
             scratch.mkdir()
-            save_lexical(self.model, scratch / "model")
+            if self.fused is None:
+                save_lexical(self.model, scratch / "model")
+            else:
+                self.fused.save(scratch, "fused")
             write_pairs(scratch / "pairs.tsv", self.pairs)
             record = {
                 "settings": self.settings,
@@ -82,7 +91,6 @@ def bootstrap(
     output: ReplacedFolder | None = None,
     rounds: int = 5,
     precision: float = 0.95,
-    unpaired: float | None = None,
     dedup: str | None = None,
     filters: Sequence[str] = (),
     memory: str = "4GiB",
@@ -97,9 +105,9 @@ def bootstrap(
 ) -> Bootstrapped:
     """A bitext and a model out of two heaps of text.
 
-    Links are learnt from the seed pairs, pairs are mined with them, links are learnt from seed and pairs, and again,
-    until hidden seed pairs stop gaining. With a model that knows both languages no pair need be known: it finds the
-    first ones, links are learnt from these, and both find more.
+    A model that knows both languages, or links of seed pairs, or both find the first pairs; links and a head on the
+    model are learnt from these and find more, and again, until there are hardly more good pairs. Then the bitext is
+    written, and what `hfxling fit` makes of its pairs: the model with its head, and links.
 
     Example:
         >>> found = hfxling.bootstrap("a.zh", "b.vi", seed_pairs="seed.tsv", languages=("zh", "vi"))
@@ -112,10 +120,10 @@ def bootstrap(
         seed_pairs: known pairs, at least 100 without a model: sources of pairs, or a list of texts and one of their
             translations.
         model: folder or Hub id of an encoder with dense vectors, or a loaded one.
-        output: folder of pairs.tsv, the model and rounds.json.
-        rounds: at most, after the first, that learns from the seed alone.
+        output: folder of pairs.tsv, rounds.json, and the models: with a model `model` and `lexical/model`, which go
+            together as --model and --lexical; without one the links in `model`.
+        rounds: at most, after the first.
         precision: share of right pairs that is wanted of the bitext.
-        unpaired: assumed share of sources without a translation; by default estimated, as it is with a model.
         dedup: source, target or both: keep the best pair of each normalised text.
         filters: drop pairs with these flags, or with all.
         memory: that the search may use beside the vectors.
@@ -129,24 +137,22 @@ def bootstrap(
         progress: show bars.
 
     Returns:
-        Pairs, model and rounds.
+        Pairs, models and rounds.
 
     Raises:
-        ValueError: neither model nor 100 seed pairs, text of nothing else, shares that are none, a model that finds
-            hardly a pair.
+        ValueError: neither model nor 100 seed pairs, heaps of one language or of a few sentences, shares that are none,
+            a model that finds hardly a pair.
         FileNotFoundError: no such text or model.
     """
     pair = languages_of(None, languages)
     check_languages(*pair)
-    check_wanted(precision, unpaired, 100)
+    check_wanted(precision, None, LEAST)
     bytes_of(memory)
     check_dropping(dedup, filters)
     if rounds < 0:
         raise ValueError(f"rounds={rounds}: give 0 or more.")
     if seed_pairs is None and model is None:
         raise ValueError("give --seed_pairs, 100 or more, or a --model that knows both languages, or both.")
-    if model is not None and unpaired is not None:
-        raise ValueError("unpaired: with a model it is estimated; leave it out.")
     encoder = None
     if model is not None:
         encoder = load_encoder(
@@ -168,7 +174,6 @@ def bootstrap(
         "languages": list(pair),
         "rounds": rounds,
         "precision": precision,
-        "unpaired": unpaired,
         "dedup": dedup,
         "filters": list(filters),
         "memory": memory,
@@ -176,32 +181,13 @@ def bootstrap(
     }
     known: tuple[list[str], list[str]] = ([], [])
     if seed_pairs is not None:
-        known = read_known(seed_pairs, pair, precision, unpaired, least=LEAST if encoder is None else 1)
+        known = read_known(seed_pairs, pair, precision, None, least=LEAST if encoder is None else 1)
     sides = []
     for heap, own in zip(read_heaps(source, target, pair), known):
         check_texts(heap.texts, f"{heap.name}: text")
         sides.append(without(heap, own))
-    found_rounds: list[Round | UnseededRound] = []
-
-    def report(this: Round | UnseededRound, _: Mined) -> None:
-        found_rounds.append(this)
-        logger.info("%s", rounds_table([this]))
-
-    options = {"rounds": rounds, "precision": precision, "seed": seed, "memory": memory, "report": report}
-    if encoder is None:
-        from hfxling.methods.lexical import LinkSettings
-        from hfxling.methods.lexical.bootstrap import bootstrap as learn_and_mine
-
-        texts = [side.texts for side in sides]
-        found = learn_and_mine(LinkSettings(), pair, known, *texts, unpaired=unpaired, **options)
-    else:
-        from .unseeded import grow
-
-        haystack = Haystack(sides, encoder, pair, cache_dir=cache_dir, device=device, batch_size=batch_size)
-        vectors = [parts[0] for parts in haystack.vectors()]
-        found = grow(vectors, [side.texts for side in sides], pair, seed_pairs=known, **options)
-    rows = flagged(found.pairs, sides, pair, filters=filters, dedup=dedup)
-    result = Bootstrapped(rows, found.model, found_rounds, settings)
+    check_heaps(sides, pair)
+    result = _grown(sides, pair, known, encoder, settings, revision, cache_dir, device, batch_size)
     if output is not None:
         result.save(output)
         logger.info("pairs: %s; model: %s", Path(output, "pairs.tsv"), Path(output, "model"))
@@ -216,15 +202,127 @@ def _name(text: Any) -> str | list[str] | None:
     return [str(part) for part in text] if is_sources else IN_MEMORY
 
 
-def rounds_table(rounds: Sequence[Round | UnseededRound]) -> str:
-    """A line a round; without seed pairs nothing was hidden."""
-    header = ["round", "learnt from", "hidden seed found, %", "mined", "of the wanted precision", "estimated, %"]
+def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
+    """Raise the ValueError for heaps of which nothing can be made; warn where much is in another language."""
+    distinct = [{plain(text) for text in side.texts} for side in sides]
+    for side, texts in zip(sides, distinct):
+        if len(texts) < LEAST_SENTENCES:
+            raise ValueError(
+                f"{side.name}: {len(texts)} distinct sentences of {len(side.texts)}; give {LEAST_SENTENCES} or more of "
+                "each language."
+            )
+    shared = len(distinct[0] & distinct[1])
+    smaller = min(map(len, distinct))
+    if shared > MOST_SHARED * smaller:
+        raise ValueError(
+            f"{sides[0].name} and {sides[1].name} share {shared} of {smaller} sentences: copies are no translations; "
+            "give one heap of each language."
+        )
+    for side, language, share in zip(sides, languages, check_sides(sides, languages)):
+        if share > MOST_FOREIGN:
+            raise ValueError(
+                f"{side.name}: {100 * share:.0f} % of the sentences are not in {language!r}; give a heap of that "
+                "language, or other --languages."
+            )
+
+
+def _grown(
+    sides: Sequence[Texts],
+    languages: tuple[str, str],
+    known: tuple[list[str], list[str]],
+    encoder: Encoder | None,
+    settings: dict[str, Any],
+    revision: str | None,
+    cache_dir: str | Path,
+    device: str | None,
+    batch_size: int,
+) -> Bootstrapped:
+    """The bitext of two heaps, and the models of its pairs."""
+    from .grow import grow
+
+    vectors = None
+    if encoder is not None:
+        haystack = Haystack(sides, encoder, languages, cache_dir=cache_dir, device=device, batch_size=batch_size)
+        vectors = [parts[0] for parts in haystack.vectors()]
+
+    def report(this: Round, _: Mined) -> None:
+        logger.info("%s", rounds_table([this]))
+
+    texts = [side.texts for side in sides]
+    options = {name: settings[name] for name in ("rounds", "precision", "seed", "memory")}
+    grown = grow(texts, languages, vectors=vectors, known=known, report=report, **options)
+    rows = flagged(grown.pairs, sides, languages, filters=settings["filters"], dedup=settings["dedup"])
+    learnt = []
+    for own, side, places in zip(known, texts, grown.learnt):
+        learnt.append([*own, *(side[place] for place in places)])
+    model, fused = models_of(learnt, languages, encoder, revision, settings["seed"], cache_dir, device)
+    return Bootstrapped(rows, model, fused, grown.rounds, settings)
+
+
+def models_of(
+    learnt: Sequence[list[str]],
+    languages: tuple[str, str],
+    encoder: Encoder | None,
+    revision: str | None = None,
+    seed: int = 42,
+    cache_dir: str | Path = "outputs/features",
+    device: str | None = None,
+) -> tuple[LexicalModel | None, Selection | None]:
+    """Links of pairs, or, on a plain encoder, what `hfxling fit --choose fused` makes of them; the other one is None.
+
+    Args:
+        learnt: texts and their translations.
+        languages: codes of both.
+        encoder: None for links.
+        revision: of the encoder on the Hub.
+        seed: of folds and fits.
+        cache_dir: where the encoder's vectors are kept.
+        device: of the encoder.
+    """
+    from hfxling.fit import fit_lexical
+    from hfxling.selection.select import select
+
+    pooling = None if encoder is None else pooling_of(encoder)
+    if pooling is None:
+        if encoder is not None:
+            logger.info("%s is no plain encoder in a folder or on the Hub: no head is learnt on it", encoder.label)
+        return fit_lexical(*learnt, languages, seed=seed, progress=False), None
+    fused = select(
+        *learnt,
+        languages=languages,
+        model=encoder.name,
+        revision=revision,
+        prompt=encoder.prompt,
+        pooling=pooling,
+        only=["fused"],
+        choose="fused",
+        output=None,
+        seed=seed,
+        device=device,
+        cache_dir=cache_dir,
+    )
+    return None, fused
+
+
+def pooling_of(encoder: Encoder) -> str | None:
+    """How an encoder makes one vector of its words' vectors, where that is all that it does to them; else None."""
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+    modules = list(getattr(encoder, "model", ()))
+    if is_in_memory(encoder) or len(modules) < 2 or not isinstance(modules[1], Pooling):
+        return None
+    is_plain = type(modules[0]) is Transformer and all(isinstance(module, Normalize) for module in modules[2:])
+    return POOLINGS.get(str(modules[1].pooling_mode)) if is_plain else None
+
+
+def rounds_table(rounds: Sequence[Round]) -> str:
+    """A line a round."""
+    header = ["round", "learnt from", "mined", "of the wanted precision", "estimated, %", "95 %"]
     lines = []
     for each in rounds:
-        interval = ""
+        estimate, interval = None, ""
         if each.estimate:
-            low, high = 100 * each.estimate.low, 100 * each.estimate.high
-            interval = f"{100 * each.estimate.precision:.0f} ({low:.0f} to {high:.0f})"
-        found = 100 * each.found if hasattr(each, "found") else None
-        lines.append([each.number, each.learnt, found, each.mined, each.strict, interval])
+            estimate = 100 * each.estimate.precision
+            interval = f"{100 * each.estimate.low:.1f} to {100 * each.estimate.high:.1f}"
+        lines.append([each.number, each.learnt, each.mined, each.strict, estimate, interval])
     return format_table(header, lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, is_stream
 from hfxling.progress import bar
 from hfxling.verbs import FILE, Languages, Model, OutputFile, OutputFolder, Text, check_outputs, verb
 
@@ -37,12 +38,14 @@ logger = logging.getLogger(__name__)
 LIMITS = {"too_short": "min_words", "too_long": "max_words"}  # the filter's names; the faults have a too_long of theirs
 WRONG_SOURCE = "wrong_source_language"
 OF_TEXT = ("identical", "duplicate", *LIMITS.values(), *FLAGS[1:], WRONG_SOURCE)
-OF_SCORES = ("low_score", "low_links", "better_elsewhere")
+OF_SCORES = ("low_score", "low_links", "better_elsewhere", "low_words")
 REASONS = ("empty", *OF_TEXT, *OF_SCORES)
 SUFFIXES = (".tsv", ".parquet")
 # Chosen on 4,000 pairs of vi-zh training text, everyday sentences with many near-repetitions, a fifth of the targets
 # shuffled, links of 4,000 other pairs: 97 % of these and 1.6 % of the good pairs are dropped (with 0: 98 and 8.2 %).
 CLEARLY = 3.0
+FEWEST = 40  # pairs from which word links are learnt
+_OTHERS = 3  # other targets that a pair's words are held against
 _BREAKS = re.compile(r"[\t\r\n]+")
 _CHUNK = 2_048  # pairs whose links are held at once
 
@@ -68,7 +71,7 @@ class Cleaned:
     Attributes:
         pairs: all of them, in their order.
         reasons: to drop each pair; a pair that is kept has none.
-        scores: (N,) by column, "score" and "links"; NaN for pairs that were not scored.
+        scores: (N,) by column, "score", "links" and "words"; NaN for pairs that were not scored.
     """
 
     pairs: Pairs
@@ -147,6 +150,7 @@ def clean(
     top: str | float | None = None,
     mutual: bool = False,
     min_links: float | None = None,
+    min_words_gain: float | None = None,
     k: int = 4,
     margin: Literal["ratio", "distance", "absolute"] | None = None,
     candidates: int | None = None,
@@ -161,9 +165,9 @@ def clean(
 ) -> Cleaned:
     """Sentence pairs without the bad ones, and why those are bad.
 
-    Without a model: empty sides, copies, repeated pairs, lengths, languages of both sides, faults of translations. With
-    one every pair left gets a score: how much better its two sides fit each other than others of the text
-    (docs/mining.md).
+    Without a model: empty sides, copies, repeated pairs, lengths, languages of both sides, faults of translations, and
+    words that say nothing of each other (`min_words_gain`). With one every pair left gets a score: how much better its
+    two sides fit each other than others of the text (docs/mining.md).
 
     Example:
         >>> cleaned = hfxling.clean("pairs.tsv", languages=("zh", "vi"), output="kept.tsv")
@@ -174,7 +178,8 @@ def clean(
         target: their translations, line by line; left out where the source has both sides.
         languages: codes of both sides; by default the model's first two.
         output: .tsv or .parquet file of the pairs that are kept.
-        dropped: the same of the others, with lines and reasons; by default the output with .dropped before its suffix.
+        dropped: the same of the others, with lines and reasons; by default the output with .dropped before its suffix,
+            and nowhere where the output is a device or pipe.
         model: folder or Hub id of an encoder, for scores.
         revision: branch, tag or commit of the model.
         lexical: folder or Hub id of a lexical encoder, for link scores; with a model both are one score.
@@ -186,6 +191,9 @@ def clean(
         top: keep so many of the scored pairs, the best: a share such as 0.8, or a count such as 5000.
         mutual: drop pairs whose sides clearly belong to other rows.
         min_links: least link score.
+        min_words_gain: least gain of a pair's words: how much likelier, in nats a word, the text's own word links make
+            them than words of other pairs' targets; 0 drops what is no likelier. Each half of the text is judged by
+            links of the other; no model is needed.
         k: neighbours that a score is compared with.
         margin: how it is compared; by default ratio of cosines, distance with a lexical encoder.
         candidates: with a lexical encoder, score only so many neighbours by static vectors (and by the model) of each
@@ -212,7 +220,7 @@ def clean(
     if unknown:
         raise ValueError(f"keep: {', '.join(sorted(unknown))} is not one of {', '.join(OF_TEXT)}.")
     scored = {"threshold": threshold, "top": top, "mutual": mutual or None, "min_links": min_links}
-    _check_scores(scored, candidates, has_model=model is not None, has_lexical=lexical is not None)
+    _check_scores(scored, candidates, min_words_gain, has_model=model is not None, has_lexical=lexical is not None)
     if k < 1 or batch_size < 1:
         raise ValueError(f"k={k}, batch_size={batch_size}: give 1 or more.")
     check_choices(margin or MARGINS[0], SELECTIONS[0])
@@ -243,6 +251,8 @@ def clean(
 
     cleaned = judge_texts(read_pairs(source, target, pair, skip_bad=True), pair, gate, keep)
     rows = cleaned.kept
+    if min_words_gain is not None:
+        judge_words(cleaned, rows, pair, min_words_gain)
     if encoder is not None and len(rows):
         scores = score_pairs(
             encoder,
@@ -267,8 +277,10 @@ def clean(
     return cleaned
 
 
-def _check_scores(scored: dict, candidates: int | None, *, has_model: bool, has_lexical: bool) -> None:
-    """Refuse what asks for scores that there are none of."""
+def _check_scores(
+    scored: dict, candidates: int | None, min_words_gain: float | None, *, has_model: bool, has_lexical: bool
+) -> None:
+    """Refuse what asks for scores that there are none of, and numbers that are none."""
     for name, value in scored.items():
         if value is not None and not (has_model or has_lexical):
             raise ValueError(f"{name} needs scores: give a model, a lexical one or both.")
@@ -278,9 +290,10 @@ def _check_scores(scored: dict, candidates: int | None, *, has_model: bool, has_
     if scored["threshold"] is not None and scored["top"] is not None:
         raise ValueError("threshold and top: give one of them.")
     check_top(scored["top"])
-    for name in ("threshold", "min_links"):
-        if scored[name] is not None and not np.isfinite(scored[name]):
-            raise ValueError(f"{name}={scored[name]}: give a finite number.")
+    numbers = {"min_words_gain": min_words_gain} | {name: scored[name] for name in ("threshold", "min_links")}
+    for name, value in numbers.items():
+        if value is not None and not np.isfinite(value):
+            raise ValueError(f"{name}={value}: give a finite number.")
     if candidates is not None and candidates < 0:
         raise ValueError(f"candidates={candidates}: give 0 or more.")
 
@@ -292,9 +305,14 @@ def _check_files(output: Path | None, dropped: Path | None, inputs: Sequence) ->
             raise ValueError("dropped needs output: both files are written together.")
         return None
     output = Path(output)
-    dropped = Path(dropped) if dropped is not None else output.with_name(f"{output.stem}.dropped{output.suffix}")
+    if dropped is not None:
+        dropped = Path(dropped)
+    elif is_stream(output):
+        dropped = Path(os.devnull)
+    else:
+        dropped = output.with_name(f"{output.stem}.dropped{output.suffix}")
     for name, path in (("output", output), ("dropped", dropped)):
-        if path.suffix not in SUFFIXES:
+        if path.suffix not in SUFFIXES and not is_stream(path):
             raise ValueError(f"{name}={str(path)!r}: pairs are written as .tsv or .parquet; give such a file name.")
     check_outputs({"output": (FILE, output), "dropped": (FILE, dropped)}, inputs)
     return dropped
@@ -470,13 +488,54 @@ def judge_scores(
         logger.info("no threshold and no top: no pair is dropped for a low score; the files have the scores")
 
 
+def judge_words(cleaned: Cleaned, rows: np.ndarray, languages: Languages, least: float) -> None:
+    """The reason that words give against some rows; the gains are kept, too."""
+    gains = word_gains(
+        [cleaned.pairs.source[row] for row in rows], [cleaned.pairs.target[row] for row in rows], languages
+    )
+    cleaned.scores["words"] = np.full(len(cleaned.reasons), np.nan)
+    cleaned.scores["words"][rows] = gains
+    for row in rows[~(gains >= least)]:
+        cleaned.reasons[row].append("low_words")
+
+
+def word_gains(source: Sequence[str], target: Sequence[str], languages: Languages, seed: int = 0) -> np.ndarray:
+    """(P,) how much likelier pairs' words make each other than the words of other targets, in nats a word.
+
+    Args:
+        source: P texts.
+        target: their translations.
+        languages: codes of both.
+        seed: of the halves, each of which is judged by word links of the other one.
+
+    Raises:
+        ValueError: fewer than `FEWEST` pairs.
+    """
+    from hfxling.words.joint import JointAligner
+
+    if len(source) < FEWEST:
+        raise ValueError(
+            f"{len(source)} pairs are too few to learn word links from; give {FEWEST}, or no min_words_gain."
+        )
+    gains = np.empty(len(source))
+    halves = np.array_split(np.random.default_rng(seed).permutation(len(source)), 2)
+    for own, other in (halves, halves[::-1]):
+        aligner = JointAligner.learn(languages, [source[row] for row in other], [target[row] for row in other])
+        sides = [source[row] for row in own], [target[row] for row in own]
+        gains[own] = aligner.log_likelihoods(*sides)
+        for shift in range(1, _OTHERS + 1):
+            moved = [*sides[1][shift:], *sides[1][:shift]]
+            gains[own] -= aligner.log_likelihoods(sides[0], moved) / _OTHERS
+    return gains
+
+
 def write_table(path: Path, columns: dict[str, Sequence], places: np.ndarray, *, header: bool) -> int:
     """Some rows of columns, as TSV or Parquet by the suffix; the number of texts that a TSV cannot hold as they are."""
     if path.suffix == ".parquet":
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        kinds = {"line": pa.int64()} | dict.fromkeys(("score", "links"), pa.float64())
+        kinds = {"line": pa.int64()} | dict.fromkeys(("score", "links", "words"), pa.float64())
         arrays = {
             name: pa.array([values[place] for place in places], kinds.get(name, pa.string()), from_pandas=True)
             for name, values in columns.items()

@@ -15,7 +15,7 @@ from hfxling.data.pairs import is_source
 from hfxling.data.readers import read_lines
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, check_finite
-from hfxling.files import atomic_path, is_stream, reserved_array
+from hfxling.files import alone_in, atomic_path, is_stream, reserved_array
 from hfxling.progress import shown
 from hfxling.verbs import Model, OutputFile, Text, verb
 
@@ -166,6 +166,13 @@ def _in_memory(lines: list[str], encoder: Encoder, language: str | None) -> np.n
 def _write(output: Path, lines: list[str], encoder: Encoder, language: str | None, prompt: str | None) -> None:
     """The same into a file, resumably."""
     partial = output.with_name(f".{output.name}.hfxling-partial")
+    with alone_in(partial, f"output={output}"):
+        _write_resumably(output, partial, lines, encoder, language, prompt)
+
+
+def _write_resumably(
+    output: Path, partial: Path, lines: list[str], encoder: Encoder, language: str | None, prompt: str | None
+) -> None:
     if encoder.revision.startswith("in memory"):  # nobody knows whether it is the same as last time
         shutil.rmtree(partial, ignore_errors=True)
 

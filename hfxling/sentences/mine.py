@@ -28,7 +28,8 @@ from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.encoders.stored import StoredVectors
 from hfxling.evaluation.results import format_table
-from hfxling.files import content_hash, is_stream
+from hfxling.files import alone_in, content_hash, is_stream
+from hfxling.parts import parts_beside
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, OutputFolder, Text, verb
 
@@ -37,7 +38,7 @@ from .blocks import both_ways
 from .engine import MARGINS, Mined, by_length, check_choices, select
 from .neighbours import DTYPES, Neighbours, bytes_of
 from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
-from .shards import PARTS, clear, one_by_one, search
+from .shards import clear, one_by_one, search
 from .terms import strongest
 
 logger = logging.getLogger(__name__)
@@ -394,13 +395,14 @@ class HiddenPairs:
 @contextmanager
 def parts_folder(output: str | Path | None) -> Iterator[Path]:
     """Where a search keeps its tiles: beside the output until all is written, or nowhere for long."""
-    if output is None or is_stream(output):
+    parts = parts_beside(output)
+    if parts is None:
         with TemporaryDirectory(prefix="hfxling-") as folder:
             yield Path(folder, "parts")
         return
-    parts = Path(output).with_name(f"{Path(output).name}{PARTS}")
-    yield parts
-    clear(parts)
+    with alone_in(parts, f"output={output}"):
+        yield parts
+        clear(parts)
 
 
 def mine_haystack(

@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from hfxling.files import atomic_path
+from hfxling.parts import claim, readable
 
 from .neighbours import Neighbours, Vectors, best_first
 
 _TIE = 1e-6  # of the scores of two tiles
 _FILES = ("key.json", "tile_*_*.parquet", "forward_*.parquet", "backward_*.parquet", ".*.hfxling-scratch")
-PARTS = ".hfxling-parts"  # ends the name of the folder beside an output that a search keeps its tiles in
 
 Tile = tuple[slice, slice]  # rows of the source and of the target
 Run = Callable[[list[Vectors], list[Vectors], Sequence[Tile], int, dict], Iterator[tuple[Neighbours, Neighbours]]]
@@ -122,29 +122,6 @@ def merge(one: Neighbours, other: Neighbours, k: int) -> Neighbours:
     return Neighbours(*best_first(*map(np.hstack, zip(one, other)), k, _TIE))
 
 
-def claim(folder: Path, key: Mapping) -> None:
-    """Make the folder the place of a key's tiles.
-
-    Raises:
-        ValueError: it is another key's, or nobody can say whose.
-    """
-    text, about = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False), folder / "key.json"
-    if not about.exists() and folder.is_dir() and any(path.suffix != ".hfxling-scratch" for path in folder.iterdir()):
-        raise ValueError(f"{folder} holds files that are not of a search; move them, or give another output.")
-    with _whole(about):
-        is_another = about.exists() and about.read_bytes() != text.encode()
-    if is_another:
-        with _whole(about):
-            before = dict(json.loads(about.read_text(encoding="utf-8")))
-        changed = ", ".join(sorted(name for name in {*key, *before} if key.get(name) != before.get(name)))
-        raise ValueError(
-            f"{folder} holds shards of a search with another {changed}; remove that folder or give another output."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_path(about) as scratch:
-        scratch.write_text(text, encoding="utf-8")
-
-
 def clear(folder: str | Path) -> None:
     """Remove the tiles of a search that has ended, and its folder unless something else lies there."""
     folder = Path(folder)
@@ -154,16 +131,6 @@ def clear(folder: str | Path) -> None:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         with suppress(OSError):
             model.rmdir()
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    """Say of a file that cannot be read what to do about it."""
-    try:
-        yield
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        told = f"{path} is damaged ({error})"
-        raise ValueError(f"{told}; remove the folder {path.parent}, and the search begins anew.") from None
 
 
 def _save(path: Path, *sides: Neighbours, merged: int = 0) -> None:
@@ -184,7 +151,7 @@ def _load(path: Path) -> tuple[list[Neighbours], int]:
     """What `_save` wrote."""
     import pyarrow.parquet as pq
 
-    with _whole(path):
+    with readable(path):
         table = pq.read_table(path)
         metadata = table.schema.metadata or {}
         about = {name.decode(): json.loads(value) for name, value in metadata.items() if b"ARROW" not in name}

@@ -5,47 +5,39 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from hfxling.data.pairs import Text
+from hfxling.data.pairs import Pairs, Text
 from hfxling.data.pharaoh import Link, format_links, read_aligned
-from hfxling.data.segment import Span
+from hfxling.encoders.identity import identity
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.plots import can_draw, draw_alignment
 from hfxling.evaluation.results import EvalResult, format_table, interval_told
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, content_hash
+from hfxling.parts import parts_beside
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
-from .aligner import AlignedLine
+from .aligner import AlignedLine, Aligner
 from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
+from .joint import LEARN_FROM, JointAligner
+from .layers import Layer
 from .links import METHODS, UNITS, Method, Units
 from .sources import open_aligner
+from .stored import PairLinks, StoredParts, packed
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class PairLinks:
-    """Links of one sentence pair.
-
-    Attributes:
-        source: units of the source line; `line[span.start:span.end]` is where one stands in it.
-        target: units of the target line.
-        links: (position of source unit, position of target unit), from 0, sorted.
-        scores: of every link, 0..1: the probability that it is right, by the weights of `probability.py` or by a
-            fitted confidence; of a trained aligner without either the mean weight that both directions give it.
-    """
-
-    source: list[Span]
-    target: list[Span]
-    links: list[Link]
-    scores: list[float]
+_PART = 10_000  # pairs; a run that was stopped goes on from the last whole part
+_PLAN = 10  # seconds from which on a plan is measured long enough
+_FEW = 100  # pairs that it begins with
 
 
 @dataclass(frozen=True)
@@ -107,7 +99,7 @@ class WordLinks:
                     lines.write(f"{number}\t{i}\t{j}\t{words}\t{score:.4f}\n")
 
     def save_spans(self, path: str | Path) -> None:
-        """Write a line of JSON a pair: places of all units, and links with places and score."""
+        """Write a line of JSON a pair: places of all units, how probable it is that each has no link, and links."""
         with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as lines:
             for pair in self.pairs:
                 lines.write(json.dumps(self._record(pair), ensure_ascii=False) + "\n")
@@ -119,7 +111,11 @@ class WordLinks:
         links = []
         for (i, j), score in zip(pair.links, pair.scores):
             links.append({"link": [i, j], "source": source[i], "target": target[j], score_name: round(score, 4)})
-        return {"source": source, "target": target, "links": links}
+        record = {"source": source, "target": target, "links": links}
+        if pair.source_null or pair.target_null:
+            record["source_null"] = [round(share, 4) for share in pair.source_null]
+            record["target_null"] = [round(share, 4) for share in pair.target_null]
+        return record
 
     def table(self) -> str:
         """How many links there are."""
@@ -152,6 +148,41 @@ class FittedConfidence:
         self.confidence.save(path)
 
 
+@dataclass(frozen=True)
+class AlignmentPlan:
+    """What aligning a text will take, measured on its first pairs.
+
+    Attributes:
+        pairs: of the text.
+        learning: hours.
+        aligning: hours.
+        memory: bytes of the links, which are all in memory at the end.
+        disk: bytes of the parts beside the output, from which a stopped run goes on.
+        measured: pairs that this was measured on.
+        seconds: that the measurement took.
+    """
+
+    pairs: int
+    learning: float
+    aligning: float
+    memory: int
+    disk: int
+    measured: int
+    seconds: float
+
+    def table(self) -> str:
+        """A line a need."""
+        lines = [
+            ("pairs", str(self.pairs)),
+            ("learning", f"{60 * self.learning:.1f} minutes"),
+            ("aligning", f"{60 * self.aligning:.1f} minutes"),
+            ("memory", f"{self.memory / 2**20:.0f} MiB of links, beside text and model"),
+            ("disk", f"{self.disk / 2**20:.0f} MiB of parts beside the output, until all is done"),
+            ("measured on", f"{self.measured} pairs in {self.seconds:.0f} seconds"),
+        ]
+        return format_table(["what", "how much"], lines)
+
+
 @verb
 def align_words(
     source: Text | None = None,
@@ -163,7 +194,7 @@ def align_words(
     learn: bool = True,
     revision: str | None = None,
     links_revision: str | None = None,
-    layer: int | None = None,
+    layer: Layer | None = None,
     prompt: str | None = None,
     device: str | None = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
@@ -179,14 +210,16 @@ def align_words(
     heatmap: OutputFile | None = None,
     pair: int = 1,
     batch_size: int | None = None,
+    plan: bool = False,
     progress: bool = True,
-) -> WordLinks | FittedConfidence:
+) -> WordLinks | FittedConfidence | AlignmentPlan:
     """Word links of line-aligned text.
 
     Each sentence pair gets links `i-j` between positions of its words, counted from 0, and every link a score. Without
     a model the links are learnt from the text itself, which a few hundred pairs are enough for; with a multilingual
     encoder as the model, text and encoder find them together, which is far better. An encoder alone needs no further
-    text: `learn=False`.
+    text: `learn=False`. More than 10,000 pairs are kept part by part in OUTPUT.hfxling-parts until all are done: a run
+    that was stopped goes on.
 
     Example:
         >>> encoder = "intfloat/multilingual-e5-small"
@@ -205,7 +238,8 @@ def align_words(
         learn: learn from the text: links where none are given, how far links jump where they are.
         revision: branch, tag or commit of the model on the Hub.
         links_revision: branch, tag or commit of the links on the Hub.
-        layer: of the encoder, counted from 0, the embeddings; by default what suits its depth.
+        layer: of the encoder, counted from 0, the embeddings; agreement: that by which links of both directions agree
+            most in the first 200 pairs. By default what is known to suit the depth, and by agreement for others.
         prompt: put before every text for the encoder; by default what the model wants.
         device: of the encoder; by default a GPU when there is one.
         dtype: of the encoder's computation; bfloat16 is faster on GPUs and on processors that have it.
@@ -223,10 +257,12 @@ def align_words(
         heatmap: PNG of one pair's weights.
         pair: number of the pair for the heatmap, from 1.
         batch_size: pairs at a time, by default as many as fit; the links do not depend on it.
+        plan: say what time and memory it takes, and stop.
         progress: show a bar.
 
     Returns:
-        Links, scores and places; with `fit_confidence` what `fit_link_confidence` returns.
+        Links, scores and places; with `plan` what they would take; with `fit_confidence` what `fit_link_confidence`
+        returns.
 
     Raises:
         ValueError: text, languages or options that do not fit, another kind of model, matplotlib missing for a heatmap.
@@ -255,42 +291,83 @@ def align_words(
     if not 0 <= min_confidence <= 1:
         raise ValueError(f"min_confidence={min_confidence}: give a probability, 0 to 1.")
     fitted = None if confidence is None else LinkConfidence.load(confidence)
-    aligner, text = open_aligner(
-        source,
-        target,
-        languages,
-        model=model,
-        links=links,
-        learn=learn,
-        revision=revision,
-        links_revision=links_revision,
-        layer=layer,
-        prompt=prompt,
-        device=device,
-        dtype=dtype,
-        units=units,
-        method=symmetrize,
-        null=null,
-    )
-    if heatmap is not None and not 1 <= pair <= len(text):
-        raise ValueError(f"pair={pair} is outside the pairs 1-{len(text)} of {text.name}.")
-    if min_confidence and fitted is None and getattr(aligner, "prior", True) is None:
-        raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
-    _check_fitted_on(fitted, confidence, aligner.method)
+    options = {
+        "model": model,
+        "links": links,
+        "learn": learn,
+        "revision": revision,
+        "links_revision": links_revision,
+        "layer": layer,
+        "prompt": prompt,
+        "device": device,
+        "dtype": dtype,
+        "units": units,
+        "method": symmetrize,
+        "null": null,
+    }
 
-    pairs = []
-    lines = aligner(text.source, text.target, batch_size=batch_size)
-    for number, line in enumerate(bar(lines, total=len(text), unit="pairs"), 1):
-        kept = _scored(line, fitted, min_confidence)
-        pairs.append(kept)
-        if heatmap is not None and number == pair:
-            _draw(heatmap, line, kept)
+    def scored(aligner: Aligner | JointAligner, source: Sequence[str], target: Sequence[str]) -> list[PairLinks]:
+        lines = aligner(source, target, batch_size=batch_size)
+        return [_scored(line, fitted, min_confidence) for line in lines]
+
+    if plan:
+        return plan_of(partial(open_aligner, source, target, languages, **options), scored)
+    aligner, text = open_aligner(source, target, languages, **options)
+    _check_opened(aligner, text, fitted, confidence, min_confidence, None if heatmap is None else pair)
+    settings = {name: str(value) for name, value in options.items() if name not in ("model", "links", "device")}
+    settings |= {"languages": list(aligner.languages), "min_confidence": min_confidence, "version": version("hfxling")}
+    parts = _parts_of(text, output or spans, (model, revision), (links, links_revision), confidence, settings)
+    pairs = _aligned(aligner, text, parts, scored)
+    if heatmap is not None:
+        (line,) = aligner([text.source[pair - 1]], [text.target[pair - 1]])
+        _draw(heatmap, line, pairs[pair - 1])
     result = WordLinks(aligner.languages, aligner.method, pairs, fitted is not None)
     if spans is not None:
         result.save_spans(spans)
     if output is not None:
         result.save(output, with_scores=with_scores)
+    parts.clear()
     return result
+
+
+def _aligned(
+    aligner: Aligner | JointAligner, text: Pairs, parts: StoredParts, scored: Callable[..., list[PairLinks]]
+) -> list[PairLinks]:
+    """The links of all pairs, part by part."""
+    # An encoder learns the means of both languages from the first pairs that it reads: these are never skipped.
+    reads_means = isinstance(aligner, JointAligner) and aligner.kind not in ("links", "links and encoder")
+    pairs: list[PairLinks] = []
+    with bar(total=len(text), unit="pairs") as shown:
+        for start in range(0, len(text), _PART):
+            lines = text.source[start : start + _PART], text.target[start : start + _PART]
+            if start == 0 and reads_means:
+                pairs += scored(aligner, *lines)
+            else:
+                pairs += parts.take(start, partial(scored, aligner, *lines))
+            shown.update(len(lines[0]))
+    return pairs
+
+
+def _parts_of(
+    text: Pairs,
+    output: str | Path | None,
+    model: tuple[Any, str | None],
+    links: tuple[Any, str | None],
+    confidence: str | None,
+    settings: dict[str, Any],
+) -> StoredParts:
+    """Where the links of a long text are kept while it is aligned; nowhere for short texts and for loaded models."""
+    folder = parts_beside(output)
+    named = [(name, revision) for name, revision in (model, links) if name is not None]
+    if folder is None or len(text) <= _PART or not all(isinstance(name, str | Path) for name, _ in named):
+        return StoredParts(None, {})
+    key = settings | {
+        "text": content_hash(text.source, text.target),
+        "models": [identity(name, revision) for name, revision in named],
+        "confidence": confidence and content_hash([Path(confidence).read_text(encoding="utf-8")]),
+        "part": _PART,
+    }
+    return StoredParts(folder, key)
 
 
 @verb
@@ -393,6 +470,22 @@ def _check_only_gold(confidence: str | None, units: str, others: Sequence[Any]) 
         raise ValueError("fit_confidence reads nothing but the gold file; leave text and other outputs out.")
 
 
+def _check_opened(
+    aligner: Aligner | JointAligner,
+    text: Pairs,
+    fitted: LinkConfidence | None,
+    confidence: str | None,
+    min_confidence: float,
+    drawn: int | None,
+) -> None:
+    """Refuse a pair to draw, or a confidence, that does not fit the text or the aligner."""
+    if drawn is not None and not 1 <= drawn <= len(text):
+        raise ValueError(f"pair={drawn} is outside the pairs 1-{len(text)} of {text.name}.")
+    if min_confidence and fitted is None and getattr(aligner, "prior", True) is None:
+        raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
+    _check_fitted_on(fitted, confidence, aligner.method)
+
+
 def _check_fitted_on(fitted: LinkConfidence | None, path: str | None, method: str) -> None:
     """Refuse a confidence of links that were decided in another way."""
     if fitted is None:
@@ -420,7 +513,10 @@ def _scored(line: AlignedLine, fitted: LinkConfidence | None, least: float) -> P
         if score >= least:
             links.append(link)
             kept.append(score)
-    return PairLinks(line.source, line.target, links, kept)
+    if line.probability is None:
+        return PairLinks(line.source, line.target, links, kept)
+    no_link = 1 - line.probability[0]
+    return PairLinks(line.source, line.target, links, kept, no_link.prod(1).tolist(), no_link.prod(0).tolist())
 
 
 def _weights(line: AlignedLine) -> np.ndarray:
@@ -432,3 +528,49 @@ def _draw(path: str | Path, line: AlignedLine, kept: PairLinks) -> None:
     source = [span.text for span in line.source]
     target = [span.text for span in line.target]
     draw_alignment(path, _weights(line), source, target, kept.links)
+
+
+def plan_of(
+    opened: Callable[..., tuple[Aligner | JointAligner, Pairs]],
+    scored: Callable[[Aligner | JointAligner, Sequence[str], Sequence[str]], list[PairLinks]],
+) -> AlignmentPlan:
+    """What it will take, from growing samples measured here and now.
+
+    Args:
+        opened: as `open_aligner`, of which `first` is left to be told.
+        scored: the links of some pairs.
+    """
+    size = _FEW
+    while True:
+        start = time.perf_counter()
+        aligner, text = opened(first=size)
+        learnt = time.perf_counter()
+        if isinstance(aligner, JointAligner):
+            aligner.forget()
+        pairs = scored(aligner, text.source, text.target)
+        seconds = (learnt - start, time.perf_counter() - learnt)
+        count = len(text) + text.left_out
+        size = len(pairs)
+        if sum(seconds) > _PLAN or size == count:
+            break
+        size = min(2 * size, count)
+    stored = sum(len(json.dumps(packed(pair))) for pair in pairs)
+    objects = sum(_bytes_of(pair) for pair in pairs)
+    share = count / size
+    taught = min(count, LEARN_FROM) / size
+    return AlignmentPlan(
+        count,
+        seconds[0] * taught / 3600,
+        seconds[1] * share / 3600,
+        int(objects * share),
+        int(stored * share),
+        size,
+        sum(seconds),
+    )
+
+
+def _bytes_of(pair: PairLinks) -> int:
+    """About, of a pair's links in memory: numbers of 32 bytes, units of three fields and their text."""
+    units = [*pair.source, *pair.target]
+    numbers = len(pair.scores) + len(pair.source_null) + len(pair.target_null)
+    return 600 + 32 * numbers + 72 * len(pair.links) + sum(176 + 2 * len(unit.text) for unit in units)

@@ -44,6 +44,8 @@ class WordEncoder:
     Attributes:
         name: folder or Hub id.
         layer: the one that is read.
+        means: of every language what all its pieces have in common.
+        kept: pieces of lines that are read more than once, see `keep`.
 
     Raises:
         FileNotFoundError: no such folder or Hub model.
@@ -75,6 +77,7 @@ class WordEncoder:
             raise ValueError(f"{self.name}: {kind} does not say where its pieces stand; give a model with a fast one.")
         self.prompt = prompt_for(self.name, stored, default, prompt) or ""
         self.means: dict[str, np.ndarray] = {}
+        self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.limit = token_limit(self.tokenizer, self.model.config)
 
     def _load(self, name: str, revision: str | None, layer: int | None, device: str, dtype: torch.dtype) -> None:
@@ -128,9 +131,40 @@ class WordEncoder:
             vectors.append([_unit_means(own, *row) for own, row in zip(units, rows)])
         return vectors
 
-    @torch.inference_mode()
+    def keep(self, lines: Sequence[str]) -> None:
+        """Read lines, and keep what was read until `kept` is cleared."""
+        new = [line for line in dict.fromkeys(lines) if line not in self.kept]
+        if new:
+            for row, places, vectors in self._read(new):
+                self.kept[new[row]] = places, vectors
+
     def pieces(self, lines: Sequence[str]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Of every line, in any order: number, places (P, 2) of its pieces and their vectors (P, H)."""
+        rows = []
+        for row, line in enumerate(lines):
+            if line in self.kept:
+                yield row, *self.kept[line]
+            else:
+                rows.append(row)
+        if rows:
+            for number, places, vectors in self._read([lines[row] for row in rows]):
+                yield rows[number], places, vectors
+
+    def pieces_of_layers(self, lines: Sequence[str], layers: Sequence[int]) -> list[dict[str, tuple]]:
+        """Of every layer the places and vectors of each line's pieces, read in one pass; for `kept`."""
+        by_layer: list[dict[str, tuple]] = [{} for _ in layers]
+        distinct = list(dict.fromkeys(lines))
+        for row, places, vectors in self._read(distinct, layers):
+            for of_layer, own in zip(by_layer, np.split(vectors, len(layers), axis=1)):
+                of_layer[distinct[row]] = places, own
+        return by_layer
+
+    @torch.inference_mode()
+    def _read(
+        self, lines: Sequence[str], layers: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """`pieces` by the encoder; of several layers the vectors (P, layers * H) stand side by side."""
+        layers = [self.layer] if layers is None else layers
         texts = [self.prompt + line for line in lines]
         encoded = self.tokenizer(
             texts,
@@ -148,7 +182,8 @@ class WordEncoder:
             windows_of.setdefault(owner, []).append(window)
         states: dict[int, np.ndarray] = {}  # of windows whose line is not complete yet
         for windows, batch in length_sorted(self.tokenizer, encoded["input_ids"], self.model.device):
-            read = hidden_states(self.model, batch)[self.layer].float().cpu().numpy()
+            of_all = hidden_states(self.model, batch)
+            read = torch.cat([of_all[layer] for layer in layers], dim=-1).float().cpu().numpy()
             for window, vectors in zip(windows, read):
                 states[window] = vectors[: len(encoded["input_ids"][window])]
                 line = owners[window]

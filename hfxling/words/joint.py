@@ -2,7 +2,8 @@
 
 A text is read in two views, as words and as pieces (Chinese and Japanese: as learnt words and as characters), and in
 each view an agreeing and an independent pair of HMMs learn from it (`prior.py`); where there is an encoder, every
-E step heeds its similarities. The posteriors of all, brought to the units that are asked for, and the encoder's
+E step heeds its similarities. First links then show in which directions vectors of translations differ, these count
+less (`word_map`), and EM begins anew. The posteriors of all, brought to the units that are asked for, and the encoder's
 attention make the probability of every link (`probability.py`).
 """
 
@@ -18,7 +19,7 @@ from hfxling.data.segment import Encoding, Span, Vocabulary, default_segmenter, 
 
 from .aligner import AlignedLine, membership, unit_batches, units_of
 from .classes import equal_classes, word_classes
-from .encoder import WordEncoder, similarities
+from .encoder import WordEncoder, similarities, unit_length
 from .links import METHODS, PROBABILITY, SIMILARITIES, TEMPERATURE, UNITS, SoftAlignment, attention, decode
 from .pairs import EncodedPairs
 from .prior import LinkPrior, posteriors_of
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 LEARN_FROM = 20_000  # pairs at most that an encoder is run on for learning; links alone learn from all
 LONGEST = 150  # segments of a sentence that links are learnt from, as in training an aligner
 LONGEST_LINE = 2_000  # units of a line that is aligned
+MAP_FROM = 2_000  # pairs at most, the first ones, whose links the map of vectors is learnt from
+SURE, SHRINKAGE = 0.8, 0.3  # probability of these links, and share of the identity in the map. Chosen on xlwa-dev
 _CHUNK = 2_000  # pairs that are read together
 
 
@@ -68,6 +71,7 @@ class JointAligner:
 
     Attributes:
         kind: which of these it is, by which `probability.py` knows its weights.
+        word_map: (H, H) that the encoder's vectors of words are multiplied by; None where none was learnt.
 
     Raises:
         ValueError: unknown units or method, or one that compares vectors where there is no encoder.
@@ -96,6 +100,7 @@ class JointAligner:
             raise ValueError("units=segments are those that links are learnt between; an encoder alone has none.")
         self.languages, self.views, self.encoder = tuple(languages), list(views), encoder
         self.units, self.method, self.null = units, method, null
+        self.word_map: np.ndarray | None = None
         self._already_read: dict[tuple[str, str], _ReadPair] = {}
 
     @classmethod
@@ -125,28 +130,42 @@ class JointAligner:
         if encoder is not None and len(source) > LEARN_FROM:
             logger.info("links are learnt from the first %d of %d pairs, with the encoder", LEARN_FROM, len(source))
             source, target = source[:LEARN_FROM], target[:LEARN_FROM]
-        segmenters = segmenters or view_segmenters(languages)
         views = []
-        for of_view in segmenters:
+        for of_view in segmenters or view_segmenters(languages):
             vocabularies = []
             for language, lines, segmenter in zip(languages, (source, target), of_view):
                 distinct = [line for line in dict.fromkeys(lines) if line]
                 vocabularies.append(Vocabulary.learn(distinct, language, segmenter=segmenter))
             views.append(View(vocabularies, []))
         aligner = cls(languages, views, encoder, **options)
+        if encoder is None:
+            aligner._learn_links(aligner._read(source, target))
+            return aligner
+        first = source[:MAP_FROM], target[:MAP_FROM]
+        encoder.keep(first[0])
+        encoder.keep(first[1])
+        aligner.word_map = _learnt_map(languages, views, encoder, *first)
         pairs = aligner._read(source, target)
-        for number, view in enumerate(views):
+        encoder.kept.clear()
+        aligner._learn_links(pairs)
+        aligner._already_read = dict(zip(zip(source, target), pairs))
+        return aligner
+
+    def _learn_links(self, pairs: Sequence[_ReadPair]) -> None:
+        """Fill every view's priors by EM."""
+        for number, view in enumerate(self.views):
             rows = [[pair.ids[number][side][:LONGEST] for pair in pairs] for side in (0, 1)]
             classes = [word_classes(vocabulary) for vocabulary in view.vocabularies]
             equal = equal_classes(view.vocabularies)
             own = None
-            if encoder is not None:
+            if self.encoder is not None:
                 own = [pair.similarity[1 + number][:LONGEST, :LONGEST] for pair in pairs]
-            encoded = EncodedPairs(aligner.languages, *rows)
-            view.priors.extend(LinkPrior.learn_both(encoded, classes, equal=equal, similarities=own))
-        if encoder is not None:
-            aligner._already_read = dict(zip(zip(source, target), pairs))
-        return aligner
+            encoded = EncodedPairs(self.languages, *rows)
+            view.priors[:] = LinkPrior.learn_both(encoded, classes, equal=equal, similarities=own)
+
+    def forget(self) -> None:
+        """Let go of the sentence pairs that were learnt from; to be aligned, they are read again."""
+        self._already_read = {}
 
     @property
     def kind(self) -> str:
@@ -248,7 +267,10 @@ class JointAligner:
         vectors = []
         for language, lines, cut, own_units in zip(self.languages, sides, encoded, units):
             views = [own_units, *([row.spans for row in of_view] for of_view in cut)]
-            vectors.append(self.encoder(lines, views, language))
+            own = self.encoder(lines, views, language)
+            if self.word_map is not None:
+                own = [[rows @ self.word_map for rows in view] for view in own]
+            vectors.append(own)
         return [similarities(source, target) for source, target in zip(*vectors)]
 
     def _weights(self, read: Sequence[_ReadPair]) -> list[list[Directions]]:
@@ -335,6 +357,42 @@ def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
     words = tuple(word_segmenter(language) for language in languages)
     pieces = tuple(default_segmenter(language) for language in languages)
     return list(dict.fromkeys([words, pieces]))
+
+
+def _learnt_map(
+    languages: Sequence[str], views: Sequence[View], encoder: WordEncoder, source: Sequence[str], target: Sequence[str]
+) -> np.ndarray | None:
+    """A map of the encoder's vectors, from sure links of the first view; None where there are none."""
+    aligner = JointAligner(languages, [View(views[0].vocabularies, [])], encoder, units="segments")
+    aligner._learn_links(aligner._read(source, target))
+    sides: list[list[np.ndarray]] = [[], []]
+    lines = list(aligner(source, target))
+    source_vectors = encoder(source, [[line.source for line in lines]], languages[0])[0]
+    target_vectors = encoder(target, [[line.target for line in lines]], languages[1])[0]
+    for line, *vectors in zip(lines, source_vectors, target_vectors):
+        sure = [link for link in line.links if line.probability[0][link] >= SURE]
+        for number, side in enumerate(sides):
+            side += [vectors[number][link[number]] for link in sure]
+    if not sides[0]:
+        return None
+    return word_map(*map(np.array, sides))
+
+
+def word_map(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(H, H) symmetric map that evens out by what linked words' vectors differ: C ** -1/2.
+
+    C = (1 - SHRINKAGE) D + SHRINKAGE I mean(diag D), D the mean of d d^T / 2 over differences d of linked vectors.
+
+    Args:
+        source: (L, H) vectors of words.
+        target: (L, H) vectors of the words that they are linked to.
+    """
+    difference = unit_length(source) - unit_length(target)
+    width = difference.shape[1]
+    spread = difference.T @ difference / (2 * len(difference))
+    level = max(np.trace(spread) / width, 1e-12)
+    values, directions = np.linalg.eigh((1 - SHRINKAGE) * spread + SHRINKAGE * level * np.eye(width))
+    return ((directions / np.sqrt(values)) @ directions.T).astype(np.float32)
 
 
 def _attention(similarity: np.ndarray) -> Directions:

@@ -28,6 +28,7 @@ from hfxling.verbs import Languages, Model, OutputFile, verb
 
 from .encoder import similarities
 from .joint import LEARN_FROM
+from .layers import Layer
 from .pairs import EncodedPairs
 from .prior import translation_counts
 from .sources import LinkSource, links_of_text
@@ -111,7 +112,7 @@ def lexicon(
     languages: Languages | None = None,
     model: Model | None = None,
     revision: str | None = None,
-    layer: int | None = None,
+    layer: Layer | None = None,
     top: int = 3,
     min_count: int = 3,
     runs: int = 3,
@@ -140,7 +141,8 @@ def lexicon(
             is heeded while links are learnt from the text (no more than its first 20,000 pairs); by default links are
             learnt from the text alone.
         revision: branch, tag or commit of the model on the Hub.
-        layer: of an encoder, counted from 0, the embeddings; by default what suits its depth.
+        layer: of an encoder, counted from 0, the embeddings; agreement: that by which links of both directions agree
+            most in the first 200 pairs. By default what is known to suit the depth, and by agreement for others.
         top: translations of each word.
         min_count: sentences that a word or run must be in.
         runs: segments at most of a word made of several; 1 for none.

@@ -229,13 +229,24 @@ class LinkPrior:
 
     @classmethod
     def load(cls, folder: str, languages: Sequence[str], **hub_kwargs) -> LinkPrior:
-        """Read what `save` wrote, from a folder or a Hub repository."""
-        tensors = load_file(cached_file(folder, prior_file(languages), **hub_kwargs))
-        classes = tensors["classes.source"], tensors["classes.target"]
-        tables = [
-            _Tables(*(tensors[f"{name}.{field}"] for field in _ARRAYS), int(of.max()) + 1)
-            for name, of in zip(("forward", "backward"), reversed(classes))
-        ]
+        """Read what `save` wrote, from a folder or a Hub repository.
+
+        Raises:
+            ValueError: it is damaged.
+        """
+        file = prior_file(languages)
+        tensors = load_file(cached_file(folder, file, **hub_kwargs))
+        try:
+            classes = tensors["classes.source"], tensors["classes.target"]
+            tables = []
+            for name, of in zip(("forward", "backward"), reversed(classes)):
+                table = _Tables(*(tensors[f"{name}.{field}"] for field in _ARRAYS), int(of.max()) + 1)
+                _check_table(table)
+                tables.append(table)
+            if min(of.min() for of in classes) < 0:
+                raise ValueError("a class below 0")
+        except (KeyError, ValueError, TypeError) as error:
+            raise ValueError(f"{folder}: {file} is damaged ({error}); fetch or publish it again.") from None
         return cls(languages, classes, tables)
 
     def align_states(self, source: dict[str, Tensor], target: dict[str, Tensor], languages: Sequence[str], prior):
@@ -291,8 +302,22 @@ def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> L
         if "-".join(order) in config.priors:
             with one_line_where_missing(folder, "model", "an aligner with a statistical prior"):
                 prior = LinkPrior.load(folder, order, **hub_kwargs)
+            sizes = [config.vocab_sizes[language] for language in order]
+            if [len(of) for of in prior.classes] != sizes:
+                raise ValueError(f"{folder}: {prior_file(order)} is of other vocabularies; fetch or publish it again.")
             return prior if order == tuple(languages) else prior.reversed()
     return None
+
+
+def _check_table(table: _Tables) -> None:
+    """Raise ValueError where a table holds what no training gives."""
+    if table.keys.ndim != 1 or table.probability.shape != table.keys.shape or table.jump.shape != (2 * WINDOW + 1,):
+        raise ValueError(f"arrays of shape {table.keys.shape}, {table.probability.shape} and {table.jump.shape}")
+    if len(table.keys) == 0 or table.keys[0] < 0 or not (np.diff(table.keys) > 0).all():
+        raise ValueError("keys that do not rise")
+    for numbers in (table.probability, table.jump):
+        if not (np.isfinite(numbers).all() and numbers.min() >= 0):
+            raise ValueError("probabilities that are none")
 
 
 def _sides(pairs: EncodedPairs) -> tuple[list[list[int]], list[list[int]]]:
@@ -424,10 +449,11 @@ def _factors(
         own = similarities[row]
         place[: own.shape[0], : own.shape[1]] = own
     sizes = np.stack([(source >= 0).sum(1), (target >= 0).sum(1)], axis=1)
+    words = sizes.astype(np.float32)
     forward, backward = attention(padded, sizes, TEMPERATURE)
     factors = []
-    for weights, words in ((forward.swapaxes(1, 2), sizes[:, 0]), (backward, sizes[:, 1])):
-        factors.append((FLOOR + (1 - FLOOR) * weights * words[:, None, None]) ** WEIGHT)
+    for weights, count in ((forward.swapaxes(1, 2), words[:, 0]), (backward, words[:, 1])):
+        factors.append((FLOOR + (1 - FLOOR) * weights * count[:, None, None]) ** WEIGHT)
     return factors
 
 
@@ -435,9 +461,9 @@ def _emissions(
     table: _Tables, places: np.ndarray, factor: np.ndarray | None, source: np.ndarray, target: np.ndarray
 ) -> np.ndarray:
     """(B, T, 1 + S) probability of each target word from NULL and from each source word, the share of NULL included."""
-    emissions = table.probability.take(places, mode="clip")
+    emissions = table.probability.astype(np.float32).take(places, mode="clip")
     emissions[places == len(table.keys)] = NEVER
-    emissions[:, :, 1:] *= (1 - NULL) * (source >= 0)[:, None]
+    emissions[:, :, 1:] *= np.float32(1 - NULL) * (source >= 0)[:, None]
     emissions[:, :, 0] *= NULL
     if factor is not None:
         emissions[:, :, 1:] *= factor
@@ -450,22 +476,24 @@ def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarr
 
     By Model 1 where there are no jump probabilities, and then without jumps.
     """
-    inside, real = (side >= 0 for side in batch)
+    inside, real = ((side >= 0).astype(np.float32) for side in batch)
     if jump is None:
         size = inside.sum(1)[:, None]
         total = emissions[:, :, 0] + emissions[:, :, 1:].sum(2) / size
         posterior = emissions * (real / total)[:, :, None]
         posterior[:, :, 1:] /= size[:, :, None]
-        return posterior, None, np.log(np.where(real, total, 1)).sum(1)
+        return posterior, None, np.log(np.where(real, total, 1), dtype=float).sum(1)
     null, words = emissions[:, :, :1], emissions[:, :, 1:]
     positions = np.arange(inside.shape[1])
     offsets = np.clip(positions - positions[:, None], -WINDOW, WINDOW) + WINDOW
+    jump = jump.astype(np.float32)
     steps = jump[offsets]
-    leaving = np.maximum(inside @ steps.T, 1e-300)  # a sentence's jumps end inside it
+    leaving = np.maximum(inside @ steps.T, 1e-30)  # a sentence's jumps end inside it
     start = inside * jump[np.clip(positions + 1, 0, WINDOW) + WINDOW]
     before = start / start.sum(1, keepdims=True)
-    states = np.empty((*emissions.shape[:2], 2, len(positions)))  # linked to a position, or to none and there before
-    scale = np.empty(emissions.shape[:2])
+    shape = *emissions.shape[:2], 2, len(positions)  # linked to a position, or to none and there before
+    states = np.empty(shape, np.float32)
+    scale = np.empty(shape[:2], np.float32)
     for j in range(emissions.shape[1]):
         reached = before if j == 0 else (before / leaving) @ steps * inside
         state = np.stack([reached * words[:, j], before * null[:, j]], axis=1)
@@ -473,7 +501,7 @@ def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarr
         states[:, j] = state / scale[:, j, None, None]
         before = states[:, j].sum(1)
     posterior, jumps = np.empty_like(emissions), np.zeros_like(steps)
-    future = np.ones(inside.shape)
+    future = np.ones_like(inside)
     for j in reversed(range(emissions.shape[1])):
         posterior[:, j, 1:] = states[:, j, 0] * future
         posterior[:, j, 0] = (states[:, j, 1] * future).sum(1)
@@ -482,7 +510,7 @@ def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarr
             jumps += (states[:, j - 1].sum(1) / leaving).T @ linked
         future = linked @ steps.T / leaving + unlinked
     counts = np.bincount(offsets.ravel(), (jumps * steps).ravel(), 2 * WINDOW + 1)
-    return posterior * real[:, :, None], counts, np.log(np.where(real, scale, 1)).sum(1)
+    return posterior * real[:, :, None], counts, np.log(np.where(real, scale, 1), dtype=float).sum(1)
 
 
 def _agreed(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

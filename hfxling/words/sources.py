@@ -19,6 +19,7 @@ from hfxling.models.modeling_lexical import LexicalModel
 from .aligner import Aligner, load_aligner
 from .encoder import WordEncoder
 from .joint import LONGEST, JointAligner, View
+from .layers import Layer, open_word_encoder
 from .links import SIMILARITIES
 from .pairs import EncodedPairs
 from .prior import LinkPrior, load_prior
@@ -93,13 +94,14 @@ def open_aligner(
     learn: bool = True,
     revision: str | None = None,
     links_revision: str | None = None,
-    layer: int | None = None,
+    layer: Layer | None = None,
     prompt: str | None = None,
     device: str | None = None,
     dtype: str = "float32",
     units: str = "words",
     method: str | None = None,
     null: float = 0.0,
+    first: int | None = None,
 ) -> tuple[Aligner | JointAligner, Pairs]:
     """Read text, and make what aligns it: links, an encoder, both, or a trained aligner.
 
@@ -112,33 +114,48 @@ def open_aligner(
         learn: whether to learn from the text where there are no links; else the encoder decides alone.
         revision: of the model on the Hub.
         links_revision: of the links on the Hub.
-        layer: of the encoder, see `WordEncoder`.
+        layer: of the encoder, see `open_word_encoder`.
         prompt: of the encoder.
         device: of the encoder.
         dtype: of the encoder's computation.
         units: between which links are.
         method: how links are decided; None for the aligner's own way.
         null: weight up to which there is no link.
+        first: pairs that are read; by default all.
 
     Raises:
         FileNotFoundError: no such model or file.
         ValueError: models, languages or options that do not fit.
     """
     options = {"units": units, "method": method, "null": null}
-    encoder = None
-    if model is not None and is_encoder(model, revision):
-        encoder = WordEncoder(model, revision, layer=layer, prompt=prompt, device=device, dtype=dtype)
-    elif model is not None:
+    has_encoder = model is not None and is_encoder(model, revision)
+    if model is not None and not has_encoder:
         if links is not None:
             raise ValueError("model holds links itself; give links beside an encoder, or without a model.")
         links, links_revision = model, revision
-    if encoder is None and (layer is not None or prompt is not None):
+    if not has_encoder and (layer is not None or prompt is not None):
         raise ValueError("layer and prompt are of an encoder; give model.")
-    if links is None and not learn and encoder is None:
+    if links is None and not learn and not has_encoder:
         raise ValueError("learn=False leaves nothing to align by; give links, a model, or both.")
     known = None if links is None else open_links(links, languages, revision=links_revision)
     pair = _checked(languages, ()) if known is None else known.languages
     text = read_pairs(source, target, pair, skip_bad=True, keep_space=True)
+    if first is not None:
+        text = text.first(first)
+    encoder = None
+    if has_encoder:
+        encoder = open_word_encoder(
+            model,
+            pair,
+            text.source,
+            text.target,
+            revision=revision,
+            layer=layer,
+            units=units,
+            prompt=prompt,
+            device=device,
+            dtype=dtype,
+        )
     if known is not None and known.network is not None and encoder is None:
         return known.aligner(**options), text
     if known is not None:
@@ -182,7 +199,7 @@ def links_of_text(
     target: Text | None,
     *,
     revision: str | None = None,
-    layer: int | None = None,
+    layer: Layer | None = None,
 ) -> tuple[LinkSource, Pairs]:
     """Open a model and read text, or read text and learn links from it, with an encoder or without.
 
@@ -192,7 +209,7 @@ def links_of_text(
         source: as for `read_pairs`.
         target: as for `read_pairs`.
         revision: of the model on the Hub.
-        layer: of an encoder, see `WordEncoder`.
+        layer: of an encoder, see `open_word_encoder`.
 
     Raises:
         FileNotFoundError: no such model or file.
@@ -204,8 +221,10 @@ def links_of_text(
         known = open_links(model, languages, revision=revision)
         return known, read_pairs(source, target, known.languages, skip_bad=True)
     pair = _checked(languages, ())
-    encoder = None if model is None else WordEncoder(model, revision, layer=layer)
     text = read_pairs(source, target, pair, skip_bad=True)
+    encoder = None
+    if model is not None:
+        encoder = open_word_encoder(model, pair, text.source, text.target, revision=revision, layer=layer)
     vocabularies = []
     for language, lines in zip(pair, (text.source, text.target)):
         distinct = [line for line in dict.fromkeys(lines) if line]

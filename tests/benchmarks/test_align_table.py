@@ -16,8 +16,8 @@ def test_the_extraction_is_two_softmaxes_above_a_threshold():
             over_source = np.exp(similarity[i, j]) / sum(np.exp(similarity[k, j]) for k in range(4))
             expected[i, j] = over_target > 0.001 and over_source > 0.001
     assert 0 < expected.sum() < expected.size
-    assert np.array_equal(extraction(similarity), expected)
-    assert extraction(np.zeros((0, 3))).shape == (0, 3)
+    assert np.array_equal(extraction(similarity, 0.001), expected)
+    assert extraction(np.zeros((0, 3)), 0.001).shape == (0, 3)
 
 
 def test_pieces_belong_to_the_words_that_they_end_in():
@@ -34,7 +34,8 @@ def test_figures_of_a_set_and_the_page(tiny_bert, tmp_path):
     own = ["--data", str(tmp_path), "--encoder", str(tiny_bert), "--results_dir", str(tmp_path), "--page", str(page)]
     figures = main([*own, "--sets", "en-fr"])
     assert figures["en-fr"]["both"]["n"] == 20
-    assert {"AER", "pairs_per_s", "ECE", "paired"} <= set(figures["en-fr"]["both"])
+    assert {"AER", "ECE"} <= set(figures["en-fr"]["both"])
+    assert {"difference", "p_value"} == set(figures["en-fr"]["links"]["both"])
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n<!-- table -->\n| | en-fr, 20 pairs |")
     assert text.endswith("<!-- end -->\nafter\n")

@@ -10,8 +10,8 @@ import pytest
 from distractors import SOURCES, distractors
 from scipy.sparse import csr_array
 
-from hfxling.methods.lexical.bootstrap import Bitext, Round
 from hfxling.sentences import Mined
+from hfxling.sentences.grow import Grown, Round
 from hfxling.sentences.precision import Precision
 
 
@@ -55,13 +55,13 @@ def test_differences_are_of_the_same_sentences():
 
 def test_rows_of_a_bitext():
     estimate = Precision(1.0, 0.9, 0.8, 0.95, 0.7, 0.5, 100)
-    last = Round(1, 200, 9, 0.8, 6, 4, estimate)
-    pairs = Mined(np.arange(4), np.arange(4), np.arange(4.0)[::-1])
+    last = Round(1, 200, 9, 6, 4, estimate)
     more = {"findable": 10, "first": "zh->vi"}
     fields = {"seed": 0, "model": "100 pairs", "dataset": "zh-vi"}
-    rows = bootstrap.of_bitext(Bitext(pairs, None, [last]), np.array([1, 1, 1, 0], bool), more, fields)
+    rows = bootstrap.of_bitext(np.array([1, 1, 1, 0], bool), more, fields)
+    rows += bootstrap.of_estimate(Grown(None, None, [last], last), more, fields)
     assert {row.metric: row.value for row in rows} == {"precision": 75, "recall": 30, "estimated precision": 90}
-    assert [row.n for row in rows] == [4, 10, 100]
+    assert [row.n for row in rows] == [4, 10, 4]
 
 
 @pytest.mark.shared

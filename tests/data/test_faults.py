@@ -171,3 +171,8 @@ def test_goal_on_real_text(shared_data, pair):
     found = quality_faults.measure_pair(Namespace(data_dir=shared_data, split="dev", seed=0, rows=None, show=0), pair)
     assert sum(found[kind] for kind in quality_faults.KINDS) >= 95
     assert found["wrong"] <= 0.01 * found["good"]
+
+
+def test_text_whose_targets_are_all_short_is_judged_too():
+    finder = FaultFinder.fit([(f"toi an tao {row}", f"我吃苹果{row}") for row in range(120)], "vi", "zh")
+    assert finder.flags("toi an tao 7", "我吃苹果7") == ()

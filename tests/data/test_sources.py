@@ -1,8 +1,6 @@
 """The grammar for text: pairs, templates, files, Hub ids, and what a source lacks."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import datasets
@@ -69,6 +67,8 @@ def test_an_entry_for_one_pair():
         ("data/ntrex/{source}.txt+data/ntrex/en.txt@1-9", "ntrex"),
         ("data/anki/en-{source}.tsv.gz#1,0", "anki"),
         ("data/vi-zh/train.tsv", "vi-zh/train"),
+        ("work/my.zh+work/my.vi@1-1500", "my"),
+        ("data/ntrex/zh.txt+data/ntrex/vi.txt", "ntrex"),
     ],
 )
 def test_names(text, name):
@@ -166,7 +166,7 @@ def test_hub_ids_with_configuration_and_revision(monkeypatch):
 
 
 @pytest.mark.slow
-def test_missing_configuration_on_a_hub(hub, tmp_path):
+def test_missing_configuration_on_a_hub(hub, publisher, tmp_path):
     configs = [{"config_name": f"en-{lang}", "data_files": f"{lang}.jsonl"} for lang in ("zh", "vi")]
     files = {"README.md": ("---\n" + json.dumps({"configs": configs}) + "\n---\n").encode()}
     for lang in ("zh", "vi"):
@@ -178,6 +178,5 @@ for streaming in (False, True):
     args = TextArguments(pairs=["zh-en", "th-en"], train_data=["org/pairs:{pair}", "sample"], test_data=[])
     print([list(pair.missing) for pair in load_corpus(args, streaming=streaming).pairs])
 """
-    command, env = [sys.executable, "-c", code], hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = publisher.run(code, cwd=tmp_path)
     assert done.stdout.splitlines() == ["[[], ['org/pairs:en-th']]"] * 2, done.stderr[-3000:]

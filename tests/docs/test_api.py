@@ -1,9 +1,9 @@
 """Every verb: its example runs, and its command has the same names, defaults and words."""
 
+import doctest
 import inspect
 import re
 import shutil
-import subprocess
 import sys
 from contextlib import chdir
 from pathlib import Path
@@ -15,12 +15,10 @@ from docstring_parser import parse
 from tiny_models import save_tiny
 
 import hfxling
-from docs.render import example_code
 from hfxling.cli import COMMANDS, load_verb, main
 from hfxling.data.sample import sample_texts
 from recipes import siamese
 
-ROOT = Path(__file__).resolve().parents[2]
 CODES = ("zh", "vi", "lo")
 TEXTS = {lang: sample_texts(lang, "train", generated=100)[-300:] for lang in CODES}
 VERBS = [load_verb(command) for command in COMMANDS]
@@ -63,9 +61,14 @@ def place(tmp_path_factory, tiny_bert):
     return root
 
 
+def example_code(verb) -> str:
+    """The statements of a docstring's example."""
+    return "".join(example.source for example in doctest.DocTestParser().get_examples(inspect.getdoc(verb)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
-def test_examples_run(verb, place, hub, monkeypatch):
+def test_examples_run(verb, place, hub, publisher, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)  # the tiny encoder knows few letters
     if verb.__name__ == "export":
@@ -77,9 +80,7 @@ def test_examples_run(verb, place, hub, monkeypatch):
     assert f"hfxling.{verb.__name__}(" in code
     if verb.__name__ == "publish":  # to the stand-in for the Hub
         code = code.replace("outputs/zh-vi-sf", "outputs/fit")  # links: the head's encoder is no model of the Hub
-        command = [sys.executable, "-c", f"import hfxling\n{code}"]
-        env = hub.env(place) | {"PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
+        done = publisher.run(f"import hfxling\n{code}", cwd=place)
         assert done.returncode == 0, done.stderr
         return
     names = {"hfxling": hfxling, "chinese": TEXTS["zh"], "vietnamese": TEXTS["vi"]}
@@ -93,6 +94,7 @@ def test_a_command_is_its_verb(command, verb, capsys):
     assert COMMANDS[command].summary == said.short_description
     main([command, "--help"])
     shown = " ".join(re.sub("[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
+    assert shown.lower().startswith(f"usage: hfxling {command} ")
     texts = {parameter.arg_name: parameter.description for parameter in said.params}
     parameters = inspect.signature(verb).parameters
     assert set(texts) == set(parameters)

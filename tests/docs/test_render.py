@@ -29,7 +29,7 @@ def test_a_changed_result_makes_its_pages_stale(tmp_path, monkeypatch):
     for row in content["results"]:
         row["value"] = 1.0
     path.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"lexical\.md, README\.md: not what results/ say; run make cards"):
+    with pytest.raises(ValueError, match=r"lexical\.md, choose\.md: not what results/ say; run make cards"):
         cards.main(["--check"])
     cards.main([])
     cards.main(["--check"])

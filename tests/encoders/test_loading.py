@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer, SparseEncoder
-from sentence_transformers.sentence_transformer.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding, Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
 from tiny_models import save_tiny, tiny_tokenizer
 from transformers import BertConfig, BertForMaskedLM
@@ -225,3 +225,12 @@ def test_the_identity_changes_with_every_file_of_a_model(models, tmp_path):
     for nowhere in ("no/where", str(tmp_path / "no/where/at all")):
         with pytest.raises(FileNotFoundError, match="neither a folder nor"):
             identity(nowhere)
+
+
+def test_static_vectors_fewer_than_the_pieces_of_text_are_refused(tmp_path):
+    tokenizer = tiny_tokenizer().backend_tokenizer
+    rows = tokenizer.get_vocab_size() - 1
+    module = StaticEmbedding(tokenizer, embedding_weights=np.ones((rows, 4), np.float32))
+    SentenceTransformer(modules=[module], device="cpu").save(str(tmp_path))
+    with pytest.raises(ValueError, match=f"is damaged: {rows} vectors for {rows + 1} pieces"):
+        SentenceEncoder(tmp_path, device="cpu")

@@ -65,6 +65,18 @@ def test_what_was_written_agrees_and_every_row_is_measured_again(copy):
     assert verified()[0] == 0
 
 
+def test_an_encoder_that_has_other_weights_now_is_named(copy, tiny_bert):
+    base = copy.parent / "tiny"
+    shutil.copytree(tiny_bert, base)
+    assert verified()[0] == 0
+    weights = load_file(base / "model.safetensors")
+    name = next(iter(weights))
+    save_file(weights | {name: weights[name] + 1}, base / "model.safetensors")
+    status, said = verified()
+    assert status == 1
+    assert "DISAGREES  base_model: the weights of tiny are not those that the model was made from" in said
+
+
 def test_what_was_not_measured_is_not_said_to_agree(copy):
     status, said = verified(files_only=True)
     assert status == 0

@@ -1,4 +1,5 @@
 import ast
+import json
 import re
 from dataclasses import replace
 from importlib import import_module
@@ -6,10 +7,11 @@ from importlib import import_module
 import numpy as np
 import pytest
 import yaml
-from huggingface_hub import ModelCard
+from huggingface_hub import ModelCard, parse_eval_result_entries
 
 from hfxling.evaluation.results import EvalResult
-from hfxling.hub.card import CardInfo, render_card
+from hfxling.hub.card import CardInfo, lines_sentence, render_card
+from hfxling.hub.index import eval_results_file, folder_tags, told_apart
 from hfxling.methods import METHODS, method
 
 INFO = CardInfo(
@@ -77,7 +79,8 @@ def test_the_model_index_holds_the_trained_models_first_row_a_direction_of_data_
         (e.metric_type, e.metric_value, e.dataset_name, e.dataset_config, e.dataset_split, e.dataset_revision)
         for e in data.eval_results
     ]
-    expected = [(r.metric, r.value, r.dataset, r.direction, r.split, r.revision) for r in after]
+    # a direction is no configuration of the data set, and the hash of a text no commit
+    expected = [(r.metric, r.value, r.dataset, None, r.split, None) for r in after]
     assert sorted(entries) == sorted(expected)
     first = next(e for e in data.eval_results if e.metric_value == 33.3)
     assert first.metric_args == {"n": 454, "low": 29.1, "high": 37.6, "method": "cosine", "centering": "none"}
@@ -316,3 +319,71 @@ def test_short_vectors_have_a_table_of_their_own_and_no_line_among_the_results()
     assert [line[2:4] for line in lines] == [[way, size] for size in ("64", "768") for way in ("zh->vi", "vi->zh")]
     assert len(table_after(card, "Results")) == len(table_after(render_card([BEFORE, AFTER], INFO), "Results"))
     assert "Short vectors" not in render_card([BEFORE, AFTER], INFO)
+
+
+def test_results_beside_benchmarks_are_of_data_that_was_not_learnt_from():
+    rows = [BEFORE, replace(AFTER, revision="0" * 40)]
+    (entry,) = parse_eval_result_entries(yaml.safe_load(eval_results_file(rows, [{"name": "my/file"}])))
+    assert (entry.dataset_id, entry.task_id, entry.value) == ("mteb/NTREX", "zh-vi-test", AFTER.value)
+    assert entry.dataset_revision == "0" * 40
+    assert f"n = {AFTER.n}" in entry.notes
+    assert eval_results_file(rows, [{"name": "NTREX-128"}]) is None
+    assert eval_results_file([BEFORE], []) is None
+
+
+@pytest.mark.parametrize(
+    ("configuration", "sentence"),
+    [
+        ({}, ""),
+        ({"train_data": ["my.tsv"]}, ""),
+        ({"train_data": ["a.tsv@1-9"]}, "Learnt from lines 1-9."),
+        (
+            {"train_data": ["a.tsv@1-9"], "test_data": ["a.tsv@10-12"]},
+            "Learnt from lines 1-9, tested on lines 10-12 of the same text.",
+        ),
+        (
+            {"train_data": ["a.tsv@1-9"], "test_data": ["b.tsv@1-5"]},
+            "Learnt from lines 1-9, tested on lines 1-5 of other text.",
+        ),
+    ],
+)
+def test_the_card_says_which_lines_were_learnt_from(configuration, sentence):
+    assert lines_sentence(configuration) == sentence
+
+
+def test_a_folder_has_tags_by_the_vectors_that_it_gives(tmp_path):
+    assert folder_tags(tmp_path) == []
+    modules = [{"type": "sentence_transformers.models.StaticEmbedding"}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    assert folder_tags(tmp_path) == ["dense", "static-embeddings"]
+    (tmp_path / "sparse").mkdir()
+    (tmp_path / "sparse" / "modules.json").write_text("[]", encoding="utf-8")
+    assert folder_tags(tmp_path) == ["dense", "static-embeddings", "sparse-encoder", "sparse"]
+
+
+def test_a_folder_of_the_hubs_cache_is_called_by_its_id():
+    folder = f"/somewhere/hub/models--org--tiny-encoder/snapshots/{'0' * 40}"
+    assert told_apart(folder) == "org/tiny-encoder"
+    assert told_apart("/somewhere/models/tiny-encoder") == "/somewhere/models/tiny-encoder"
+
+
+def test_a_clone_of_the_hub_is_called_by_its_id(tmp_path):
+    settings = tmp_path / "encoder" / ".git" / "config"
+    settings.parent.mkdir(parents=True)
+    for url in ("https://huggingface.co/org/tiny-encoder", "git@huggingface.co:org/tiny-encoder.git"):
+        settings.write_text(f'[remote "origin"]\n\turl = {url}\n\tfetch = +refs/*\n', encoding="utf-8")
+        assert told_apart(str(tmp_path / "encoder")) == "org/tiny-encoder"
+    settings.write_text('[remote "origin"]\n\turl = https://example.org/huggingface.co/x/y\n', encoding="utf-8")
+    assert told_apart(str(tmp_path / "encoder")) == str(tmp_path / "encoder")
+
+
+def test_a_fused_model_names_its_lexical_model_and_says_what_was_measured():
+    before, after = replace(BEFORE, settings=BEFORE.settings | {"row": "encoder"}), row(99.0, "after", row="fused")
+    card = render_card([before, after], replace(INFO, lexical="me/zh-vi-sf-lexical"))
+    assert "[me/zh-vi-sf-lexical](https://huggingface.co/me/zh-vi-sf-lexical)" in card
+    assert '"After" is this model and its lexical model together' in card
+    assert '"lexical": "me/zh-vi-sf-lexical"' in card
+    assert len(table_after(card, "Results")) == 3  # before and after are one line
+    assert "not both measured" not in card
+    alone = render_card([before, after], replace(INFO, method="lexical"))
+    assert '"After" is this lexical model and the dense one that it was made for together' in alone

@@ -107,16 +107,15 @@ def write_corpus(folder):
 
 
 @pytest.mark.slow
-def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, tiny_bert, tmp_path):
+def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, publisher, tiny_bert, tmp_path):
     for name in ("here", "there"):
         tmp_path.joinpath(name).mkdir()
     write_corpus(tmp_path / "here")
     hub.put("org/tiny", files_of(tiny_bert) | {"README.md": b"---\nlicense: mit\n---\n"})
     options = "--train_data train.tsv --test_data test.tsv --pairs zh-vi --base_model org/tiny --data_licence mit"
     options += " --layer 2 --fit procrustes --centering train --output_dir out --use_cpu true"
-    words = [ROOT / "recipes" / "siamese.py", *options.split(), "--push_to_hub", "--hub_model_id", REPO]
-    secret = {"PYTHONPATH": str(ROOT), "HF_TOKEN": SECRET}
-    done = python(*words, env=hub.env(tmp_path) | secret, cwd=tmp_path / "here")
+    words = [*options.split(), "--push_to_hub", "--hub_model_id", REPO]
+    done = publisher.script(ROOT / "recipes" / "siamese.py", *words, cwd=tmp_path / "here", HF_TOKEN=SECRET)
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr
     folder = tmp_path / "here" / "out" / "model"
@@ -155,15 +154,11 @@ print(json.dumps([found, SentenceTransformer(repo, device="cpu").encode(source).
 
 
 @pytest.mark.slow
-def test_sparse_vectors_are_on_a_branch_of_their_own(hub, tmp_path):
-    words = [
-        ROOT / "recipes" / "lexical.py",
-        *["--pairs", "zh-vi", "--train_data", "sample", "--max_train_pairs", "40", "--rank", "8"],
-    ]
+def test_sparse_vectors_are_on_a_branch_of_their_own(hub, publisher, tmp_path):
+    words = ["--pairs", "zh-vi", "--train_data", "sample", "--max_train_pairs", "40", "--rank", "8"]
     words += ["--output_dir", "out", "--push_to_hub", "--hub_model_id", "org/zh-vi-lexical"]
-    env = hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}
     for _ in range(2):  # again: the branch is there then
-        done = python(*words, env=env, cwd=tmp_path)
+        done = publisher.script(ROOT / "recipes" / "lexical.py", *words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "model"
     main, branch = (hub.files("org/zh-vi-lexical", name) for name in ("main", "sparse"))
@@ -182,10 +177,10 @@ def test_sparse_vectors_are_on_a_branch_of_their_own(hub, tmp_path):
     np.testing.assert_allclose(static, SentenceTransformer(str(folder), device="cpu").encode(texts[0]), atol=1e-6)
 
 
-def test_a_failed_upload_leaves_the_folder_and_says_what_to_do(hub, tmp_path):
+def test_a_failed_upload_leaves_the_folder_and_says_what_to_do(hub, publisher, tmp_path):
     faults = {"/api/repos/create": [403, None, None], "/api/models/org/x/commit/main": [500, "drop"]}
     hub.fault = lambda method, path: faults[path].pop(0) if faults.get(path) else None
-    done = python("-c", PUBLISH, env=hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path)
+    done = publisher.run(PUBLISH, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.split("\n") if line.startswith("ERROR")]
     assert len(lines) == 3, done.stdout

@@ -3,24 +3,19 @@
 import gzip
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
-from hub_server import HubServer
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.agreement import card_faults, verify_files
 from hfxling.hub.datasets import dataset_card
 from hfxling.hub.record import is_intact
 
-ROOT = Path(__file__).resolve().parents[2]
 REPO = "org/head"
 SECRET = "hf_aSecretThatNobodyMaySee"
 
-# Writes heads on vectors into folders, then runs commands, one process for all; prints how each ended as JSON.
+# Writes heads on vectors into folders, then runs commands; prints how each ended as JSON.
 COMMANDS = """
 import json, shutil, sys
 from pathlib import Path
@@ -60,11 +55,9 @@ print(json.dumps(found))
 """
 
 
-def run(hub, tmp_path, *steps, **environment):
+def run(publisher, tmp_path, *steps, **environment):
     """What each command printed, and its error; a step that is a text is Python, run before the next command."""
-    env = hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)} | environment
-    command = [sys.executable, "-c", COMMANDS, json.dumps(steps)]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = publisher.run(COMMANDS, json.dumps(steps), cwd=tmp_path, **environment)
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -75,9 +68,9 @@ def put(folder="a", repo=REPO, **options):
 
 
 @pytest.mark.slow
-def test_a_folder_is_shown_then_put_there_in_one_commit_once(hub, tmp_path):
+def test_a_folder_is_shown_then_put_there_in_one_commit_once(hub, publisher, tmp_path):
     told = run(
-        hub, tmp_path, "head('a')", put(dry_run=True), put(tag="v1", collection="The zoo"), put(),
+        publisher, tmp_path, "head('a')", put(dry_run=True), put(tag="v1", collection="The zoo"), put(),
         "head('a', value=44.4, seed=1); Path('a/unread.txt').unlink(missing_ok=True)", put(dry_run=True), put(),
         "head('a', value=55.5)", put(create_pr=True), put(branch="next"),
         HF_TOKEN=SECRET,
@@ -109,13 +102,13 @@ def test_a_folder_is_shown_then_put_there_in_one_commit_once(hub, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_changed_since_the_dry_run_is_not_written_over(hub, tmp_path):
+def test_what_changed_since_the_dry_run_is_not_written_over(hub, publisher, tmp_path):
     other = (
         "from huggingface_hub import HfApi\n"
         "HfApi().upload_file(path_or_fileobj=b'x', path_in_repo='x', repo_id='org/head')"
     )
     told = run(
-        hub,
+        publisher,
         tmp_path,
         "head('a')",
         put(),
@@ -132,7 +125,7 @@ def test_what_changed_since_the_dry_run_is_not_written_over(hub, tmp_path):
 
 
 @pytest.mark.slow
-def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, tmp_path):
+def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, publisher, tmp_path):
     more = "write_more = lambda: (Path('a/old.txt').write_text('x'), reseal('a'))"
     reseal = (
         "from hfxling.hub.record import file_hashes, sealed\n"
@@ -142,7 +135,7 @@ def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, tmp
         "    content['files'] = file_hashes(Path(folder)); path.write_text(sealed(json.dumps(content)))\n"
     )
     told = run(
-        hub, tmp_path, "head('a')", f"{reseal}\n{more}\nwrite_more()", put(tag="v1"), "head('a', seed=1)",
+        publisher, tmp_path, "head('a')", f"{reseal}\n{more}\nwrite_more()", put(tag="v1"), "head('a', seed=1)",
         put(tag="v1"), put(),
     )  # fmt: skip
     assert re.match(r"tag=v1: stands at \w{12} in org/head", told[1][1])
@@ -246,8 +239,8 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory):
-    """How every case ended: one process for all."""
+def cases(hub_of_all_tests, publisher, tmp_path_factory):
+    """How every case ended."""
     root = tmp_path_factory.mktemp("cases")
     (root / "d.tsv").write_text("source\ttarget\n今天下雨\tHôm nay mưa\n", encoding="utf-8")
     reseal = (
@@ -261,11 +254,12 @@ def cases(tmp_path_factory):
     steps = [reseal]
     for given, _ in CASES.values():
         steps += ["shutil.rmtree('a', True); shutil.rmtree('b', True); head('a')", *given]
-    with HubServer() as hub:
-        hub.put("org/nc", {"README.md": b"---\nlicense: cc-by-nc-4.0\n---\n"})
-        hub.put("org/base", {"README.md": b"# none\n"})
-        told = run(hub, root, *steps, HF_TOKEN="hf_AnotherTokenThatIsNotShown")
-        assert REPO not in {repo_id for _, repo_id in hub.repos}, "nothing was put there"
+    hub = hub_of_all_tests
+    hub.clear()
+    hub.put("org/nc", {"README.md": b"---\nlicense: cc-by-nc-4.0\n---\n"})
+    hub.put("org/base", {"README.md": b"# none\n"})
+    told = run(publisher, root, *steps, HF_TOKEN="hf_AnotherTokenThatIsNotShown")
+    assert REPO not in {repo_id for _, repo_id in hub.repos}, "nothing was put there"
     return dict(zip(CASES, told, strict=True))
 
 
@@ -278,7 +272,7 @@ def test_what_may_not_be_published_is_refused(name, cases):
 
 
 @pytest.mark.slow
-def test_local_names_get_their_public_ones(hub, tmp_path):
+def test_local_names_get_their_public_ones(hub, publisher, tmp_path):
     hub.put("org/nc", {"README.md": b"---\nlicense: cc-by-nc-4.0\n---\n"})
     settings = {"base_model": "/home/me/encoder", "train_data": ["/home/me/texts/x.tsv"]}
     make = (
@@ -287,7 +281,7 @@ def test_local_names_get_their_public_ones(hub, tmp_path):
         "card.write_text(text.replace('## Limits', 'Written by hand.\\n\\n## Limits'))"
     )
     names = ["/home/me/encoder=org/encoder", "/home/me/texts/=texts/"]
-    ((_, first), (_, second)) = run(hub, tmp_path, make, put(), put(names=names, base_licence="mit"))
+    ((_, first), (_, second)) = run(publisher, tmp_path, make, put(), put(names=names, base_licence="mit"))
     assert "/home/me/encoder' is a path" in first
     assert second == ""
     published = hub.files(REPO)
@@ -308,10 +302,10 @@ def test_local_names_get_their_public_ones(hub, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_licence_that_the_record_does_not_state_can_be_named(hub, tmp_path):
+def test_a_licence_that_the_record_does_not_state_can_be_named(hub, publisher, tmp_path):
     make = "head('a', licence='other', train_data=[{'name': 'mine', 'pairs': 3}], configuration={'data_licence': None})"
     told = run(
-        hub, tmp_path, make, put(), put(licence="cc-by-sa-4.0"), "head('a')", put(licence="mit")
+        publisher, tmp_path, make, put(), put(licence="cc-by-sa-4.0"), "head('a')", put(licence="mit")
     )  # fmt: skip
     errors = [error for _, error in told]
     assert "the text 'mine': no licence is stated" in errors[0]
@@ -329,37 +323,33 @@ def test_a_licence_that_the_record_does_not_state_can_be_named(hub, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_prints_what_the_verb_returns(hub, tmp_path):
-    run(hub, tmp_path, "head('a')")
-    env = hub.env(tmp_path) | {"PYTHONPATH": str(ROOT)}
-    words = [sys.executable, "-m", "hfxling", "publish", "a", "--repo", REPO, "--dry_run"]
-    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    ((said, _),) = run(hub, tmp_path, put(dry_run=True))
+def test_the_command_prints_what_the_verb_returns(hub, publisher, tmp_path):
+    words = ["publish", "a", "--repo", REPO, "--dry_run"]
+    ((said, _),) = run(publisher, tmp_path, "head('a')", put(dry_run=True))
+    done = publisher.command(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip() == said
-    wrong = subprocess.run(
-        [*words, "--create_pr", "--tag", "v1"], env=env, cwd=tmp_path, capture_output=True, text=True
-    )
+    wrong = publisher.command(*words, "--create_pr", "--tag", "v1", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "what is only proposed gets no tag" in wrong.stderr
 
 
 @pytest.mark.slow
-def test_without_a_token_or_the_right_to_write_nothing_begins(hub, tmp_path):
+def test_without_a_token_or_the_right_to_write_nothing_begins(hub, publisher, tmp_path):
     for environment, message in (
         ({"HF_TOKEN": ""}, "no token to push to org/head with; run hf auth login, or set HF_TOKEN"),
         ({"HF_TOKEN": "read-only"}, "the token can only read"),
     ):
-        ((_, error),) = run(hub, tmp_path, "head('a')", put(), **environment)
+        ((_, error),) = run(publisher, tmp_path, "head('a')", put(), **environment)
         assert message in error
     assert not hub.repos
 
 
 @pytest.mark.slow
-def test_a_hub_that_fails_while_it_is_asked_is_an_error_of_one_line(hub, tmp_path):
+def test_a_hub_that_fails_while_it_is_asked_is_an_error_of_one_line(hub, publisher, tmp_path):
     hub.put(REPO, {"README.md": b"# x"})
     hub.fault = lambda method, path: 403 if "/tree/" in path else None
-    ((_, error),) = run(hub, tmp_path, "head('a')", put())
+    ((_, error),) = run(publisher, tmp_path, "head('a')", put())
     assert re.match(r"org/head: the Hub cannot be asked what is there \(.*403", error)
     assert "\n" not in error
 
@@ -372,7 +362,7 @@ def test_flags_of_a_gzipped_table_are_counted_too(tmp_path):
 
 
 @pytest.mark.slow
-def test_data_go_with_a_card_of_what_is_counted(hub, tmp_path):
+def test_data_go_with_a_card_of_what_is_counted(hub, publisher, tmp_path):
     (tmp_path / "pairs.tsv").write_text(
         "score\tsource\ttarget\tsource_line\ttarget_line\tflags\n"
         "1.2\t今天下雨\tHôm nay mưa\t1\t1\t\n1.1\t今天下雨\tTrời mưa\t1\t2\tlength,copy\n",
@@ -387,7 +377,7 @@ def test_data_go_with_a_card_of_what_is_counted(hub, tmp_path):
         "assert load_dataset('org/pairs', split='train')['target'][:] == ['Hôm nay mưa', 'Trời mưa']"
     )
     told = run(
-        hub, tmp_path, options | {"report": "dropped.tsv"}, load, options | {"report": "dropped.tsv"},
+        publisher, tmp_path, options | {"report": "dropped.tsv"}, load, options | {"report": "dropped.tsv"},
         options | {"report": "rounds.json"},
     )  # fmt: skip
     assert [error for _, error in told] == [""] * 3
@@ -405,15 +395,15 @@ def test_data_go_with_a_card_of_what_is_counted(hub, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("record", [b"[]", b"null", b"[" * 100_000, b'{"files": [1]}', b"\xff"])
-def test_an_odd_record_on_the_hub_is_written_over(hub, tmp_path, record):
+def test_an_odd_record_on_the_hub_is_written_over(hub, publisher, tmp_path, record):
     hub.put(REPO, {"results.json": record, "README.md": b"\xff\xfe"})
-    ((told, error),) = run(hub, tmp_path, "head('a')", put())
+    ((told, error),) = run(publisher, tmp_path, "head('a')", put())
     assert error == ""
     assert "0 removed" in told
 
 
 @pytest.mark.slow
-def test_code_that_is_not_ours_is_not_run_without_the_flag(hub, tmp_path):
+def test_code_that_is_not_ours_is_not_run_without_the_flag(hub, publisher, tmp_path):
     reseal = (
         "from hfxling.hub.record import file_hashes, sealed\n"
         "path = Path('a/results.json')\n"
@@ -422,6 +412,6 @@ def test_code_that_is_not_ours_is_not_run_without_the_flag(hub, tmp_path):
     )
     code = "raise SystemExit('it ran')"
     make = f"head('a'); Path('a/modeling_siamese.py').write_text({code!r})\n{reseal}"
-    refused, trusted = run(hub, tmp_path, make, put(dry_run=True), put(dry_run=True, trust_remote_code=True))
+    refused, trusted = run(publisher, tmp_path, make, put(dry_run=True), put(dry_run=True, trust_remote_code=True))
     assert "modeling_siamese.py: is code that this hfxling did not write" in refused[1]
     assert "is code that this" not in trusted[1]

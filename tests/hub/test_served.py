@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from methods import METHODS
 from sentence_transformers import SentenceTransformer
+from served_model import PROBES, ServedModel
 
-from hfxling.hub.served import PROBES, ServedModel, server_fault
+from hfxling.hub.served import server_fault
 from hfxling.hub.snippets import server_request
 
 TEXTS = [text for text in PROBES if text]

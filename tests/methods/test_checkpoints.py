@@ -10,7 +10,8 @@ import pytest
 from builders import command_line, sentence_pairs
 from transformers import TrainingArguments
 
-from hfxling.methods.checkpoints import RECORD, alone_in, check_record, checkpoint_of, newest_checkpoint
+from hfxling.files import alone_in
+from hfxling.methods.checkpoints import RECORD, check_record, checkpoint_of, newest_checkpoint
 from hfxling.recipe import run_recipe
 
 
@@ -112,6 +113,6 @@ def test_where_the_clock_went_back_the_new_checkpoint_stays(trained, train, tmp_
 
 def test_two_runs_do_not_share_a_folder(trained, train, tmp_path):
     message = "another run writes there; wait for it, or name another"
-    with alone_in(tmp_path / "run"), pytest.raises(ValueError, match=message):
+    with alone_in(tmp_path / "run", "output_dir"), pytest.raises(ValueError, match=message):
         train(tmp_path / "run")
     assert not (tmp_path / "run").exists()

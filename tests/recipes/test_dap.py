@@ -80,7 +80,7 @@ def test_training_goes_on_from_a_published_folder(encoder, tmp_path):
     dap.main(words(options(encoder, tmp_path, max_steps=1)))
     again = options(tmp_path / "out" / "model", tmp_path / "second", max_steps=1)
     results = dap.main(words(again))
-    assert results[0].model == "model"
+    assert results[0].model == "out/model"
     assert (tmp_path / "second" / "out" / "model" / "model.safetensors").exists()
 
 

@@ -25,8 +25,9 @@ from hfxling.encoders.loading import load_encoder
 from hfxling.evaluation.results import read_results
 from hfxling.hub.checks import folder_contents
 from hfxling.hub.release import Release, renamed
+from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong
 from hfxling.methods.lexical import Arguments as LinkArguments
-from hfxling.selection.candidates import Candidate
+from hfxling.selection.candidates import Candidate, Clock
 from hfxling.selection.select import _best, _simplest
 
 PAIRS = sentence_pairs(60)
@@ -123,6 +124,7 @@ def test_dense_and_sparse_are_written_together(everything, tmp_path):
     content = json.loads((tmp_path / "model" / "results.json").read_text(encoding="utf-8"))
     assert {"encoder", "head", "static", "sparse", "fused"} <= {*content["competed"]}
     assert {row["settings"]["stage"] for row in content["results"]} == {"before", "after"}
+    assert content["card"]["lexical"] == "zh-vi-lexical"
     assert everything.use.startswith('hfxling nearest "..." --candidates FILE --model')
     everything.save(tmp_path / "other", "head")
     assert SentenceTransformer(str(tmp_path / "other" / "model"), device="cpu") is not None
@@ -139,9 +141,7 @@ def test_only_what_is_wanted_competes_with_what_it_is_made_of(tiny_bert, tmp_pat
 
     assert names("head") == ["encoder", "head"]
     assert names("sparse") == ["static", "sparse"]
-    fused = names("fused")
-    assert [name for name in fused if name not in ("head", "layers")] == ["encoder", "static", "sparse", "fused"]
-    assert len(fused) == 5  # one head, not both
+    assert names("fused") == ["encoder", "head", "layers", "static", "sparse", "fused"]
     assert names("finetuned") == ["encoder", "finetuned"]
 
 
@@ -216,6 +216,55 @@ def test_what_there_is_no_time_for_is_left_out_and_said(tiny_bert, tmp_path, cap
         selection.save(tmp_path / "out", "finetuned")
 
 
+def test_fine_tuning_takes_as_many_epochs_as_there_is_time_for(everything, monkeypatch):
+    finetuning = everything._fitted.competitors.finetuning
+    asked = []
+
+    def trained(corpus, epochs, held_out, *, time_left, runs):
+        asked.append(epochs)
+        needed = 10.0 * epochs * runs
+        if needed > time_left():
+            raise TooLong(needed)
+        return Finetuned(None, None, epochs, (np.ones(12), np.ones(12)), needed)
+
+    rows = np.arange(60)
+    with monkeypatch.context() as patch:
+        patch.setattr(finetuning, "_train", trained)
+        patch.setattr(finetuning, "model", None)
+        patch.setattr(finetuning, "clock", Clock(minutes=30 / 60))  # an epoch of both trainings takes 22.5 s
+        finetuning.compete(1, rows[12:], rows[:12])
+        assert (asked, finetuning.model.epochs) == ([EPOCHS, 1], 1)
+    del finetuning.candidate.ranks[1], finetuning.candidate.cpu_s[1]
+
+
+def test_a_run_that_was_stopped_repeats_nothing_that_it_has_finished(tiny_bert, tmp_path, monkeypatch):
+    options = {"only": ["finetuned_fused"], "choose": "finetuned_fused", "model": str(tiny_bert), "device": "cpu"}
+    options |= {"languages": LANGUAGES, "cache_dir": tmp_path / "cache"}
+    undisturbed = hfxling.select(*SIDES, output=tmp_path / "undisturbed", **options)
+    assert not list((tmp_path / "cache").glob("*/*.safetensors")), "what a finished run had kept is gone"
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hfxling.selection.select.publish_run", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            hfxling.select(*SIDES, output=tmp_path / "stopped", **options)
+    with monkeypatch.context() as patch:  # the contest is over: nothing of it is fitted again
+        patch.setattr("hfxling.methods.dap.finetune.fit", stopped)
+        patch.setattr("hfxling.selection.candidates.fit_links", stopped)
+        patch.setattr("hfxling.selection.select.publish_run", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            hfxling.select(*SIDES, output=tmp_path / "stopped", **options)
+    resumed = hfxling.select(*SIDES, output=tmp_path / "stopped", **options)
+    for one, other in zip(undisturbed.candidates, resumed.candidates):
+        assert np.array_equal(one.hits(), other.hits())
+    weights = [tmp_path / name / "model" / "model.safetensors" for name in ("undisturbed", "stopped")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def stopped(*args, **kwargs):
+    """Stands in for what must not be reached."""
+    raise KeyboardInterrupt
+
+
 def test_what_is_written_is_tested_on_text_that_nothing_learnt_from(text, tmp_path, capsys, caplog):
     others = sentence_pairs(90)[60:]
     pairs = [*others, PAIRS[0]]
@@ -284,6 +333,22 @@ def test_the_command_refuses_in_one_line(text, tmp_path, refusal):
     assert "choose" in refusal(lambda: main([*words, "--languages", "zh", "vi", "--choose", "best"]))
     assert "languages" in refusal(lambda: main([*words, "--languages", "zh"]))
     assert not (tmp_path / "out").exists()
+
+
+def test_an_encoder_without_its_tokenizer_is_refused(tiny_bert, text, tmp_path, refusal):
+    bare = tmp_path / "bare"
+    AutoModel.from_pretrained(tiny_bert).save_pretrained(bare)
+    options = {"languages": LANGUAGES, "model": bare, "output": tmp_path / "out", "cache_dir": tmp_path / "cache"}
+    assert "has no tokenizer: save the one" in refusal(lambda: hfxling.select(*text, **options))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_prompt_that_the_texts_have_already_is_refused(e5_like, tmp_path, refusal):
+    prompted = [[f"query: {line}" for line in side] for side in SIDES]
+    options = {"languages": LANGUAGES, "model": e5_like, "output": tmp_path / "out", "cache_dir": tmp_path / "cache"}
+    message = refusal(lambda: hfxling.select(*prompted, **options))
+    assert "60 of 60 texts begin with the prompt 'query: '" in message
+    assert hfxling.select(*prompted, **options, prompt="", only=["head"]).folders
 
 
 def test_too_few_pairs_are_refused(tmp_path, refusal):

@@ -8,7 +8,11 @@ import pytest
 
 import hfxling
 from hfxling.cli import main
+from hfxling.encoders.loading import load_encoder
 from hfxling.files import files_of
+from hfxling.sentences.bootstrap import Bootstrapped, models_of, pooling_of
+from hfxling.sentences.grow import Round
+from hfxling.sentences.precision import Precision
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +60,6 @@ def test_the_command_and_the_function_do_the_same(heap, tmp_path, capfd):
     [
         ({"rounds": -1}, "rounds=-1: give 0 or more"),
         ({"precision": 95}, "precision=95 must lie between 0 and 1"),
-        ({"unpaired": 2}, "unpaired=2 must lie between 0 and 1"),
         ({"dedup": "all"}, "dedup='all' is not one of"),
         ({"filters": ["short"]}, "filters: short is not one of"),
         ({"languages": ("zh", "zh")}, "languages=('zh', 'zh')"),
@@ -66,3 +69,19 @@ def test_the_command_and_the_function_do_the_same(heap, tmp_path, capfd):
 def test_mistakes(heap, refusal, options, message):
     asked = {"seed_pairs": [str(heap / "seed.tsv")], "languages": ("zh", "vi")} | options
     assert message in refusal(lambda: hfxling.bootstrap(heap / "heap.zh", heap / "heap.vi", **asked))
+
+
+def test_a_plain_encoder_ends_with_what_fit_makes(tiny_sentence_transformer, tmp_path):
+    """The links are taken along as `fit` writes them; an encoder in memory gets links alone."""
+    rows = hfxling.load_parallel("sample", "zh", "vi")
+    learnt = list(rows["source"][:80]), list(rows["target"][:80])
+    encoder = load_encoder(tiny_sentence_transformer)
+    model, fused = models_of(learnt, ("zh", "vi"), encoder, cache_dir=tmp_path / "cache")
+    assert model is None
+    estimate = Precision(1.0, 0.9, 0.8, 0.95, 0.7, 0.5, 100)
+    Bootstrapped([], None, fused, [Round(0, 0, 9, 6, 4, estimate)], {}).save(tmp_path / "out")
+    loaded = load_encoder(tmp_path / "out/model", tmp_path / "out/lexical/model", trust_remote_code=True)
+    assert loaded.encode(["我"], "zh", "query").shape[0] == 1
+    record = json.loads((tmp_path / "out/rounds.json").read_text(encoding="utf-8"))
+    assert {"pairs.tsv", "model/config.json", "model/fusion.json", "lexical/model/config.json"} <= {*record["files"]}
+    assert pooling_of(load_encoder(encoder.model)) is None

@@ -195,6 +195,26 @@ def test_shuffled_targets_score_less_and_belong_elsewhere(lexical, tmp_path):
     assert low == {line for line, value in enumerate(expected, 1) if value < least}
 
 
+def test_words_of_shuffled_targets_say_nothing_of_each_other(tmp_path):
+    source, target = (list(side) for side in zip(*SOUND[:300]))
+    target[::5] = [*target[5::5], target[0]]
+    path = write(tmp_path / "pairs.tsv", zip(source, target))
+    kept, dropped = run(path, min_words_gain=0.0, keep=["duplicate", *clean.OF_TEXT[4:]])
+    moved = {line for line, names in reasons(dropped).items() if "low_words" in names}
+    is_shuffled = np.arange(300) % 5 == 0
+    found = np.isin(np.arange(1, 301), [*moved])
+    assert found[is_shuffled].mean() > 0.4
+    assert found[~is_shuffled].mean() < 0.1
+    assert all(float(row[2]) >= 0 for row in kept)
+
+
+def test_too_few_pairs_for_words(tmp_path, refusal):
+    path = write(tmp_path / "pairs.tsv", FEW[:20])
+    said = refusal(lambda: run(path, min_words_gain=0.0))
+    assert "pairs are too few to learn word links from; give 40, or no min_words_gain" in said
+    assert not (tmp_path / "kept.tsv").exists()
+
+
 def test_scores_together_are_the_fused_ones(tiny_sentence_transformer, lexical, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(tiny_sentence_transformer, model)

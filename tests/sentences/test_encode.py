@@ -2,8 +2,6 @@
 
 import gzip
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -71,15 +69,19 @@ def test_a_layer_of_a_frozen_encoder(folder, text, tmp_path, layer, index):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_standard_input(folder, tmp_path):
-    words = ["encode", "-", "--model", folder / "plain", "--output", tmp_path / "v.npy"]
-    command = [sys.executable, "-m", "hfxling", *map(str, words)]
-    root = Path(__file__).resolve().parents[2]
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    done = subprocess.run(command, input="hello\n你好\n", env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    assert "2 x 16: " in done.stderr
+def test_standard_input(folder, tmp_path, capfd):
+    (tmp_path / "lines").write_text("hello\n你好\n", encoding="utf-8")
+    kept = os.dup(0)
+    with open(tmp_path / "lines") as lines:
+        os.dup2(lines.fileno(), 0)
+    try:
+        main(["encode", "-", "--model", str(folder / "plain"), "--output", str(tmp_path / "v.npy")])
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "2 x 16: " in said.err
     expected = SentenceTransformer(str(folder / "plain")).encode(["hello", "你好"])
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-6)
 

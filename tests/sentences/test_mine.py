@@ -172,7 +172,7 @@ def test_other_vectors_of_the_same_size_are_others(heap, tmp_path, monkeypatch):
     stat = (tmp_path / "b.npy").stat()
     np.save(tmp_path / "b.npy", np.random.default_rng(1).standard_normal((180, 16)).astype(np.float32))
     os.utime(tmp_path / "b.npy", ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    with pytest.raises(ValueError, match="shards of a search with another vectors"):
+    with pytest.raises(ValueError, match="parts of a run with another vectors"):
         mined(heap, tmp_path, output=tmp_path / "pairs.tsv", **own)
 
 
@@ -270,7 +270,7 @@ def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
         mined(heap, tmp_path, **asked)
     assert not (tmp_path / "pairs.tsv").exists()
     assert (tmp_path / "pairs.tsv.hfxling-parts").is_dir()
-    with pytest.raises(ValueError, match="holds shards of a search with another k"):
+    with pytest.raises(ValueError, match="holds parts of a run with another k"):
         mined(heap, tmp_path, **asked, k=3)
     mined(heap, tmp_path, **asked)
     assert len(calls) == 3 + 14  # two of sixteen tiles were there
@@ -279,16 +279,19 @@ def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_killed_search_ends_alike(heap, tmp_path):
-    asked = [sys.executable, "-m", "hfxling", *words(heap, tmp_path / "pairs.tsv", "--shard", "20")]
-    subprocess.run(asked, check=True, capture_output=True)
+    asked = words(heap, tmp_path / "pairs.tsv", "--shard", "20")
+    main(asked)
     expected = (tmp_path / "pairs.tsv").read_bytes()
     (tmp_path / "pairs.tsv").unlink()
-    for moment in (5.0, 6.5):
-        process = subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(moment)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    subprocess.run(asked, check=True, capture_output=True)
+    command = [sys.executable, "-m", "hfxling", *asked]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(list(tmp_path.glob("pairs.tsv.hfxling-parts/*"))) < 3:
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "pairs.tsv").exists()
+    main(asked)
     assert (tmp_path / "pairs.tsv").read_bytes() == expected
 
 

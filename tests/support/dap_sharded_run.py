@@ -1,8 +1,7 @@
-"""A step of DAP with weights in pieces over two processes (FSDP) against a whole one; run by test_train.py."""
+"""A step of DAP with weights in pieces over two processes (FSDP) against a whole one."""
 
 import torch
 import torch.distributed as dist
-from processes import leave
 from tiny_models import tiny_encoder, tiny_tokenizer
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -32,8 +31,7 @@ def batch(texts: list[str]) -> dict:
 
 
 def main() -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    """Assert it, in a process of a group."""
     rank = dist.get_rank()
     whole, sharded = build(), build()
     mesh = init_device_mesh("cpu", (2,))
@@ -52,8 +50,3 @@ def main() -> None:
     for name, parameter in whole.named_parameters():
         if parameter.grad is not None:
             assert torch.allclose(parameter.grad, pieces[name].grad.full_tensor(), atol=1e-5), name
-
-
-if __name__ == "__main__":
-    main()
-    leave()

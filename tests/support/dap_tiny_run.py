@@ -1,4 +1,4 @@
-"""Train a tiny DAP model; run by test_train.py in one process, in two (torchrun), killed and resumed.
+"""Train a tiny DAP model; run by test_train.py in its own process, in two, killed and resumed.
 
 python dap_tiny_run.py ENCODER OUTPUT [--steps 8] [--dropout 0.1] [--kill_after N] [--resume CHECKPOINT]
 """
@@ -39,7 +39,8 @@ def corpora() -> list[Dataset]:
     return [load_parallel("sample", lang, "en", split="train") for lang in ("zh", "vi")]
 
 
-def main() -> None:
+def train(argv: list[str] | None = None) -> None:
+    """Train as a command line says."""
     parser = argparse.ArgumentParser()
     parser.add_argument("encoder")
     parser.add_argument("output")
@@ -48,7 +49,7 @@ def main() -> None:
     parser.add_argument("--chunk_size", type=int)
     parser.add_argument("--kill_after", type=int)
     parser.add_argument("--resume")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(options.encoder)
@@ -96,5 +97,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    train()
     leave()

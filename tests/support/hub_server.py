@@ -34,6 +34,7 @@ from hub_files import (
     part_of,
     tree_of,
 )
+from publisher import Publisher
 
 
 class Refusal(Exception):
@@ -88,12 +89,16 @@ class HubServer:
     """
 
     def __init__(self):
+        self.lock = threading.Lock()
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
         self.repos: dict[tuple[str, str], Repo] = {}
         self.lfs: dict[str, bytes] = {}
         self.collections: dict[str, list[dict]] = {}
         self.requests: list[tuple[str, str]] = []
         self.fault: Callable[[str, str], int | str | None] = lambda method, path: None
-        self.lock = threading.Lock()
 
     def __enter__(self) -> HubServer:
         self._listener = Listener(("127.0.0.1", 0), Handler)
@@ -390,7 +395,22 @@ class Handler(BaseHTTPRequestHandler):
         return part_of(data, self.headers.get("Range", ""), headers)
 
 
-@pytest.fixture
-def hub() -> Iterator[HubServer]:
+@pytest.fixture(scope="session")
+def hub_of_all_tests() -> Iterator[HubServer]:
     with HubServer() as server:
         yield server
+
+
+@pytest.fixture
+def hub(hub_of_all_tests) -> HubServer:
+    """Empty, at the same address for every test."""
+    hub_of_all_tests.clear()
+    return hub_of_all_tests
+
+
+@pytest.fixture(scope="session")
+def publisher(hub_of_all_tests, tmp_path_factory) -> Iterator[Publisher]:
+    """A process whose Hub this is; see `Publisher`."""
+    publisher = Publisher(hub_of_all_tests, tmp_path_factory.mktemp("publisher"))
+    yield publisher
+    publisher.close()

@@ -1,5 +1,4 @@
 """The stand-in Hub against the real client libraries, each client in a process of its own with an empty cache."""
-# ruff: noqa: F401, F811 - the imported fixture is used as an argument only
 
 import hashlib
 import http.client
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hub_files import GITATTRIBUTES
-from hub_server import HubServer, hub
+from hub_server import HubServer
 from versions import older
 
 
@@ -360,41 +359,3 @@ def test_datasets_load_in_every_format_and_offline(hub, tmp_path):
     offline = run_client(hub, tmp_path, load.replace("OFFLINE", "True"), HF_HUB_OFFLINE="1")
     assert online == offline == [pair] * 3
     assert hub.requests == asked
-
-
-@pytest.mark.slow
-def test_sentence_transformer_comes_back_with_equal_vectors(hub, tmp_path):
-    code = """
-    import json, torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizer
-
-    torch.manual_seed(0)
-    vocab = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "xin", "chào"])}
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    BertModel(BertConfig(vocab_size=len(vocab), **sizes)).save_pretrained("encoder")
-    BertTokenizer(vocab=vocab, do_lower_case=False).save_pretrained("encoder")
-    head = Dense(32, 16, bias=False, activation_function=None)
-    model = SentenceTransformer(modules=[Transformer("encoder"), Pooling(32, "mean"), head, Normalize()])
-    # encode first: it leaves truncation and padding in the tokenizer, which is saved with them
-    vectors = model.encode(["xin chào", "chào"]).tolist()
-    urls = [model.push_to_hub("org/st", exist_ok=again) for again in (False, True)]
-    print(json.dumps({"urls": urls, "vectors": vectors}))
-    """
-    pushed = run_client(hub, tmp_path / "sender", code)
-    repo = hub.repo("org/st")
-    assert pushed["urls"] == [f"{hub.url}/org/st/commit/{repo.branches['main']}"] * 2
-    assert [commit.title for commit in repo.commits.values()][1:] == ["Add new SentenceTransformer model"]
-    code = """
-    import json
-    import huggingface_hub.constants
-    from sentence_transformers import SentenceTransformer
-
-    vectors = []
-    for offline in (False, True):
-        huggingface_hub.constants.HF_HUB_OFFLINE = offline
-        vectors.append(SentenceTransformer("org/st").encode(["xin chào", "chào"]).tolist())
-    print(json.dumps({"vectors": vectors}))
-    """
-    assert run_client(hub, tmp_path / "receiver", code)["vectors"] == [pushed["vectors"]] * 2

@@ -177,3 +177,53 @@ def test_a_lexical_model_gives_its_links(sample, tmp_path):
     assert {("雨", "mưa"), ("。", ".")} <= words
     with pytest.raises(ValueError, match="'lo'"):
         hfxling.align_words(*sample, model=model, languages=("zh", "lo"))
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of ten pairs, so that sixty are many."""
+    monkeypatch.setattr("hfxling.words.align_words._PART", 10)
+
+
+def test_a_stopped_run_goes_on_from_its_parts(small_parts, sample, tmp_path, monkeypatch):
+    source, target = (side[:60] for side in sample)
+    options = {"languages": ("zh", "vi"), "units": "segments"}
+    whole = hfxling.align_words(source, target, output=tmp_path / "whole.jsonl", **options)
+    assert {path.name for path in tmp_path.iterdir()} == {"whole.jsonl"}
+    aligned, learning = [], JointAligner.__call__
+
+    def stopped(self, lines, *more, **others):
+        if len(aligned) == 3:
+            raise KeyboardInterrupt
+        aligned.append(len(lines))
+        return learning(self, lines, *more, **others)
+
+    monkeypatch.setattr(JointAligner, "__call__", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        hfxling.align_words(source, target, output=tmp_path / "stopped.jsonl", **options)
+    parts = tmp_path / "stopped.jsonl.hfxling-parts"
+    assert len(list(parts.glob("links_*.jsonl"))) == 3
+    assert not (tmp_path / "stopped.jsonl").exists()
+    aligned.clear()
+    with pytest.raises(ValueError, match="holds parts of a run with another text"):
+        hfxling.align_words(source[::-1], target, output=tmp_path / "stopped.jsonl", **options)
+    again = hfxling.align_words(source, target, output=tmp_path / "stopped.jsonl", **options)
+    assert aligned == [10, 10, 10]
+    assert (tmp_path / "stopped.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert again.pairs == whole.pairs
+    assert not parts.exists()
+
+
+def test_a_plan_says_what_a_text_takes(sample, tmp_path, capsys):
+    source, target = sample
+    plan = hfxling.align_words(source * 50, target * 50, languages=("zh", "vi"), units="segments", plan=True)
+    assert (plan.pairs, plan.measured >= 100) == (10_000, True)
+    assert plan.learning > 0
+    assert plan.aligning > 0
+    result = hfxling.align_words(source, target, languages=("zh", "vi"), units="segments")
+    stored = sum(len(json.dumps([pair.links, pair.scores])) for pair in result.pairs)
+    assert stored < plan.disk / 50 < 5 * stored
+    for name, side in (("s", source), ("t", target)):
+        (tmp_path / name).write_text("\n".join(side) + "\n", encoding="utf-8")
+    main(["align", str(tmp_path / "s"), str(tmp_path / "t"), "--languages", "zh", "vi", "--plan"])
+    assert "measured on" in capsys.readouterr().out

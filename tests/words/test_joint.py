@@ -13,8 +13,9 @@ from hfxling.data.segment import Span
 from hfxling.words import prior as link_prior
 from hfxling.words.aligner import membership, words
 from hfxling.words.encoder import WordEncoder, similarities
-from hfxling.words.joint import JointAligner, view_segmenters
-from hfxling.words.links import attention, softmax_links
+from hfxling.words.joint import JointAligner, view_segmenters, word_map
+from hfxling.words.layers import agreed_layer
+from hfxling.words.links import agreement, attention, softmax_links
 from hfxling.words.pairs import EncodedPairs
 from hfxling.words.prior import LinkPrior
 from hfxling.words.probability import link_evidence, link_probability
@@ -234,3 +235,51 @@ def test_lines_that_are_too_long_or_empty_have_no_links(tiny_bert, caplog):
     )
     assert [len(links) > 0 for links in rows.links] == [True, False, False, False]
     assert "a line of 2001 units gets no links" in caplog.text
+
+
+def test_the_map_takes_off_what_linked_words_differ_by():
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(500, 6))
+    noise = np.zeros((500, 6))
+    noise[:, 0] = 2 * rng.normal(size=500)
+    mapped = word_map(shared + noise, shared - noise)
+    np.testing.assert_allclose(mapped, mapped.T, atol=1e-5)
+    strength = np.linalg.norm(mapped, axis=0)
+    assert strength[0] < 0.6 * strength[1:].min()
+    np.testing.assert_allclose(strength[1:], strength[1:].mean(), rtol=0.1)
+
+
+def test_layers_are_read_in_one_pass_and_the_one_that_agrees_most_is_taken(tiny_bert):
+    source, _ = sentences(40)
+    target = [line[::-1] for line in source]
+    encoder = WordEncoder(str(tiny_bert), layer=3)
+    for layer, pieces in zip((1, 3), encoder.pieces_of_layers(source, (1, 3))):
+        alone = WordEncoder(str(tiny_bert), layer=layer)
+        for row, places, vectors in alone.pieces(source):
+            np.testing.assert_array_equal(places, pieces[source[row]][0])
+            np.testing.assert_allclose(vectors, pieces[source[row]][1], atol=1e-5)
+    scores = {}
+    for layer in (1, 2, 3):
+        aligner = JointAligner(("en", "fr"), [], WordEncoder(str(tiny_bert), layer=layer))
+        scores[layer] = agreement(line.soft for line in aligner(source, target))
+    best = max(scores, key=scores.get)
+    chosen = agreed_layer(WordEncoder(str(tiny_bert), layer=3), ("en", "fr"), source, target, units="words")
+    assert chosen == best
+    options = {"languages": ("en", "fr"), "model": str(tiny_bert), "learn": False}
+    found = hfxling.align_words(source, target, layer="agreement", **options)
+    assert found.links == hfxling.align_words(source, target, layer=best, **options).links
+    with pytest.raises(ValueError, match="give a number from 0, or agreement"):
+        hfxling.align_words(source, target, layer="last", **options)
+
+
+def test_a_word_without_a_link_has_a_probability_of_that(tmp_path):
+    source, target = sentences(30)
+    result = hfxling.align_words(source, target, languages=("en", "zh"), spans=tmp_path / "spans.jsonl")
+    record = json.loads((tmp_path / "spans.jsonl").read_text().splitlines()[0])
+    for name, units, side in (("source_null", "source", 0), ("target_null", "target", 1)):
+        assert len(record[name]) == len(record[units])
+        assert all(0 <= share <= 1 for share in record[name])
+        linked = {link["link"][side] for link in record["links"]}
+        for number, share in enumerate(record[name]):
+            assert number not in linked or share < 0.5
+    np.testing.assert_allclose(record["source_null"], result.pairs[0].source_null, atol=1e-4)

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from hfxling.data.segment import Vocabulary
 from hfxling.words import prior as link_prior
@@ -71,8 +72,8 @@ def test_posteriors_are_sums_over_all_alignments():
     found = prior.posteriors(source, target)
     for s, t, (forward, backward) in zip(source, target, found):
         x, y = np.array(s) + 1, np.array(t) + 1
-        np.testing.assert_allclose(forward, slow_posterior(prior.tables[0], x, y), atol=1e-9)
-        np.testing.assert_allclose(backward.T, slow_posterior(prior.tables[1], y, x), atol=1e-9)
+        np.testing.assert_allclose(forward, slow_posterior(prior.tables[0], x, y), atol=1e-6)
+        np.testing.assert_allclose(backward.T, slow_posterior(prior.tables[1], y, x), atol=1e-6)
 
 
 def test_posteriors_without_jumps_are_those_of_model_1():
@@ -116,7 +117,7 @@ def test_a_pair_alone_and_among_others_has_the_same_posteriors(monkeypatch):
     monkeypatch.setattr(link_prior, "_CELLS", 1)
     alone = prior.posteriors(pairs.source, pairs.target)
     for one, two in zip(together, alone):
-        np.testing.assert_allclose(one, two, atol=1e-12)
+        np.testing.assert_allclose(one, two, atol=1e-6)
     empty = prior.posteriors([[], [5]], [[4], [5]])
     assert [x.shape for x in empty[0]] == [(0, 1), (0, 1)]
 
@@ -153,6 +154,27 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
     again = LinkPrior.load(str(tmp_path), ("lo", "zh"))
     for one, two in zip(prior.posteriors(pairs.source, pairs.target), again.posteriors(pairs.source, pairs.target)):
         np.testing.assert_array_equal(one, two)
+
+
+DAMAGE = {
+    "forward.probability": lambda array: np.full_like(array, np.nan),
+    "backward.jump": lambda array: array[:-1],
+    "forward.keys": lambda array: array[::-1].copy(),
+    "backward.keys": lambda array: array - array[-1],
+    "classes.source": lambda array: array - array.max() - 1,
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_prior_is_refused(name, tmp_path):
+    pairs, _ = sentences(30)
+    LinkPrior.learn(pairs, CLASSES).save(tmp_path)
+    path = tmp_path / "prior_lo-zh.safetensors"
+    tensors = load_file(path)
+    tensors[name] = DAMAGE[name](tensors[name])
+    save_file(tensors, path)
+    with pytest.raises(ValueError, match=r"prior_lo-zh.safetensors is damaged"):
+        LinkPrior.load(str(tmp_path), ("lo", "zh"))
 
 
 def test_words_that_are_written_alike_are_linked_where_nothing_else_tells():

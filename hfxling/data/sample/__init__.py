@@ -93,13 +93,29 @@ def linked_sentences(split: str) -> list[LinkedSentence]:
         for number, row in enumerate(rows):
             if number == len(sentences):
                 sentences.append(LinkedSentence({}, {}, {}))
-            parts = [part.partition("/") for part in row["words"].split("|")]
-            spoken = [(word, concept) for word, _, concept in parts if word != ","]
+            words, concepts = _numbered(row["words"].split("|"))
             sentence = sentences[number]
-            sentence.words[lang] = tuple(word for word, _ in spoken)
-            sentence.concepts[lang] = tuple(int(concept or -1) for _, concept in spoken)
-            sentence.texts[lang] = written([word for word, _, _ in parts], lang, row["end"])
+            sentence.words[lang] = tuple(word for word in words if word != ",")
+            sentence.concepts[lang] = tuple(concepts)
+            sentence.texts[lang] = written(words, lang, row["end"])
     return sentences
+
+
+def _numbered(cells: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The words and commas of a row, and the number of each word: by default that after the one before it."""
+    words, concepts = [], []
+    expected = 0
+    for cell in cells:
+        word, slash, number = cell.partition("/")
+        words.append(word)
+        if word == ",":
+            continue
+        if slash and not number:
+            concepts.append(-1)
+            continue
+        concepts.append(int(number) if slash else expected)
+        expected = concepts[-1] + 1
+    return words, concepts
 
 
 def written(words: Sequence[str], lang: str, end: str) -> str:

@@ -100,12 +100,15 @@ def encode_pairs(
     encoded = []
     for pair in corpus.pairs:
         texts = getattr(pair, split)
-        sides = [
-            [row.ids[:max_words] for row in vocabularies[lang].encode_batch(list(texts[side]))]
-            for lang, side in zip(pair.languages, ("source", "target"))
-        ]
-        kept = [(source, target) for source, target in zip(*sides) if source and target]
-        encoded.append(EncodedPairs(pair.languages, [source for source, _ in kept], [target for _, target in kept]))
+        source_vocabulary, target_vocabulary = (vocabularies[lang] for lang in pair.languages)
+        sources = source_vocabulary.encode_batch(list(texts["source"]))
+        targets = target_vocabulary.encode_batch(list(texts["target"]))
+        ids_of_pairs = EncodedPairs(pair.languages, [], [])
+        for source, target in zip(sources, targets):
+            if source.ids and target.ids:
+                ids_of_pairs.source.append(source.ids[:max_words])
+                ids_of_pairs.target.append(target.ids[:max_words])
+        encoded.append(ids_of_pairs)
     return encoded
 
 
@@ -163,12 +166,15 @@ class PairBatches(torch.utils.data.Dataset):
     def set_epoch(self, epoch: int) -> None:
         """Draw the batches of an epoch; the same ones whenever it is asked for."""
         rng = np.random.default_rng([self.seed, epoch])
-        batches = [(number, rows) for number in range(len(self.corpora)) for rows in self._cut(number, rng)]
+        batches = []
+        for number in range(len(self.corpora)):
+            batches += [(number, rows) for rows in self._cut(number, rng)]
         self.batches = [batches[i] for i in rng.permutation(len(batches))]
 
     def _cut(self, number: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         corpus = self.corpora[number]
-        source, target = (np.array([len(ids) for ids in side]) for side in (corpus.source, corpus.target))
+        source = np.array([len(ids) for ids in corpus.source])
+        target = np.array([len(ids) for ids in corpus.target])
         order = rng.permutation(len(source))
         order = order[np.argsort(source[order], kind="stable")]
         run = self.batch_size * int(np.ceil(np.sqrt(len(order) / self.batch_size)))
@@ -185,12 +191,15 @@ class PairBatches(torch.utils.data.Dataset):
         number, rows = self.batches[index // len(self.updates)]
         encode, directions = self.updates[index % len(self.updates)]
         corpus = self.corpora[number]
-        sides = [[side[row] for row in rows] for side in (corpus.source, corpus.target)]
+        source = [corpus.source[row] for row in rows]
+        target = [corpus.target[row] for row in rows]
         item = {
-            "source": pad(sides[0]),
-            "target": pad(sides[1]),
+            "source": pad(source),
+            "target": pad(target),
             "languages": corpus.languages,
             "encode": encode,
             "directions": directions,
         }
-        return item if self.priors is None else item | {"prior": pad_matrices(self.priors[number](*sides))}
+        if self.priors is not None:
+            item["prior"] = pad_matrices(self.priors[number](source, target))
+        return item

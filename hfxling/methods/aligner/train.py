@@ -117,13 +117,17 @@ class AlignerTrainer(XlingTrainer):
 
     def scores(self) -> list[tuple[float, float, float]]:
         """(epoch, CPU seconds, score) of every evaluation, those before a resumed run's checkpoint among them."""
-        keys = ("epoch", "cpu_seconds", "score")
-        return [tuple(line[key] for key in keys) for line in self.state.log_history if "score" in line]
+        return [
+            (line["epoch"], line["cpu_seconds"], line["score"]) for line in self.state.log_history if "score" in line
+        ]
 
     def curve(self) -> list[dict[str, float]]:
         """Epoch, CPU seconds, and all that was measured, at every evaluation."""
-        logged = (line for line in self.state.log_history if "score" in line)
-        return [{key.removeprefix("eval_"): value for key, value in line.items() if key != "step"} for line in logged]
+        points = []
+        for line in self.state.log_history:
+            if "score" in line:
+                points.append({key.removeprefix("eval_"): value for key, value in line.items() if key != "step"})
+        return points
 
 
 def best_score(folder: str | Path) -> float:

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, TrainingArguments
+from transformers import PreTrainedTokenizerBase, TrainingArguments
 
 from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.data.pharaoh import Link
 from hfxling.data.sources import Pair
-from hfxling.encoders.frozen import SentenceEmbedder, WordStates, token_limit
+from hfxling.encoders.frozen import SentenceEmbedder, WordStates, load_tokenizer, token_limit
 from hfxling.encoders.identity import model_name
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
@@ -72,7 +72,7 @@ def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> P
     if recipe.dev_pairs:
         held_out.sets[DEVELOPMENT] = keep_out(corpus, recipe.dev_pairs)
     with one_line_where_missing(recipe.base_model):
-        tokenizer = AutoTokenizer.from_pretrained(recipe.base_model, trust_remote_code=False, **recipe.hub_kwargs)
+        tokenizer = load_tokenizer(recipe.base_model, recipe.hub_kwargs)
         encoder = DapModel.from_pretrained(recipe.base_model, pooling=recipe.pooling, **recipe.hub_kwargs)
         encoder.config.prompt = recipe.text_prompt
     max_length = token_limit(tokenizer, encoder.encoder.config)

@@ -9,30 +9,35 @@ import copy
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer, TrainerCallback, TrainingArguments
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from transformers import TrainerCallback, TrainingArguments
 
+from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
-from hfxling.encoders.frozen import SentenceEmbedder, token_limit
+from hfxling.encoders.frozen import SentenceEmbedder, load_tokenizer, token_limit
+from hfxling.encoders.identity import identity
 from hfxling.evaluation.retrieval import gold_ranks
+from hfxling.files import atomic_path, content_hash
 from hfxling.hub.writing import export
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_dap import DapModel
 from hfxling.models.pretraining_dap import DapForPreTraining
 from hfxling.progress import bar
 
-from .arguments import DapArguments
-from .train import fit, published_model
+from .arguments import DapArguments, DapSettings
+from .train import build_model, fit, published_model
 
 logger = logging.getLogger(__name__)
 Ranks = tuple[np.ndarray, np.ndarray]
 
 EPOCHS = 2
-BATCH = 64  # pairs; every other pair of a batch is a negative
+BATCH = 32  # pairs; every other pair of a batch is a negative
 LONGEST = 128  # tokens kept of a text in training
 RANK = 8  # of the adapters
 ADAPTER_RATE, WHOLE_RATE = 1e-3, 5e-5  # learning rates of adapters and of all weights
@@ -158,6 +163,15 @@ class Finetuned:
         """(N, H) float32 unit vectors."""
         return SentenceEmbedder(self.model.dap.eval(), self.tokenizer)(texts)
 
+    def keep(self, file: Path) -> None:
+        """Keep what was trained, and what is known of it, in one file, for `kept` to read."""
+        tensors = _trained_weights(self.model.dap)
+        if self.ranks is not None:
+            tensors |= {f"ranks.{way}": torch.from_numpy(ranks) for way, ranks in enumerate(self.ranks)}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(file) as scratch:
+            save_file(tensors, scratch, {"epochs": str(self.epochs), "seconds": str(self.seconds)})
+
     def write(self, folder: Path) -> None:
         """Write a stock folder, with adapters merged into the weights, and the adapters beside them in `adapter`."""
         model = copy.deepcopy(self.model).to("cpu")
@@ -175,6 +189,7 @@ def finetune(
     corpus: Corpus,
     held_out: tuple[Sequence[str], Sequence[str]] | None = None,
     *,
+    kept: Path | None = None,
     time_left: Callable[[], float] | None = None,
     runs: float = 1.0,
 ) -> Finetuned:
@@ -185,6 +200,7 @@ def finetune(
         training_args: batch size, epochs, learning rate, device.
         corpus: the text, of one language pair.
         held_out: sources and translations; after every epoch they are ranked, and the best epoch is kept.
+        kept: file that what was trained is taken from if it is there, and written to if it is not.
         time_left: seconds that there are.
         runs: how many trainings of this length these are for.
 
@@ -192,7 +208,9 @@ def finetune(
         TooLong: there is less time than training takes, as the first steps show.
     """
     with one_line_where_missing(recipe.base_model):
-        tokenizer = AutoTokenizer.from_pretrained(recipe.base_model, trust_remote_code=False, **recipe.hub_kwargs)
+        tokenizer = load_tokenizer(recipe.base_model, recipe.hub_kwargs)
+    if kept is not None and kept.is_file():
+        return _taken_from(kept, recipe, corpus, tokenizer)
     watch = _Watch(time_left, runs)
     best = _BestEpoch(tokenizer, held_out)
     start = time.perf_counter()
@@ -203,7 +221,51 @@ def finetune(
     if held_out is not None:
         best.restore(model.dap)
         epochs = best.epoch
-    return Finetuned(model, tokenizer, epochs, best.ranks, time.perf_counter() - start)
+    finetuned = Finetuned(model, tokenizer, epochs, best.ranks, time.perf_counter() - start)
+    if kept is not None:
+        finetuned.keep(kept)
+    return finetuned
+
+
+def training_facts(recipe: DapArguments, training_args: TrainingArguments, corpus: Corpus, held_out) -> dict:
+    """All that decides what is trained."""
+    (pair,) = corpus.pairs
+    facts = asdict(narrowed(DapSettings, recipe)) | {"prompt": recipe.text_prompt}
+    for name in ("base_model", "base_revision", "cache_dir"):
+        del facts[name]
+    facts["encoder"] = identity(recipe.base_model, recipe.base_revision)
+    facts["text"] = content_hash(pair.train["source"], pair.train["target"])
+    facts["held_out"] = None if held_out is None else content_hash(*held_out)
+    for name in ("per_device_train_batch_size", "num_train_epochs", "learning_rate", "warmup_steps", "bf16", "seed"):
+        facts[name] = getattr(training_args, name)
+    return facts
+
+
+def _taken_from(file: Path, recipe: DapArguments, corpus: Corpus, tokenizer) -> Finetuned:
+    """What an earlier run has trained."""
+    model = build_model(recipe, [pair.languages for pair in corpus.pairs], tokenizer)
+    ranks, weights = [], {}
+    try:
+        with safe_open(file, "pt") as stored:
+            facts = stored.metadata()
+            for name in sorted(stored.keys()):
+                if name.startswith("ranks."):
+                    ranks.append(stored.get_tensor(name).numpy())
+                else:
+                    weights[name] = stored.get_tensor(name)
+    except SafetensorError as error:
+        raise ValueError(f"{file} is damaged ({error}); remove it, and the encoder is trained again.") from None
+    model.dap.load_state_dict(weights, strict=False)
+    return Finetuned(model.eval(), tokenizer, int(facts["epochs"]), tuple(ranks) or None, float(facts["seconds"]))
+
+
+def _trained_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Copies of the weights that training changes."""
+    trained = {}
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            trained[name] = weight.detach().clone()
+    return trained
 
 
 def _with_memory(recipe, training_args, corpus, tokenizer, evaluators, watch):
@@ -239,8 +301,7 @@ class _BestEpoch:
         score = float(np.mean(1 / np.concatenate(ranks)))
         if score > self._score:
             self.ranks, self.epoch, self._score = ranks, self._epochs, score
-            trained = ((name, weight) for name, weight in model.named_parameters() if weight.requires_grad)
-            self._weights = {name: weight.detach().clone() for name, weight in trained}
+            self._weights = _trained_weights(model)
         return []
 
     def restore(self, model: DapModel) -> None:

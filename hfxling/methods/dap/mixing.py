@@ -263,7 +263,9 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
             raise ValueError(f"num_workers={worker.num_workers}: each would read all streams in full; give 0 or 1.")
         streams = [self._endless(corpus) for corpus in range(len(self.corpora))]
         for megabatch in range(-(-self.batches // self.bucket)):
-            rows = [row for stream, number in zip(streams, self._counts(megabatch)) for row in islice(stream, number)]
+            rows = []
+            for stream, number in zip(streams, self._counts(megabatch)):
+                rows += islice(stream, number)
             plan = self._cut(self._measured(rows), megabatch)
             for batch in plan[: self.batches - megabatch * self.bucket]:
                 yield [rows[i] for i in batch[self.rank :: self.world]]
@@ -273,7 +275,9 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
 
         if self.bucket == 1:
             return np.zeros(len(rows), np.uint8)
-        return self.measure(*(pa.array([row[side] for row in rows], pa.string()) for side in ("source", "target")))
+        source = pa.array([row["source"] for row in rows], pa.string())
+        target = pa.array([row["target"] for row in rows], pa.string())
+        return self.measure(source, target)
 
     def _endless(self, corpus: int) -> Iterator[Row]:
         for number in count():
@@ -281,7 +285,8 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
             block = None
             # By blocks, as datasets shards and reorders what it iterates by rows in a DataLoader's worker.
             for block in self.corpora[corpus].shuffle(seed=seed, buffer_size=self.buffer_size).iter(_STREAM_BLOCK):
-                yield from (dict(zip(COLUMNS, values)) for values in zip(*(block[name] for name in COLUMNS)))
+                for values in zip(*(block[name] for name in COLUMNS)):
+                    yield dict(zip(COLUMNS, values))
             if block is None:
                 raise ValueError(f"corpus {corpus} of the mixture yields no pair; leave it out.")
 

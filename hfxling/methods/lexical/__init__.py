@@ -3,7 +3,6 @@
 Beside the files of every method:
 static.py: the same links as dense word vectors, for the stock door.
 export.py: the folder with its three doors.
-bootstrap.py: from a few pairs and two heaps of text to more pairs, by turns.
 """
 
 from __future__ import annotations

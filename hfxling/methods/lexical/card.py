@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hfxling.hub.snippets import example
+
 from .arguments import LexicalArguments
 
 SUMMARY = "Sentences compared by the statistical links of their words: sparse vectors, and static ones made of them."
@@ -22,23 +24,23 @@ LIMITS = (
 STATIC = """from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{repo}")
-source = model.encode(["..."]{as_source})
-target = model.encode(["..."]{as_target})
+source = model.encode(["{source_text}"]{as_source})
+target = model.encode(["{target_text}"]{as_target})
 print(model.similarity(source, target))"""
 SPARSE = """from sentence_transformers import SparseEncoder
 
 # of a local folder: SparseEncoder("FOLDER/sparse", trust_remote_code=True)
 model = SparseEncoder("{repo}", revision="sparse", trust_remote_code=True)
-source = model.encode_query(["..."], language="{source}")
-target = model.encode_document(["..."], language="{target}", max_active_dims=256)
+source = model.encode_query(["{source_text}"], language="{source}")
+target = model.encode_document(["{target_text}"], language="{target}", max_active_dims=256)
 print(model.similarity(source, target))"""
 OWN = """from transformers import AutoModel
 
 model = AutoModel.from_pretrained("{repo}", trust_remote_code=True)
-source = model.encode(["..."], "{source}")  # scipy's compressed sparse rows
-target = model.encode(["..."], "{target}", role="document")
+source = model.encode(["{source_text}"], "{source}")  # scipy's compressed sparse rows
+target = model.encode(["{target_text}"], "{target}", role="document")
 print(source @ target.T)
-print(model.explain("...", "...", ("{source}", "{target}")))"""
+print(model.explain("{source_text}", "{target_text}", ("{source}", "{target}")))"""
 
 
 def card(recipe: LexicalArguments, prepared, run) -> dict:
@@ -54,7 +56,12 @@ def card(recipe: LexicalArguments, prepared, run) -> dict:
         "Sparse vectors, with sentence-transformers (runs the code of this repository)": SPARSE,
         "Sparse vectors and their reasons, with transformers (runs the code of this repository)": OWN,
     }
-    loading = {title: text.replace("{source}", source).replace("{target}", target) for title, text in snippets.items()}
+    filled = {"source": source, "target": target, "source_text": example(source), "target_text": example(target)}
+    loading = {}
+    for title, text in snippets.items():
+        for name, value in filled.items():
+            text = text.replace(f"{{{name}}}", value)
+        loading[title] = text
     through = [f"{a}-{b}" for a, b in unseen_pairs(recipe)]
     limits = (
         [f"No text of {', '.join(through)} was seen: their links lead through a shared language."] if through else []

@@ -98,9 +98,16 @@ def split_folds(corpus: Corpus, count: int) -> Iterator[Corpus]:
 
 
 def read_distractors(path: str) -> list[str]:
-    """Different sentences of a text file, in their order."""
+    """Different sentences of a text file, in their order.
+
+    Raises:
+        ValueError: there are none, or it is no text.
+    """
     lines = dict.fromkeys(line.strip() for _, line in read_lines(path))
-    return [line for line in lines if line]
+    lines.pop("", None)
+    if not lines:
+        raise ValueError(f"{path}: no sentence in it; give one a line.")
+    return [*lines]
 
 
 def link_views(corpus: Corpus, settings: LinkSettings) -> list[View]:
@@ -139,7 +146,7 @@ def read_lexicon(pair: Pair, path: str, sides: Mapping[Pair, tuple]) -> tuple[li
                 if code == language:
                     for line in side:
                         letters_of_text.update(normalize(line))
-        letters = [letter for word in words for letter in word]
+        letters = "".join(words)
         if sum(letter in letters_of_text for letter in letters) < len(letters) / 2:
             raise ValueError(
                 f"lexicon {path}: most letters of words such as {words[0]!r} never occur in the {language} text; "
@@ -213,5 +220,7 @@ def _vocabulary(lines: Sequence[str], lang: str, segmenter: str, size: int) -> V
 
 def _encoded(vocabularies: Mapping[str, Vocabulary], pair: Pair, sides: tuple, most: int) -> EncodedPairs:
     """Ids of sentence pairs; a side may have none."""
-    rows = ([row.ids[:most] for row in vocabularies[lang].encode_batch(side)] for lang, side in zip(pair, sides))
+    rows = []
+    for lang, side in zip(pair, sides):
+        rows.append([encoding.ids[:most] for encoding in vocabularies[lang].encode_batch(side)])
     return EncodedPairs(tuple(pair), *rows)

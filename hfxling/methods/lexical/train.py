@@ -153,13 +153,19 @@ def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) 
     The mean log length ratio of a pair is the difference of two means, one a language, fitted by least squares over the
     pairs; the deviation is pooled over them.
     """
-    ratios = [np.log(target.lengths / source.lengths) for source, target in (pair.values() for pair in bags)]
+    ratios = []
+    for pair in bags:
+        source, target = pair.values()
+        ratios.append(np.log(target.lengths / source.lengths))
     design = np.zeros((len(bags), len(languages)))
     for row, pair in zip(design, bags):
         row[[languages.index(lang) for lang in pair]] = -1, 1
     weights = np.sqrt([len(ratio) for ratio in ratios])
     means = np.linalg.lstsq(design * weights[:, None], weights * [ratio.mean() for ratio in ratios])[0]
-    logs = [np.log(bag.lengths) - means[languages.index(lang)] for pair in bags for lang, bag in pair.items()]
+    logs = []
+    for pair in bags:
+        for lang, bag in pair.items():
+            logs.append(np.log(bag.lengths) - means[languages.index(lang)])
     means += np.concatenate(logs).mean()  # around which both lengths vary: small numbers for the vectors
     spread = np.concatenate([ratio - row @ means for ratio, row in zip(ratios, design)])
     return {

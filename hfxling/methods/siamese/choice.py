@@ -222,7 +222,7 @@ def fit_auto(
     for name, key in (("chosen", chosen), ("runner_up", runner_up), ("encoder", AS_IT_CAME)):
         hits = np.concatenate(ranks[key]) == 1
         compared[name] = dict(key) | {"P@1": round(100 * float(hits.mean()), 1)}
-    log.info(
+    log.debug(
         "fit auto, %d pairs, P@1 in %% among the held-out pairs of a fold: %s; runner-up %s; encoder as it came %s",
         *(count, *map(_words, compared.values())),
     )

@@ -12,7 +12,7 @@ from hfxling.data.documents import join_paragraphs
 from hfxling.encoders.frozen import View
 from hfxling.files import free_memory
 from hfxling.methods.checks import refuse_evaluation
-from hfxling.methods.frozen import PairVectors, pair_vectors
+from hfxling.methods.frozen import PairVectors, Sides, pair_vectors
 from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
 
 from .arguments import SiameseArguments
@@ -33,14 +33,23 @@ class Prepared:
         if not isinstance(layer, tuple):
             return self.vectors[layer, pooling]
         parts = [self.vectors[each, pooling] for each in layer]
-        train = tuple(np.concatenate(side, axis=1) for side in zip(*(part.train for part in parts)))
-        test = tuple(np.concatenate(side, axis=1) for side in zip(*(part.test for part in parts)))
-        return replace(parts[0], train=train, test=test, layers=layer)
+        return replace(
+            parts[0],
+            train=side_by_side([part.train for part in parts]),
+            test=side_by_side([part.test for part in parts]),
+            layers=layer,
+        )
 
     @property
     def text(self) -> PairText:
         """Of the one language pair."""
         return self.corpus.pairs[0]
+
+
+def side_by_side(layers: Sequence[Sides]) -> Sides:
+    """The (N, H) vectors of each layer, source and target, as (N, layers * H)."""
+    source, target = zip(*layers)
+    return np.concatenate(source, axis=1), np.concatenate(target, axis=1)
 
 
 def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
@@ -133,7 +142,9 @@ def labelled_pairs(
         return rows, own, np.zeros(count, np.int64)
     rng = np.random.default_rng(seed)
     wrong = rng.integers(count, size=(count, pool_size))
-    while (clash := identity[wrong] == identity[:, None]).any():  # also a repeated translation is no negative
+    clash = identity[wrong] == identity[:, None]
+    while clash.any():  # also a repeated translation is no negative
         wrong[clash] = rng.integers(count, size=int(clash.sum()))
+        clash = identity[wrong] == identity[:, None]
     label = np.repeat([0, 1], count)
     return np.concatenate([rows, rows]), np.concatenate([own, wrong]), label

@@ -86,7 +86,7 @@ def choose_layers(
     best = _better(reciprocal_ranks, str(depth), reciprocal_ranks)
     single = _better(reciprocal_ranks, str(depth), singles)
     scores = {layer: float(score.mean()) for layer, score in reciprocal_ranks.items()}
-    log.info("layer %s of %s", best, ", ".join(f"{layer}: {score:.3f}" for layer, score in scores.items()))
+    log.debug("layer %s of %s", best, ", ".join(f"{layer}: {score:.3f}" for layer, score in scores.items()))
     return LayerChoice(best, single, scores)
 
 

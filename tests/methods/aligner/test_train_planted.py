@@ -13,7 +13,7 @@ from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.words.pairs import EncodedPairs, pad
 
 LANGUAGES = ("lo", "zh")
-WORDS = 200
+WORDS = 120
 FIRST = 4  # id of the first word
 
 
@@ -48,11 +48,11 @@ def links_found(model: AlignerModel, pairs: EncodedPairs, lexicon: np.ndarray) -
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 def test_a_planted_lexicon_is_found_and_attended_to(tmp_path, weight):
-    """Attention follows once the words are found, sooner in a wider network: 98 % of the links, 91 % at width 64."""
-    pairs, lexicon = planted(400)
+    """Attention follows once the words are found."""
+    pairs, lexicon = planted(260)
     torch.manual_seed(0)
     sizes = dict.fromkeys(LANGUAGES, FIRST + WORDS)
-    model = AlignerModel(AlignerConfig(vocab_sizes=sizes, size=128, dropout=0.0, contrastive_weight=weight))
+    model = AlignerModel(AlignerConfig(vocab_sizes=sizes, size=64, dropout=0.0, contrastive_weight=weight))
     assert words_found(model, lexicon) < 0.05
     assert links_found(model, pairs, lexicon) < 0.3
 
@@ -63,4 +63,4 @@ def test_a_planted_lexicon_is_found_and_attended_to(tmp_path, weight):
     settings = TrainingArguments(**TRAINING_DEFAULTS | changed | {"use_cpu": True, "disable_tqdm": True})
     train_aligner(AlignerSettings(evaluate_every=4), settings, model, [pairs], [score])
     assert words_found(model, lexicon) > 0.98
-    assert links_found(model, pairs, lexicon) > 0.95
+    assert links_found(model, pairs, lexicon) > 0.85

@@ -4,10 +4,12 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import dap_tiny_run
 import pytest
 import torch
 import torch.nn.functional as F
@@ -36,19 +38,33 @@ def encoder(tmp_path_factory) -> Path:
     return save_tiny("bert", tmp_path_factory.mktemp("encoder"))
 
 
-def run(*words, processes: int = 0, script: Path = RUN) -> subprocess.CompletedProcess:
-    launcher = [sys.executable]
-    if processes:
-        launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+def run(script: Path, *words) -> subprocess.CompletedProcess:
+    """Run a script in a process of its own."""
+    command = [sys.executable, str(script), *map(str, words)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [*launcher, str(script), *map(str, words)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=120,
-    )
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
+
+
+def run_two(script: Path, *words) -> tuple[str, str]:
+    """Run a script in two processes, as torchrun would; gives standard output and error of the first one."""
+    command = [sys.executable, str(script), *map(str, words)]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    common = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    common |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = []
+    for rank in ("0", "1"):
+        started.append(subprocess.Popen(command, env=os.environ | common | {"RANK": rank, "LOCAL_RANK": rank}, **pipes))
+    try:
+        said = [process.communicate(timeout=300) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    for process, (_, stderr) in zip(started, said):
+        assert process.returncode == 0, stderr
+    return said[0]
 
 
 def build(encoder, dropout=0.0, **fields) -> DapForPreTraining:
@@ -144,23 +160,18 @@ def test_split_batch_keeps_rows_together_and_passes_on_the_rest():
 
 @pytest.mark.slow
 def test_two_processes_train_the_single_process_model(encoder, tmp_path):
-    kinds = {"one": ([], 0), "two": ([], 2), "two, chunked": (["--chunk_size", 2], 2)}
-    for name, (more, processes) in kinds.items():
-        done = run(encoder, tmp_path / name, "--steps", 3, "--dropout", 0, *more, processes=processes)
-        assert done.returncode == 0, done.stderr
-    one, *others = (load_file(tmp_path / name / "model" / "model.safetensors") for name in kinds)
+    """In chunks, too; and weights in pieces have the whole model's gradients, which is in the script of both."""
+    dap_tiny_run.train([str(encoder), str(tmp_path / "one"), "--steps", "3", "--dropout", "0"])
+    run_two(RUN.with_name("dap_two_processes_run.py"), encoder, tmp_path / "two", tmp_path / "two, chunked")
+    one, *others = (
+        load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two", "two, chunked")
+    )
     start = load_file(encoder / "model.safetensors")
     moved = {key: (one[f"dap.encoder.{key}"] - value).abs().max() for key, value in start.items()}
     assert moved["embeddings.word_embeddings.weight"] > 1e-3
     for other in others:
         for key in one:
             assert torch.allclose(one[key], other[key], atol=1e-5), key
-
-
-@pytest.mark.slow
-def test_weights_in_pieces_have_the_whole_models_gradients():
-    done = run(processes=2, script=RUN.with_name("dap_sharded_run.py"))
-    assert done.returncode == 0, done.stderr
 
 
 def recipe_options(encoder, folder, **more) -> list[str]:
@@ -181,9 +192,8 @@ def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, tm
     dap.main(recipe_options(plain, tmp_path / "one", per_device_train_batch_size=4, **common))
     words = recipe_options(plain, tmp_path / "two", per_device_train_batch_size=2, **common)
     words += command_line({"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2})
-    done = run("no", *words, processes=2, script=SHARDED)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("eval sample zh->en P@1") == 2, done.stdout  # step 2 and the last
+    said, _ = run_two(SHARDED, "no", *words)
+    assert said.count("eval sample zh->en P@1") == 2, said  # step 2 and the last
     before, one, two = (
         DapModel.from_pretrained(path).state_dict()
         for path in (plain, tmp_path / "one" / "out" / "model", tmp_path / "two" / "out" / "model")
@@ -198,9 +208,8 @@ def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, tm
     # The file's own precision, in chunks, the last of the three steps only.
     shutil.rmtree(tmp_path / "two" / "out" / "model")
     words += ["--chunk_size", "1", "--resume_from_checkpoint", str(tmp_path / "two" / "out" / "checkpoint-2")]
-    resumed = run("bf16", *words, processes=2, script=SHARDED)
-    assert resumed.returncode == 0, resumed.stderr
-    assert len(re.findall("^epoch [0-9.]+: loss ", resumed.stdout, re.M)) == 1, resumed.stdout
+    said, _ = run_two(SHARDED, "bf16", *words)
+    assert len(re.findall("^epoch [0-9.]+: loss ", said, re.M)) == 1, said
     three = DapModel.from_pretrained(tmp_path / "two" / "out" / "model").state_dict()
     for name in moved:
         assert (three[name] - one[name]).norm() <= 0.2 * moved[name] + 1e-5, name
@@ -215,12 +224,11 @@ def test_accelerate_reads_the_shipped_configurations(path):
 
 @pytest.mark.slow
 def test_killed_run_goes_on_as_if_nothing_had_happened(encoder, tmp_path):
-    whole = run(encoder, tmp_path / "whole")
-    assert whole.returncode == 0, whole.stderr
-    assert run(encoder, tmp_path / "killed", "--kill_after", 5).returncode == -9
+    dap_tiny_run.train([str(encoder), str(tmp_path / "whole")])
+    assert run(RUN, encoder, tmp_path / "killed", "--kill_after", 5).returncode == -9
     assert not (tmp_path / "killed" / "model").exists()
-    resumed = run(encoder, tmp_path / "killed", "--resume", tmp_path / "killed" / "checkpoint-3")
-    assert resumed.returncode == 0, resumed.stderr
+    checkpoint = tmp_path / "killed" / "checkpoint-3"
+    dap_tiny_run.train([str(encoder), str(tmp_path / "killed"), "--resume", str(checkpoint)])
     expected, found = (json.loads((tmp_path / name / "losses.json").read_text()) for name in ("whole", "killed"))
     assert set(found) == {str(step) for step in range(1, 9)}
     for step in map(str, range(4, 9)):

@@ -10,7 +10,7 @@ from hfxling import fit_lexical, load_parallel
 from hfxling.data.filters import count_words
 from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.methods.lexical.arguments import LexicalArguments, LinkSettings
-from hfxling.methods.lexical.data import View, _segments, prepare, read_lexicon
+from hfxling.methods.lexical.data import View, _segments, prepare, read_distractors, read_lexicon
 from hfxling.methods.lexical.evaluate import cross_validated, rank
 from hfxling.methods.lexical.train import _scale, fit, view_links
 from hfxling.words.pairs import EncodedPairs
@@ -253,3 +253,9 @@ def test_a_lexicon_of_other_languages_is_refused(tmp_path):
     (tmp_path / "words.tsv").write_text("ຝົນ\tmưa\n", encoding="utf-8")
     with pytest.raises(ValueError, match="most letters of words such as 'ຝົນ' never occur in the zh text"):
         fit_lexical(*texts(("zh", "vi")), ("zh", "vi"), lexicon=[f"zh-vi={tmp_path / 'words.tsv'}"])
+
+
+def test_a_file_of_distractors_without_a_sentence_is_refused(tmp_path):
+    (tmp_path / "empty.txt").write_text("\n \n")
+    with pytest.raises(ValueError, match=r"empty.txt: no sentence in it"):
+        read_distractors(str(tmp_path / "empty.txt"))

@@ -33,7 +33,7 @@ def precision(source, target):
 
 def test_an_encoder_that_needs_nothing_is_left_alone(caplog):
     source, target = sides(60, noise=0.3)
-    with caplog.at_level(logging.INFO, "hfxling"):
+    with caplog.at_level(logging.DEBUG, "hfxling"):
         of_source, of_target, chosen = fit_auto(source, target)
     assert chosen["form"] == "encoder"
     assert np.array_equal(of_source(source), source)
@@ -164,6 +164,7 @@ def test_a_trained_head_that_falls_behind_is_left_after_one_fold(monkeypatch):
 @pytest.mark.parametrize("one_map", [True, False])
 def test_a_head_of_the_recipe(one_map, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(choice, "TRAINED_FROM", 50)
+    monkeypatch.setattr(choice, "MOST", 1)
     settings = HeadSettings(one_map=one_map)
     quick = TRAINING_DEFAULTS | {"output_dir": str(tmp_path), "use_cpu": True, "disable_tqdm": True}
     train, test = (tuple(side.astype(np.float32) for side in sides(60, gap=2.0, seed=i)) for i in range(2))

@@ -1,0 +1,52 @@
+"""What a long run has done so far, kept beside its output until all is done: a run that was stopped goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hfxling.files import atomic_path, is_stream
+
+PARTS = ".hfxling-parts"  # ends the name of the folder
+
+
+def parts_beside(output: str | Path | None) -> Path | None:
+    """The folder for the parts of what is written there; None where nothing can lie beside it."""
+    if output is None or is_stream(output):
+        return None
+    return Path(output).with_name(f"{Path(output).name}{PARTS}")
+
+
+def claim(folder: Path, key: Mapping) -> None:
+    """Make the folder the place of a key's parts.
+
+    Raises:
+        ValueError: it is another key's, or nobody can say whose.
+    """
+    text, about = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False), folder / "key.json"
+    if not about.exists() and folder.is_dir() and any(path.suffix != ".hfxling-scratch" for path in folder.iterdir()):
+        raise ValueError(f"{folder} holds files that are no parts of a run; move them, or give another output.")
+    with readable(about):
+        is_another = about.exists() and about.read_bytes() != text.encode()
+    if is_another:
+        with readable(about):
+            before = dict(json.loads(about.read_text(encoding="utf-8")))
+        changed = ", ".join(sorted(name for name in {*key, *before} if key.get(name) != before.get(name)))
+        raise ValueError(
+            f"{folder} holds parts of a run with another {changed}; remove that folder or give another output."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_path(about) as scratch:
+        scratch.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Say of a file that cannot be read what to do about it."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        told = f"{path} is damaged ({error})"
+        raise ValueError(f"{told}; remove the folder {path.parent}, and the run begins anew.") from None

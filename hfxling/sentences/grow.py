@@ -1,0 +1,254 @@
+"""From two heaps of text to a bitext: mine, learn from what was mined, mine again.
+
+The first round has an encoder's vectors, or links of known pairs, or both. The mean of each heap is taken off its
+vectors, and the score of a pair is held against the nearest neighbours of both sides (half CSLS). Links and a linear
+head on the vectors are learnt from what is found, and from then on both scores count, each at the deviation of its
+scores between random sentences. What judges a source has not learnt from it: three parts of the sources are left out
+in turn. `impostors` says how good the pairs are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from hfxling.data.corpus import Corpus
+from hfxling.data.filters import count_words
+from hfxling.methods.lexical import LinkSettings, fit
+from hfxling.methods.lexical.data import link_views
+from hfxling.methods.siamese.choice import fit_form
+from hfxling.models.modeling_lexical import LexicalModel
+
+from .blocks import both_ways
+from .engine import Mined, by_length, select
+from .impostors import Impostors, impostors, of_precision
+from .neighbours import Neighbours, best_first, unit
+from .precision import Precision
+
+FOLDS = 3
+LOOSE = 0.7  # estimated precision of what is learnt from
+K = 4  # neighbours that a score is held against
+AGREEMENT = 0.65  # how often links must score a pair that they did not learn from above one with a random target
+GAIN = 1.01  # of the number of good pairs, below which no further round is worth it
+LEAST = 20  # pairs to begin with
+# Of the head that is learnt each round: as much of the encoder in it as of what pairs say.
+HEAD = {"shrinkage": 0.1, "anchor": 1.0}
+_SAMPLE = 500  # sentences of a side whose scores show how much scores deviate
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round found.
+
+    Attributes:
+        number: from 0.
+        learnt: pairs that were learnt from, known ones among them.
+        mined: pairs that were mined, whatever their score.
+        kept: pairs that the next round learns from.
+        strict: pairs of the wanted precision.
+        estimate: of these; None where no threshold gives it.
+    """
+
+    number: int
+    learnt: int
+    mined: int
+    kept: int
+    strict: int
+    estimate: Precision | None
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What it ends with.
+
+    Attributes:
+        pairs: of the wanted precision, best first.
+        learnt: the pairs that a model is to learn from, beside known ones.
+        rounds: all of them.
+        best: the round that the pairs are of.
+    """
+
+    pairs: Mined
+    learnt: Mined
+    rounds: list[Round]
+    best: Round
+
+
+def grow(
+    texts: Sequence[Sequence[str]],
+    languages: tuple[str, str],
+    *,
+    vectors: Sequence[np.ndarray] | None = None,
+    known: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    rounds: int = 5,
+    precision: float = 0.95,
+    seed: int = 42,
+    memory: int | str = "4GiB",
+    report: Callable[[Round, Mined], None] = lambda this, pairs: None,
+) -> Grown:
+    """Mine, learn from what was mined and from known pairs, and mine again, until there are hardly more good pairs.
+
+    Args:
+        texts: N and M sentences of the heaps.
+        languages: codes of both.
+        vectors: (N, D) and (M, D) of an encoder, by cosine; without them links alone count.
+        known: known pairs that links learn from; none of their texts is in the heaps.
+        rounds: at most, after the first.
+        precision: wanted of the bitext.
+        seed: of folds and links.
+        memory: that the search may use.
+        report: called with every round and the pairs that it mined.
+
+    Raises:
+        ValueError: neither vectors nor known pairs; heaps of fewer sentences than neighbours; too few pairs to learn
+            from, or pairs that links cannot tell from random ones.
+    """
+    if vectors is None and not len(known[0]):
+        raise ValueError("neither vectors nor known pairs: give one of them.")
+    heaps = _Heaps(texts, languages, vectors, known, seed, memory)
+    learnt: Mined | None = None
+    history: list[tuple[Round, Mined, Mined]] = []
+    for number in range(rounds + 1):
+        pairs, given = heaps.mine(learnt)
+        strict, estimate = of_precision(pairs, given, precision)
+        loose, _ = of_precision(pairs, given, min(LOOSE, precision))
+        count = len(known[0]) + (0 if learnt is None else len(learnt.score))
+        this = Round(number, count, len(pairs.score), len(loose.score), len(strict.score), estimate)
+        report(this, pairs)
+        history.append((this, strict, loose))
+        if number and this.strict < GAIN * history[-2][0].strict:
+            break
+        if len(loose.score) + len(known[0]) < LEAST:
+            raise ValueError(
+                f"of {len(pairs.score)} pairs that are found only {len(loose.score)} are likely translations, too few "
+                "to go on with; do the heaps translate each other, and does the model know both languages? Give "
+                "another model or known pairs."
+            )
+        learnt = loose
+    best, strict, loose = max(history[-2:], key=lambda each: each[0].strict)
+    return Grown(strict, loose, [each[0] for each in history], best)
+
+
+class _Heaps:
+    """Both heaps, with their vectors where there are some."""
+
+    def __init__(self, texts, languages: tuple[str, str], vectors, known, seed: int, memory: int | str):
+        self.texts = [list(side) for side in texts]
+        self.sizes = tuple(len(side) for side in self.texts)
+        least = FOLDS * (K + 1)
+        if min(self.sizes) < least:
+            raise ValueError(f"heaps of {self.sizes[0]} and {self.sizes[1]} sentences; give at least {least} of each.")
+        self.languages = tuple(languages)
+        self.known = known
+        self.seed = seed
+        self.memory = memory
+        random = np.random.default_rng(seed)
+        self.fold = random.permutation(np.arange(self.sizes[0]) % FOLDS)
+        self.few = [random.permutation(size)[:_SAMPLE] for size in self.sizes]
+        self.dense = None if vectors is None else [_centred(side) for side in vectors]
+        self.lengths = []
+        for side, language in zip(self.texts, self.languages):
+            self.lengths.append(np.array([count_words(text, language) for text in side]))
+
+    def mine(self, learnt: Mined | None) -> tuple[Mined, tuple[Impostors, Impostors]]:
+        """All pairs, best first, and what their sides are given without each other."""
+        has_links = learnt is not None or len(self.known[0]) > 0
+        if has_links:
+            forward, backward = self._learnt_neighbours(learnt)
+        else:
+            forward, backward = both_ways(*self.dense, K + 1, memory=self.memory)
+        nearest = [Neighbours(side.rows[:, :K], side.scores[:, :K]) for side in (forward, backward)]
+        pairs = select(*nearest, "distance", "mutual")
+        if not has_links:
+            return pairs, impostors(forward, backward, pairs)
+        pairs = by_length(pairs, *self.lengths)
+        return pairs, impostors(forward, backward, pairs, self.lengths)
+
+    def _learnt_neighbours(self, learnt: Mined | None) -> tuple[Neighbours, Neighbours]:
+        """K + 1 neighbours by links and head; of each source by those that did not learn from it."""
+        ahead = Neighbours(np.zeros((self.sizes[0], K + 1), np.int64), np.zeros((self.sizes[0], K + 1)))
+        back_rows, back_scores, agreements = [], [], []
+        for fold in range(FOLDS):
+            rows = np.flatnonzero(self.fold == fold)
+            kept, held = self._parts(learnt, fold)
+            source, target = self._links(*kept)
+            agreements.append(_agreement(source, target, *held))
+            sides = [[source[rows]], [target]]
+            if self.dense is not None:
+                dense, deviation = self._head(*kept)
+                links_deviation = _deviation((source[self.few[0]] @ target[self.few[1]].T).toarray())
+                sides = [
+                    [dense[0][rows] / deviation, source[rows] / np.float32(links_deviation)],
+                    [dense[1], target],
+                ]
+            ready = [side[0] if len(side) == 1 else side for side in sides]
+            forward, backward = both_ways(*ready, K + 1, memory=self.memory)
+            ahead.rows[rows], ahead.scores[rows] = forward
+            back_rows.append(rows[backward.rows])
+            back_scores.append(backward.scores)
+        agreement = np.concatenate(agreements)
+        if len(agreement) and agreement.mean() < AGREEMENT:
+            raise ValueError(
+                f"links of some of the {len(agreement)} pairs that are found do not tell the others from random ones "
+                f"({100 * agreement.mean():.0f} %, 50 being chance): do the heaps translate each other, and does the "
+                "model know both languages? Give another model or known pairs."
+            )
+        backward = Neighbours(*best_first(np.hstack(back_rows), np.hstack(back_scores), K + 1, 1e-6))
+        return ahead, backward
+
+    def _parts(self, learnt: Mined | None, fold: int) -> tuple[tuple, tuple]:
+        """Rows of source and target of the pairs outside a fold, and of those inside."""
+        if learnt is None:
+            nothing = np.zeros(0, np.int64)
+            return (nothing, nothing), (nothing, nothing)
+        is_held = self.fold[learnt.source] == fold
+        kept = learnt.source[~is_held], learnt.target[~is_held]
+        return kept, (learnt.source[is_held], learnt.target[is_held])
+
+    def _links(self, source_rows: np.ndarray, target_rows: np.ndarray) -> tuple[csr_array, csr_array]:
+        """Sparse vectors of both heaps by links of some pairs and the known ones."""
+        model = self.learn(source_rows, target_rows)
+        source = model.encode(self.texts[0], self.languages[0], "query")
+        return source, model.encode(self.texts[1], self.languages[1], "document")
+
+    def learn(self, source_rows: np.ndarray, target_rows: np.ndarray) -> LexicalModel:
+        """Links of some pairs and the known ones."""
+        sides = []
+        for texts, rows, known in zip(self.texts, (source_rows, target_rows), self.known):
+            sides.append([*known, *(texts[row] for row in rows)])
+        corpus = Corpus.in_memory({self.languages: sides})
+        settings = LinkSettings()
+        return fit(link_views(corpus, settings), settings, seed=self.seed, static=False)
+
+    def _head(self, source_rows: np.ndarray, target_rows: np.ndarray) -> tuple[list[np.ndarray], float]:
+        """Vectors of both heaps by a head of some pairs, and the deviation of their scores."""
+        ready = self.dense
+        if len(source_rows) >= LEAST:
+            sides = self.dense[0][source_rows], self.dense[1][target_rows]
+            maps = fit_form("discriminant", HEAD, *(side.astype(np.float64) for side in sides))
+            ready = [unit(affine(side).astype(np.float32)) for affine, side in zip(maps, self.dense)]
+        return ready, _deviation(ready[0][self.few[0]] @ ready[1][self.few[1]].T)
+
+
+def _centred(vectors: np.ndarray) -> np.ndarray:
+    """(N, D) vectors without the mean of their heap, of unit length."""
+    ready = unit(np.asarray(vectors, np.float32))
+    return unit(ready - ready.mean(axis=0))
+
+
+def _deviation(scores: np.ndarray) -> float:
+    """Of scores between random sentences, from the quartiles."""
+    low, high = np.quantile(scores, [0.25, 0.75])
+    return float(high - low) / 1.349 or 1.0
+
+
+def _agreement(source: csr_array, target: csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """(P,) whether pairs score more by links than their sources do with the next pair's target; a tie is half."""
+    if not len(rows):
+        return np.array([])
+    own = source[rows].multiply(target[columns]).sum(axis=1)
+    other = source[rows].multiply(target[np.roll(columns, 1)]).sum(axis=1)
+    return (own > other) + 0.5 * (own == other)

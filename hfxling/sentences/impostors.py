@@ -1,0 +1,164 @@
+"""How many of the pairs that were mined are right, where no pair is known.
+
+Take a pair's target away: whatever its source is given instead is wrong, an impostor. The same for its source. From
+all pairs, one at a time and from both sides, that shows how often a sentence without a translation gets a partner all
+the same, and with which scores; and so how many pairs of a score are wrong.
+
+Likely pairs are right, and their impostors are the best wrong partners there are. But sentences without a translation
+may be of another kind than those that have one (everyday talk beside news), with more partners that are free. Unlikely
+pairs show these: they are wrong already, so what they are given instead is the second best wrong partner, and counts
+as if it were by so much better as the best one is among likely pairs. The larger of both counts holds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import nbinom
+
+from .engine import Mined, length_weights
+from .neighbours import Neighbours
+from .precision import Precision
+
+LIKELY = 0.9  # estimated precision of likely pairs
+FEWEST = 0.25  # of all pairs that these are at least
+UNLIKELY = 20  # pairs from which on they are counted
+# Chosen on bitexts made of NTREX's training lines (benchmarks/precision.py): the share of the gap between best and
+# second best wrong partner that unlikely pairs are given, and the relative deviation of the number of wrong pairs from
+# what impostors say, beside chance.
+SHARE = 0.85
+DEVIATION = 0.4
+
+
+class Impostors(NamedTuple):
+    """What one side's sentences of P pairs are given without each other; -inf where another sentence keeps it.
+
+    Attributes:
+        scores: (P,) as they are.
+        raised: (P,) by the gap between the best and the second best wrong partner.
+        size: sentences of that side's heap.
+    """
+
+    scores: np.ndarray
+    raised: np.ndarray
+    size: int
+
+
+def impostors(
+    forward: Neighbours, backward: Neighbours, pairs: Mined, lengths: list[np.ndarray] | None = None
+) -> tuple[Impostors, Impostors]:
+    """What sources get without their targets, and targets without their sources.
+
+    Args:
+        forward: K + 1 neighbours of every source; pairs were selected by margins "distance" to the first K.
+        backward: the same of every target.
+        pairs: that were selected, best first.
+        lengths: of the sentences of both sides in words, where the pairs' scores are weighted by them.
+    """
+    lengths = lengths or [np.ones(len(forward.rows)), np.ones(len(backward.rows))]
+    of_sources = _given(forward, backward, pairs.source, pairs.target, lengths)
+    return of_sources, _given(backward, forward, pairs.target, pairs.source, lengths[::-1])
+
+
+def _given(
+    side: Neighbours, other: Neighbours, rows: np.ndarray, partners: np.ndarray, lengths: list[np.ndarray]
+) -> Impostors:
+    """What rows of a side get instead of their partners."""
+    k = side.rows.shape[1] - 1
+    own_means, other_means = (neighbours.scores[:, :k].mean(axis=1) for neighbours in (side, other))
+    candidates = side.rows[rows]
+    scores = np.where(candidates == partners[:, None], -np.inf, side.scores[rows])
+    means = -np.sort(-scores, axis=1)[:, :k].mean(axis=1)
+    margins = scores - (means[:, None] + other_means[candidates]) / 2
+    best = margins.argmax(axis=1)
+    number = np.arange(len(rows))
+    nexts, reached = candidates[number, best], margins[number, best]
+    second_last = np.sort(margins, axis=1)[:, -2:]
+    gaps = (second_last[:, 1] - second_last[:, 0])[: _at_least(len(rows))]
+    raised = reached + SHARE * (np.median(gaps) if len(gaps) else 0.0)
+
+    rivals = other.rows[nexts]
+    of_rivals = other.scores[nexts] - (other_means[nexts][:, None] + own_means[rivals]) / 2
+    of_rivals[rivals == rows[:, None]] = -np.inf
+    needed = of_rivals.max(axis=1)
+    weights = length_weights(lengths[0][rows], lengths[1][nexts])
+    plain, raised = (np.where(values > needed, values * weights, -np.inf) for values in (reached, raised))
+    return Impostors(plain, raised, len(side.rows))
+
+
+def of_precision(pairs: Mined, given: tuple[Impostors, Impostors], precision: float) -> tuple[Mined, Precision | None]:
+    """The most pairs, from the best on, of an estimated precision; none and None where no threshold gives it.
+
+    Args:
+        pairs: mined, best first.
+        given: of `impostors`.
+        precision: wanted.
+    """
+    total = len(pairs.score)
+    counts = np.arange(1, total + 1)
+    likely = _at_least(total)
+    for _ in range(3):
+        sides = [_Side(pairs.score, side.scores[:likely], side.size) for side in given]
+        fewer = np.mean([side.wrong for side in sides], axis=0)
+        wrong = fewer
+        if total - likely >= UNLIKELY:
+            others = [_Side(pairs.score, side.raised[likely:], side.size) for side in given]
+            wrong = np.maximum(fewer, np.mean([side.wrong for side in others], axis=0))
+        estimates = 1 - np.minimum(wrong, counts) / counts
+        likely = max(likely, _last(estimates, LIKELY))
+    kept = _last(estimates, precision)
+    if not kept:
+        return Mined(*(part[:0] for part in pairs)), None
+    last = kept - 1
+    above = np.mean([side.above[last] for side in sides])
+    right = max(np.mean([side.right for side in sides]), 1.0)
+    estimate = Precision(
+        float(pairs.score[last]),
+        float(estimates[last]),
+        max(0.0, 1 - _quantile(0.975, wrong[last] + 1, above) / kept),
+        1 - _quantile(0.025, fewer[last], above) / kept,
+        min(float((kept - wrong[last]) / right), 1.0),
+        float(sides[0].without / given[0].size),
+        likely,
+    )
+    return Mined(*(part[:kept] for part in pairs)), estimate
+
+
+def _quantile(share: float, wrong: float, above: float) -> float:
+    """Of the number of wrong pairs: Poisson's, around a mean that impostors and the kind of bitext leave uncertain."""
+    shape = 1 / (1 / (above + 1) + DEVIATION**2)
+    return float(nbinom.ppf(share, shape, shape / (shape + wrong)))
+
+
+def _at_least(total: int) -> int:
+    """Pairs that are taken for likely ones, whatever they score."""
+    return int(np.ceil(FEWEST * total))
+
+
+def _last(estimates: np.ndarray, precision: float) -> int:
+    """How many pairs, from the best on, are of that precision."""
+    good = np.flatnonzero(estimates >= precision)
+    return int(good[-1]) + 1 if len(good) else 0
+
+
+class _Side:
+    """What the impostors of one side say.
+
+    With q the share of sentences that get a partner without having a translation, R right pairs and N sentences, the
+    number of pairs is R + (N - R) q: which gives R. Of the pairs above a score (N - R) q(score) are wrong.
+
+    Attributes:
+        right: pairs.
+        without: sentences that have none.
+        above: (P,) impostors that score at least what each pair scores.
+        wrong: (P,) pairs above each that are wrong; with one impostor more, so that few do not promise too much.
+    """
+
+    def __init__(self, scores: np.ndarray, given: np.ndarray, size: int):
+        reached = np.sort(given[np.isfinite(given)])  # scores of impostors that found a pair at all
+        rate = min(len(reached) / len(given), 0.99) if len(given) else 0.99
+        self.right = float(np.clip((len(scores) - size * rate) / (1 - rate), 0, len(scores)))
+        self.without = size - self.right
+        self.above = len(reached) - np.searchsorted(reached, scores, side="left")
+        self.wrong = self.without * (self.above + 1) / (len(given) + 1)
