@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import logging
 import os
@@ -61,6 +62,7 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
             main()
         if sys.stdout is not None:
             sys.stdout.flush()
+        _leave_together()
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -78,6 +80,22 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
     finally:
         logger.removeHandler(handler)
         logging.setLogRecordFactory(record_of_any_logger)
+
+
+def _leave_together() -> None:
+    """Of several processes, end this one now, when all have come here.
+
+    gloo's threads outlive the process group, and an interpreter that takes its time to shut down now and then dies of
+    them.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return
+    distributed.barrier()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _begin_again_in_utf8() -> None:
