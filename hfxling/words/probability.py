@@ -1,9 +1,7 @@
 """How probable a link is: a logistic regression on what links, encoder and neighbourhood say about it.
 
 The weights are learnt from the gold links of xlwa-dev (English with seven languages) and hold for every language: the
-features are posteriors and positions, and know no words. Those that are stored come from a trial that learnt one weight
-a direction and made both equal afterwards; `benchmarks/align_table.py --fit` learns equal ones at once, and was not
-run on all seven languages yet.
+features are posteriors and positions, and know no words. `benchmarks/align_table.py --fit` learns those that are stored.
 """
 
 from __future__ import annotations
