@@ -33,7 +33,8 @@ from hfxling.evaluation.significance import paired_test
 from hfxling.evaluation.word_translation import Dictionary, link_vectors, protocol_results, read_dictionary
 from hfxling.methods.aligner.data import learn_priors
 from hfxling.words.classes import word_classes
-from hfxling.words.encoder import WordEncoder, similarities
+from hfxling.words.encoder import WordEncoder
+from hfxling.words.joint import segment_similarities
 from hfxling.words.links import SoftAlignment, decode
 from hfxling.words.pairs import EncodedPairs
 from hfxling.words.prior import translation_counts
@@ -142,12 +143,11 @@ def joint_tables(
 ) -> Tables:
     """The same with an encoder in every E step."""
     encoder.means.clear()
-    vectors = []
-    for language, lines in read_text(folder, "-".join(pairs.languages)).items():
-        spans = [row.spans for row in vocabularies[language].encode_batch(lines[:LINES])]
-        vectors += encoder(lines[:LINES], [spans], language)
-    own = similarities(*vectors)
-    return link_vectors(translation_counts(pairs, [vocabularies[lang] for lang in pairs.languages], own))
+    text = read_text(folder, "-".join(pairs.languages))
+    lines = [text[lang][:LINES] for lang in pairs.languages]
+    own_vocabularies = [vocabularies[lang] for lang in pairs.languages]
+    own = segment_similarities(pairs.languages, own_vocabularies, encoder, *lines)
+    return link_vectors(translation_counts(pairs, own_vocabularies, own))
 
 
 def prior_tables(

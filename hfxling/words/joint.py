@@ -359,6 +359,25 @@ def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
     return list(dict.fromkeys([words, pieces]))
 
 
+def segment_similarities(
+    languages: Sequence[str],
+    vocabularies: Sequence[Vocabulary],
+    encoder: WordEncoder,
+    source: Sequence[str],
+    target: Sequence[str],
+) -> list[np.ndarray]:
+    """Of every pair the (S, T) cosines of its segments, by vectors that the map of first links has evened out."""
+    view = View(list(vocabularies), [])
+    aligner = JointAligner(languages, [view], encoder, units="segments")
+    first = source[:MAP_FROM], target[:MAP_FROM]
+    encoder.keep(first[0])
+    encoder.keep(first[1])
+    aligner.word_map = _learnt_map(languages, [view], encoder, *first)
+    pairs = aligner._read(source, target)
+    encoder.kept.clear()
+    return [pair.similarity[1] for pair in pairs]
+
+
 def _learnt_map(
     languages: Sequence[str], views: Sequence[View], encoder: WordEncoder, source: Sequence[str], target: Sequence[str]
 ) -> np.ndarray | None:

@@ -26,8 +26,7 @@ from hfxling.files import atomic_path
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
-from .encoder import similarities
-from .joint import LEARN_FROM
+from .joint import LEARN_FROM, segment_similarities
 from .layers import Layer
 from .pairs import EncodedPairs
 from .prior import translation_counts
@@ -240,11 +239,8 @@ def _learnt_counts(links: LinkSource, text: Pairs, encoded: Sequence[Sequence[En
     sides = [[row.ids for row in side[:count]] for side in encoded]
     own = None
     if links.encoder is not None:
-        vectors = []
-        for language, lines, rows in zip(links.languages, (text.source, text.target), encoded):
-            spans = [row.spans for row in rows[:count]]
-            vectors += links.encoder(lines[:count], [spans], language)
-        own = similarities(*vectors)
+        lines = text.source[:count], text.target[:count]
+        own = segment_similarities(links.languages, links.vocabularies, links.encoder, *lines)
     return translation_counts(EncodedPairs(links.languages, *sides), links.vocabularies, own)
 
 

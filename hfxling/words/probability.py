@@ -1,7 +1,8 @@
 """How probable a link is: a logistic regression on what links, encoder and neighbourhood say about it.
 
 The weights are learnt from the gold links of xlwa-dev (English with seven languages) and hold for every language: the
-features are posteriors and positions, and know no words. `benchmarks/align_table.py --fit` learns those that are stored.
+features are posteriors and positions, and know no words. Those that are stored are learnt by
+`benchmarks/align_table.py --fit`.
 """
 
 from __future__ import annotations

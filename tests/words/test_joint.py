@@ -5,15 +5,16 @@ import json
 import numpy as np
 import pytest
 from planted_words import sentences
+from sentence_transformers import SentenceTransformer
 
 import hfxling
 from hfxling.cli import main
 from hfxling.data.pharaoh import read_links
-from hfxling.data.segment import Span
+from hfxling.data.segment import Span, Vocabulary
 from hfxling.words import prior as link_prior
 from hfxling.words.aligner import membership, words
 from hfxling.words.encoder import WordEncoder, similarities
-from hfxling.words.joint import JointAligner, view_segmenters, word_map
+from hfxling.words.joint import JointAligner, segment_similarities, view_segmenters, word_map
 from hfxling.words.layers import agreed_layer
 from hfxling.words.links import agreement, attention, softmax_links
 from hfxling.words.pairs import EncodedPairs
@@ -160,8 +161,6 @@ def test_links_encoder_and_both(tiny_bert, tmp_path, capsys):
 
 
 def test_a_loaded_model_is_read_at_its_layer(tiny_sentence_transformer):
-    from sentence_transformers import SentenceTransformer
-
     source, _ = sentences(30)
     model = SentenceTransformer(str(tiny_sentence_transformer))
     loaded = hfxling.align_words(source, source, languages=("en", "fr"), model=model, layer=1)
@@ -228,6 +227,13 @@ def test_a_script_that_the_encoder_does_not_know_is_refused(tiny_bert):
         hfxling.align_words(["ນ້ຳຝົນ"], ["rain"], languages=("lo", "en"), model=str(tiny_bert), learn=False)
 
 
+def test_a_tokenizer_that_does_not_say_where_pieces_stand_is_refused(tiny_sentence_transformer, monkeypatch):
+    model = SentenceTransformer(str(tiny_sentence_transformer), device="cpu")
+    monkeypatch.setattr(type(model.tokenizer), "is_fast", False)
+    with pytest.raises(ValueError, match="does not say where its pieces stand; give a model with a fast one"):
+        WordEncoder(model, layer=1)
+
+
 def test_lines_that_are_too_long_or_empty_have_no_links(tiny_bert, caplog):
     source = ["dog eats rice", "", "dog " * 2001]
     rows = hfxling.align_words(
@@ -235,6 +241,23 @@ def test_lines_that_are_too_long_or_empty_have_no_links(tiny_bert, caplog):
     )
     assert [len(links) > 0 for links in rows.links] == [True, False, False, False]
     assert "a line of 2001 units gets no links" in caplog.text
+
+
+def test_segments_are_compared_by_vectors_that_first_links_have_mapped(encoder, monkeypatch):
+    source, _ = sentences(40)
+    target = [" ".join(reversed(line.split())) for line in source]
+    vocabularies = [Vocabulary.learn(side, "en", segmenter="words") for side in (source, target)]
+    given = ("en", "fr"), vocabularies, encoder, source, target
+    mapped = segment_similarities(*given)
+    assert not encoder.kept
+    monkeypatch.setattr("hfxling.words.joint._learnt_map", lambda *_: None)
+    plain = segment_similarities(*given)
+    spans = [[row.spans for row in of.encode_batch(side)] for of, side in zip(vocabularies, (source, target))]
+    vectors = encoder(source, [spans[0]], "en")[0], encoder(target, [spans[1]], "fr")[0]
+    for own, without, expected in zip(mapped, plain, similarities(*vectors)):
+        np.testing.assert_array_equal(without, expected)
+        assert own.shape == expected.shape
+    assert max(np.abs(own - without).max() for own, without in zip(mapped, plain)) > 0.05
 
 
 def test_the_map_takes_off_what_linked_words_differ_by():
