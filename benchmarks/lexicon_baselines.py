@@ -21,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 
 import numpy as np
 from align_baselines import eflomal, eflomal_directions, encoder_links, fast_align, load_encoder
+from encoders import encoder_folder
 from harness import cpu_of_all, earlier_rows, parser, replaced, report_rows, systems_left, write_rows
 from ntrex import LINES, read_text, training_text
 from transformers.utils import logging
@@ -62,7 +63,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options.add_argument("--seeds", type=int, default=3, help="runs of eflomal, which draws at random")
     options.add_argument("--samples", type=int, default=10, help="short runs of eflomal whose links are counted")
     options.add_argument("--encoder", help="folder or Hub id for IterMax and static embeddings; none without it")
-    options.add_argument("--words_encoder", help="folder or Hub id of an encoder inside our links' EM; none without it")
+    options.add_argument("--words_encoder", help="me5-small, folder or Hub id: inside our links' EM; none without it")
     options.add_argument("--only_ours", action="store_true", help="expected links, with the encoder and without, alone")
     options.add_argument("--layer", type=int, default=4, help="hidden_states that IterMax reads")
     options.add_argument("--name", default="lexicon_baselines", help="of the results file")
@@ -78,7 +79,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     systems["statistical links, hard by mean", 0] = lambda *text: prior_tables(*text, method="mean")
     systems[EXPECTED, 0] = expected_tables
     if args.words_encoder:
-        words = WordEncoder(args.words_encoder)
+        words = WordEncoder(encoder_folder(args.words_encoder))
         systems[JOINT, 0] = lambda *text: joint_tables(words, Path(args.data) / "ntrex", *text)
     if args.encoder:
         encode, name = load_encoder(args.encoder), Path(args.encoder).name
