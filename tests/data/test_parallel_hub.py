@@ -66,7 +66,11 @@ def test_hub_rows_without_text_or_score_are_left_out(fake_hub, streaming, recwar
     assert [list(row.values()) for row in dataset] == [["a", "1", "en", "vi", 0.5]]
     messages = [str(warning.message) for warning in recwarn if "left out" in str(warning.message)]
     assert messages == (
-        [] if streaming else ["pairs, split train: left out 5 of 6 rows, without text on a side or without a score"]
+        []
+        if streaming
+        else [
+            "pairs, split train: left out 5 of 6 rows, without text on a side, with more than 1,000,000 letters or without a score"
+        ]
     )
 
 
