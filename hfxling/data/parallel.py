@@ -212,11 +212,7 @@ def _checked_pairs(request: Request) -> Iterator[tuple]:
             sound = False
         if not sound:
             raise _side_error(request, f"{unit} {number}", source, target)
-        if max(len(source), len(target)) > LONGEST:
-            raise ValueError(
-                f"{where}, {unit} {number}: a side has {max(len(source), len(target)):,} letters; give texts of at "
-                f"most {LONGEST:,}"
-            )
+        _check_length(f"{where}, {unit} {number}", source, target)
         if "\ufffd" in source or "\ufffd" in target:
             lost, first_lost = lost + 1, first_lost or number
         if request.score_column is None:
@@ -234,6 +230,12 @@ def _checked_pairs(request: Request) -> Iterator[tuple]:
     if lost:
         what = "hold U+FFFD, so characters were lost in a conversion; fetch the text anew or check these lines"
         warnings.warn(f"{where}: {lost} pair(s), first at {unit} {first_lost}, {what}", stacklevel=2)
+
+
+def _check_length(place: str, source: str, target: str) -> None:
+    letters = max(len(source), len(target))
+    if letters > LONGEST:
+        raise ValueError(f"{place}: a side has {letters:,} letters; give texts of at most {LONGEST:,}")
 
 
 def _side_error(request: Request, place: str, source: Any, target: Any) -> ValueError:
