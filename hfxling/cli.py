@@ -149,8 +149,8 @@ def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
         option = option.replace("_", "-")
         if option in ("--traceback", "--verbose"):
             continue
-        takes_next = option in (*_SIDES, "--config") or (option in flags and queue[:1] in (["true"], ["false"]))
-        if takes_next and not mark:
+        is_truth = option in flags and bool(queue) and queue[0].lower() in ("true", "false")
+        if (is_truth or option in (*_SIDES, "--config")) and not mark:
             if not queue:
                 raise ValueError(f"{option} needs a value.")
             mark, value = "=", queue.pop(0)

@@ -176,7 +176,7 @@ def _line_of(error: Exception) -> str | None:
 
 def without_secrets(text: str) -> str:
     """The text without passwords in addresses and tokens of the Hub, which logs would keep."""
-    text = re.sub(r"://[^/\s@]+@", "://...@", text)
+    text = re.sub(r"(:/+)[^/\s@]+@", r"\1...@", text)  # one stroke where a path was made of an address
     text = re.sub(r"([?&][\w-]*(?:token|key|secret|password|signature)[\w-]*=)[^&\s'\"]+", r"\1...", text, flags=re.I)
     return re.sub(r"\bhf_[A-Za-z0-9]{8,}", "hf_...", text)
 

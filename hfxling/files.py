@@ -23,6 +23,7 @@ import numpy as np
 
 # Of folders beside a final name, and what lies in them.
 _SCRATCH, _UNLOCKED, _LOCK, _REPLACED = ".hfxling-scratch", ".unlocked", ".lock", ".replaced"
+_RUNNING = ".hfxling-running"  # ends the name of a folder that is there while what it is named after is made
 # Records that say, as "files", which files of a folder are ours; they and what is rendered from them are ours, too.
 _RECORDS = ("results.json", "rounds.json")
 _BESIDE_RECORDS = {*_RECORDS, "README.md", ".gitattributes"}
@@ -67,7 +68,7 @@ def atomic_path(final: str | Path) -> Iterator[Path]:
                 scratch.chmod(stat.S_IMODE(final.stat().st_mode))
             os.replace(scratch, final)
         finally:
-            shutil.rmtree(scratch_dir, ignore_errors=True)
+            _remove(scratch_dir)
 
 
 def is_stream(path: str | Path) -> bool:
@@ -167,16 +168,17 @@ def alone_in(folder: str | Path, told: str) -> Iterator[None]:
     """Hold a folder while a run writes into it; the system lets go of it when the process dies.
 
     Args:
-        folder: is made where there is none, and goes again where it is empty in the end.
+        folder: is made where there is none, with those above it; what is empty in the end goes again.
         told: how an error begins: the option that named it.
 
     Raises:
         ValueError: another run holds it.
     """
     folder = Path(folder)
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # a run that has ended took it away
+            folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(folder, os.O_RDONLY)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,9 +191,39 @@ def alone_in(folder: str | Path, told: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            folder.rmdir()  # where it is empty: what was refused leaves nothing
+        for path in dict.fromkeys([folder, *made]):
+            with suppress(OSError):
+                path.rmdir()  # where it is empty: what was refused leaves nothing
         os.close(handle)
+
+
+@contextmanager
+def alone_with(place: str | Path, told: str) -> Iterator[None]:
+    """Hold a file, or a folder that is replaced as a whole, while a run makes it; as `alone_in` otherwise."""
+    if is_stream(place):
+        yield
+        return
+    final = Path(os.path.realpath(place))
+    with alone_in(final.with_name(f".{final.name}{_RUNNING}"), told):
+        yield
+
+
+@contextmanager
+def scratch_in(folder: Path, name: str) -> Iterator[Path]:
+    """A folder inside another one that goes again. The other one is held (`alone_in`): earlier ones are of the dead."""
+    for left in folder.glob(f".{name}.*{_SCRATCH}"):
+        shutil.rmtree(left, ignore_errors=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=_SCRATCH, dir=folder))
+    try:
+        yield scratch
+    finally:
+        _remove(scratch)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, all of it even where a signal comes."""
+    with uninterrupted():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -203,7 +235,8 @@ def uninterrupted() -> Iterator[None]:
     caught: list[int] = []
     previous = {}
     for number in (signal.SIGINT, signal.SIGTERM):
-        previous[number] = signal.signal(number, lambda caught_number, _: caught.append(caught_number))
+        if signal.getsignal(number) is not None:  # None: somebody else's than Python's, which could not be set again
+            previous[number] = signal.signal(number, lambda caught_number, _: caught.append(caught_number))
     try:
         yield
     finally:

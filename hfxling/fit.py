@@ -25,6 +25,7 @@ from transformers import AutoConfig, TrainingArguments
 
 from hfxling.data.corpus import Corpus
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
+from hfxling.data.texts import check_texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import token_limit
 from hfxling.files import atomic_path
@@ -259,6 +260,7 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
             for row, text in enumerate(side):
                 if not isinstance(text, str) or not text.strip():
                     raise ValueError(f"{name}[{row}] is {text!r}; leave out pairs with an empty side.")
+            check_texts(side, f"{name}: text")
     return pairs
 
 

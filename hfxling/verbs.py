@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hfxling.extras import extra_named
-from hfxling.files import check_apart, check_place, check_replaceable
+from hfxling.files import alone_in, alone_with, check_apart, check_place, check_replaceable
 from hfxling.progress import hidden
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from hfxling.encoders.protocol import Encoder
 
 FILE, FOLDER, WHOLE_FOLDER = "file to write", "folder to write into", "folder to write as a whole"
+CACHE = "folder that several runs may share"
 
 Text = str | Path | Sequence[str]  # a source of text (docs/text.md), or texts in memory
 Languages = tuple[str, str]  # codes of source and target
@@ -28,6 +30,7 @@ else:
 OutputFile = Annotated[str | Path, FILE]
 OutputFolder = Annotated[str | Path, FOLDER]  # other files may lie there
 ReplacedFolder = Annotated[str | Path, WHOLE_FOLDER]  # nothing else may
+CacheFolder = Annotated[str | Path, CACHE]
 
 Verb = TypeVar("Verb", bound=Callable)
 
@@ -36,10 +39,12 @@ def verb(function: Verb) -> Verb:
     """Make a function a verb.
 
     Before it runs, every output is looked at: it must be a place that can be written, nothing that is read, and no
-    folder of somebody else; one file is not written twice. `~` means the home folder. `progress=False` hides all bars.
+    folder of somebody else; one file is not written twice, nor by two runs at once. `~` means the home folder.
+    `progress=False` hides all bars.
 
     Raises:
-        ValueError: an output that cannot be written, that is read, or that would replace what is not ours.
+        ValueError: an output that cannot be written, that is read, that would replace what is not ours, or that another
+            run is writing.
     """
     signature = inspect.signature(function)
 
@@ -53,8 +58,13 @@ def verb(function: Verb) -> Verb:
             values[name] = _expanded(values[name])
         inputs = [value for name, value in values.items() if name not in outputs]
         check_outputs({name: (kind, values[name]) for name, kind in outputs.items()}, inputs)
-        with hidden(not values.get("progress", True)), extra_named(function.__name__):
-            return function(*bound.args, **bound.kwargs)
+        with ExitStack() as held:
+            for name, kind in outputs.items():
+                for place in _listed(values[name]) if kind != CACHE else ():
+                    hold = alone_in if kind == FOLDER else alone_with
+                    held.enter_context(hold(place, f"{name}={place}"))
+            with hidden(not values.get("progress", True)), extra_named(function.__name__):
+                return function(*bound.args, **bound.kwargs)
 
     return checked
 
@@ -63,12 +73,12 @@ def check_outputs(outputs: dict[str, tuple[str, Any]], inputs: Sequence[Any]) ->
     """Refuse outputs that cannot be written or that must not be.
 
     Args:
-        outputs: kind of place (`FILE`, `FOLDER` or `WHOLE_FOLDER`) and place, or several, by parameter.
+        outputs: kind of place (`FILE`, `FOLDER`, `WHOLE_FOLDER` or `CACHE`) and place, or several, by parameter.
         inputs: all that is read, as for `hfxling.files.check_apart`.
     """
     files: dict[str, str | Path] = {}
     for name, (kind, value) in outputs.items():
-        places = list(value) if isinstance(value, list | tuple) else [value]
+        places = _listed(value)
         for number, place in enumerate(places, 1):
             check_place(name, place, is_folder=kind != FILE)
             if kind == FILE:
@@ -92,7 +102,7 @@ def output_kind(hint: Any) -> str | None:
     """The kind of place that a parameter's type names: `OutputFile | None`, `list[OutputFile]` and so on."""
     if get_origin(hint) is Annotated:
         for mark in get_args(hint)[1:]:
-            if mark in (FILE, FOLDER, WHOLE_FOLDER):
+            if mark in (FILE, FOLDER, WHOLE_FOLDER, CACHE):
                 return mark
     for part in get_args(hint):
         if not isinstance(part, str):
@@ -100,6 +110,10 @@ def output_kind(hint: Any) -> str | None:
             if kind is not None:
                 return kind
     return None
+
+
+def _listed(value: Any) -> list:
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _expanded(value: Any) -> Any:

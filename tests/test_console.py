@@ -88,6 +88,7 @@ def test_signals_wait_for_a_block_that_must_not_be_interrupted():
 def test_secrets_are_not_repeated():
     text = "model='https://me:secret@host/x' hf_abcdefghijklmnop hf_hub"
     assert without_secrets(text) == "model='https://...@host/x' hf_... hf_hub"
+    assert without_secrets("https:/me:secret@host/x: no such file") == "https:/...@host/x: no such file"
     assert without_secrets("'a/b?access_token=abc&x=1'") == "'a/b?access_token=...&x=1'"
 
 

@@ -4,6 +4,7 @@ import pytest
 
 import hfxling
 from hfxling.cli import main
+from hfxling.files import alone_in, alone_with
 
 
 @pytest.fixture
@@ -76,3 +77,38 @@ def test_devices_are_written_to(name, heap, links, capfd):
     main([name, *words, "--output", "/dev/stdout"])
     assert len(capfd.readouterr().out.splitlines()) > 20
     assert not [path.name for path in heap.iterdir() if "dropped" in path.name or "null" in path.name]
+
+
+TOGETHER = {name: [*WRITERS[name], "--output", "made/out.tsv"] for name in WRITERS} | {
+    "align spans": ["a.zh", "b.vi", "--languages", "zh", "vi", "--spans", "made/out.tsv"],
+    "align-documents": ["a.zh", "b.vi", "--model", "m", "--output", "made/out.tsv"],
+    "encode": ["a.zh", "--model", "m", "--output", "made/out.npy"],
+    "bootstrap": ["a.zh", "b.vi", "--seed_pairs", "pairs.tsv", *LANGUAGES, "--output", "made/out"],
+    "demo": ["org/a", "--space", "made/out"],
+    "evaluate": ["m", "--task", "retrieval", "--data", "pairs.tsv", "--output", "made/out/into"],
+    "fit": ["a.zh", "b.vi", "--languages", "zh", "vi", "--output", "made/out/into"],
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_of_two_runs_with_one_output_the_second_is_told_so(name, heap, links, capsys):
+    words = [word.format(links=links) for word in TOGETHER[name]]
+    place = heap / words[-1]
+    hold = alone_in if place.name == "into" else alone_with
+    before = {path for path in heap.rglob("*") if path.is_file()}
+    with hold(place, "the first run"), pytest.raises(SystemExit) as stop:
+        main([name.split()[0], *words])
+    assert stop.value.code == 2
+    option = words[-2].removeprefix("--")
+    assert capsys.readouterr().err == (
+        f"error: {option}={words[-1]}: another run writes there; wait for it, or name another.\n"
+    )
+    assert {path for path in heap.rglob("*") if path.is_file()} == before
+    assert not (heap / "made").exists(), "what was held leaves nothing"
+
+
+def test_several_runs_may_share_a_cache(heap, links, capsys):
+    words = ["mine", "a.zh", "b.vi", "--lexical", str(links), *LANGUAGES, "--cache_dir", "cache", "--output", "x.tsv"]
+    with alone_in(heap / "cache", "the first run"):
+        main(words)
+    assert (heap / "x.tsv").exists()

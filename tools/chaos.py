@@ -5,7 +5,8 @@ python tools/chaos.py [--seed N] [--share 0.1] [--kills 3] [--only REGEX] [--kee
 Tables are multiplied with the recipes and commands that read such a thing: values (`chaos_values.py`), files
 (`chaos_files.py`), folders and what earlier runs left (`chaos_folders.py`), places to write to (`chaos_outputs.py`),
 models that change behind a cache (`chaos_stale.py`), what is published and verified (`chaos_hub.py`), locales and
-closed streams (`chaos_places.py`); disks that are full, too: a small one is mounted, where the system allows that.
+closed streams (`chaos_places.py`), questions to the page of `hfxling demo` (`chaos_page.py`); disks that are full, too:
+a small one is mounted, where the system allows that.
 --share is how much of the product is run, one of each line at least. The seed draws which, where files are cut and when
 runs are ended. Every case is a forked process that has imported everything; a stand-in for the Hub is in reach.
 
@@ -41,9 +42,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
+import chaos_page
 import numpy as np
 import torch
 from chaos_cases import AllCases
@@ -98,6 +101,11 @@ TOGETHER = (
     "evaluate",
     "fit",
     "align",
+    "lexicon",
+    "quality",
+    "align-documents",
+    "bootstrap",
+    "export",
 )
 
 
@@ -120,6 +128,9 @@ def main(argv: list[str] | None = None) -> dict:
             for case in AllCases(work, Random(args.seed), args.share):
                 if re.search(args.only, case.name):
                     counts += judged(case, work / "case", work)
+        if find_spec("gradio") is not None:
+            shutil.rmtree(work / "case", ignore_errors=True)
+            counts += chaos_page.asked(work / "models" / "lexical", work / "case", args.only)
         rng = Random(args.seed)
         for program in rng.sample(TOGETHER, max(1, round(args.share * len(TOGETHER)))):
             if re.search(args.only, f"together {program}"):
@@ -146,6 +157,9 @@ def make(work: Path) -> None:
         if not model.exists():
             sound(program, work, MADE.get(program, {}), work / "make" / program)
             shutil.copytree(work / "make" / program / "out" / "model", model)
+    if not (work / "models" / "fit").exists():
+        for name in ("model", "lexical"):
+            shutil.copytree(work / "make" / "fit" / "out" / name, work / "models" / "fit" / name)
     if not (work / "models" / "links").exists():
         shutil.copytree(work / "make" / "fit" / "out" / "lexical" / "model", work / "models" / "links")
     text = work / "text"
@@ -357,7 +371,7 @@ def killed(program: str, work: Path, number: signal.Signals, rng: Random) -> Cou
     status = kill(pid, number)
     err = (folder / "stderr").read_text(errors="replace")
     is_clean = status in ENDED[number] and "Traceback" not in err and "error: " not in err
-    left = number != signal.SIGKILL and any(folder.rglob("*.hfxling-scratch"))
+    left = number != signal.SIGKILL and any(any(folder.rglob(f"*.hfxling-{kind}")) for kind in ("scratch", "running"))
     finals = ("out/model", "out.npy", "out.tsv", "model/onnx/model.onnx")
     half = left or (bool(different(whole, folder)) and any((folder / name).exists() for name in finals))
     resumes = any((folder / "out").glob("checkpoint-*/trainer_state.json"))

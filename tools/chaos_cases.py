@@ -57,7 +57,9 @@ class AllCases(Table):
     def sides(self, program: str, name: str) -> object:
         """What a program reads without a key where one side is a given file."""
         own = self.good[program].get("")
-        return [name] * 2 if program in ALIGNING else [name, *own[1:]] if isinstance(own, list) else name
+        if program in ALIGNING:  # the same twice, by two names, so that both sides have as many lines
+            return [name, f"./{name}"]
+        return [name, *own[1:]] if isinstance(own, list) else name
 
     def vectors(self) -> Iterator[Case]:
         """Files of vectors."""

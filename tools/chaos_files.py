@@ -30,7 +30,7 @@ _ROW = '{"zh": "今天下雨。", "vi": "Hôm nay trời mưa."}'
 TABLES = [
     ("empty.tsv", b"", ("no sentence pair", "empty.tsv")),
     ("header.tsv", b"zh\tvi\n", ("no sentence pair",)),
-    ("side.tsv", PAIRS + b"a\t\n", ("line 41", "empty")),
+    ("side.tsv", PAIRS + b"a\t\n", ("line 41", "empty|holds no text")),
     ("wide.tsv", PAIRS + b"a\tb\tc\n", ("line 41", "too many columns")),
     ("narrow.tsv", PAIRS + b"a\n", ("line 41", "too few columns")),
     ("one.tsv", b"a\nb\n", ("1 column",)),
@@ -61,6 +61,8 @@ TABLES = [
     ("numbers.parquet", _parquet([1, 2], ["c", "d"]), ("row 1", "number")),
     ("nulls.parquet", _parquet(["a", None], ["c", "d"]), ("row 2", "null")),
     ("nobody.tsv", None, ("nobody.tsv", "exist|no such|not a file")),
+    ("book.tsv", PAIRS + b"a\t" + b"ten megabytes " * 720_000 + b"\n", ("line 41", "letters", "at most")),
+    ("word.tsv", PAIRS + "今".encode() * 3_400_000 + b"\tb\n", ("line 41", "letters", "at most")),
     ("text.docx", PAIRS, (".tsv",)),
 ]
 TABLE_READERS = [*((name, "train_data") for name in METHODS), ("siamese", "test_data"), ("quality", "")]
@@ -75,6 +77,11 @@ LINES = [
     ("broken.txt.gz", b"\x1f\x8b\x08\x00abc", ("broken.txt.gz", "gzip")),
     ("nobody.txt", None, ("nobody.txt", "exist|no such|is not a file")),
     ("folder.txt", "folder", ("folder.txt", "folder|no such")),
+    (
+        "book.txt",
+        PAIRS.replace(b"\t", b" ") + b"ten megabytes " * 720_000 + b"\n",
+        ("letters|documents|pieces",),
+    ),
 ]
 LINE_READERS = [
     ("nearest", "candidates"),

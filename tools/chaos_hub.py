@@ -235,6 +235,8 @@ def cases(table: Table) -> Iterator[Case]:
         yield unpublished(table, change.__name__, change, told)
     for content in REMOTE:
         yield published_over(table, content)
+    yield of_both(table)
+    yield not_measured(table)
     for change in table.some(ODD_RECORDS):
         yield disagreeing(table, change, ("results.json|record|figures|card",))
     for change in (other_weights, wrong_figure, bare):
@@ -300,6 +302,41 @@ def published_over(table: Table, content: str) -> Case:
 
     case = with_a_model(table, f"publish over {content[:20]}", publishing(table, repository), (), put)
     case.kind = WELL
+    return case
+
+
+def of_both(table: Table) -> Case:
+    """What `hfxling fit` made without a licence, which is named when it is published; its card names its partner."""
+    repository = table.new_repository()
+    names = [f"{table.work}/text/=text/", "../../models/encoder=org/base"]
+    options = {"": "fit/model", "repo": repository, "names": names, "licence": "cc0-1.0", "base_licence": "cc0-1.0"}
+    card = ("license: cc0-1.0", "zh-vi-lexical", '"lexical": "org/zh-vi-lexical"', "With its lexical model")
+
+    def prepare(folder: Path) -> None:
+        shutil.copytree(table.work / "models" / "fit", folder / "fit")
+
+    def check(_: Path, outcome: Outcome) -> str | None:
+        server = Hub.open().server
+        if ("models", repository) not in server.repos:
+            return "silent"
+        text = server.files(repository)["README.md"].decode()
+        missing = [words for words in card if words not in text]
+        return "unclear" if missing or "not both measured" in text else None
+
+    case = Case("publish a fused model with a licence", as_words("publish", options), (), prepare, place=HUB)
+    case.kind, case.check = WELL, check
+    return case
+
+
+def not_measured(table: Table) -> Case:
+    """A folder whose figures only training gives: nobody may say that they agree."""
+
+    def check(_: Path, outcome: Outcome) -> str | None:
+        return "silent" if "all agree" in outcome.out else None
+
+    words = as_words("verify", {"": table.work / "models" / "fit" / "model"})
+    case = Case("verify what only training gives", words, ("0 of", "nothing is known"), place=HUB)
+    case.kind, case.check = WELL, check
     return case
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-from chaos_runs import HOME
+from chaos_runs import HOME, Outcome, run
 from chaos_table import WELL, Case, Table
 
 # (program, option that writes a file, its suffix)
@@ -159,11 +162,80 @@ def cases(table: Table) -> Iterator[Case]:
     yield from special_outputs(table)
     for program, options, there, told in STRANGERS:
         yield table.case(f"{there.__name__} {options}", program, options, told, there)
+    yield from broken_cells(table)
+    yield baseline_with_prompts(table)
+    yield from clock_back(table)
     recipes = [
         name for name in table.good if "output_dir" in table.good[name] and name not in ("study", "pretrain", "xnli")
     ]
     for program in table.some(recipes):
         yield table.case("others' files in output_dir/model", program, {}, ("did not write",), others_model)
+
+
+def broken_cells(table: Table) -> Iterator[Case]:
+    """Text whose cells hold tabs and line breaks: a row of what is written is a row all the same."""
+    pairs = (table.work / "text" / "train.tsv").read_text(encoding="utf-8").splitlines()
+    lines = []
+    for zh, vi in (pair.split("\t") for pair in pairs):
+        lines.append(json.dumps({"zh": f"{zh}\r\n{zh}", "vi": f"{vi}\t{vi}\n."}, ensure_ascii=False) + "\n")
+
+    def prepare(folder: Path) -> None:
+        (folder / "given.jsonl").write_text("".join(lines), encoding="utf-8")
+
+    def check(folder: Path, _: Outcome) -> str | None:
+        rows = (folder / "out.tsv").read_text(encoding="utf-8").split("\n")[:-1]
+        is_whole = len(rows) > 20 and len({row.count("\t") for row in rows}) == 1
+        return None if is_whole and not any("\r" in row for row in rows) else "silent"
+
+    for program in ("mine", "clean", "quality", "lexicon"):
+        case = table.case("cells with breaks", program, {"": "given.jsonl"}, (), prepare)
+        case.kind, case.check = WELL, check
+        yield case
+
+
+def baseline_with_prompts(table: Table) -> Case:
+    """An encoder like E5, whose own prompts are for questions and passages: translations get one on both sides."""
+
+    def prepare(folder: Path) -> None:
+        shutil.copytree(table.work / "models" / "dap", folder / "given")
+        prompts = {"prompts": {"query": "query: ", "document": "passage: "}}
+        (folder / "given" / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+
+    def check(folder: Path, _: Outcome) -> str | None:
+        rows = json.loads((folder / "out" / "results.json").read_text())["results"]
+        return None if {row["settings"].get("baseline_prompt") for row in rows} == {"query: "} else "silent"
+
+    case = table.case("baseline with prompts of its own", "evaluate", {"baseline": "given"}, (), prepare)
+    case.kind, case.check = WELL, check
+    return case
+
+
+def clock_back(table: Table) -> Iterator[Case]:
+    """Checkpoints of the future, as where the clock went back: what was written last stays."""
+
+    def prepare(folder: Path, words: list[str]) -> None:
+        run([*words, "--max_steps", "1"], folder)
+        ahead = time.time() + 3600
+        for path in (folder / "out").glob("checkpoint-*"):
+            os.utime(path, (ahead, ahead))
+
+    def check(folder: Path, _: Outcome) -> str | None:
+        steps = {int(path.name.rpartition("-")[2]) for path in (folder / "out").glob("checkpoint-*")}
+        return None if steps and max(steps) == 3 else "lost"
+
+    steps = {
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "save_total_limit": 1,
+        "num_train_epochs": None,
+        "max_steps": None,
+    }
+    for program, more in (("siamese", {"fit": "contrastive"}), ("dap", {}), ("aligner", {})):
+        words = table.words(program, more | steps)
+        before = partial(prepare, words=words)
+        case = Case(f"{program} where the clock went back", [*words, "--max_steps", "3"], (), before)
+        case.kind, case.check = WELL, check
+        yield case
 
 
 def inputs_as_outputs(table: Table) -> Iterator[Case]:

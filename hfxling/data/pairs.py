@@ -17,7 +17,7 @@ from typing import Any
 from .parallel import BLANK, check_languages
 from .readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
 from .sources import SAMPLE, Pair, Source, hub_parts, load_pairs
-from .texts import Texts, read_texts
+from .texts import LONGEST, Texts, read_texts
 
 IN_MEMORY = "texts in memory"
 Text = str | Path | Sequence[str]
@@ -65,6 +65,7 @@ def read_pairs(
     skip_bad: bool = False,
     keep_space: bool = False,
     column: str | None = None,
+    longest: int | None = LONGEST,
 ) -> Pairs:
     """Read line-aligned text.
 
@@ -77,11 +78,38 @@ def read_pairs(
             not refused.
         keep_space: leave white space around a sentence, so that places in it hold for the line as it stands.
         column: of a table, to be read into `values`.
+        longest: letters that a side may have; None for any number.
 
     Raises:
-        ValueError: sides of unequal length, no pair, what is no text; with the line.
+        ValueError: sides of unequal length, no pair, what is no text, too long a side; with the line.
         FileNotFoundError: neither a file nor a Hub id.
     """
+    pairs = _read(source, target, languages, split, skip_bad, keep_space, column)
+    if longest is not None:
+        _check_lengths(pairs, longest)
+    return pairs
+
+
+def _check_lengths(pairs: Pairs, longest: int) -> None:
+    """Refuse what would take hours, or more memory than there is."""
+    for name, side in (("source", pairs.source), ("target", pairs.target)):
+        for line, text in zip(pairs.lines, side):
+            if len(text) > longest:
+                raise ValueError(
+                    f"{' and '.join(pairs.files) or pairs.name}, line {line}: the {name} side has {len(text):,} "
+                    f"letters; give texts of at most {longest:,}."
+                )
+
+
+def _read(
+    source: Text,
+    target: Text | None,
+    languages: Pair,
+    split: str,
+    skip_bad: bool,
+    keep_space: bool,
+    column: str | None,
+) -> Pairs:
     if not is_source(source):
         return _in_memory(source, target, skip_bad, keep_space)
     check_languages(*languages)

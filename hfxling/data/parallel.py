@@ -36,6 +36,7 @@ _INVISIBLE = (
     "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\u2800\u3164\ufeff\uffa0"
 )
 BLANK = _INVISIBLE + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
+LONGEST = 1_000_000  # letters of a text: none is a sentence, and what reads it takes hours
 _BLOCK = 10_000  # pairs turned into Arrow at a time, as Python strings take several times the memory
 
 
@@ -211,6 +212,7 @@ def _checked_pairs(request: Request) -> Iterator[tuple]:
             sound = False
         if not sound:
             raise _side_error(request, f"{unit} {number}", source, target)
+        _check_length(f"{where}, {unit} {number}", source, target)
         if "\ufffd" in source or "\ufffd" in target:
             lost, first_lost = lost + 1, first_lost or number
         if request.score_column is None:
@@ -228,6 +230,12 @@ def _checked_pairs(request: Request) -> Iterator[tuple]:
     if lost:
         what = "hold U+FFFD, so characters were lost in a conversion; fetch the text anew or check these lines"
         warnings.warn(f"{where}: {lost} pair(s), first at {unit} {first_lost}, {what}", stacklevel=2)
+
+
+def _check_length(place: str, source: str, target: str) -> None:
+    letters = max(len(source), len(target))
+    if letters > LONGEST:
+        raise ValueError(f"{place}: a side has {letters:,} letters; give texts of at most {LONGEST:,}")
 
 
 def _side_error(request: Request, place: str, source: Any, target: Any) -> ValueError:
@@ -270,7 +278,7 @@ def _load_hub(data: str, request: Request, **where: str | None) -> Dataset | Ite
         fn_kwargs={"keys": keys, "languages": (request.source_lang, request.target_lang), "place": place},
     )
     if not request.streaming and len(loaded) < len(dataset):
-        what = "without text on a side or without a score"
+        what = "without text on a side, with more than 1,000,000 letters or without a score"
         dropped = len(dataset) - len(loaded)
         warnings.warn(f"{place}: left out {dropped} of {len(dataset)} rows, {what}", stacklevel=3)
     return loaded
@@ -287,7 +295,7 @@ def _hub_batch(batch: dict[str, list], keys: tuple, languages: tuple[str, str], 
                 wanted = "text" if kind is str else "numbers"
                 raise ValueError(f"{place}: column {key!r} holds {kind_of(value)}, not {wanted}; name another column")
         source, target, *score = fields
-        has_text = all(side and side.strip(BLANK) for side in (source, target))
+        has_text = all(side and len(side) <= LONGEST and side.strip(BLANK) for side in (source, target))
         if has_text and all(s is not None and s == s for s in score):
             kept.append((source.strip(), target.strip(), *languages, *score))
     names = ["source", "target", "source_lang", "target_lang", "score"][: len(keys) + 2 - (keys[2] is None)]

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .parallel import BLANK
+from .parallel import BLANK, LONGEST
 from .readers import TABLE_SUFFIXES, Request, read_lines, read_rows, suffix_of
 from .sources import hub_parts
 
 COLUMN = "text"
-LONGEST = 1_000_000  # letters of a text that is encoded
 
 
 @dataclass(frozen=True)

@@ -87,11 +87,13 @@ class LoadedEncoder(BaseEncoder):
         return SentenceTransformer
 
 
-def _check_rows(module: StaticEmbedding, name: str) -> None:
-    """Raise ValueError where pieces of text have no vector: torch would tell of an index when one comes up."""
+def _check_table(module: StaticEmbedding, name: str) -> None:
+    """Raise ValueError where pieces of text have no vector, or none of numbers: only some texts would show it."""
     pieces, rows = module.tokenizer.get_vocab_size(), module.embedding.num_embeddings
     if pieces > rows:
         raise ValueError(f"model={name!r} is damaged: {rows} vectors for {pieces} pieces; fetch or publish it again.")
+    if not module.embedding.weight.isfinite().all():
+        raise ValueError(f"model={name!r} is damaged: its vectors hold NaN or infinite numbers; fetch it again.")
 
 
 class SentenceEncoder(LoadedEncoder):
@@ -107,7 +109,7 @@ class SentenceEncoder(LoadedEncoder):
         super().__init__(model, revision, **options)
         for module in self.model.modules():
             if isinstance(module, StaticEmbedding):
-                _check_rows(module, self.name)
+                _check_table(module, self.name)
         for module in self.model:
             if isinstance(module, Router):
                 self.routes += [route for route in module.sub_modules if route not in self.routes]

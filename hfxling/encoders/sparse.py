@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -23,6 +23,8 @@ from .protocol import ROLES, check_finite
 if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
 
+logger = logging.getLogger(__name__)
+_LEXICAL = LexicalModel.config_class.model_type
 _CHUNK = 1024  # texts whose vectors are on the device at once
 
 
@@ -145,13 +147,41 @@ def links_beside(name: str | Path) -> Path | None:
     """The folder of links that `hfxling fit` wrote with a folder, which holds something else; None where none is."""
     folder = Path(name)
     for place in (folder / "model", folder / "lexical" / "model", folder.parent / "lexical" / "model"):
-        try:
-            content = json.loads((place / "config.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(content, dict) and content.get("model_type") == LexicalModel.config_class.model_type:
+        if _config(place).get("model_type") == _LEXICAL:
             return place
     return None
+
+
+def with_links(model: Any, *, is_encoder_kept: bool = False) -> Any:
+    """The links that lie beside a folder of `hfxling fit` which holds none itself, which is said; else what is given.
+
+    Args:
+        model: whatever a verb was given.
+        is_encoder_kept: leave a folder that is a model of another kind as it is.
+    """
+    if not isinstance(model, str | Path):
+        return model
+    links = links_beside(model)
+    kind = _config(Path(model)).get("model_type")
+    if links is None or kind == _LEXICAL or (is_encoder_kept and kind):
+        return model
+    logger.info("%s: its links are read, in %s", model, links)
+    return links
+
+
+def languages_beside(model: Any) -> list[str]:
+    """Those of the links that lie beside a folder; [] where none do."""
+    links = links_beside(model) if isinstance(model, str | Path) else None
+    return [] if links is None else list(_config(links).get("languages") or ())
+
+
+def _config(folder: Path) -> dict:
+    """What the config.json of a folder holds; {} where there is none."""
+    try:
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def is_sparse(model: str | Path, revision: str | None = None) -> bool:

@@ -31,6 +31,9 @@ def text_faults(files: Mapping[str, Path | bytes]) -> list[str]:
     """A line for whatever must not be public: pickles, tokens and keys, links out of the folder, local paths."""
     faults = []
     for name, content in files.items():
+        if isinstance(content, Path) and content.is_symlink() and not content.is_file():
+            faults.append(f"{name}: is a link to no file; put the files themselves there, or remove it")
+            continue
         if isinstance(content, Path) and content.is_symlink() and not _is_of_same_folder(content, name):
             faults.append(f"{name}: is a link to a file elsewhere; put the file itself there")
             continue
@@ -129,5 +132,12 @@ def base_licence(base: str, api: HfApi) -> str | None:
 
 
 def folder_contents(folder: Path) -> dict[str, Path | bytes]:
-    """The files of a folder that are published, by name."""
-    return {name: path for name, path in folder_files(folder).items() if name != ".gitattributes"}
+    """The files of a folder that are published, by name, and links to what is no file, which never are."""
+    contents: dict[str, Path | bytes] = {}
+    for name, path in folder_files(folder).items():
+        if name != ".gitattributes":
+            contents[name] = path
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() and not path.is_file():
+            contents[path.relative_to(folder).as_posix()] = path
+    return contents

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,7 @@ from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import paired_test
-from hfxling.files import content_hash, uninterrupted
+from hfxling.files import alone_in, content_hash, scratch_in, uninterrupted
 from hfxling.hub import onnx as graph
 from hfxling.hub.card import CardInfo, moved, render_card
 from hfxling.hub.folder import write_record
@@ -115,8 +114,8 @@ def export(
         languages = _languages(models, languages, folder)
         costs = Costs(folder, models, read_pairs(source, target, languages), languages)
     exported = Exported([])
-    with TemporaryDirectory(prefix=".onnx", dir=folder) as scratch:
-        graphs = _write_graphs(models, Path(scratch), int8)
+    with alone_in(folder, f"model={folder}"), scratch_in(folder, "onnx") as scratch:
+        graphs = _write_graphs(models, scratch, int8)
         if costs is not None:
             costs.measure(graphs)
             exported.figures = costs.figures

@@ -11,7 +11,7 @@ from hfxling.evaluation.results import read_results
 from hfxling.files import weights_hash
 from hfxling.hub.agreement import Agreement, compare_rows, text_faults, verify_files
 from hfxling.hub.record import RECORD
-from hfxling.verbs import OutputFolder, verb
+from hfxling.verbs import CacheFolder, verb
 
 
 @dataclass
@@ -82,7 +82,7 @@ def verify(
     root: str | Path = ".",
     files_only: bool = False,
     tolerance: float = 2e-6,
-    cache_dir: OutputFolder = "outputs/features",
+    cache_dir: CacheFolder = "outputs/features",
     device: str | None = None,
 ) -> Verified:
     """Whether a folder or repository is what its card says.

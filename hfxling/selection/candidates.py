@@ -226,16 +226,28 @@ class Links:
             facts[name] = content_hash(self.text.texts(0, rows), self.text.texts(1, rows))
         folder = self.cache_dir / digest_of(facts)
         self.kept.append(folder)
-        if not folder.is_dir():
-            self._fit(folder, kept, held)
-        self.model = LexicalModel.from_pretrained(folder)
-        outcome = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+        self.model, outcome = self._fitted(folder, kept, held)
         for candidate in (self.static, self.sparse):
             ranks = outcome["ranks"][candidate.name]
             candidate.ranks[fold] = tuple(map(np.array, ranks))
             candidate.cpu_s.append(outcome["cpu_s"])
             candidate.megabytes = outcome["megabytes"][candidate.name]
         self.static.needs_language = outcome["static_needs_language"]
+
+    def _fitted(self, folder: Path, kept: np.ndarray, held: np.ndarray) -> tuple[LexicalModel, dict]:
+        """The links of some pairs and how they rank the others: what lies in the folder, or is written there now.
+
+        Another run on the same pairs that has ended may take the folder away at any time.
+        """
+        while True:
+            if not folder.is_dir():
+                self._fit(folder, kept, held)
+            try:
+                outcome = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+                return LexicalModel.from_pretrained(folder), outcome
+            except (OSError, ValueError):
+                if folder.is_dir():
+                    raise
 
     def _fit(self, folder: Path, kept: np.ndarray, held: np.ndarray) -> None:
         """Write the links of some pairs, and how they rank the others."""

@@ -37,7 +37,7 @@ from hfxling.methods.siamese.train import replace_arguments
 from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
 from hfxling.progress import bar
-from hfxling.verbs import Languages, OutputFolder, Text, verb
+from hfxling.verbs import CacheFolder, Languages, OutputFolder, Text, verb
 
 from .candidates import Candidate, Clock, Competitors, Finetuning, Fused, Links, Ranks, TrainingText, make_heads
 
@@ -295,7 +295,7 @@ def select(
     licence: str | None = None,
     seed: int = 42,
     device: str | None = None,
-    cache_dir: OutputFolder = "outputs/features",
+    cache_dir: CacheFolder = "outputs/features",
     progress: bool = True,
 ) -> Selection:
     """The best model for your sentence pairs.

@@ -18,7 +18,7 @@ from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, files_of
-from hfxling.verbs import Languages, Model, OutputFolder, ReplacedFolder, Text, verb
+from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Text, verb
 
 from .bitext import ScoredPair, check_dropping, check_sides, flagged, plain, read_known, without, write_pairs
 from .engine import Mined
@@ -97,7 +97,7 @@ def bootstrap(
     seed: int = 42,
     revision: str | None = None,
     prompt: str | None = None,
-    cache_dir: OutputFolder = "outputs/features",
+    cache_dir: CacheFolder = "outputs/features",
     batch_size: int = 32,
     device: str | None = None,
     trust_remote_code: bool = False,

@@ -28,7 +28,7 @@ from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, is_stream
 from hfxling.progress import bar
-from hfxling.verbs import FILE, Languages, Model, OutputFile, OutputFolder, Text, check_outputs, verb
+from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Text, check_outputs, verb
 
 from .blocks import both_ways
 from .engine import MARGINS, SELECTIONS, check_choices, length_weights, paired_margins, select
@@ -156,7 +156,7 @@ def clean(
     candidates: int | None = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
     memory: str = "4GiB",
-    cache_dir: OutputFolder = "outputs/features",
+    cache_dir: CacheFolder = "outputs/features",
     prompt: str | None = None,
     batch_size: int = 32,
     device: str | None = None,
@@ -249,7 +249,7 @@ def clean(
         for language, role in zip(pair, ROLES):
             encoder.route(language, role)
 
-    cleaned = judge_texts(read_pairs(source, target, pair, skip_bad=True), pair, gate, keep)
+    cleaned = judge_texts(read_pairs(source, target, pair, skip_bad=True, longest=None), pair, gate, keep)
     rows = cleaned.kept
     if min_words_gain is not None:
         judge_words(cleaned, rows, pair, min_words_gain)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hfxling.encoders.protocol import languages_of
-from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.encoders.sparse import LexicalEncoder, with_links
 from hfxling.evaluation.results import format_table
 from hfxling.verbs import Languages, verb
 
@@ -63,7 +63,7 @@ def explain(
     Args:
         source: a sentence.
         target: its translation, or what might be one.
-        model: folder or Hub id of a lexical model, or a loaded one.
+        model: folder or Hub id of a lexical model, or a loaded one; of a folder of `hfxling fit` its links.
         revision: branch, tag or commit of the model on the Hub.
         languages: codes of both sentences' languages; by default the model's first two.
         top: links that are shown.
@@ -77,7 +77,7 @@ def explain(
     """
     if top < 1:
         raise ValueError(f"top={top}: give 1 or more.")
-    encoder = LexicalEncoder(model, revision)
+    encoder = LexicalEncoder(with_links(model), revision)
     pair = languages_of(encoder, languages)
     terms = encoder.model.explain(source, target, pair)
     return Explanation(pair, terms, top)

@@ -31,7 +31,7 @@ from hfxling.evaluation.results import format_table
 from hfxling.files import alone_in, content_hash, is_stream
 from hfxling.parts import parts_beside
 from hfxling.progress import bar
-from hfxling.verbs import Languages, Model, OutputFile, OutputFolder, Text, verb
+from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Text, verb
 
 from .bitext import ScoredPair, check_dropping, check_sides, flagged, read_known, to_tsv, without, write_pairs
 from .blocks import both_ways
@@ -167,7 +167,7 @@ def mine(
     dtype: str = "float32",
     memory: str = "4GiB",
     shard: int = 100_000,
-    cache_dir: OutputFolder = "outputs/features",
+    cache_dir: CacheFolder = "outputs/features",
     engine: str = "local",
     plan: bool = False,
     output: OutputFile | None = None,

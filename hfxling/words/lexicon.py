@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from .sources import LinkSource, links_of_text
 
 By = Literal["static", "links", "both"]
 EXAMPLES = 2
+_BREAKS = re.compile(r"[\t\r\n]+")
 _COLUMNS = ("word", "count", "rank", "translation", "score", "together")
 
 
@@ -75,7 +77,7 @@ class Lexicon:
     results: list[EvalResult]
 
     def to_text(self) -> str:
-        """Tab-separated lines, the first one names of columns."""
+        """Tab-separated lines, the first one names of columns; tabs and line breaks inside text become spaces."""
         header = list(_COLUMNS)
         for number in range(1, EXAMPLES + 1):
             header += [f"example {number} source", f"example {number} target"]
@@ -83,7 +85,7 @@ class Lexicon:
         for row in self.rows:
             cells = [row.word, str(row.count), str(row.rank), row.translation, f"{row.score:.4f}", str(row.together)]
             for example in row.examples:
-                cells += [side.strip().replace("\t", " ") for side in example]
+                cells += [_BREAKS.sub(" ", side.strip()) for side in example]
             cells += [""] * (len(header) - len(cells))
             lines.append("\t".join(cells))
         return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ from typing import Any
 
 from hfxling.data.pairs import Pairs, Text, read_pairs
 from hfxling.data.segment import Vocabulary, word_segmenter
+from hfxling.encoders.sparse import languages_beside, with_links
 from hfxling.missing import one_line_where_missing
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.configuration_lexical import LexicalConfig
@@ -24,6 +25,7 @@ from .links import SIMILARITIES
 from .pairs import EncodedPairs
 from .prior import LinkPrior, load_prior
 
+LONGEST_SIDE = 20_000  # letters: a pair's links are a matrix of its words
 _JUMPS_FROM = 2_000  # pairs that jumps of known links are learnt from
 Pair = tuple[str, str]
 
@@ -128,6 +130,7 @@ def open_aligner(
         ValueError: models, languages or options that do not fit.
     """
     options = {"units": units, "method": method, "null": null}
+    model = with_links(model, is_encoder_kept=True)
     has_encoder = model is not None and is_encoder(model, revision)
     if model is not None and not has_encoder:
         if links is not None:
@@ -138,8 +141,8 @@ def open_aligner(
     if links is None and not learn and not has_encoder:
         raise ValueError("learn=False leaves nothing to align by; give links, a model, or both.")
     known = None if links is None else open_links(links, languages, revision=links_revision)
-    pair = _checked(languages, ()) if known is None else known.languages
-    text = read_pairs(source, target, pair, skip_bad=True, keep_space=True)
+    pair = _checked(languages, languages_beside(model)) if known is None else known.languages
+    text = read_pairs(source, target, pair, skip_bad=True, longest=LONGEST_SIDE, keep_space=True)
     if first is not None:
         text = text.first(first)
     encoder = None
@@ -215,13 +218,14 @@ def links_of_text(
         FileNotFoundError: no such model or file.
         ValueError: as `open_links` and `read_pairs`.
     """
+    model = with_links(model, is_encoder_kept=True)
     if model is not None and not is_encoder(model, revision):
         if layer is not None:
             raise ValueError("layer is of an encoder; give such a model.")
         known = open_links(model, languages, revision=revision)
-        return known, read_pairs(source, target, known.languages, skip_bad=True)
-    pair = _checked(languages, ())
-    text = read_pairs(source, target, pair, skip_bad=True)
+        return known, read_pairs(source, target, known.languages, skip_bad=True, longest=LONGEST_SIDE)
+    pair = _checked(languages, languages_beside(model))
+    text = read_pairs(source, target, pair, skip_bad=True, longest=LONGEST_SIDE)
     encoder = None
     if model is not None:
         encoder = open_word_encoder(model, pair, text.source, text.target, revision=revision, layer=layer)

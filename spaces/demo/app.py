@@ -160,6 +160,7 @@ class Demo:
         pair = direction.split(" to ")
         texts = []
         for text, name in ((sentence, "the sentence"), (translation, "the translation")):
+            check_text(text, name)
             lines = lines_of(" ".join(text.split()), name, longest=MAX_LINKED)
             texts.append(lines[0])
         options = {"languages": pair, "units": "segments", "progress": False}
@@ -237,8 +238,19 @@ def read_card(model: str, revision: str | None) -> ModelCard:
         return ModelCard("---\n{}\n---\n")
 
 
+def check_text(text: Any, name: str) -> None:
+    """Raise ValueError for what a program may send and no keyboard writes: no text, half a letter."""
+    if not isinstance(text, str):
+        raise ValueError(f"{name.capitalize()}: {type(text).__name__} is no text. Send a string.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name.capitalize()}: half a surrogate pair is no letter. Send whole ones.") from None
+
+
 def lines_of(text: str, name: str, longest: int = MAX_LETTERS) -> list[str]:
     """Lines that hold text; ValueError for none, for more than a page is for, for one that is no sentence."""
+    check_text(text, name)
     if len(text) > MAX_TEXT:
         raise ValueError(f"{name.capitalize()}: {len(text):,} letters, and this page takes {MAX_TEXT:,}.")
     lines = [line.strip() for line in text.splitlines() if line.strip()]

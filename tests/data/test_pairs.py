@@ -85,3 +85,13 @@ def test_a_heap_without_text(folder):
     with pytest.raises(ValueError, match="two lists"):
         read_heaps(ZH)
     assert joined_source("a@1-2", "b@1-2") == "a+b@1-2"
+
+
+def test_a_side_that_no_model_reads_in_useful_time_is_refused(tmp_path):
+    (tmp_path / "long.tsv").write_text("a\tb\n" + "a\t" + "b" * 1_000_001 + "\n")
+    message = "long.tsv, line 2: the target side has 1,000,001 letters; give texts of at most 1,000,000"
+    with pytest.raises(ValueError, match=message):
+        read_pairs(tmp_path / "long.tsv", None, ("zh", "vi"))
+    with pytest.raises(ValueError, match="texts in memory, line 1: the source side has 9 letters"):
+        read_pairs(["a" * 9], ["b"], longest=8)
+    assert len(read_pairs(tmp_path / "long.tsv", None, ("zh", "vi"), longest=None)) == 2

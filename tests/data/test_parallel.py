@@ -185,6 +185,7 @@ MALFORMED = {
     "CR alone": ("a.tsv", "一\tmột\r二\thai\r", ["line 1", "no line ends with \\n", "convert it"]),
     "long cell": ("a.csv", f'一,"{"m" * 140_000}"\n', ["line 1", "malformed", "131072"]),
     "JSON long number": ("a.jsonl", f'{{"zh": {"9" * 5000}, "vi": "b"}}\n', ["line 1", "not valid JSON"]),
+    "a book on a line": ("a.tsv", f"一\tmột\n二\t{'h' * 1_000_001}\n", ["line 2", "1,000,001 letters"]),
     "unknown suffix": ("a.xlsx", "x", [".tsv", "two line-aligned files"]),
     "text file alone": ("a.txt", "x", [".tsv", "two line-aligned files"]),
     "gzipped Parquet": ("a.parquet.gz", "x", ["one file alone must be"]),

@@ -234,3 +234,13 @@ def test_static_vectors_fewer_than_the_pieces_of_text_are_refused(tmp_path):
     SentenceTransformer(modules=[module], device="cpu").save(str(tmp_path))
     with pytest.raises(ValueError, match=f"is damaged: {rows} vectors for {rows + 1} pieces"):
         SentenceEncoder(tmp_path, device="cpu")
+
+
+def test_static_vectors_that_are_no_numbers_are_refused_whatever_the_text(tmp_path):
+    tokenizer = tiny_tokenizer().backend_tokenizer
+    weights = np.ones((tokenizer.get_vocab_size(), 4), np.float32)
+    weights[-1, 2] = np.inf  # of one piece, which most texts do not have
+    module = StaticEmbedding(tokenizer, embedding_weights=weights)
+    SentenceTransformer(modules=[module], device="cpu").save(str(tmp_path))
+    with pytest.raises(ValueError, match="is damaged: its vectors hold NaN or infinite numbers"):
+        SentenceEncoder(tmp_path, device="cpu")

@@ -17,7 +17,7 @@ import torch
 from safetensors.numpy import save
 
 from hfxling.hub import contents
-from hfxling.hub.checks import code_faults, text_faults
+from hfxling.hub.checks import code_faults, folder_contents, text_faults
 from hfxling.hub.contents import OBJECTS, PICKLE, TOKEN, TOO_MUCH, findings
 
 SECRET = b"hf_" + b"abcdefghijklmnopqrstuvwxyz"
@@ -164,6 +164,19 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path):
     (folder / "sub" / "in").symlink_to(folder / "real")
     (fault,) = text_faults({name: folder / name for name in ("real", "sub/out", "sub/in")})
     assert fault == "sub/out: is a link to a file elsewhere; put the file itself there"
+
+
+def test_a_link_to_a_folder_is_refused_and_not_passed_over(tmp_path):
+    folder = tmp_path / "model"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "real").write_text("x")
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "sub" / "in").symlink_to(folder / "sub")
+    (folder / "gone").symlink_to(tmp_path / "nowhere")
+    contents = folder_contents(folder)
+    assert {"gone", "out", "sub/in", "sub/real"} == {*contents}
+    told = "is a link to no file; put the files themselves there, or remove it"
+    assert text_faults(contents) == [f"gone: {told}", f"out: {told}", f"sub/in: {told}"]
 
 
 def test_code_that_is_not_ours_is_told_from_our_own():

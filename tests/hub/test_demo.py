@@ -187,6 +187,18 @@ def test_text_that_is_none_gets_a_message(lexical, sentences, candidates, messag
         lexical.mine(sentences, candidates, DIRECTION)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [(3, "int is no text"), (None, "NoneType is no text"), ("今天\ud83d下雨", "half a surrogate pair is no letter")],
+)
+def test_what_only_a_program_sends_gets_a_message_too(lexical, text, message):
+    for part in (lexical.nearest, lexical.links, lexical.mine, lexical.quality):
+        with pytest.raises(ValueError, match=message):
+            part(text, "Hôm nay trời mưa.", DIRECTION)
+        with pytest.raises(ValueError, match=message):
+            part("今天下雨。", text, DIRECTION)
+
+
 def test_words_of_very_long_sentences_are_not_linked(lexical):
     with pytest.raises(ValueError, match=f"2,000 letters, and a sentence here {app.MAX_LINKED}"):
         lexical.links("我" * 2_000, "a" * 2_000, DIRECTION)

@@ -62,9 +62,22 @@ def test_damaged_links_are_refused(links, tmp_path, refusal):
         assert message in refusal(lambda: hfxling.explain(*PAIR, model=tmp_path / "model"))
 
 
-def test_links_beside_what_is_named_are_named(links, tmp_path, refusal):
+def test_links_beside_what_is_named_are_read(links, tmp_path, caplog):
+    save_tiny("bert", tmp_path / "fit/model")
+    place = tmp_path / "fit/lexical/model"
+    hfxling.save_lexical(links, place)
+    wanted = hfxling.explain(*PAIR, model=place)
+    assert wanted.terms
+    for folder in ("fit/model", "fit"):
+        with caplog.at_level("INFO"):
+            assert hfxling.explain(*PAIR, model=tmp_path / folder) == wanted
+        assert caplog.messages == [f"{tmp_path / folder}: its links are read, in {place}"]
+        caplog.clear()
+
+
+def test_links_that_a_score_asks_for_are_those_that_are_named(links, tmp_path, refusal):
+    """What a cache is of must not lie outside the folder that was named."""
     save_tiny("bert", tmp_path / "fit/model")
     hfxling.save_lexical(links, tmp_path / "fit/lexical/model")
-    for folder in ("fit/model", "fit"):
-        said = refusal(lambda folder=folder: hfxling.explain(*PAIR, model=tmp_path / folder))
-        assert f"they lie beside it: give {tmp_path / 'fit/lexical/model'}" in said
+    said = refusal(lambda: hfxling.nearest("今天下雨。", lexical=tmp_path / "fit/model", candidates=["Hôm nay."]))
+    assert f"they lie beside it: give {tmp_path / 'fit/lexical/model'}" in said

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from planted_words import sentences, write_planted
+from tiny_models import save_tiny
 
 import hfxling
 from hfxling.cli import main
@@ -177,6 +178,29 @@ def test_a_lexical_model_gives_its_links(sample, tmp_path):
     assert {("雨", "mưa"), ("。", ".")} <= words
     with pytest.raises(ValueError, match="'lo'"):
         hfxling.align_words(*sample, model=model, languages=("zh", "lo"))
+
+
+def test_a_folder_of_fit_gives_its_links_and_languages(sample, tmp_path, caplog):
+    model = hfxling.fit_lexical(*sample, ("zh", "vi"), rank=32, progress=False)
+    place = tmp_path / "fit" / "lexical" / "model"
+    hfxling.save_lexical(model, place)
+    wanted = hfxling.align_words(*sample, model=place)
+    with caplog.at_level("INFO"):
+        assert hfxling.align_words(*sample, model=tmp_path / "fit").links == wanted.links
+        words = hfxling.lexicon(*sample, model=tmp_path / "fit")
+    assert words.rows == hfxling.lexicon(*sample, model=place).rows
+    assert caplog.messages.count(f"{tmp_path / 'fit'}: its links are read, in {place}") == 2
+    save_tiny("bert", tmp_path / "fit" / "model")
+    for verb in (hfxling.align_words, hfxling.lexicon):  # an encoder is asked itself, in the languages of the links
+        with pytest.raises(ValueError, match="does not know the script of this text"):
+            verb(*sample, model=tmp_path / "fit" / "model")
+
+
+def test_a_line_that_is_no_sentence_is_refused_at_once(sample, refusal):
+    source, target = ([*side[:20], "字" * 20_001] for side in sample)
+    for verb in (hfxling.align_words, hfxling.lexicon):
+        said = refusal(lambda verb=verb: verb(source, target, languages=("zh", "vi")))
+        assert "line 21: the source side has 20,001 letters; give texts of at most 20,000" in said
 
 
 @pytest.fixture

@@ -82,6 +82,16 @@ def test_no_model_or_a_lexical_one():
             hfxling.lexicon(*text, model=model, languages=("zh", "vi"), by="both")
 
 
+def test_examples_with_breaks_do_not_break_rows(folder):
+    source, target = ((folder / name).read_text(encoding="utf-8").splitlines() for name in ("source", "target"))
+    broken = [f"{line}\r\n{line}" for line in source], [f"{line}\t\n{line}" for line in target]
+    text = hfxling.lexicon(*broken, model=folder).to_text()
+    rows = text.removesuffix("\n").split("\n")
+    assert len(rows) > 5
+    assert "\r" not in text
+    assert len({row.count("\t") for row in rows}) == 1
+
+
 def test_the_command_says_the_same(folder, capfd, refusal):
     words = [str(folder / "source"), str(folder / "target"), "--model", str(folder)]
     main(["lexicon", *words, "--top", "2"])

@@ -14,6 +14,7 @@ from hfxling.data.readers import read_lines
 from hfxling.data.scripts import learn_shared_vocabularies, own_scripts
 from hfxling.data.segment import EOS, UNIGRAM_SIZE, Vocabulary, default_segmenter, normalize
 from hfxling.data.sources import Pair, name_of_pair
+from hfxling.data.texts import check_texts
 from hfxling.data.unigram import settle
 from hfxling.evaluation.word_translation import read_dictionary
 from hfxling.methods.checks import refuse_evaluation
@@ -101,12 +102,13 @@ def read_distractors(path: str) -> list[str]:
     """Different sentences of a text file, in their order.
 
     Raises:
-        ValueError: there are none, or it is no text.
+        ValueError: there are none, it is no text, or too long a one.
     """
     lines = dict.fromkeys(line.strip() for _, line in read_lines(path))
     lines.pop("", None)
     if not lines:
         raise ValueError(f"{path}: no sentence in it; give one a line.")
+    check_texts([*lines], f"{path}: text")
     return [*lines]
 
 
