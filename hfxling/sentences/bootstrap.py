@@ -21,7 +21,6 @@ from hfxling.files import atomic_path, files_of
 from hfxling.verbs import Languages, Model, OutputFolder, ReplacedFolder, Text, verb
 
 from .bitext import ScoredPair, check_dropping, check_sides, flagged, plain, read_known, without, write_pairs
-from .engine import Mined
 from .neighbours import bytes_of
 from .precision import LEAST, check_wanted
 
@@ -245,7 +244,7 @@ def _grown(
         haystack = Haystack(sides, encoder, languages, cache_dir=cache_dir, device=device, batch_size=batch_size)
         vectors = [parts[0] for parts in haystack.vectors()]
 
-    def report(this: Round, _: Mined) -> None:
+    def report(this: Round, *_) -> None:
         logger.info("%s", rounds_table([this]))
 
     texts = [side.texts for side in sides]

@@ -87,7 +87,7 @@ def grow(
     precision: float = 0.95,
     seed: int = 42,
     memory: int | str = "4GiB",
-    report: Callable[[Round, Mined], None] = lambda this, pairs: None,
+    report: Callable[[Round, Mined, tuple[Impostors, Impostors]], None] = lambda this, pairs, given: None,
 ) -> Grown:
     """Mine, learn from what was mined and from known pairs, and mine again, until there are hardly more good pairs.
 
@@ -100,7 +100,7 @@ def grow(
         precision: wanted of the bitext.
         seed: of folds and links.
         memory: that the search may use.
-        report: called with every round and the pairs that it mined.
+        report: called with every round, the pairs that it mined, and what `of_precision` judges them by.
 
     Raises:
         ValueError: neither vectors nor known pairs; heaps of fewer sentences than neighbours; too few pairs to learn
@@ -117,7 +117,7 @@ def grow(
         loose, _ = of_precision(pairs, given, min(LOOSE, precision))
         count = len(known[0]) + (0 if learnt is None else len(learnt.score))
         this = Round(number, count, len(pairs.score), len(loose.score), len(strict.score), estimate)
-        report(this, pairs)
+        report(this, pairs, given)
         history.append((this, strict, loose))
         if number and this.strict < GAIN * history[-2][0].strict:
             break
