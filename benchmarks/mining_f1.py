@@ -15,9 +15,10 @@ the settings of every row). Systems:
   the head.
 
 Form, margin, k and threshold of each are chosen for F1 on a haystack of its own: models of lines 1 to 1235, the pairs
-of lines 1236 to 1543, and other distractors. The threshold is the middle of those within half a point of the best F1. Intervals are the 95 % jackknife's over the haystack's source sentences;
-`paired` of a row is the difference from the encoder at its own best margin, on the same sentences. Every language pair
-is kept when it is done: a run that was stopped goes on with the others, and vectors are kept by text.
+of lines 1236 to 1543, and other distractors. The threshold is the middle of those within half a point of the best F1.
+Intervals are the 95 % jackknife's over the haystack's source sentences; `paired` of a row is the difference from the
+encoder at its own best margin, on the same sentences. Every language pair is kept when it is done: a run that was
+stopped goes on with the others, and vectors are kept by text.
 """
 
 import os
@@ -135,8 +136,8 @@ def measure(pair: str, vectors: StoredVectors, args) -> list[EvalResult]:
 def mined(heap, known, languages, vectors: StoredVectors, args) -> dict[str, dict[Setting, Mined]]:
     """Pairs of every system, by form, margin and k."""
     plain = [vectors.of(side) for side in heap]
-    centred = [grow._centred(side) for side in plain]
-    dense = {"centred": centred, "head": head(centred, [grow._centred(vectors.of(side)) for side in known])}
+    middle = [grow.centred(side) for side in plain]
+    dense = {"centred": middle, "head": head(middle, [grow.centred(vectors.of(side)) for side in known])}
     nearest = {name: both_ways(*sides, max(KS)) for name, sides in dense.items()}
     found = {
         "encoder": by_margin("plain", both_ways(*plain, max(KS)), ("ratio", "distance", "absolute")),

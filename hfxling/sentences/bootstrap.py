@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.parallel import check_languages
 from hfxling.data.texts import Texts, check_texts
+from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
 from hfxling.encoders.haystack import Haystack, is_in_memory
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
@@ -186,6 +187,9 @@ def bootstrap(
         check_texts(heap.texts, f"{heap.name}: text")
         sides.append(without(heap, own))
     check_heaps(sides, pair)
+    if encoder is not None:
+        some = [side.texts[:COVERAGE_TEXTS] for side in sides]
+        warn_of_coverage(getattr(encoder, "model", None), zip(*some), pair)
     result = _grown(sides, pair, known, encoder, settings, revision, cache_dir, device, batch_size)
     if output is not None:
         result.save(output)
