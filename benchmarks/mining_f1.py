@@ -4,8 +4,8 @@ python benchmarks/mining_f1.py --data ../shared/data --encoder me5-small [--pair
 
 The 454 test pairs of NTREX stand among up to --times as many distractors on either side (distractors.py; sizes are in
 the settings of every row; where there are fewer, development has its share of them). Where both sides have everyday
-talk among their distractors, some of it is a translation by chance and counts as wrong; these pairs are measured without
-it on the Chinese side, too ("apart"). Systems:
+talk among their distractors, some of it is a translation by chance and counts as wrong; these pairs are measured
+without it on the Chinese side, too ("apart"). Systems:
 
 - encoder: its vectors as they are; pairs by cosine, by its ratio to what both sides have with their k nearest, or by
   the distance to that.
