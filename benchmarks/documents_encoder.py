@@ -66,6 +66,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--data", type=Path, default=Path("../shared/data"), help="with ntrex/")
     options.add_argument("--model", default="me5-small", help="me5-small, folder or Hub id")
     options.add_argument("--pairs", nargs="+", default=PAIRS, help="language pairs of NTREX")
+    options.add_argument("--every", type=int, default=1, help="take each so many-th document (default 1: all)")
     options.add_argument("--max_joined", type=int, default=engine.MAX_JOINED, help="sentences of a side in a bead")
     options.add_argument("--dtype", default="bfloat16", help="of the encoder's products (default bfloat16)")
     options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")
@@ -73,7 +74,7 @@ def main(argv: list[str] | None = None) -> dict:
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     path = Path(args.results_dir, "documents_encoder.json")
-    settings = {name: getattr(args, name) for name in ("model", "max_joined", "dtype")}
+    settings = {name: getattr(args, name) for name in ("model", "every", "max_joined", "dtype")}
     settings |= {"weights": weights_note(args.model), "test_lines": "1544-1997", "seed": 0} | machine()
     found = earlier(path, settings)
     vectors = StoredVectors(load_encoder(encoder_folder(args.model)), args.cache_dir, args.dtype)
@@ -156,7 +157,7 @@ def measure(name: str, vectors: StoredVectors, args) -> dict:
     """Counts of each document and CPU seconds by way."""
     pair = tuple(name.split("-"))
     lines = read_text(args.data / "ntrex", name)
-    spoilt, gold = spoilt_documents(args.data, lines, pair)
+    spoilt, gold = (each[:: args.every] for each in spoilt_documents(args.data, lines, pair))
     texts = [text_of([document[side] for document in spoilt], lang) for side, lang in enumerate(pair)]
     documents = [*zip(*(text.documents for text in texts))]
     train = [lines[lang][:LINES] for lang in pair]
