@@ -116,7 +116,7 @@ def measure(pair: str, size: int, encoder, args) -> list[EvalResult]:
 
     rounds = []
 
-    def report(found: Round, pairs: Mined) -> None:
+    def report(found: Round, pairs: Mined, _) -> None:
         right = is_right(pairs)
         strict = right[: found.strict]
         about = {"mined_precision": right.mean(), "mined_recall": right.sum() / len(rest)}

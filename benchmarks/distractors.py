@@ -17,11 +17,20 @@ SOURCES = {
     "lo-th": ((), ("quran", "anki", "talpco", "en-th")),
     "ja-en": (("alt", "quran"), ("anki", "en-th")),
 }
+# The same without everyday talk (vi-zh, anki, talpco) on both sides: some of it is a translation by chance, which
+# encoders that know both languages find.
+APART = {
+    "zh-vi": (("quran",), ("alt", "anki", "talpco")),
+    "th-zh": (("anki", "talpco", "en-th"), ("quran",)),
+    "id-zh": (("anki", "talpco"), ("quran",)),
+}
 _COLUMNS = {"vi-zh": ("vi", "zh"), "en-th": ("en", "th"), "alt": ("ja", "vi")}
 _FILES = {"vi-zh": "vi-zh/train.tsv", "en-th": "en-th/wizard-of-oz.tsv", "alt": "alt/ja-vi.train.tsv.gz"}
 
 
-def distractors(data: str | Path, pair: str, most: int, taken: tuple = ((), ())) -> list[list[str]]:
+def distractors(
+    data: str | Path, pair: str, most: int, taken: tuple = ((), ()), sources: dict | None = None
+) -> list[list[str]]:
     """At most so many distinct sentences of each side, evenly from its sources, drawn once and for all (seed 0).
 
     Args:
@@ -29,10 +38,11 @@ def distractors(data: str | Path, pair: str, most: int, taken: tuple = ((), ()))
         pair: such as "zh-vi".
         most: of a side.
         taken: sentences of either side that are not to be among them.
+        sources: by language pair, in place of `SOURCES`.
     """
     found = []
-    for language, sources, own in zip(pair.split("-"), SOURCES[pair], taken):
-        texts = [[*dict.fromkeys(_read(Path(data), source, language))] for source in sources]
+    for language, names, own in zip(pair.split("-"), (sources or SOURCES)[pair], taken):
+        texts = [[*dict.fromkeys(_read(Path(data), name, language))] for name in names]
         for lines in texts:
             random.Random(0).shuffle(lines)
         mixed = [lines[i] for i in range(max(map(len, texts), default=0)) for lines in texts if i < len(lines)]

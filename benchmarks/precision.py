@@ -7,28 +7,32 @@ Each bitext is half of NTREX's training lines, drawn anew for each halving, and 
 as many sentences of other text a side (distractors.py, "other"; Lao has none). `covered` is the share of halvings
 whose 95 % interval has the realised precision in it, `miss` how far that is from the estimate on average, `bias` the
 same with its sign (negative: fewer pairs are right than was promised). --rounds 0 is the encoder alone, 1 with the
-links and the head that are learnt from what it finds. Every bitext is kept when it is done.
+links and the head that are learnt from what it finds. Both rounds learn from the same pairs whatever precision is
+asked for, so each halving is grown once. Every halving is kept when it is done: a run that was stopped goes on with
+the others, and one with more halvings with those that are missing. --first draws other halvings (seeds) than 0, 1, ...
 """
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
+import json
 from pathlib import Path
 
 import numpy as np
 import torch
-from bootstrap import vectors_of
 from distractors import distractors
 from encoders import encoder_folder
 from harness import parser, report
 from ntrex import LINES, read_text
+from stored_vectors import StoredVectors
 from transformers.utils import logging
 
 from hfxling.console import run as run_recipe
 from hfxling.data.readers import read_lines
 from hfxling.encoders.loading import load_encoder
-from hfxling.sentences.grow import grow
+from hfxling.sentences.grow import LOOSE, grow
+from hfxling.sentences.impostors import of_precision
 
 TITLE = "The promised precision of bootstrap without a known pair, and what it was, %"
 KINDS = ("all", "lines", "documents", "other")
@@ -43,22 +47,42 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
     options.add_argument("--pairs", nargs="+", default=["lo-zh", "th-zh", "lo-th"])
     options.add_argument("--precisions", nargs="+", type=float, default=[0.95, 0.9], help="that are asked for")
-    options.add_argument("--rounds", type=int, default=0, help="after the encoder's own (default 0)")
+    options.add_argument("--rounds", type=int, default=0, choices=(0, 1), help="after the encoder's own (default 0)")
     options.add_argument("--halvings", type=int, default=20)
+    options.add_argument("--first", type=int, default=0, help="seed of the first halving")
+    options.add_argument("--dtype", default="bfloat16", help="of the encoder's products (default bfloat16)")
     options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")
+    options.add_argument("--name", help="of the results file, by default precision_ROUNDS")
     args = options.parse_args(argv)
+    if min(args.precisions) < LOOSE:
+        raise ValueError(f"precisions of {LOOSE} or more are asked for, from which on all learn from the same pairs.")
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    encoder = load_encoder(encoder_folder(args.encoder))
-    settings = {name: getattr(args, name) for name in ("encoder", "pairs", "precisions", "rounds", "halvings")}
-    path = Path(args.results_dir) / f"precision_{args.rounds}.json"
-    outcomes = {}
-    for pair in args.pairs:
-        for kind in KINDS:
-            outcomes[pair, kind] = measure(pair, kind, encoder, args)
-            figures = figures_of(outcomes, args.precisions)
-            report("precision", figures, settings, title=TITLE, path=path)
-    return figures
+    vectors = StoredVectors(load_encoder(encoder_folder(args.encoder)), args.cache_dir, args.dtype)
+    names = ("encoder", "pairs", "precisions", "rounds", "halvings", "first", "dtype")
+    settings = {name: getattr(args, name) for name in names}
+    path = Path(args.results_dir) / f"{args.name or f'precision_{args.rounds}'}.json"
+    outcomes = earlier(path, settings)
+    figures = {}
+    for seed in range(args.first, args.first + args.halvings):  # all bitexts of a halving, then the next
+        for pair in args.pairs:
+            for kind in KINDS:
+                of_bitext = outcomes.setdefault(f"{pair} {kind}", {})
+                if str(seed) not in of_bitext:
+                    of_bitext[str(seed)] = measure(pair, kind, seed, vectors, args)
+                    figures = figures_of(outcomes, args.precisions)
+                    told = {"title": TITLE, "path": path, "outcomes": outcomes}
+                    report("precision", figures, settings, **told)
+    return figures or figures_of(outcomes, args.precisions)
+
+
+def earlier(path: Path, settings: dict) -> dict:
+    """Halvings of a run that was stopped, with the same settings but for the number of halvings."""
+    if not path.is_file():
+        return {}
+    then = json.loads(path.read_text(encoding="utf-8"))
+    same = all(then["settings"].get(name) == value for name, value in settings.items() if name != "halvings")
+    return then.get("outcomes", {}) if same else {}
 
 
 def figures_of(outcomes: dict, precisions: list[float]) -> dict:
@@ -66,8 +90,10 @@ def figures_of(outcomes: dict, precisions: list[float]) -> dict:
     figures = {}
     for precision in precisions:
         every = {}
-        for (pair, kind), of_bitext in outcomes.items():
-            every[f"{pair} {kind}"] = np.array(of_bitext[precision])
+        for name, of_bitext in outcomes.items():
+            rows = [row[f"{precision:g}"] for row in of_bitext.values() if row[f"{precision:g}"]]
+            if rows:
+                every[name] = np.array(rows)
         named = {name: summary(rows) for name, rows in every.items()}
         figures[f"{precision:g}"] = named | {"bitexts": summary(np.concatenate(list(every.values())))}
     return figures
@@ -77,6 +103,7 @@ def summary(rows: np.ndarray) -> dict[str, float]:
     """Means over halvings of rows of truth, estimate, low, high and recall."""
     truth, estimate, low, high, recall = rows.T
     return {
+        "halvings": len(rows),
         "realised": round(100 * float(truth.mean()), 2),
         "recall": round(100 * float(recall.mean()), 2),
         "covered": round(100 * float(((low <= truth) & (truth <= high)).mean()), 1),
@@ -86,45 +113,45 @@ def summary(rows: np.ndarray) -> dict[str, float]:
     }
 
 
-def measure(pair: str, kind: str, encoder, args) -> dict[float, list[tuple[float, ...]]]:
-    """By precision that was asked for: truth, estimate, low, high and recall of each halving."""
+def measure(pair: str, kind: str, seed: int, vectors: StoredVectors, args) -> dict[str, list[float]]:
+    """By precision that was asked for: truth, estimate, low, high and recall of a halving; [] where none is reached."""
     languages = tuple(pair.split("-"))
     text = read_text(f"{args.data}/ntrex", pair)
     others = {}
     if kind == "other":
-        others = dict(
-            zip(
-                OTHERS.split("-"),
-                distractors(args.data, OTHERS, MOST, tuple(read_text(f"{args.data}/ntrex", OTHERS).values())),
-            )
-        )
-    found = {precision: [] for precision in args.precisions}
-    for seed in range(args.halvings):
-        heaps, vectors, places = [], [], []
-        rng = np.random.default_rng(seed)
-        order = drawn(f"{args.data}/ntrex/DOCUMENT_IDS.tsv", kind, rng)
-        paired, rest = order[:HALF], np.array_split(order[HALF:], 2)
-        for side, language in enumerate(languages):
-            lines = text[language]
-            alone = []
-            if kind in ("lines", "documents"):
-                alone = [lines[i] for i in rest[side]]
-            elif language in others:
-                alone = [others[language][i] for i in rng.permutation(len(others[language]))[:HALF]]
-            place = rng.permutation(HALF + len(alone))
-            heap = [*(lines[i] for i in paired), *alone]
-            heaps.append([heap[i] for i in place])
-            places.append(place)
-            vectors.append(vectors_of(encoder, (lines, others.get(language, [])), heaps[-1], args.cache_dir))
-        for precision in args.precisions:
-            grown = grow(heaps, languages, vectors=vectors, rounds=args.rounds, precision=precision, seed=seed)
-            if grown.best.estimate is None:
-                continue
-            numbers = [place[rows] for place, rows in zip(places, grown.pairs)]
+        ntrex = tuple(read_text(f"{args.data}/ntrex", OTHERS).values())
+        others = dict(zip(OTHERS.split("-"), distractors(args.data, OTHERS, MOST, ntrex)))
+    rng = np.random.default_rng(seed)
+    order = drawn(f"{args.data}/ntrex/DOCUMENT_IDS.tsv", kind, rng)
+    paired, rest = order[:HALF], np.array_split(order[HALF:], 2)
+    heaps, places = [], []
+    for side, language in enumerate(languages):
+        lines = text[language]
+        alone = []
+        if kind in ("lines", "documents"):
+            alone = [lines[i] for i in rest[side]]
+        elif language in others:
+            alone = [others[language][i] for i in rng.permutation(len(others[language]))[:HALF]]
+        place = rng.permutation(HALF + len(alone))
+        heap = [*(lines[i] for i in paired), *alone]
+        heaps.append([heap[i] for i in place])
+        places.append(place)
+    rounds = []
+
+    def keep(_, pairs, given) -> None:
+        rounds.append((pairs, given))
+
+    of_heaps = [vectors.of(heap) for heap in heaps]
+    grow(heaps, languages, vectors=of_heaps, rounds=args.rounds, precision=LOOSE, seed=seed, report=keep)
+    found = {}
+    for precision in args.precisions:
+        strict, estimate = max((of_precision(*each, precision) for each in rounds), key=lambda each: len(each[0].score))
+        found[f"{precision:g}"] = []
+        if estimate is not None:
+            numbers = [place[rows] for place, rows in zip(places, strict)]
             right = (numbers[0] == numbers[1]) & (numbers[0] < HALF)
-            estimate = grown.best.estimate
             row = (right.mean(), estimate.precision, estimate.low, estimate.high, right.sum() / HALF)
-            found[precision].append(row)
+            found[f"{precision:g}"] = [float(value) for value in row]
     return found
 
 

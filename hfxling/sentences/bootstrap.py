@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.parallel import check_languages
 from hfxling.data.texts import Texts, check_texts
+from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
 from hfxling.encoders.haystack import Haystack, is_in_memory
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
@@ -21,7 +22,6 @@ from hfxling.files import atomic_path, files_of
 from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Text, verb
 
 from .bitext import ScoredPair, check_dropping, check_sides, flagged, plain, read_known, without, write_pairs
-from .engine import Mined
 from .neighbours import bytes_of
 from .precision import LEAST, check_wanted
 
@@ -187,6 +187,9 @@ def bootstrap(
         check_texts(heap.texts, f"{heap.name}: text")
         sides.append(without(heap, own))
     check_heaps(sides, pair)
+    if encoder is not None:
+        some = [side.texts[:COVERAGE_TEXTS] for side in sides]
+        warn_of_coverage(getattr(encoder, "model", None), zip(*some), pair)
     result = _grown(sides, pair, known, encoder, settings, revision, cache_dir, device, batch_size)
     if output is not None:
         result.save(output)
@@ -245,7 +248,7 @@ def _grown(
         haystack = Haystack(sides, encoder, languages, cache_dir=cache_dir, device=device, batch_size=batch_size)
         vectors = [parts[0] for parts in haystack.vectors()]
 
-    def report(this: Round, _: Mined) -> None:
+    def report(this: Round, *_) -> None:
         logger.info("%s", rounds_table([this]))
 
     texts = [side.texts for side in sides]

@@ -36,6 +36,8 @@ GAIN = 1.01  # of the number of good pairs, below which no further round is wort
 LEAST = 20  # pairs to begin with
 # Of the head that is learnt each round: as much of the encoder in it as of what pairs say.
 HEAD = {"shrinkage": 0.1, "anchor": 1.0}
+MOST_BLANK = 0.5  # of a heap's sentences, that may have no vector of their own
+_NOTHING = 1e-5  # length of a centred vector that says nothing
 _SAMPLE = 500  # sentences of a side whose scores show how much scores deviate
 
 
@@ -87,7 +89,7 @@ def grow(
     precision: float = 0.95,
     seed: int = 42,
     memory: int | str = "4GiB",
-    report: Callable[[Round, Mined], None] = lambda this, pairs: None,
+    report: Callable[[Round, Mined, tuple[Impostors, Impostors]], None] = lambda this, pairs, given: None,
 ) -> Grown:
     """Mine, learn from what was mined and from known pairs, and mine again, until there are hardly more good pairs.
 
@@ -100,7 +102,7 @@ def grow(
         precision: wanted of the bitext.
         seed: of folds and links.
         memory: that the search may use.
-        report: called with every round and the pairs that it mined.
+        report: called with every round, the pairs that it mined, and what `of_precision` judges them by.
 
     Raises:
         ValueError: neither vectors nor known pairs; heaps of fewer sentences than neighbours; too few pairs to learn
@@ -117,7 +119,7 @@ def grow(
         loose, _ = of_precision(pairs, given, min(LOOSE, precision))
         count = len(known[0]) + (0 if learnt is None else len(learnt.score))
         this = Round(number, count, len(pairs.score), len(loose.score), len(strict.score), estimate)
-        report(this, pairs)
+        report(this, pairs, given)
         history.append((this, strict, loose))
         if number and this.strict < GAIN * history[-2][0].strict:
             break
@@ -148,7 +150,7 @@ class _Heaps:
         random = np.random.default_rng(seed)
         self.fold = random.permutation(np.arange(self.sizes[0]) % FOLDS)
         self.few = [random.permutation(size)[:_SAMPLE] for size in self.sizes]
-        self.dense = None if vectors is None else [_centred(side) for side in vectors]
+        self.dense = None if vectors is None else [centred(side) for side in vectors]
         self.lengths = []
         for side, language in zip(self.texts, self.languages):
             self.lengths.append(np.array([count_words(text, language) for text in side]))
@@ -233,10 +235,27 @@ class _Heaps:
         return ready, _deviation(ready[0][self.few[0]] @ ready[1][self.few[1]].T)
 
 
-def _centred(vectors: np.ndarray) -> np.ndarray:
-    """(N, D) vectors without the mean of their heap, of unit length."""
-    ready = unit(np.asarray(vectors, np.float32))
-    return unit(ready - ready.mean(axis=0))
+def centred(vectors: np.ndarray) -> np.ndarray:
+    """(N, D) vectors without the mean of their heap, of unit length; those without a direction are like no other.
+
+    Raises:
+        ValueError: most sentences have no vector of their own.
+    """
+    given = np.asarray(vectors, np.float32)
+    rows = np.flatnonzero(given.any(axis=1))  # a static model has no vector for a text of which it knows no word
+    ready = np.zeros_like(given)
+    if len(rows):
+        ready[rows] = unit(given[rows])
+        ready[rows] -= ready[rows].mean(axis=0)
+    blank = np.flatnonzero(np.linalg.norm(ready, axis=1) < _NOTHING)
+    if len(blank) > MOST_BLANK * len(given):
+        raise ValueError(
+            f"{len(blank)} of {len(given)} sentences of a heap have no vector or the same one: the model does not know "
+            "the language. Give another model or known pairs."
+        )
+    # Each gets a direction of its own, so that it is near to others by chance alone.
+    ready[blank] = np.random.default_rng(0).normal(size=(len(blank), given.shape[1]))
+    return unit(ready)
 
 
 def _deviation(scores: np.ndarray) -> float:

@@ -221,3 +221,19 @@ def test_a_killed_bootstrap_ends_alike(text, tmp_path):
     assert names == files_of(tmp_path / "killed")
     for name in names:
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes(), name
+
+
+def test_vectors_that_say_nothing():
+    """A static model has none of a text that it knows no word of; a model that knows nothing gives all the same."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(60, 8)) + 5
+    vectors[7] = 0
+    found = module.centred(vectors)
+    assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
+    known = np.delete(np.arange(60), 7)
+    without = module.centred(vectors[known])
+    assert np.allclose(found[known], without, atol=1e-6), "it has no part in the mean"
+    with pytest.raises(ValueError, match="60 of 60 sentences of a heap have no vector or the same one"):
+        module.centred(np.ones((60, 8)))
+    with pytest.raises(ValueError, match="60 of 60 sentences"):
+        module.centred(np.zeros((60, 8)))
