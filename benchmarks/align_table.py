@@ -13,7 +13,8 @@ What is not installed is left out: pip install -r benchmarks/requirements.txt. P
 other one. --speed measures pairs per second.
 
 --fit learns the weights of `hfxling/words/probability.json` from the gold links of xlwa-dev, with 250 further pairs of
-each language as text; these are the only gold links that chose anything: weights, layer, temperature, floor, weight.
+each language as text; these are the only gold links that chose anything: weights, layer, temperature, floor, weight,
+and the least probability of a link (--choose).
 """
 
 import json
@@ -35,7 +36,7 @@ from hfxling.evaluation.alignment import alignment_results, count_links, error_t
 from hfxling.files import atomic_path
 from hfxling.words.confidence import expected_calibration_error
 from hfxling.words.encoder import WordEncoder, unit_length
-from hfxling.words.joint import JointAligner
+from hfxling.words.joint import JointAligner, View
 from hfxling.words.probability import WEIGHTS, fit_probability, link_evidence
 
 DEV = ("en-it", "en-ru", "en-nl", "en-bg", "en-es", "en-et", "en-pt")
@@ -48,6 +49,7 @@ MARKS = ("<!-- table -->", "<!-- end -->")
 # awesome-align takes inner products of multilingual BERT's vectors and 0.001. Other encoders' vectors have other
 # lengths, so cosines are divided by a temperature here. Chosen on xlwa-dev by --choose.
 TEMPERATURE, THRESHOLD = 0.015, 0.5
+THRESHOLDS_TRIED = [step / 20 for step in range(4, 13)]  # of our probabilities
 THOT = {"fast_align": "FAST_ALIGN", "HMM": "HMM", "IBM 4": "IBM4"}
 ROUNDS = 5  # of each of sil-thot's models, and of those that it starts from
 _LEAST = 0.05  # weights below teach nothing
@@ -62,7 +64,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--sets", nargs="+", default=["zh-en"], help="names such as zh-en")
     options.add_argument("--fit", action="store_true", help="learn the weights of probabilities, and nothing else")
     options.add_argument(
-        "--choose", action="store_true", help="temperature and threshold of awesome-align, by xlwa-dev"
+        "--choose", action="store_true", help="thresholds, and temperature of awesome-align, by xlwa-dev"
     )
     options.add_argument("--dtype", default="float32", help="of the encoder's computation")
     options.add_argument("--more", nargs=3, metavar=("NAME", "SOURCE", "TARGET"), help="learn from this text, too")
@@ -394,20 +396,15 @@ def fit(data: str, encoder: WordEncoder) -> dict:
     """Learn the weights of probabilities from xlwa-dev and write them where the package reads them."""
     evidence: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for name in DEV:
-        encoder.means.clear()
-        gold = read_aligned(Path(data) / f"{name}.xlwa-dev.tsv")
-        more = read_aligned(Path(data) / f"{name}.xlwa-train.tsv")[:FURTHER]
-        source, target = sides_of([*gold, *more])
-        languages = name.split("-")
-        both = JointAligner.learn(languages, source, target, encoder)
-        links = JointAligner.learn(languages, source, target)
-        agreeing, independent, attention = both.weights(source, target)
+        gold, source, target = development_text(data, name)
+        aligners = development_aligners(data, name, encoder)
+        agreeing, independent, attention = aligners["links and encoder"].weights(source, target)
         kinds = {
             "links and encoder": ([agreeing, independent, attention], 2),
             "saved and encoder": ([agreeing, attention], 1),
             "encoder": ([attention], 1),
         }
-        agreeing, independent = links.weights(source, target)
+        agreeing, independent = aligners["links"].weights(source, target)
         kinds |= {"links": ([agreeing, independent], 2), "saved": ([agreeing], 1)}
         for kind, (weights, decisive) in kinds.items():
             evidence.setdefault(kind, []).append(evidence_of(weights, decisive, gold))
@@ -420,17 +417,47 @@ def fit(data: str, encoder: WordEncoder) -> dict:
     return fitted
 
 
+def development_text(data: str, name: str) -> tuple[list[AlignedPair], list[str], list[str]]:
+    """Gold pairs of xlwa-dev, and source and target lines: theirs, and further ones."""
+    gold = read_aligned(Path(data) / f"{name}.xlwa-dev.tsv")
+    more = read_aligned(Path(data) / f"{name}.xlwa-train.tsv")[:FURTHER]
+    return gold, *sides_of([*gold, *more])
+
+
+def development_aligners(data: str, name: str, encoder: WordEncoder) -> dict[str, JointAligner]:
+    """One of every kind, learnt from that text."""
+    encoder.means.clear()
+    _, source, target = development_text(data, name)
+    languages = name.split("-")
+    both = JointAligner.learn(languages, source, target, encoder)
+    links = JointAligner.learn(languages, source, target)
+    saved_both = JointAligner(languages, [View(view.vocabularies, view.priors[:1]) for view in both.views], encoder)
+    saved_both.word_map = both.word_map
+    saved = JointAligner(languages, [View(view.vocabularies, view.priors[:1]) for view in links.views])
+    return {each.kind: each for each in (both, links, saved_both, saved, JointAligner(languages, [], encoder))}
+
+
 def choose(data: str, encoder: WordEncoder) -> dict:
-    """Mean error rate of awesome-align's extraction on xlwa-dev, by temperature and threshold, the best first."""
+    """Mean error rates on xlwa-dev, the best first: of awesome-align's extraction by temperature and threshold, and of
+    each kind of ours by the probability from which on links are given.
+    """
     rates: dict[tuple[float, float], list[float]] = {}
+    own_rates: dict[str, list[float]] = {}
     for name in DEV:
         gold = read_aligned(Path(data) / f"{name}.xlwa-dev.tsv")
+        for kind, aligner in development_aligners(data, name, encoder).items():
+            lines = list(aligner(*sides_of(gold)))
+            for threshold in THRESHOLDS_TRIED:
+                links = [{(int(i), int(j)) for i, j in np.argwhere(line.probability[0] > threshold)} for line in lines]
+                rate = alignment_results(links, gold, dataset=name, split="dev")[0].value
+                own_rates.setdefault(f"{kind}, {threshold}", []).append(rate)
         for temperature in (0.003, 0.005, 0.01, 0.015, 0.02, 0.03):
             for threshold in (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
                 links = awesome_links(gold, encoder, temperature, threshold)
                 rate = alignment_results(links, gold, dataset=name, split="dev")[0].value
                 rates.setdefault((temperature, threshold), []).append(rate)
     means = {f"temperature {key[0]}, threshold {key[1]}": round(float(np.mean(of)), 2) for key, of in rates.items()}
+    means |= {label: round(float(np.mean(of)), 2) for label, of in own_rates.items()}
     best_first = dict(sorted(means.items(), key=lambda item: item[1]))
     print(json.dumps(best_first, indent=1))
     return best_first

@@ -23,7 +23,7 @@ from .encoder import WordEncoder, similarities, unit_length
 from .links import METHODS, PROBABILITY, SIMILARITIES, TEMPERATURE, UNITS, SoftAlignment, attention, decode
 from .pairs import EncodedPairs
 from .prior import LinkPrior, posteriors_of
-from .probability import Directions, link_probability
+from .probability import THRESHOLDS, Directions, link_probability
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class JointAligner:
         encoder: similarities of words; None for links alone.
         units: "words" (what white space sets apart), "segments" (those of the first view) or "characters".
         method: one of `METHODS`; by default "probability".
-        null: weight or probability up to which there is no link.
+        null: weight or probability up to which there is no link; links by probability have a least one of their own.
 
     Attributes:
         kind: which of these it is, by which `probability.py` knows its weights.
@@ -339,7 +339,7 @@ class JointAligner:
         backward = sum(directions[1] for directions in stacked[: self.decisive]) / self.decisive
         soft = SoftAlignment(forward, backward, similarity, sizes)
         if self.method == PROBABILITY:
-            links = probability > max(0.5, self.null)
+            links = probability > max(THRESHOLDS[self.kind], self.null)
         else:
             links = decode(soft, self.method, self.null)
         lines = []

@@ -15,6 +15,9 @@ from pathlib import Path
 import numpy as np
 
 WEIGHTS = Path(__file__).with_name("probability.json")
+# From which probability on a link is given, by what links are made of: of .2, .25, ... .6 the one with the least error
+# rate on xlwa-dev (benchmarks/align_table.py --choose). Below .5, as a link that is missed costs more than a wrong one.
+THRESHOLDS = {"links and encoder": 0.45, "saved and encoder": 0.4, "encoder": 0.4, "links": 0.35, "saved": 0.4}
 _LEAST = 1e-4  # posteriors beyond this and 1 - this count as such
 NEIGHBOURHOOD = (
     *("mean weight", "other links of both units", "beside", "along the diagonal", "across the diagonal"),
@@ -57,7 +60,7 @@ def link_evidence(weights: Sequence[Directions], decisive: int, sizes: np.ndarra
 def link_probability(kind: str, weights: Sequence[Directions], decisive: int, sizes: np.ndarray) -> np.ndarray:
     """(B, S, T) probability of every link, zero at padding; arguments as for `link_evidence`.
 
-    sigmoid(bias + weight . features), with the weights of `kind`, such as "links", "encoder" or "joint".
+    sigmoid(bias + weight . features), with the weights of `kind`, a key of `THRESHOLDS`.
     """
     stored = _stored()[kind]
     logit = link_evidence(weights, decisive, sizes) @ np.array(stored["weight"]) + stored["bias"]

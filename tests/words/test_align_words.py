@@ -133,7 +133,7 @@ def test_without_a_model_links_are_learnt_from_the_text(sample, tmp_path, capsys
     alone = JointAligner.learn(("zh", "vi"), *sample, units="segments")
     assert result.links == [line.links for line in alone(*sample)]
     scores = [score for row in result.scores for score in row]
-    assert 0.5 < min(scores) < max(scores) <= 1 + 1e-6
+    assert 0.35 < min(scores) < max(scores) <= 1 + 1e-6
     few = hfxling.align_words(*sample, languages=("zh", "vi"), units="segments", min_confidence=0.9)
     assert sum(map(len, few.links)) == sum(score >= 0.9 for score in scores)
     with pytest.raises(ValueError, match=r"languages=None: .* give languages, such as zh vi"):

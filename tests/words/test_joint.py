@@ -14,12 +14,12 @@ from hfxling.data.segment import Span, Vocabulary
 from hfxling.words import prior as link_prior
 from hfxling.words.aligner import membership, words
 from hfxling.words.encoder import WordEncoder, similarities
-from hfxling.words.joint import JointAligner, segment_similarities, view_segmenters, word_map
+from hfxling.words.joint import JointAligner, View, segment_similarities, view_segmenters, word_map
 from hfxling.words.layers import agreed_layer
 from hfxling.words.links import agreement, attention, softmax_links
 from hfxling.words.pairs import EncodedPairs
 from hfxling.words.prior import LinkPrior
-from hfxling.words.probability import link_evidence, link_probability
+from hfxling.words.probability import THRESHOLDS, link_evidence, link_probability
 
 
 @pytest.fixture(scope="module")
@@ -293,6 +293,19 @@ def test_layers_are_read_in_one_pass_and_the_one_that_agrees_most_is_taken(tiny_
     assert found.links == hfxling.align_words(source, target, layer=best, **options).links
     with pytest.raises(ValueError, match="give a number from 0, or agreement"):
         hfxling.align_words(source, target, layer="last", **options)
+
+
+def test_links_are_those_of_the_least_probability_of_their_kind(encoder):
+    source, _ = sentences(30)
+    links = JointAligner.learn(("en", "fr"), source, source)
+    saved = JointAligner(("en", "fr"), [View(view.vocabularies, view.priors[:1]) for view in links.views])
+    kinds = [links, saved, JointAligner(("en", "fr"), [], encoder)]
+    for aligner in kinds:
+        for line in aligner(source, source):
+            expected = line.probability[0] > THRESHOLDS[aligner.kind]
+            assert line.links == [(int(i), int(j)) for i, j in np.argwhere(expected)]
+    strict = JointAligner(("en", "fr"), links.views, null=0.9)
+    assert all(line.probability[0][link] > 0.9 for line in strict(source, source) for link in line.links)
 
 
 def test_a_word_without_a_link_has_a_probability_of_that(tmp_path):
