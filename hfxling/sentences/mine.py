@@ -92,13 +92,14 @@ class MinedPairs:
         estimate = self.estimate
         told = (
             f"threshold {estimate.threshold:.4f}: estimated precision {100 * estimate.precision:.1f} % "
-            f"({100 * estimate.low:.1f} to {100 * estimate.high:.1f}), recall {100 * estimate.recall:.1f} %"
+            f"({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
         )
-        if self.by_impostors:
-            told += ", by what sentences are given without their partners; "
-            return f"{told}{100 * estimate.unpaired:.0f} % of the sources seem to have no translation there"
-        told += f", on {estimate.known} known pairs that did not choose it; "
-        return f"{told}{100 * estimate.unpaired:.0f} % of the sources are taken to have no translation there (unpaired)"
+        if self.by_impostors:  # which say nothing of translations that are not even each other's best
+            return f"{told}, by what sentences are given without their partners; the recall is not known"
+        return (
+            f"{told}, recall {100 * estimate.recall:.1f} %, on {estimate.known} known pairs that did not choose it; "
+            f"{100 * estimate.unpaired:.0f} % of the sources are taken to have no translation there (unpaired)"
+        )
 
     def to_text(self) -> str:
         """The pairs as TSV."""

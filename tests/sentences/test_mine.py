@@ -245,7 +245,7 @@ def test_of_known_pairs_that_the_model_learnt_from_the_heaps_themselves_say_the_
         assert "the model has learnt from the known pairs" in caplog.text
         assert result.by_impostors
         assert result.estimate.precision >= 0.9
-        assert "by what sentences are given without their partners" in result.table()
+        assert "by what sentences are given without their partners; the recall is not known" in result.table()
         gold = set((heap / "gold.tsv").read_text(encoding="utf-8").splitlines())
         right = [f"{row.source}\t{row.target}" in gold for row in result.rows]
         assert len(right) > 40
@@ -263,7 +263,7 @@ def test_a_plan_writes_nothing(heap, tmp_path, capfd):
     said = capfd.readouterr().out
     assert all(name in said for name in ("disk", "memory", "encoding", "search", "180 and 180"))
     assert said.count(" second") == 3
-    assert " 0.0" not in said.replace("MiB", "")
+    assert " 0.0 seconds" not in said
     assert list(tmp_path.iterdir()) == []
 
 
