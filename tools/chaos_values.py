@@ -258,6 +258,18 @@ WARNED = [
         {"source_vectors": "VECTORS/ray.npy", "target_vectors": "VECTORS/hub.npy", "model": None},
         ("of 160", "same"),
     ),
+    (
+        "mine",
+        {"": ["TEXT/test.zh", "TEXT/test.vi"], "model": None, "lexical": "MODELS/lexical", "precision": 0.5}
+        | {"known": "TEXT/train.tsv"},
+        ("learnt from the known pairs", "without their partners"),
+    ),
+    (
+        "mine",
+        {"": ["TEXT/test.zh", "TEXT/test.vi"], "model": "MODELS/fit/model", "lexical": "MODELS/fit/lexical/model"}
+        | {"precision": 0.5, "known": "TEXT/train.tsv"},
+        ("learnt from the known pairs", "without their partners"),
+    ),
     ("clean", {"": "TEXT/train.zh+TEXT/english.vi"}, ("of 160", "target", "not in 'vi'")),
 ]
 # (program, options, words): what ends well, and what is said besides.
