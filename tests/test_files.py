@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -11,7 +12,15 @@ import sys
 import numpy as np
 import pytest
 
-from hfxling.files import atomic_path, check_apart, check_replaceable, free_memory, reserved_array
+from hfxling.files import (
+    alone_with,
+    atomic_path,
+    check_apart,
+    check_replaceable,
+    free_memory,
+    reserved_array,
+    scratch_in,
+)
 
 
 def test_a_file_appears_only_when_the_block_ends(tmp_path):
@@ -257,3 +266,39 @@ def test_links_modes_and_pipes_stay_what_they_are(tmp_path, capfd):
     assert capfd.readouterr().out == "before shown"
     with pytest.raises(ValueError, match="no place for a folder"), atomic_path("/dev/null") as scratch:
         scratch.mkdir()
+
+
+def test_a_scratch_folder_goes_and_with_it_those_of_the_killed(tmp_path):
+    (tmp_path / ".onnx.dead.hfxling-scratch").mkdir()
+    (tmp_path / ".onnx.mine").write_text("mine")
+    with scratch_in(tmp_path, "onnx") as scratch:
+        assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [scratch.name]
+        (scratch / "graph").write_text("x")
+    assert [path.name for path in tmp_path.iterdir()] == [".onnx.mine"]
+
+
+def test_a_signal_does_not_stop_the_removal_of_what_was_begun(tmp_path, monkeypatch):
+    """SIGTERM while scratch files go: all of them go first."""
+    remove = shutil.rmtree
+
+    def interrupted(folder, **options):
+        os.kill(os.getpid(), signal.SIGINT)
+        remove(folder, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt), atomic_path(tmp_path / "out.txt") as scratch:
+        scratch.write_text("x")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_who_holds_a_place_is_alone_there_and_leaves_nothing(tmp_path):
+    place = tmp_path / "new" / "deeper" / "out.tsv"
+    same = tmp_path / "new" / "." / "deeper" / "out.tsv"
+    with alone_with(place, "the first"):
+        with pytest.raises(ValueError, match="the second: another run writes there"), alone_with(same, "the second"):
+            pass
+        with alone_with(place.with_name("other.tsv"), "output"):
+            pass
+    assert list(tmp_path.iterdir()) == []
+    with alone_with("/dev/stdout", "output"), alone_with("/dev/stdout", "output"):
+        pass

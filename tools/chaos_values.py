@@ -179,7 +179,8 @@ VALUES = [
     (("mine",), {"known": "TEXT/train.tsv"}, ("precision", "known")),
     (("mine",), {"precision": 0.9, "known": "TEXT/test.tsv"}, ("30 known pairs", "100")),
     (("mine",), {"precision": 0.9, "known": "TEXT/train.tsv", "unpaired": 2}, ("unpaired=2", "between 0 and 1")),
-    (("mine",), {"precision": 0.9, "known": "TEXT/train.tsv"}, ("learnt from the known pairs",)),
+    (("mine",), {"precision": 0.9, "known": "TEXT/train.tsv", "margin": "ratio"}, ("learnt from the known pairs",)),
+    (("mine",), {"precision": 0.9, "known": "TEXT/train.tsv"}, ("every line is a known pair's",)),
     (("mine",), {"source_vectors": "TEXT/train.zh"}, ("source_vectors", "target_vectors")),
     (("bootstrap",), {"seed_pairs": "TEXT/test.tsv"}, ("30 known pairs", "100")),
     (("bootstrap",), {"seed_pairs": None}, ("seed_pairs", "100 or more")),
@@ -256,6 +257,18 @@ WARNED = [
         "mine",
         {"source_vectors": "VECTORS/ray.npy", "target_vectors": "VECTORS/hub.npy", "model": None},
         ("of 160", "same"),
+    ),
+    (
+        "mine",
+        {"": ["TEXT/test.zh", "TEXT/test.vi"], "model": None, "lexical": "MODELS/lexical", "precision": 0.5}
+        | {"known": "TEXT/train.tsv"},
+        ("learnt from the known pairs", "without their partners"),
+    ),
+    (
+        "mine",
+        {"": ["TEXT/test.zh", "TEXT/test.vi"], "model": "MODELS/fit/model", "lexical": "MODELS/fit/lexical/model"}
+        | {"precision": 0.5, "known": "TEXT/train.tsv"},
+        ("learnt from the known pairs", "without their partners"),
     ),
     ("clean", {"": "TEXT/train.zh+TEXT/english.vi"}, ("of 160", "target", "not in 'vi'")),
 ]

@@ -64,7 +64,6 @@ def read_known(
     languages: tuple[str, str],
     precision: float,
     unpaired: float | None,
-    learnt_from: Collection[str] = (),
     least: int = LEAST,
 ) -> tuple[list[str], list[str]]:
     """Known pairs, each source once.
@@ -74,32 +73,40 @@ def read_known(
         languages: codes of both.
         precision: that is wanted, and what is assumed of the rest: both are checked.
         unpaired: the same.
-        learnt_from: hashes of the text that the model was made from.
         least: how many there must be.
 
     Raises:
-        ValueError: fewer than `least`, a share that is none, or pairs that the model was made from.
+        ValueError: fewer than `least`, or a share that is none.
     """
-    if is_source(known):
-        known = [known]
-    if all(is_source(part) for part in known):
-        rows = load_pairs([str(part) for part in known], languages)
-        sides = rows["source"], rows["target"]
-    else:
-        pairs = read_pairs(*known, languages)
-        sides = pairs.source, pairs.target
-    if learnt_from and _hashes(*sides, languages).intersection(learnt_from):
-        raise ValueError(
-            "the model has learnt from the known pairs and scores them far higher than others, so they say nothing of "
-            "its precision; give pairs that it has not seen, or all pairs to `hfxling bootstrap` as --seed_pairs: it "
-            "leaves parts of them out in turn."
-        )
+    sides = _sides_of(known, languages)
     distinct = {}
     for source, target in zip(*sides):
         distinct[plain(source)] = (source, target)
     check_wanted(precision, unpaired, len(distinct), least)
     sources, targets = zip(*distinct.values())
     return list(sources), list(targets)
+
+
+def are_learnt(known: str | Path | Sequence, languages: tuple[str, str], learnt_from: Collection[str]) -> bool:
+    """Whether a model was made from known pairs, which it then scores far higher than others.
+
+    Args:
+        known: as for `read_known`.
+        languages: codes of both.
+        learnt_from: hashes of the text that the model was made from.
+    """
+    return bool(learnt_from) and bool(_hashes(*_sides_of(known, languages), languages).intersection(learnt_from))
+
+
+def _sides_of(known: str | Path | Sequence, languages: tuple[str, str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Both sides of known pairs as they stand there."""
+    if is_source(known):
+        known = [known]
+    if all(is_source(part) for part in known):
+        rows = load_pairs([str(part) for part in known], languages)
+        return rows["source"], rows["target"]
+    pairs = read_pairs(*known, languages)
+    return pairs.source, pairs.target
 
 
 def _hashes(source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> set[str]:

@@ -33,11 +33,22 @@ from hfxling.parts import parts_beside
 from hfxling.progress import bar
 from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Text, verb
 
-from .bitext import ScoredPair, check_dropping, check_sides, flagged, read_known, to_tsv, without, write_pairs
+from .bitext import (
+    ScoredPair,
+    are_learnt,
+    check_dropping,
+    check_sides,
+    flagged,
+    read_known,
+    to_tsv,
+    without,
+    write_pairs,
+)
 from .blocks import both_ways
 from .engine import MARGINS, Mined, by_length, check_choices, select
+from .impostors import impostors, of_precision
 from .neighbours import DTYPES, Neighbours, bytes_of
-from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
+from .precision import LEAST, Precision, check_wanted, choose_threshold, found_pairs, halves
 from .shards import clear, one_by_one, search
 from .terms import strongest
 
@@ -54,11 +65,13 @@ class MinedPairs:
         rows: score, texts, line numbers and flags of each pair, best first.
         counts: sentences of source and target.
         estimate: what the threshold is worth, where a precision was asked for.
+        by_impostors: whether the heaps themselves say so, and no known pairs.
     """
 
     rows: list[ScoredPair]
     counts: tuple[int, int]
     estimate: Precision | None = None
+    by_impostors: bool = False
 
     def table(self) -> str:
         """How many pairs there are, what is wrong with some, and how good they are thought to be."""
@@ -71,14 +84,22 @@ class MinedPairs:
         if lines:
             parts.append(format_table(["flag", "pairs"], lines))
         if self.estimate:
-            estimate = self.estimate
-            parts.append(
-                f"threshold {estimate.threshold:.4f}: estimated precision {100 * estimate.precision:.1f} % "
-                f"({100 * estimate.low:.1f} to {100 * estimate.high:.1f}), recall {100 * estimate.recall:.1f} %, on "
-                f"{estimate.known} known pairs that did not choose it; {100 * estimate.unpaired:.0f} % of the sources "
-                "are taken to have no translation there (unpaired)"
-            )
+            parts.append(self._told())
         return "\n".join(parts)
+
+    def _told(self) -> str:
+        """What the estimate says, and what it is from."""
+        estimate = self.estimate
+        told = (
+            f"threshold {estimate.threshold:.4f}: estimated precision {100 * estimate.precision:.1f} % "
+            f"({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
+        )
+        if self.by_impostors:  # which say nothing of translations that are not even each other's best
+            return f"{told}, by what sentences are given without their partners; the recall is not known"
+        return (
+            f"{told}, recall {100 * estimate.recall:.1f} %, on {estimate.known} known pairs that did not choose it; "
+            f"{100 * estimate.unpaired:.0f} % of the sources are taken to have no translation there (unpaired)"
+        )
 
     def to_text(self) -> str:
         """The pairs as TSV."""
@@ -130,7 +151,9 @@ def _duration(hours: float) -> str:
         return f"{hours:.1f} hours"
     if hours >= 1 / 30:
         return f"{60 * hours:.1f} minutes"
-    return f"{3600 * hours:.1f} seconds"
+    if hours >= 0.1 / 3600:
+        return f"{3600 * hours:.1f} seconds"
+    return "less than a tenth of a second"
 
 
 def _size(count: int) -> str:
@@ -197,7 +220,9 @@ def mine(
         prompt: put before every text; by default the model's own.
         source_vectors: file of vectors of the source's lines (.npy, .parquet, .jsonl), in place of a model.
         target_vectors: the same of the target's lines.
-        known: known pairs, at least 100: sources of pairs, or a list of texts and one of their translations.
+        known: known pairs, at least 100: sources of pairs, or a list of texts and one of their translations. Pairs that
+            the model has learnt from say nothing of its precision; then what sentences are given without their partners
+            says it (docs/mining.md).
         precision: share of right pairs that is wanted; needs known pairs.
         threshold: least score of a pair.
         top: so many pairs, the best: a count such as 5000, or a share such as 0.8.
@@ -257,8 +282,8 @@ def mine(
     if None in pair:
         raise ValueError(f"{encoder.label} does not say what it is for: give languages, such as zh vi.")
     sides = read_heaps(source, target, pair)
-    hidden = None if known is None else HiddenPairs.read(known, pair, precision, unpaired, encoder)
-    searched = list(sides) if hidden is None else hidden.added_to(sides)
+    hidden, searched = _with_known(sides, known, pair, encoder, (precision, unpaired), (margin, selection))
+    by_impostors = known is not None and hidden is None
     loaders = None
     if engine == "ray" and not plan:
         loaders = {"model": partial(load_encoder, model, revision=revision, **options)}
@@ -282,12 +307,16 @@ def mine(
         return plan_of(haystack, k)
 
     with parts_folder(None if is_in_memory(encoder) else output) as parts:
-        mined = mine_haystack(haystack, parts, k=k, margin=margin, selection=selection, shard=shard, engine=engine)
+        options = {"k": k, "shard": shard, "engine": engine}
         estimate = None
+        if by_impostors:
+            mined, estimate = mine_by_impostors(haystack, parts, precision, **options)
+        else:
+            mined = mine_haystack(haystack, parts, margin=margin, selection=selection, **options)
         if hidden is not None:
             estimate, mined = hidden.taken_out(mined, sizes=[len(side.texts) for side in searched])
-            threshold = estimate.threshold
-        if threshold is None and top is None:
+        threshold = threshold if estimate is None else estimate.threshold
+        if threshold is None and top is None and precision is None:
             logger.info(
                 "all pairs are given, good ones first: cut them by --precision with --known pairs, --threshold or --top"
             )
@@ -295,7 +324,7 @@ def mine(
             mined = Mined(*(part[mined.score >= threshold] for part in mined))
         kept = None if top is None else top_count(top, len(mined.score))
         rows = flagged(mined, searched, pair, filters=filters, dedup=dedup, top=kept)
-        result = MinedPairs(rows, (len(searched[0].texts), len(searched[1].texts)), estimate)
+        result = MinedPairs(rows, (len(searched[0].texts), len(searched[1].texts)), estimate, by_impostors)
         if output is not None:
             result.save(output)
             logger.info("pairs: %s", output)
@@ -364,12 +393,9 @@ class HiddenPairs:
     unpaired: float | None
 
     @classmethod
-    def read(
-        cls, known: Any, languages: Languages, precision: float, unpaired: float | None, encoder: Encoder
-    ) -> HiddenPairs:
+    def read(cls, known: Any, languages: Languages, precision: float, unpaired: float | None) -> HiddenPairs:
         """Known pairs, half of which keep their targets, half of which choose; ValueError as `read_known`."""
-        learnt_from = encoder.learnt_from() if isinstance(encoder, BaseEncoder) else ()
-        source, target = read_known(known, languages, precision, unpaired, learnt_from)
+        source, target = read_known(known, languages, precision, unpaired)
         return cls(source, target, *halves(len(source)), precision, unpaired)
 
     def added_to(self, sides: Sequence[Texts]) -> list[Texts]:
@@ -390,6 +416,51 @@ class HiddenPairs:
         others, found = found_pairs(mined, self.kept, sizes)
         estimate = choose_threshold(found, precision=self.precision, unpaired=self.unpaired, chooses=self.chooses)
         return estimate, others
+
+
+def _with_known(
+    sides: Sequence[Texts],
+    known: Any,
+    languages: Languages,
+    encoder: Encoder,
+    wanted: tuple[float | None, float | None],
+    chosen: tuple[str | None, str],
+) -> tuple[HiddenPairs | None, list[Texts]]:
+    """Known pairs that are hidden in both sides, and these; without their texts where the model has learnt from them.
+
+    Args:
+        sides: the heaps.
+        known: as given; None for none.
+        languages: codes of both.
+        encoder: that scores.
+        wanted: precision and share without a translation.
+        chosen: margin and selection.
+
+    Raises:
+        ValueError: as `read_known`; options that impostors do not go with.
+    """
+    if known is None:
+        return None, list(sides)
+    precision, unpaired = wanted
+    learnt_from = encoder.learnt_from() if isinstance(encoder, BaseEncoder) else ()
+    if not are_learnt(known, languages, learnt_from):
+        hidden = HiddenPairs.read(known, languages, precision, unpaired)
+        return hidden, hidden.added_to(sides)
+    check_wanted(precision, unpaired, LEAST)
+    margin, selection = chosen
+    if unpaired is not None or margin not in (None, "distance") or selection != "mutual":
+        raise ValueError(
+            "the model has learnt from the known pairs, so that the heaps themselves have to say what its pairs are "
+            "worth: leave out --unpaired, --margin and --selection, or give pairs that it has not seen."
+        )
+    logger.warning(
+        "the model has learnt from the known pairs and scores them far higher than others, so they say nothing of its "
+        "precision: it is estimated by what sentences are given without their partners"
+    )
+    found = []
+    for side, own in zip(sides, read_known(known, languages, precision, None)):
+        found.append(without(side, own))
+    return None, found
 
 
 @contextmanager
@@ -430,6 +501,60 @@ def mine_haystack(
         ValueError: fewer sentences than neighbours; tiles of another search in the folder.
     """
     margin = margin or haystack.margin
+    forward, backward = _neighbours(haystack, folder, k, margin, shard, engine)
+    pairs = select(forward, backward, margin, selection)
+    if haystack.lexical is None or margin == "ratio":
+        return pairs
+    return by_length(pairs, *_lengths(haystack))
+
+
+def mine_by_impostors(
+    haystack: Haystack,
+    folder: Path,
+    precision: float,
+    *,
+    k: int = 4,
+    shard: int = 100_000,
+    engine: Literal["local", "ray"] = "local",
+) -> tuple[Mined, Precision]:
+    """The most pairs of a precision that the heaps themselves say: mutual ones by distance.
+
+    Args:
+        haystack: as for `mine_haystack`, as are folder, k, shard and engine.
+        folder: where tiles of the search are kept.
+        precision: wanted.
+        k: neighbours that a score is compared with.
+        shard: sentences of a side in a tile.
+        engine: where tiles are searched.
+
+    Raises:
+        ValueError: no threshold gives that precision; as `mine_haystack`.
+    """
+    forward, backward = _neighbours(haystack, folder, k + 1, "distance", shard, engine)
+    nearest = [Neighbours(side.rows[:, :k], side.scores[:, :k]) for side in (forward, backward)]
+    pairs = select(*nearest, "distance", "mutual")
+    lengths = None
+    if haystack.lexical is not None:
+        lengths = _lengths(haystack)
+        pairs = by_length(pairs, *lengths)
+    kept, estimate = of_precision(pairs, impostors(forward, backward, pairs, lengths), precision)
+    if estimate is None:
+        raise ValueError(f"precision={precision}: no threshold gives it; ask for less.")
+    return kept, estimate
+
+
+def _lengths(haystack: Haystack) -> list[np.ndarray]:
+    """Words of the sentences of both sides."""
+    lengths = []
+    for side, language in zip(haystack.sides, haystack.languages):
+        lengths.append(np.array([count_words(text, language) for text in side.texts]))
+    return lengths
+
+
+def _neighbours(
+    haystack: Haystack, folder: Path, k: int, margin: str, shard: int, engine: Literal["local", "ray"]
+) -> tuple[Neighbours, Neighbours]:
+    """The k nearest of both sides by the score that counts; warns of sentences that are the best for too many."""
     texts = [side.texts for side in haystack.sides]
     smaller = min(len(texts[0]), len(texts[1]))
     if k > smaller:
@@ -452,13 +577,7 @@ def mine_haystack(
     best_targets = to_target.target[np.argsort(to_target.source)]
     best_sources = to_source.source[np.argsort(to_source.target)]
     warn_of_hubs([best_targets, best_sources], texts)
-    pairs = select(forward, backward, margin, selection)
-    if haystack.lexical is None or margin == "ratio":
-        return pairs
-    lengths = []
-    for side, language in zip(texts, haystack.languages):
-        lengths.append(np.array([count_words(text, language) for text in side]))
-    return by_length(pairs, *lengths)
+    return forward, backward
 
 
 def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:

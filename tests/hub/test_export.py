@@ -11,6 +11,7 @@ from sentence_transformers import SentenceTransformer
 import hfxling
 from hfxling.cli import main
 from hfxling.evaluation.results import read_results
+from hfxling.files import alone_in
 from hfxling.hub.agreement import verify_files
 from hfxling.hub.onnx import TokenEncoder, onnx_run
 from recipes import siamese
@@ -113,6 +114,17 @@ def test_a_graph_a_language_lies_where_its_branch_is(folder):
 def test_what_is_refused(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         hfxling.export(tmp_path, **options)
+
+
+@pytest.mark.parametrize("folder", ["cca"], indirect=True)
+def test_of_two_runs_in_one_folder_the_second_is_told_so_and_what_the_killed_left_goes(folder):
+    with alone_in(folder, "model"), pytest.raises(ValueError, match="another run writes there"):
+        hfxling.export(folder)
+    assert not list(folder.rglob("*.onnx"))
+    (folder / ".onnx.dead.hfxling-scratch").mkdir()
+    hfxling.export(folder)
+    assert list(folder.rglob("model.onnx"))
+    assert not list(folder.glob(".onnx*"))
 
 
 def test_no_model_there(tmp_path):
