@@ -11,9 +11,9 @@ or dropped. Ways:
   with vecalign.py; its penalty quantile is the better one of its default (0.2) and 0.05, chosen on the test documents.
 - fused: both scores as `hfxling fit` adds them, at equal weight, each at the deviation that it has between training
   lines, the encoder behind the head of `hfxling bootstrap`.
-- gale-church: sentence lengths alone, by the package galechurch 0.1.0, with the lengths' ratio of lines 1 to 1543 the way
-  round that finds beads (its documentation has the inverse) and its own variance, which does better than one of these
-  lines. It is so quick that it is measured anew by every run.
+- gale-church: sentence lengths alone, by the package galechurch 0.1.0, with the lengths' ratio of lines 1 to 1543 the
+  way round that finds beads (its documentation has the inverse) and its own variance, which does better than one of
+  these lines. It is so quick that it is measured anew by every run.
 
 Strict F1: a bead counts where both sides are exactly right. Lax F1: where both sides meet the same true bead. Sentences
 without a translation are in no bead. Seconds are CPU seconds given the vectors. Every pair is kept when it is done: a
