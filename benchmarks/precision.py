@@ -95,7 +95,9 @@ def figures_of(outcomes: dict, precisions: list[float]) -> dict:
             if rows:
                 every[name] = np.array(rows)
         named = {name: summary(rows) for name, rows in every.items()}
-        figures[f"{precision:g}"] = named | {"bitexts": summary(np.concatenate(list(every.values())))}
+        figures[f"{precision:g}"] = named
+        if every:
+            figures[f"{precision:g}"]["bitexts"] = summary(np.concatenate(list(every.values())))
     return figures
 
 
