@@ -85,17 +85,19 @@ def write_onnx(model: StockModel, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".onnx", dir=path.parent) as folder, _quiet():
         scratch = Path(folder, path.name)
-        torch.onnx.export(
+        program = torch.onnx.export(
             _Pipeline(model),
             (ids, mask),
-            scratch,
             input_names=["input_ids", "attention_mask"],
             output_names=[OUTPUT],
             dynamic_shapes={"input_ids": sizes, "attention_mask": sizes},
-            external_data=sum(tensor.nbytes for tensor in model.state_dict().values()) > _LARGEST,
             dynamo=True,
             verbose=False,
         )
+        for node in program.model.graph.all_nodes():
+            node.metadata_props.clear()  # where in the code, and in which folder of this machine, each was made
+        size = sum(tensor.nbytes for tensor in model.state_dict().values())
+        program.save(scratch, external_data=size > _LARGEST)
         wider = torch.randint(5, 50, (2, 11))
         ours, theirs = torch_run(model), onnx_run(scratch)
         for inputs in ((ids, mask), (wider, torch.ones_like(wider))):
