@@ -11,9 +11,8 @@ with this file where Python finds it (PYTHONPATH=examples):
           - WordLinksFilter: {links: outputs/fit/model, languages: [lo, zh], threshold: 0}
             module: opusfilter_words
 
-The score is that of `hfxling quality --lexical`, the higher the better. On the sample corpus, which its links were
-learnt from, with a fifth of the translations shuffled, all good pairs are above 0 and 99 of 100 shuffled ones below. A
-step of type score writes the scores instead, to choose another threshold by.
+The score is that of `hfxling quality --lexical`, the higher the better; most translations are above 0, and most pairs
+that are none below. A step of type score writes the scores instead, to choose another threshold by.
 """
 
 import math

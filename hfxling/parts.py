@@ -25,20 +25,22 @@ def claim(folder: Path, key: Mapping) -> None:
     Raises:
         ValueError: it is another key's, or nobody can say whose.
     """
-    text, about = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False), folder / "key.json"
-    if not about.exists() and folder.is_dir() and any(path.suffix != ".hfxling-scratch" for path in folder.iterdir()):
+    text = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False)
+    key_file = folder / "key.json"
+    has_key = key_file.exists()
+    if not has_key and folder.is_dir() and any(path.suffix != ".hfxling-scratch" for path in folder.iterdir()):
         raise ValueError(f"{folder} holds files that are no parts of a run; move them, or give another output.")
-    with readable(about):
-        is_another = about.exists() and about.read_bytes() != text.encode()
+    with readable(key_file):
+        is_another = has_key and key_file.read_bytes() != text.encode()
     if is_another:
-        with readable(about):
-            before = dict(json.loads(about.read_text(encoding="utf-8")))
+        with readable(key_file):
+            before = dict(json.loads(key_file.read_text(encoding="utf-8")))
         changed = ", ".join(sorted(name for name in {*key, *before} if key.get(name) != before.get(name)))
         raise ValueError(
             f"{folder} holds parts of a run with another {changed}; remove that folder or give another output."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    with atomic_path(about) as scratch:
+    with atomic_path(key_file) as scratch:
         scratch.write_text(text, encoding="utf-8")
 
 
@@ -48,5 +50,6 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        told = f"{path} is damaged ({error})"
-        raise ValueError(f"{told}; remove the folder {path.parent}, and the run begins anew.") from None
+        raise ValueError(
+            f"{path} is damaged ({error}); remove the folder {path.parent}, and the run begins anew."
+        ) from None

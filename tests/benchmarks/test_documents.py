@@ -8,6 +8,7 @@ import documents as benchmark
 import numpy as np
 import pytest
 import vecalign as other
+from builders import write_documents
 
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import read_results
@@ -88,13 +89,7 @@ def savings_of(source, target):
 
 
 def test_report(tmp_path, capsys, monkeypatch, tiny_sentence_transformer):
-    folder = tmp_path / "ntrex"
-    folder.mkdir()
-    for lang in ("zh", "vi"):
-        lines = sample_texts(lang, "train", generated=0)[:150] + sample_texts(lang, "test")[:40]
-        (folder / f"{lang}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    names = [f"document {i // 10}" for i in range(190)]
-    (folder / "DOCUMENT_IDS.tsv").write_text("\n".join(names) + "\n", encoding="utf-8")
+    write_documents(tmp_path / "ntrex")
     monkeypatch.setattr(benchmark, "LINES", 150)
     argv = ["--data", tmp_path, "--pairs", "zh-vi", "--model", tiny_sentence_transformer, "--results_dir", tmp_path]
     figures = benchmark.main(list(map(str, argv)))

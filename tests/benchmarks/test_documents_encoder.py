@@ -5,8 +5,7 @@ import json
 import documents_encoder as benchmark
 import numpy as np
 import pytest
-
-from hfxling.data.sample import sample_texts
+from builders import write_documents
 
 
 def test_strict_and_lax_beads():
@@ -25,13 +24,7 @@ def test_vectors_are_served_by_number_of_sentences():
 def test_a_small_run_and_one_that_goes_on(tmp_path, monkeypatch, tiny_sentence_transformer):
     pytest.importorskip("sentweave")
     pytest.importorskip("galechurch")
-    folder = tmp_path / "ntrex"
-    folder.mkdir()
-    for lang in ("zh", "vi"):
-        lines = sample_texts(lang, "train", generated=0)[:150] + sample_texts(lang, "test")[:40]
-        (folder / f"{lang}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    names = [f"document {i // 10}" for i in range(190)]
-    (folder / "DOCUMENT_IDS.tsv").write_text("\n".join(names) + "\n", encoding="utf-8")
+    write_documents(tmp_path / "ntrex")
     monkeypatch.setattr(benchmark, "LINES", 150)
     argv = ["--data", tmp_path, "--pairs", "zh-vi", "--model", tiny_sentence_transformer, "--max_joined", "3"]
     argv = [*map(str, argv), "--results_dir", str(tmp_path), "--cache_dir", str(tmp_path / "cache")]

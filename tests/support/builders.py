@@ -2,6 +2,8 @@
 
 import random
 
+from hfxling.data.sample import sample_texts
+
 CHARACTERS = "我爱吃苹果你好今天下雨的是在有人不"
 TRAIN, TEST = 80, 20
 
@@ -21,3 +23,13 @@ def command_line(options):
         if value is not None:
             words += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
     return words
+
+
+def write_documents(folder):
+    """A folder as that of NTREX: 150 training and 40 test lines of zh and vi, ten to a document."""
+    folder.mkdir()
+    for lang in ("zh", "vi"):
+        lines = sample_texts(lang, "train", generated=0)[:150] + sample_texts(lang, "test")[:40]
+        (folder / f"{lang}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    names = [f"document {i // 10}" for i in range(190)]
+    (folder / "DOCUMENT_IDS.tsv").write_text("\n".join(names) + "\n", encoding="utf-8")
