@@ -19,6 +19,8 @@ from hfxling.extras import EXTRAS
 from hfxling.progress import hide_loading_bars
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# What `torch.save` says where its file takes no more bytes; it names no reason.
+_TORCH_CANNOT_WRITE = ("iostream error", "unexpected pos")
 _REMEDIES = {
     errno.ENOENT: "there is no such file or folder; check the path.",
     errno.EISDIR: "is a folder; name a file.",
@@ -167,7 +169,7 @@ def _line_of(error: Exception) -> str | None:
         return f"{_REMEDIES[errno.ENOSPC]} ({error})"
     if os.strerror(errno.ENOSPC) in str(error):  # safetensors, which has an error of its own
         return f"{_REMEDIES[errno.ENOSPC]} ({error})"
-    if isinstance(error, RuntimeError) and "iostream error" in str(error):  # torch, which names no reason
+    if isinstance(error, RuntimeError) and any(words in str(error) for words in _TORCH_CANNOT_WRITE):
         return "a file could not be written: is the disk full? Make room, or name another place."
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         return str(error)

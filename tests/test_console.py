@@ -122,3 +122,14 @@ def test_a_full_disk_is_a_line_whoever_notices(capsys):
         run(fails, [])
     assert stop.value.code == 2
     assert capsys.readouterr().err.startswith("error: the disk is full")
+
+
+@pytest.mark.parametrize("message", ["basic_ios::clear: iostream error", "[enforce fail] . unexpected pos 64 vs 0"])
+def test_what_torch_says_of_a_full_disk_is_a_line(message, capsys):
+    def fails():
+        raise RuntimeError(message)
+
+    with pytest.raises(SystemExit) as stop:
+        run(fails, [])
+    assert stop.value.code == 2
+    assert "is the disk full?" in capsys.readouterr().err
