@@ -36,6 +36,9 @@ GAIN = 1.01  # of the number of good pairs, below which no further round is wort
 LEAST = 20  # pairs to begin with
 # Of the head that is learnt each round: as much of the encoder in it as of what pairs say.
 HEAD = {"shrinkage": 0.1, "anchor": 1.0}
+# How much the dense score counts beside that of links, each at its own deviation: of a quarter, a half and one the
+# best on twelve heaps of development text (benchmarks/mining_lengths.py).
+DENSE_SHARE = 0.5
 MOST_BLANK = 0.5  # of a heap's sentences, that may have no vector of their own
 _NOTHING = 1e-5  # length of a centred vector that says nothing
 _SAMPLE = 500  # sentences of a side whose scores show how much scores deviate
@@ -182,8 +185,9 @@ class _Heaps:
             if self.dense is not None:
                 dense, deviation = self._head(*kept)
                 links_deviation = _deviation((source[self.few[0]] @ target[self.few[1]].T).toarray())
+                scale = DENSE_SHARE / deviation
                 sides = [
-                    [dense[0][rows] / deviation, source[rows] / np.float32(links_deviation)],
+                    [scale * dense[0][rows], source[rows] / np.float32(links_deviation)],
                     [dense[1], target],
                 ]
             ready = [side[0] if len(side) == 1 else side for side in sides]

@@ -232,7 +232,7 @@ def test_scores_together_are_the_fused_ones(tiny_sentence_transformer, lexical, 
     for i, j, score in zip(*found):
         if i == j:
             lengths = [count_words(text, lang) for text, lang in zip(FEW[i], ("en", "id"))]
-            assert ours[i] == pytest.approx(score * np.prod(lengths) ** 0.5, abs=5e-3)  # pools are in half precision
+            assert ours[i] == pytest.approx(score * np.prod(lengths) ** 0.25, abs=5e-3)  # pools are in half precision
     assert sum(found.source == found.target) > 20
 
 
