@@ -49,6 +49,7 @@ from hfxling.data.sample import LANGUAGES, SPLITS, sample_texts
 from hfxling.data.sources import SAMPLE, Source
 from hfxling.evaluation.results import EvalResult
 from hfxling.files import content_hash
+from hfxling.methods.checkpoints import newest_checkpoint
 from hfxling.methods.publishing import Run, before_and_after, check_run, training_cost, write_run
 from hfxling.methods.trainer import XlingTrainer
 
@@ -368,7 +369,8 @@ def check_folder(training_args: TrainingArguments) -> None:
     ours = {*checkpoints, "runs", *(name for name in ("model", "masked_lm") if _wrote(folder / name))}
     if strange := [name for name in names if name not in ours and not name.startswith(".")]:
         raise ValueError(f"output_dir={folder} holds {strange[0]!r}, not this recipe's; name a new or empty folder.")
-    if checkpoints and not training_args.resume_from_checkpoint:
+    # What a kill left of the first checkpoint is none: there is nothing to go on from, and the Trainer writes it anew.
+    if newest_checkpoint(folder) and not training_args.resume_from_checkpoint:
         raise ValueError(f"output_dir={folder} has checkpoints: give --resume_from_checkpoint or remove them.")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -29,11 +29,14 @@ from hfxling.data.texts import check_texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import token_limit
 from hfxling.files import atomic_path
-from hfxling.hub.folder import check_finite
+from hfxling.hub.card import CardInfo
+from hfxling.hub.folder import check_finite, publish
 from hfxling.methods import aligner, disentangler, lexical, siamese
+from hfxling.methods.aligner.card import described as describe_aligner
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
 from hfxling.methods.aligner.export import export_aligner
 from hfxling.methods.frozen import PairVectors, Sides
+from hfxling.methods.lexical.card import described as describe_lexical
 from hfxling.methods.lexical.export import export_lexical
 from hfxling.missing import one_line_where_missing
 from hfxling.models.loading import quiet_loading
@@ -189,8 +192,12 @@ def fit_aligner(
         torch.manual_seed(seed)
         model = aligner.new_model(settings, vocabularies, priors)
         aligner.fit(model, encoded, vocabularies, settings, training_args, priors)
+        trained = {name: getattr(training_args, name) for name in ("num_train_epochs", "learning_rate", "seed")}
     prior = priors[0] if priors else None
-    return Aligner(model, vocabularies, languages, prior=prior)
+    fitted = Aligner(model, vocabularies, languages, prior=prior)
+    told = describe_aligner(languages) | {"configuration": dataclasses.asdict(settings) | trained}
+    fitted.origin = Origin("aligner", told, corpus.card_entries(None))
+    return fitted
 
 
 def fit_lexical(
@@ -223,21 +230,83 @@ def fit_lexical(
     if languages is None and not isinstance(source, Mapping):
         raise ValueError("languages=None: give the codes of both languages, such as ('zh', 'vi').")
     pairs = _checked(source, target, languages)
+    corpus = Corpus.in_memory(pairs)
     with _settings(lexical.LinkSettings, {}, options, seed, progress) as (settings, _):
-        return lexical.fit(lexical.link_views(Corpus.in_memory(pairs), settings), settings, seed=seed)
+        views = lexical.link_views(corpus, settings)
+        model = lexical.fit(views, settings, seed=seed)
+    told = describe_lexical(list(pairs), settings, is_shared=views[0].is_shared)
+    told |= {"configuration": dataclasses.asdict(settings) | {"seed": seed}}
+    model.origin = Origin("lexical", told, corpus.card_entries(None))
+    return model
 
 
-def save_lexical(model: LexicalModel, folder: str | Path) -> None:
-    """Write a fitted lexical encoder as the recipe does: for SentenceTransformer, SparseEncoder and AutoModel."""
-    with atomic_path(folder) as scratch:
-        export_lexical(model, scratch)
+def save_lexical(
+    model: LexicalModel, folder: str | Path, *, licence: str | None = None, repo: str | None = None
+) -> None:
+    """Write a fitted lexical encoder as the recipe does: for SentenceTransformer, SparseEncoder and AutoModel.
+
+    Args:
+        model: of `fit_lexical`.
+        folder: an earlier one is replaced.
+        licence: of the training text, the Hub's identifier, for the card; `publish` asks for one.
+        repo: name of the repository in the card, org/name.
+
+    Raises:
+        ValueError: a model that was loaded and has no static vectors with it, a malformed licence.
+    """
+    _save(model, folder, lambda scratch: export_lexical(model, scratch), licence, repo)
 
 
-def save_aligner(aligner: Aligner, folder: str | Path) -> None:
-    """Write an aligner as the recipe does: for `hfxling align --model FOLDER`, AutoModel and sentence-transformers."""
-    with atomic_path(folder) as scratch:
-        vocabularies = dict(zip(aligner.languages, aligner.vocabularies))
-        export_aligner(aligner.model, vocabularies, scratch, [aligner.prior] if aligner.prior else [])
+def save_aligner(aligner: Aligner, folder: str | Path, *, licence: str | None = None, repo: str | None = None) -> None:
+    """Write an aligner as the recipe does: for `hfxling align --model FOLDER`, AutoModel and sentence-transformers.
+
+    Args:
+        aligner: of `fit_aligner`.
+        folder: an earlier one is replaced.
+        licence: of the training text, the Hub's identifier, for the card; `publish` asks for one.
+        repo: name of the repository in the card, org/name.
+
+    Raises:
+        ValueError: a malformed licence.
+    """
+    vocabularies = dict(zip(aligner.languages, aligner.vocabularies))
+    priors = [aligner.prior] if aligner.prior else []
+    _save(aligner, folder, lambda scratch: export_aligner(aligner.model, vocabularies, scratch, priors), licence, repo)
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """What a model was made of, for its card.
+
+    Attributes:
+        method: as its package under `hfxling.methods` is named.
+        card: fields of `CardInfo` that are the method's own, with the resolved settings.
+        train_data: the training text as a card describes it.
+    """
+
+    method: str
+    card: dict[str, Any]
+    train_data: list[dict]
+
+
+def _save(
+    model: LexicalModel | Aligner,
+    folder: str | Path,
+    write: Callable[[Path], None],
+    licence: str | None,
+    repo: str | None,
+) -> None:
+    """Write a folder, with a card where it is known what the model was made of: nothing was measured."""
+    origin = getattr(model, "origin", None)
+    if origin is None:
+        with atomic_path(folder) as scratch:
+            write(scratch)
+        return
+    data = [entry | ({"licence": licence} if licence else {}) for entry in origin.train_data]
+    own = origin.card | {"method": origin.method, "train_data": data, "licence": licence or "other"}
+    card = CardInfo(**own | ({"repo_id": repo} if repo else {}))
+    with hidden():
+        publish(folder, write, [], card, recipe=f"hfxling.fit_{origin.method}")
 
 
 def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None) -> dict[Pair, tuple]:

@@ -1,12 +1,14 @@
 """The functions that fit from Python: equal to the recipes' folders, on any model, refusing what cannot work."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from builders import sentence_pairs
+from huggingface_hub import ModelCard
 from huggingface_hub.utils import are_progress_bars_disabled
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
@@ -416,3 +418,40 @@ def test_nothing_is_shown_where_nothing_is_to_be(capfd):
     assert not are_progress_bars_disabled("hfxling")
     hfxling.fit_aligner(ZH, VI, ("zh", "vi"), **SMALL)
     assert "train loss" in "".join(capfd.readouterr())
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    links = hfxling.fit_lexical(ZH, VI, ("zh", "vi"), rank=8, progress=False)
+    hfxling.save_lexical(links, folder / "lexical", licence="cc-by-4.0", repo="org/zh-vi-links")
+    aligner = hfxling.fit_aligner(ZH, VI, ("zh", "vi"), progress=False, **SMALL)
+    hfxling.save_aligner(aligner, folder / "aligner")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "repo", "licence"), [("lexical", "org/zh-vi-links", "cc-by-4.0"), ("aligner", "zh-vi-aligner", "other")]
+)
+def test_a_card_says_what_is_known_and_no_score(saved, name, repo, licence):
+    card = ModelCard.load(saved / name / "README.md")
+    assert card.data.license == licence
+    assert {*card.data.language} == {"zh", "vi"}
+    assert f'"{repo}"' in card.text  # in a snippet
+    assert "**This model has not been evaluated.**" in card.text
+    assert re.search(rf"\| memory .*\| +{COUNT} \|", card.text)  # the training text
+
+
+def test_the_record_has_the_settings(saved):
+    record = json.loads((saved / "lexical" / "results.json").read_text(encoding="utf-8"))
+    assert record["results"] == []
+    assert record["recipe"] == "hfxling.fit_lexical"
+    assert "rank: 8" in (saved / "lexical" / "config.yaml").read_text(encoding="utf-8")
+    assert "size: 8" in (saved / "aligner" / "config.yaml").read_text(encoding="utf-8")
+
+
+def test_a_malformed_licence_is_refused_and_nothing_is_written(tmp_path):
+    links = hfxling.fit_lexical(ZH, VI, ("zh", "vi"), rank=8, progress=False)
+    with pytest.raises(ValueError, match="licence='CC BY'"):
+        hfxling.save_lexical(links, tmp_path / "model", licence="CC BY")
+    assert not list(tmp_path.iterdir())

@@ -167,7 +167,7 @@ class Corpus:
         pairs = []
         for languages, (source, target) in texts.items():
             train = Dataset.from_dict({"source": list(source), "target": list(target)})
-            pairs.append(PairText(languages, train, train.select([]), ["memory"], []))
+            pairs.append(PairText(languages, train, train.select([]), ["memory"], [], read=len(train)))
         return cls(pairs, "memory")
 
     @property

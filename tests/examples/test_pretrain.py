@@ -164,6 +164,13 @@ def test_checkpoints_of_an_earlier_run_are_not_run_over(run, texts):
         train(texts, run)
 
 
+def test_what_a_kill_left_of_the_first_checkpoint_is_no_obstacle(run, texts, tmp_path):
+    shutil.copytree(run / "checkpoint-3", tmp_path / "checkpoint-3")
+    (tmp_path / "checkpoint-3" / "trainer_state.json").unlink()
+    train(texts, tmp_path)
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == (run / "model" / "model.safetensors").read_bytes()
+
+
 @pytest.mark.slow
 def test_two_processes_share_one_tokenizer_and_write_one_folder(texts, tmp_path):
     script = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]

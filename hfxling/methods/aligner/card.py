@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .arguments import AlignerArguments
 
 SUMMARY = "A BiLSTM encoder-decoder with a contrastive loss, for word alignment and word translation."
@@ -46,16 +48,19 @@ SNIPPETS = {
 
 def card(recipe: AlignerArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    languages = recipe.languages
-    codes = zip(("{source}", "{target}"), languages)
+    return described(recipe.languages, recipe.model)
+
+
+def described(languages: Sequence[str], encoder: str | None = None) -> dict:
+    """The same, of the languages, source first, and the encoder whose similarities links heed."""
     snippets = dict(SNIPPETS)
-    for mark, code in codes:
+    for mark, code in zip(("{source}", "{target}"), languages):
         snippets = {title: snippet.replace(mark, code) for title, snippet in snippets.items()}
     return {
         "repo_id": f"{'-'.join(languages[:2])}-aligner",
         "summary": SUMMARY,
         "citation": CITATION,
-        "base_model": recipe.model or "none, trained from scratch",
+        "base_model": encoder or "none, trained from scratch",
         "languages": languages,
         "intended_use": f"Word alignment and word translation between {' and '.join(languages)}.",
         "limits": LIMITS,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hfxling.hub.snippets import example
 
-from .arguments import LexicalArguments
+from .arguments import LexicalArguments, LinkSettings
 
 SUMMARY = "Sentences compared by the statistical links of their words: sparse vectors, and static ones made of them."
 CITATION = """@inproceedings{liang2006alignment,
@@ -45,9 +47,20 @@ print(model.explain("{source_text}", "{target_text}", ("{source}", "{target}")))
 
 def card(recipe: LexicalArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    languages = recipe.languages
-    source, target = recipe.language_pairs[0]
-    named = {"source": "", "target": ""} if prepared.views[0].is_shared else {"source": source, "target": target}
+    return described(recipe.language_pairs, recipe, is_shared=prepared.views[0].is_shared)
+
+
+def described(pairs: Sequence[tuple[str, str]], settings: LinkSettings, *, is_shared: bool) -> dict:
+    """The same, of the language pairs that were learnt from and the settings of the fit.
+
+    Args:
+        pairs: source and target language of each.
+        settings: of the links.
+        is_shared: whether all languages have one table of segments.
+    """
+    languages = list(dict.fromkeys(code for pair in pairs for code in pair))
+    source, target = pairs[0]
+    named = {"source": "", "target": ""} if is_shared else {"source": source, "target": target}
     static = STATIC
     for side, code in named.items():
         static = static.replace(f"{{as_{side}}}", f', task="{code}"' if code else "")
@@ -62,7 +75,7 @@ def card(recipe: LexicalArguments, prepared, run) -> dict:
         for name, value in filled.items():
             text = text.replace(f"{{{name}}}", value)
         loading[title] = text
-    through = [f"{a}-{b}" for a, b in unseen_pairs(recipe)]
+    through = [f"{a}-{b}" for a, b in unseen_pairs(languages, pairs)]
     limits = (
         [f"No text of {', '.join(through)} was seen: their links lead through a shared language."] if through else []
     )
@@ -75,12 +88,15 @@ def card(recipe: LexicalArguments, prepared, run) -> dict:
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
         "limits": [*LIMITS, *limits],
         "loading": loading,
-        "configuration": {"views": recipe.views, "mixture": recipe.mixture, "length_prior": recipe.length_prior},
+        "configuration": {
+            "views": settings.views,
+            "mixture": settings.mixture,
+            "length_prior": settings.length_prior,
+        },
     }
 
 
-def unseen_pairs(recipe: LexicalArguments) -> list[tuple[str, str]]:
-    """Pairs of the model's languages that no text is of."""
-    seen = {frozenset(pair) for pair in recipe.language_pairs}
-    languages = recipe.languages
+def unseen_pairs(languages: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of languages that no text is of."""
+    seen = {frozenset(pair) for pair in pairs}
     return [(a, b) for i, a in enumerate(languages) for b in languages[i + 1 :] if frozenset((a, b)) not in seen]
