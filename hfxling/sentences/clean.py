@@ -18,6 +18,7 @@ import numpy as np
 from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.filters import PairGate, check_top, count_words, top_count
 from hfxling.data.langid import split_words
+from hfxling.data.numbers import numbers_differ
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.parallel import check_languages
 from hfxling.data.texts import LONGEST, Texts
@@ -37,7 +38,8 @@ from .neighbours import DTYPES, Neighbours, bytes_of
 logger = logging.getLogger(__name__)
 LIMITS = {"too_short": "min_words", "too_long": "max_words"}  # the filter's names; the faults have a too_long of theirs
 WRONG_SOURCE = "wrong_source_language"
-OF_TEXT = ("identical", "duplicate", *LIMITS.values(), *FLAGS[1:], WRONG_SOURCE)
+OTHER_NUMBERS = "numbers"
+OF_TEXT = ("identical", "duplicate", *LIMITS.values(), *FLAGS[1:], WRONG_SOURCE, OTHER_NUMBERS)
 OF_SCORES = ("low_score", "low_links", "better_elsewhere", "low_words")
 REASONS = ("empty", *OF_TEXT, *OF_SCORES)
 SUFFIXES = (".tsv", ".parquet")
@@ -165,9 +167,9 @@ def clean(
 ) -> Cleaned:
     """Sentence pairs without the bad ones, and why those are bad.
 
-    Without a model: empty sides, copies, repeated pairs, lengths, languages of both sides, faults of translations, and
-    words that say nothing of each other (`min_words_gain`). With one every pair left gets a score: how much better its
-    two sides fit each other than others of the text (docs/mining.md).
+    Without a model: empty sides, copies, repeated pairs, lengths, languages of both sides, other numbers, faults of
+    translations, and words that say nothing of each other (`min_words_gain`). With one every pair left gets a score:
+    how much better its two sides fit each other than others of the text (docs/mining.md).
 
     Example:
         >>> cleaned = hfxling.clean("pairs.tsv", languages=("zh", "vi"), output="kept.tsv")
@@ -344,6 +346,8 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
             faults.append(LIMITS.get(filtered, filtered))
         if swapped.is_foreign(pair[0]):
             faults.append(WRONG_SOURCE)
+        if numbers_differ(*pair):
+            faults.append(OTHER_NUMBERS)
         for side, name in enumerate((WRONG_SOURCE, "wrong_language")):
             foreign[side] += name in faults or unlearnt[side].is_foreign(pair[side])
         reasons.extend(reason for reason in REASONS if reason in faults and reason not in keep)

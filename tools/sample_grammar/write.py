@@ -16,19 +16,20 @@ COUNTS = {"train": 1654, "dev": 170, "test": 328}  # as hfxling.data.sample.SPLI
 
 
 def generated_rows() -> str:
-    """Sentences as TSV: language, split, end mark, words as `word/number`, where words with one number are linked.
+    """Sentences as TSV: end mark, words as `word/number`, where words with one number are linked.
 
     A word without a number has the one after that of the numbered word before it (0 for the first), `word/` has none.
-    That, and a row for each language, makes a wheel smaller, which is compressed.
+    Rows are in blocks, one for each language and in it one for each split. All that makes a wheel smaller, which is
+    compressed.
     """
     sentences = []
     for split, count in COUNTS.items():
-        sentences += [(split, sentence) for sentence in generate(split, count)]
-    lines = ["language\tsplit\tend\twords"]
+        sentences += generate(split, count)
+    lines = ["end\twords"]
     for language in LANGUAGES:
-        for split, sentence in sentences:
+        for sentence in sentences:
             end = "?" if TEMPLATES[sentence.template].question else "."
-            lines.append("\t".join([language, split, end, _cell(sentence, language)]))
+            lines.append("\t".join([end, _cell(sentence, language)]))
     return "\n".join(lines) + "\n"
 
 

@@ -87,14 +87,15 @@ def check_sample(languages: Iterable[str], split: str) -> None:
 @cache
 def linked_sentences(split: str) -> list[LinkedSentence]:
     """The grammar's sentences of a split, with gold links."""
-    sentences: list[LinkedSentence] = []
-    for lang in LANGUAGES:
-        rows = [row for row in _rows("generated.tsv") if row["language"] == lang and row["split"] == split]
-        for number, row in enumerate(rows):
-            if number == len(sentences):
-                sentences.append(LinkedSentence({}, {}, {}))
+    sentences = [LinkedSentence({}, {}, {}) for _ in range(SPLITS[split])]
+    rows = _rows("generated.tsv")  # a block for each language, in it one for each split
+    of_language = sum(SPLITS.values())
+    names = list(SPLITS)
+    first_of_split = sum(SPLITS[name] for name in names[: names.index(split)])
+    for block, lang in enumerate(LANGUAGES):
+        first = block * of_language + first_of_split
+        for sentence, row in zip(sentences, rows[first : first + len(sentences)]):
             words, concepts = _numbered(row["words"].split("|"))
-            sentence = sentences[number]
             sentence.words[lang] = tuple(word for word in words if word != ",")
             sentence.concepts[lang] = tuple(concepts)
             sentence.texts[lang] = written(words, lang, row["end"])

