@@ -60,7 +60,8 @@ def dictionary_evaluator(
     def evaluate(model: AlignerModel) -> list[EvalResult]:
         rows = []
         for languages, dictionary in dictionaries.items():
-            ranks = score_lexicon(dictionary, *map(word_table, *_static(model, vocabularies, languages))).ranks
+            tables = [word_table(vocabularies[lang], model.static_table(lang)) for lang in languages]
+            ranks = score_lexicon(dictionary, *tables).ranks
             value = 100.0 * np.mean(ranks <= 1)
             rows.append(EvalResult("P@1", value, len(ranks), name, "train", direction="->".join(languages)))
         return rows
