@@ -76,15 +76,15 @@ def parse_arguments(
     fields: dict[str, dataclasses.Field] = {}
     for type_ in types:
         fields |= {field.name: field for field in _fields(type_)}
-    given = _known(defaults or {}, fields, types, "the defaults")
+    values_of_file = _known(defaults or {}, fields, types, "the defaults")
     if asked.config:
-        given |= _known(read_yaml(Path(asked.config)), fields, types, asked.config)
-    parser = _parser(types, given, asked.help_all, description=description, prog=prog)
+        values_of_file |= _known(read_yaml(Path(asked.config)), fields, types, asked.config)
+    parser = _parser(types, values_of_file, asked.help_all, description=description, prog=prog)
     if asked.help or asked.help_all:
         parser.print_help()
         sys.exit(0)
     words = [re.sub(r"^--[\w-]+(?==|$)", lambda key: f"--{key[0][2:].replace('-', '_')}", word) for word in words]
-    values, words = parser.parse_known_args(words, parser.parse_args(as_tokens(given)))
+    values, words = parser.parse_known_args(words, parser.parse_args(as_tokens(values_of_file)))
     for word in words:
         if word.startswith("-") and len(word) > 1 and " " not in word:
             raise ValueError(_unknown_key(word.lstrip("-").partition("=")[0], fields, "the command line"))
@@ -182,7 +182,9 @@ def _check_kinds(content: dict, types: Iterable[type], where: str) -> None:
     hints: dict[str, Any] = {}
     for type_ in types:
         hints.update(get_type_hints(type_))
-    for name in [name for name in content if name in hints]:
+    for name in content:
+        if name not in hints:
+            continue
         value, hint = content[name], hints[name]
         kinds = {get_origin(kind) or kind for kind in get_args(hint) or (hint,)}
         values = value if isinstance(value, list) else [value]
@@ -217,7 +219,8 @@ def _check_outputs(values: Mapping[str, Any], fields: Mapping[str, dataclasses.F
         writes = fields[name].metadata.get("writes") if name in fields else None
         if writes == "file":
             places = _listed(value)
-            outputs |= {name if len(places) == 1 else f"{name} {row}": place for row, place in enumerate(places, 1)}
+            for row, place in enumerate(places, 1):
+                outputs[name if len(places) == 1 else f"{name} {row}"] = place
         elif writes is None:
             inputs.append(value)
     check_apart(outputs, inputs)

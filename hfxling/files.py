@@ -175,7 +175,7 @@ def alone_in(folder: str | Path, told: str) -> Iterator[None]:
         ValueError: another run holds it.
     """
     folder = Path(folder)
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     while True:
         with suppress(FileNotFoundError):  # a run that has ended took it away
             folder.mkdir(parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ def alone_in(folder: str | Path, told: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for path in dict.fromkeys([folder, *made]):
+        for path in dict.fromkeys([folder, *missing]):
             with suppress(OSError):
                 path.rmdir()  # where it is empty: what was refused leaves nothing
         os.close(handle)
@@ -274,7 +274,7 @@ def check_apart(outputs: Mapping[str, str | Path], inputs: Iterable[object]) -> 
 def _paths_in(value: object) -> set[Path]:
     """Every file or folder that a value may name, such as a.txt, a.txt+b.txt@1-9, zh-vi=x.tsv#1,0 or {source}.txt."""
     if isinstance(value, list | tuple):
-        return {path for part in value for path in _paths_in(part)}
+        return set().union(*map(_paths_in, value))
     if not isinstance(value, str | os.PathLike) or not str(value):
         return set()
     names = {os.fspath(value), *re.split(r"[+=]", os.fspath(value))}
@@ -305,13 +305,13 @@ def _share(path: Path, mode: int) -> None:
             file.chmod(stat.S_IMODE(mode))
 
 
-def reserved_array(path: str | Path, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
-    """A new memory-mapped `.npy` of zeros whose place on the disk is taken: to fill it cannot fail.
+def reserved_array(path: str | Path, shape: tuple[int, ...]) -> np.ndarray:
+    """A new memory-mapped float32 `.npy` of zeros whose place on the disk is taken: to fill it cannot fail.
 
     Raises:
         ValueError: when the disk has not enough room.
     """
-    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
     if hasattr(os, "posix_fallocate"):
         with open(path, "r+b") as file:
             size = os.fstat(file.fileno()).st_size

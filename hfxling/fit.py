@@ -25,7 +25,7 @@ from transformers import AutoConfig, TrainingArguments
 
 from hfxling.data.corpus import Corpus
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
-from hfxling.data.texts import check_texts
+from hfxling.data.texts import check_texts, numbered_distinct
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import token_limit
 from hfxling.files import atomic_path
@@ -349,7 +349,7 @@ def _settings(
     Raises:
         ValueError: an unknown option, or a value that the method refuses.
     """
-    ours = {field.name for field in dataclasses.fields(kind)}
+    ours = set(kind.__dataclass_fields__)
     of_trainer = {field.name for field in dataclasses.fields(TrainingArguments) if field.init} - _OF_RECIPES
     for key in options:
         if key not in ours | of_trainer:
@@ -422,15 +422,14 @@ def _with_head(base: SentenceTransformer, head, pairs: Pairs, prompt: str | None
 
 def _vectors(base: SentenceTransformer, pairs: Pairs, prompt: str | None, progress: bool) -> list[Sides]:
     """The vectors of both sides of every language pair, at full width; every distinct text is encoded once."""
-    every_side = chain.from_iterable(pairs.values())
-    texts = list(dict.fromkeys(chain.from_iterable(every_side)))
+    texts, rows = numbered_distinct(chain.from_iterable(chain.from_iterable(pairs.values())))
     with base.truncate_embeddings(None):
         vectors = base.encode(texts, prompt=prompt, show_progress_bar=progress).astype(np.float32, copy=False)
     finite = np.isfinite(vectors).all(1)
     if not finite.all():
         raise ValueError(f"the model's vector of {texts[finite.argmin()][:60]!r} is not finite.")
-    rows = {text: row for row, text in enumerate(texts)}
     ready = []
     for source, target in pairs.values():
-        ready.append((vectors[[rows[text] for text in source]], vectors[[rows[text] for text in target]]))
+        own, rows = rows[: len(source) + len(target)], rows[len(source) + len(target) :]
+        ready.append((vectors[own[: len(source)]], vectors[own[len(source) :]]))
     return ready

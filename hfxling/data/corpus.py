@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -80,6 +80,10 @@ class TextArguments:
         if not pairs or len(set(pairs)) < len(pairs):
             raise ValueError(f"pairs={self.pairs}: give at least one, each once, such as zh-vi.")
         return pairs
+
+    def key_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """These options as text: what a `shared_key` is made of."""
+        return tuple(str(getattr(self, name)) for name in names)
 
     @property
     def languages(self) -> list[str]:
@@ -171,9 +175,14 @@ class Corpus:
         return cls(pairs, "memory")
 
     @property
+    def language_pairs(self) -> list[Pair]:
+        """Source and target language of every pair."""
+        return [pair.languages for pair in self.pairs]
+
+    @property
     def languages(self) -> list[str]:
         """All languages, in the order of the pairs."""
-        return list(dict.fromkeys(chain.from_iterable(pair.languages for pair in self.pairs)))
+        return list(dict.fromkeys(chain.from_iterable(self.language_pairs)))
 
     def revision(self) -> str:
         """Content hash of the training text."""
@@ -254,8 +263,12 @@ def _train_text(settings: TextArguments, sources: Sequence[Source], pair: Pair, 
     parts, missing = read_sources(sources, pair, settings.train_split, streaming)
     if not parts:
         raise no_text(pair, missing)
-    used = [source.fill(pair).data for source in sources if source.is_for(pair)]
-    text = PairText(pair, parts[0], _nothing(pair), [data for data in used if data not in missing], missing)
+    used = []
+    for source in sources:
+        if source.is_for(pair):
+            data = source.fill(pair).data
+            used += [data] if data not in missing else []
+    text = PairText(pair, parts[0], _nothing(pair), used, missing)
     if streaming:
         stream, _ = filter_parallel(_interleaved(parts), min_words=settings.min_words)
         text.train = stream if settings.max_train_pairs is None else stream.take(settings.max_train_pairs)

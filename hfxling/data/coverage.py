@@ -107,11 +107,12 @@ def _rates(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tuple[float,
         characters += sum(map(_visible, batch))
         for row, (text, ids) in enumerate(zip(batch, encoded["input_ids"])):
             pieces += len(ids)
-            unknown = [i for i, token in enumerate(ids) if token == tokenizer.unk_token_id]
-            unknown_pieces += len(unknown)
-            if tokenizer.is_fast:
-                spans = [encoded["offset_mapping"][row][i] for i in unknown]
-                unknown_characters += sum(_visible(text[first:last]) for first, last in spans)
+            for i, token in enumerate(ids):
+                if token == tokenizer.unk_token_id:
+                    unknown_pieces += 1
+                    if tokenizer.is_fast:
+                        first, last = encoded["offset_mapping"][row][i]
+                        unknown_characters += _visible(text[first:last])
     part, whole = (unknown_characters, characters) if tokenizer.is_fast else (unknown_pieces, pieces)
     return part / max(whole, 1), pieces / max(characters, 1)
 

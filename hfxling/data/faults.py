@@ -68,8 +68,11 @@ class _Side:
 
     @cached_property
     def numbers(self) -> set[int | str]:
-        digits = (re.sub(r"\D", "", number) for number in _NUMBER.findall(self.text))
-        return {int(number) if len(number) < 1000 else number for number in digits}  # Python reads no longer ones
+        numbers: set[int | str] = set()
+        for number in _NUMBER.findall(self.text):
+            digits = re.sub(r"\D", "", number)
+            numbers.add(int(digits) if len(digits) < 1000 else digits)  # Python reads no longer ones
+        return numbers
 
 
 class FaultFinder:
@@ -154,8 +157,12 @@ def _sample(pairs: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]
 
 
 def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[_Side, _Side]]:
-    sides = ((_Side(source), _Side(target)) for source, target in pairs)
-    return [pair for pair in sides if pair[0].tokens and pair[1].tokens]
+    readable = []
+    for source, target in pairs:
+        sides = _Side(source), _Side(target)
+        if sides[0].tokens and sides[1].tokens:
+            readable.append(sides)
+    return readable
 
 
 def _size(token: str) -> int:
@@ -183,8 +190,12 @@ def _is_copy(source: _Side, target: _Side) -> bool:
 
 def _units(tokens: Sequence[str]) -> list[str]:
     """Words other than numbers, and trigrams of single characters."""
-    units = [token for token in tokens if len(token) > 1 and not token.isdigit()]
-    letters = [token for token in tokens if len(token) == 1]
+    units, letters = [], []
+    for token in tokens:
+        if len(token) == 1:
+            letters.append(token)
+        elif not token.isdigit():
+            units.append(token)
     return units + list(map("".join, zip(letters, letters[1:], letters[2:])))
 
 
@@ -203,9 +214,10 @@ class _LanguageModel:
     def __init__(self, pairs: Sequence[tuple[_Side, _Side]], target_lang: str):
         sources = [source.plain for source, _ in pairs]
         targets = [target for _, target in pairs]
-        counts = []
-        for fold in range(_FOLDS):
-            counts.append(count_grams(target.plain for target in targets if _fold(target) == fold))
+        texts: list[list[str]] = [[] for _ in range(_FOLDS)]
+        for target in targets:
+            texts[_fold(target)].append(target.plain)
+        counts = [count_grams(of_fold) for of_fold in texts]
         total = sum(counts, Counter())
         self._profiles = [TrigramProfile(total - count) for count in counts]
         self._source = TrigramProfile(count_grams(sources))

@@ -15,6 +15,8 @@ import numpy as np
 
 from hfxling.files import atomic_path, reserved_array
 
+from .texts import numbered_distinct
+
 SHORTEST = 1e-9  # length of a vector that float32 can still bring to length 1
 CHUNK = 1024  # texts between two points at which a killed run continues
 
@@ -51,7 +53,7 @@ def cached_features(
     """
     if not len(texts):
         return np.empty((0, *shape), np.float32)
-    unique = list(dict.fromkeys(texts))
+    unique, rows = numbered_distinct(texts)
     digest = hashlib.sha256(json.dumps([key, list(shape)], sort_keys=True, default=str).encode())
     for text in unique:
         data = text.encode("utf-8", "surrogatepass")
@@ -61,10 +63,7 @@ def cached_features(
     if not final.exists():
         _fill(folder, unique, encode, key, (len(unique), *shape), description)
     vectors = _opened(final, (len(unique), *shape), "r")
-    if len(unique) == len(texts):
-        return vectors
-    row = {text: i for i, text in enumerate(unique)}
-    return vectors[[row[text] for text in texts]]
+    return vectors if len(unique) == len(texts) else vectors[rows]
 
 
 def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tuple, description: str) -> None:

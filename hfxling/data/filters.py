@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -21,6 +24,11 @@ _HAN_OR_KANA = re.compile(
     r"[\u3005-\u3007\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]"
 )
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+
+
+def word_counts(texts: Iterable[str], lang: str) -> np.ndarray:
+    """(N,) words of texts of one language, by `count_words`."""
+    return np.array([count_words(text, lang) for text in texts])
 
 
 def count_words(text: str, lang: str) -> int:

@@ -130,8 +130,11 @@ def count_scripts(text: str) -> Counter[str]:
 @cache
 def common_words() -> dict[str, frozenset[str]]:
     """Frequent words of languages that share a script with others, by language code."""
-    lines = (line.split() for line in _COMMON_WORDS.strip().split("\n"))
-    return {code: frozenset(words) for code, *words in lines}
+    words_of = {}
+    for line in _COMMON_WORDS.strip().split("\n"):
+        code, *words = line.split()
+        words_of[code] = frozenset(words)
+    return words_of
 
 
 class TrigramProfile:
@@ -152,9 +155,9 @@ class TrigramProfile:
             self._table[gram] = math.log((counts[gram] + kinds[context] * lower) / (sums[context] + kinds[context]))
 
     def _log(self, gram: str) -> float:
-        found = self._table.get(gram)
-        if found is not None:
-            return found
+        stored = self._table.get(gram)
+        if stored is not None:
+            return stored
         return self._backoff.get(gram[:-1], 0.0) + self._log(gram[1:]) if gram else self._floor
 
     def score(self, text: str) -> float:

@@ -97,9 +97,11 @@ def _leaks(train: Dataset, test: Dataset, threshold: float) -> Iterator[Leak]:
     step = max(1, min(10_000, _CELLS // len(test_lines)))
     for start in range(0, len(train), step):
         chunk = train[start : start + step]
-        matches = {side: index.match(chunk[side]) for side in ("source", "target")}
-        # A match as one number: the training row and the test pair, whichever side of it was met.
-        keys = {side: rows * len(test) + lines % len(test) for side, (rows, lines, _, _) in matches.items()}
+        matches, keys = {}, {}
+        for side in ("source", "target"):
+            matches[side] = rows, lines, _, _ = index.match(chunk[side])
+            # A match as one number: the training row and the test pair, whichever side of it was met.
+            keys[side] = rows * len(test) + lines % len(test)
         both = np.intersect1d(keys["source"], keys["target"])
         for side, (rows, lines, similarity, is_long) in matches.items():
             for i in np.flatnonzero(is_long | np.isin(keys[side], both)):
@@ -162,7 +164,7 @@ def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     """The set of trigrams of each text: (G,) row and (G,) hash, in order of rows, and (N,) characters of each text."""
     folded = [f"\0{_folded(text)}\0" for text in texts]
     codes = np.frombuffer("".join(folded).encode("utf-32-le"), np.uint32)
-    rows = np.repeat(np.arange(len(folded)), [len(text) for text in folded])
+    rows = np.repeat(np.arange(len(folded)), list(map(len, folded)))
     weight = _weights()[np.minimum(codes, len(_weights()) - 1)]
     codes, rows = np.repeat(codes, weight).astype(np.uint64), np.repeat(rows, weight)
     grams = (codes[:-2] << np.uint64(42)) | (codes[1:-1] << np.uint64(21)) | codes[2:]

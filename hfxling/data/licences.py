@@ -51,10 +51,10 @@ def release_fault(licence: str | None, parts: Mapping[str, str | None]) -> str |
 
 def _kinds(licence: str | None) -> set[str]:
     """Of "nd", "nc", "sa": no derivatives, not for commerce, derivatives alike."""
-    found = {word for word in (licence or "").split("-") if word in ("nd", "nc", "sa")}
+    kinds = {word for word in (licence or "").split("-") if word in ("nd", "nc", "sa")}
     if licence in ("fair-noncommercial-research-license", "deepfloyd-if-license", "h-research", "intel-research"):
-        found.add("nc")
-    return found
+        kinds.add("nc")
+    return kinds
 
 
 def _family(licence: str | None) -> tuple:

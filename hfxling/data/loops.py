@@ -68,24 +68,24 @@ def _longest(tokens: Sequence[str], sizes: Sequence[int], links: np.ndarray) -> 
     lengths = np.concatenate([[0], np.cumsum(sizes)])
     words = np.concatenate([[0], np.cumsum([not token.isdigit() for token in tokens])])
     is_loop = (runs >= periods) & (words[ends] > words[ends - periods])
-    found = np.where(is_loop, lengths[ends] - lengths[ends - runs], 0)
-    for row in np.argsort(-found, kind="stable"):
-        run, period, end = (int(x[row]) for x in (runs, periods, ends))
-        if not found[row]:
+    gains = np.where(is_loop, lengths[ends] - lengths[ends - runs], 0)
+    for row in np.argsort(-gains, kind="stable"):
+        run, period, end = int(runs[row]), int(periods[row]), int(ends[row])
+        if not gains[row]:
             break
         if tokens[end - run : end] == tokens[end - run - period : end - period]:  # equal sums are no proof
-            return run // period + 1, int(found[row])
+            return run // period + 1, int(gains[row])
     return 1, 0
 
 
 def _same(sums: np.ndarray, powers: np.ndarray, places: np.ndarray, periods: np.ndarray, most: np.ndarray, way: int):
     """(L,) how many tokens from each place on (way 1) or before it (way -1) are those a period ago, `most` at most."""
-    found = np.zeros_like(places)
+    reach = np.zeros_like(places)
     for step in 1 << np.arange(int(most.max(initial=1)).bit_length())[::-1]:
-        wider = found + step
+        wider = reach + step
         inside = wider <= most
         ends = np.where(inside, places + way * wider, places)
         low, high = np.minimum(places, ends), np.maximum(places, ends)
         here, before = sums[high] - sums[low], sums[high - periods] - sums[low - periods]
-        found = np.where(inside & (here == before * powers[periods]), wider, found)
-    return found
+        reach = np.where(inside & (here == before * powers[periods]), wider, reach)
+    return reach

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .parallel import BLANK, check_languages
-from .readers import Request, csv_records, read_lines, read_rows, suffix_of, table_rows
+from .readers import Request, csv_records, read_rows, suffix_of, table_rows, tsv_records
 from .sources import SAMPLE, Pair, Source, hub_parts, load_pairs
 from .texts import LONGEST, Texts, read_texts
 
@@ -188,13 +188,13 @@ def _from_files(request: Request, parsed: Source, skip_bad: bool, keep_space: bo
             has_header = number > 1
         if count < first or (last is not None and count > last):
             continue
-        sides = [_text(side, keep_space) for side in (source, target)]
-        if not all(sides) and not skip_bad:
-            side = "target" if sides[0] else "source"
+        source, target = _text(source, keep_space), _text(target, keep_space)
+        if not (source and target) and not skip_bad:
+            side = "target" if source else "source"
             place = f"{names}, {request.unit} {number}"
             raise ValueError(f"{place}: the {side} side holds no text; fill it in or remove the pair.")
-        pairs.source.append(sides[0])
-        pairs.target.append(sides[1])
+        pairs.source.append(source)
+        pairs.target.append(target)
         pairs.lines.append(number)
         pairs.values.append(value)
     if not pairs.lines:
@@ -217,10 +217,7 @@ def _rows(request: Request, skip_bad: bool) -> Iterator[tuple]:
     suffix = suffix_of(path)
     if not skip_bad or len(request.paths) == 2 or suffix not in (".tsv", ".csv"):
         return read_rows(request)
-    if suffix == ".csv":
-        records = csv_records(path)
-    else:
-        records = ((number, text.split("\t")) for number, text in read_lines(path))
+    records = csv_records(path) if suffix == ".csv" else tsv_records(path)
     return table_rows(path, _padded(records), request)
 
 
@@ -262,7 +259,8 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
         kept = [(line, text) for line, text in zip(pairs.lines, side) if text]
         if not kept:
             raise ValueError(f"{name}: no sentence on one side; give text of both languages.")
-        heaps.append(Texts(name, [line for line, _ in kept], [text for _, text in kept]))
+        lines, texts = zip(*kept)
+        heaps.append(Texts(name, list(lines), list(texts)))
     return heaps[0], heaps[1]
 
 
@@ -286,4 +284,5 @@ def _heap(text: Text, name: str) -> Texts:
     kept = [(line, sentence) for line, sentence in zip(whole.lines, whole.texts) if first <= line <= last]
     if not kept:
         raise ValueError(f"{text}: no sentence in these lines; {match[1]} ends with line {whole.lines[-1]}.")
-    return Texts(str(text), [line for line, _ in kept], [sentence for _, sentence in kept])
+    lines, texts = zip(*kept)
+    return Texts(str(text), list(lines), list(texts))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from hfxling.files import atomic_path
 
 from .readers import read_lines
 
@@ -50,6 +48,11 @@ def format_links(links: Iterable[Link]) -> str:
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
+def texts_of(pairs: Sequence[AlignedPair]) -> tuple[list[str], list[str]]:
+    """Source and target sentences."""
+    return [" ".join(pair.source) for pair in pairs], [" ".join(pair.target) for pair in pairs]
+
+
 def read_links(path: str | Path) -> list[tuple[frozenset[Link], frozenset[Link]]]:
     """Sure and all links of every line of a Pharaoh file; an empty line is a pair without links.
 
@@ -58,12 +61,6 @@ def read_links(path: str | Path) -> list[tuple[frozenset[Link], frozenset[Link]]
         ValueError: not UTF-8, or a word that is no link, with file and line.
     """
     return [parse_links(text, where) for where, text in _lines(path)]
-
-
-def write_links(path: str | Path, links: Iterable[Iterable[Link]]) -> None:
-    """Write one line of links for each sentence pair, whole or not at all."""
-    with atomic_path(path) as scratch:
-        scratch.write_text("".join(f"{format_links(row)}\n" for row in links), encoding="utf-8")
 
 
 def read_aligned(path: str | Path) -> list[AlignedPair]:
@@ -85,10 +82,10 @@ def _aligned(text: str, where: str) -> AlignedPair:
         raise ValueError(f"{where}: {len(cells)} columns; give source, target and links with tabs between them.")
     source, target = tuple(cells[0].split()), tuple(cells[1].split())
     sure, possible = parse_links(cells[2], where)
-    beyond = next(((i, j) for i, j in sorted(possible) if i >= len(source) or j >= len(target)), None)
-    if beyond is not None:
-        sizes = f"{len(source)} source and {len(target)} target words"
-        raise ValueError(f"{where}: link {beyond[0]}-{beyond[1]} does not fit {sizes}; links are counted from 0.")
+    for i, j in sorted(possible):
+        if i >= len(source) or j >= len(target):
+            sizes = f"{len(source)} source and {len(target)} target words"
+            raise ValueError(f"{where}: link {i}-{j} does not fit {sizes}; links are counted from 0.")
     return AlignedPair(source, target, sure, possible)
 
 

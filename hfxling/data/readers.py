@@ -63,7 +63,7 @@ def read_rows(request: Request) -> Iterator[Row]:
     if len(request.paths) == 2:
         return _pair_rows(request.paths)
     if suffix == ".tsv":
-        return table_rows(path, ((number, text.split("\t")) for number, text in read_lines(path)), request)
+        return table_rows(path, tsv_records(path), request)
     if suffix == ".csv":
         return table_rows(path, csv_records(path), request)
     records = _parquet_records(path, request) if suffix == ".parquet" else _json_records(path)
@@ -114,7 +114,13 @@ def _positions(cells: list[str], request: Request, place: str) -> tuple[int, int
     named = {name for name in wanted if name is not None and not name.isdecimal()}
     if not named <= set(cells):
         raise _column_error(place, cells, request)
-    source, target, score = (cells.index(name) if name in named else name and int(name) for name in wanted)
+    places = []
+    for name in wanted:
+        if name is None:
+            places.append(None)
+        else:
+            places.append(cells.index(name) if name in named else int(name))
+    source, target, score = places
     need = 1 + max(source, target, score or 0)
     if need > len(cells):
         raise ValueError(f"{place}: {len(cells)} column(s) where {need} are needed; check the separator (tab or comma)")
@@ -129,7 +135,7 @@ def _known_pair(names: Iterable[str], request: Request) -> tuple[str, str] | Non
             if request.target_lang != "en":
                 continue
             pair = pair[::-1]
-        source, target = (by_plain_name.get(_plain(name)) for name in pair)
+        source, target = by_plain_name.get(_plain(pair[0])), by_plain_name.get(_plain(pair[1]))
         if source is not None and target is not None:
             return source, target
     return None
@@ -175,8 +181,7 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
                     what = f"line {number}: byte {offset + error.start} of the file is not UTF-8{_looks_like(raw)}"
                     raise ValueError(f"{path}, {what}; convert the file to UTF-8") from None
                 if len(raw.translate(None, _CONTROL)) != len(raw):
-                    code = next(code for code in raw if code in _CONTROL)
-                    what = f"line {number}: control character U+{code:04X} is not text{_looks_like(raw)}"
+                    what = f"line {number}: {_first_control(raw)}{_looks_like(raw)}"
                     raise ValueError(f"{path}, {what}; remove it or give a text file")
                 offset += len(raw)
                 if number == 1 and b"\r" in raw.rstrip(b"\r") and not raw.endswith(b"\n"):
@@ -207,6 +212,11 @@ def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
             raise ValueError(f"{both}: {ended} ends first, after line {count - 1}; give files aligned line by line")
         (_, source), (_, target) = lines
         yield count, source, target, None
+
+
+def tsv_records(path: str) -> Iterator[tuple[int, list[str]]]:
+    """(number, cells) of every line of a TSV file."""
+    return ((number, text.split("\t")) for number, text in read_lines(path))
 
 
 def csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
@@ -302,11 +312,16 @@ def _check_text(batch: Any, path: str, before: int) -> None:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             rows = pc.index(pc.match_substring_regex(column, _CONTROL_CHARACTER), True).as_py()
             if rows >= 0:
-                code = next(code for code in column[rows].as_py().encode() if code in _CONTROL)
-                what = f"row {before + rows + 1}: control character U+{code:04X} is not text"
+                what = f"row {before + rows + 1}: {_first_control(column[rows].as_py().encode())}"
                 raise ValueError(f"{path}, {what}; remove it or the row")
+
+
+def _first_control(data: bytes) -> str:
+    code = next(code for code in data if code in _CONTROL)
+    return f"control character U+{code:04X} is not text"
 
 
 def _batch_rows(batch: Any) -> Iterator[dict[str, Any]]:
     columns = [column.to_numpy(zero_copy_only=False).tolist() for column in batch.columns]  # to_pylist: thrice the time
-    return (flat(dict(zip(batch.schema.names, values))) for values in zip(*columns))
+    for values in zip(*columns):
+        yield flat(dict(zip(batch.schema.names, values)))

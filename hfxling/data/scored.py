@@ -68,9 +68,9 @@ def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
         FileNotFoundError: when the folder has no file of that split.
         ValueError: for what `read_scored` refuses.
     """
-    about = {"dataset": "WMT20 QE", "split": split, "score_column": "z_mean"}
+    place = {"dataset": "WMT20 QE", "split": split, "score_column": "z_mean"}
     return [
-        read_scored(path, direction=path.name.split(".")[0].replace("-", "->"), **about)
+        read_scored(path, direction=path.name.split(".")[0].replace("-", "->"), **place)
         for path in _files(folder, f".{split}.tsv", "en-de", "MLQE")
     ]
 
@@ -82,9 +82,9 @@ def read_sts17(folder: str | Path) -> list[ScoredPairs]:
         FileNotFoundError: when the folder has no such file.
         ValueError: for what `read_scored` refuses.
     """
-    about = {"dataset": "STS17", "split": "test", "columns": ("sentence1", "sentence2")}
+    place = {"dataset": "STS17", "split": "test", "columns": ("sentence1", "sentence2")}
     return [
-        read_scored(path, direction=path.stem, apart=path.stem.endswith("-wmt"), **about)
+        read_scored(path, direction=path.stem, apart=path.stem.endswith("-wmt"), **place)
         for path in _files(folder, ".tsv", "en-tr", "STS17")
     ]
 

@@ -51,7 +51,6 @@ def learn_shared_vocabularies(
     scripts: Mapping[str, str],
     *,
     sizes: Mapping[str, int],
-    min_count: int = 2,
     whole: Collection[str] = (),
 ) -> dict[str, Vocabulary]:
     """A vocabulary a language, all of the same tokenizer.
@@ -60,7 +59,6 @@ def learn_shared_vocabularies(
         lines: training text by language code.
         scripts: of each language, from `own_scripts`.
         sizes: pieces at most of each language's script.
-        min_count: occurrences that a piece of several letters needs.
         whole: languages whose words are not cut, unless others have to be: one tokenizer does one or the other.
 
     Raises:
@@ -86,7 +84,7 @@ def learn_shared_vocabularies(
     else:
         pieces: dict[str, float] = {}
         for lang, rows in sorted(groups.items(), key=lambda item: item[0] or ""):
-            pieces |= _pieces(rows, lang or "", sizes.get(lang, UNIGRAM_SIZE), min_count)
+            pieces |= _pieces(rows, lang or "", sizes.get(lang, UNIGRAM_SIZE))
         scored = [*((special, 0.0) for special in specials), *sorted(pieces.items())]
         tokenizer = Tokenizer(models.Unigram(scored, UNK, False))
     tokenizer.add_special_tokens(specials)
@@ -106,13 +104,13 @@ def _cuts(scripts: Iterable[str]) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex("|".join(parts)), "removed", invert=True)
 
 
-def _pieces(rows: Sequence[Sequence[str]], lang: str, size: int, min_count: int) -> dict[str, float]:
+def _pieces(rows: Sequence[Sequence[str]], lang: str, size: int) -> dict[str, float]:
     """The pieces of one group of words and their log shares."""
     counts = Counter(chain.from_iterable(rows))
     if max(map(len, counts)) == 1:
         return {word: round(math.log(count / counts.total()), 6) for word, count in counts.items()}
     specials, longest = [*SPECIAL_TOKENS.values()], MAX_LETTERS.get(lang.partition("-")[0], 16)
-    tokenizer = learn_unigram(rows, size, specials, min_count=min_count, max_length=longest)
+    tokenizer = learn_unigram(rows, size, specials, max_length=longest)
     settle(tokenizer, [" ".join(row) for row in rows], len(specials))
     return dict(json.loads(tokenizer.to_str())["model"]["vocab"][len(specials) :])
 

@@ -103,8 +103,9 @@ def _normalizer(cuts_at_zero_width: bool = False) -> normalizers.Normalizer:
 def script_normalizer(scripts: Iterable[str]) -> normalizers.Normalizer:
     """That of `normalize` for text whose zero-width spaces a pre-tokenizer drops; slow steps only for their scripts."""
     steps = [normalizers.NFKC(), normalizers.Lowercase()]
-    for spelling in (_SPELLING[("Thai", "Lao").index(name)] for name in scripts if name in ("Thai", "Lao")):
-        steps += _respelled(*spelling)
+    for name in scripts:
+        if name in ("Thai", "Lao"):
+            steps += _respelled(*_SPELLING[("Thai", "Lao").index(name)])
     return normalizers.Sequence(steps)
 
 

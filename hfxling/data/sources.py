@@ -96,7 +96,7 @@ class Source:
             return re.split("[:@]", first)[0]
         folder = path.parent.name or path.resolve().parent.name
         stem = path.name.split(".")[0]
-        if any(mark in self.data for mark in PLACEHOLDERS):
+        if self.is_template:
             return folder
         if not second:
             return f"{folder}/{stem}"

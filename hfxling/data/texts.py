@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from .parallel import BLANK, LONGEST
 from .readers import TABLE_SUFFIXES, Request, read_lines, read_rows, suffix_of
@@ -28,7 +30,19 @@ class Texts:
     texts: list[str]
 
 
-def read_texts(data: str, *, split: str = "train") -> Texts:
+def numbered_distinct(texts: Iterable[str]) -> tuple[list[str], np.ndarray]:
+    """Every text once, in the order of the first times, and (N,) the place of each text among them."""
+    places: dict[str, int] = {}
+    rows = [places.setdefault(text, len(places)) for text in texts]
+    return list(places), np.array(rows, np.int64)
+
+
+def picked(rows: Iterable[int], *columns: Sequence) -> list[list]:
+    """Of every column the items of these rows."""
+    return [[column[row] for row in rows] for column in columns]
+
+
+def read_texts(data: str) -> Texts:
     """Read all sentences; lines without text are passed over.
 
     Raises:
@@ -40,27 +54,31 @@ def read_texts(data: str, *, split: str = "train") -> Texts:
         if suffix_of(path) in TABLE_SUFFIXES:
             column = column or COLUMN
             rows = read_rows(Request((path,), "", "", (column, column), None, None, True))
-            found = [(number, text) for number, text, _, _ in rows]
+            rows = [(number, text) for number, text, _, _ in rows]
         else:
-            found = list(read_lines(path))
+            rows = list(read_lines(path))
     elif hub := hub_parts(path):
-        found = _from_hub(*hub, column or COLUMN, split)
+        rows = _from_hub(*hub, column or COLUMN)
     else:
         kind = "is a folder" if Path(path).is_dir() else "is not a file"
         raise FileNotFoundError(f"{path} {kind}; give a text file, TABLE#COLUMN or a Hub id such as org/name#text.")
-    wrong = next((number for number, text in found if not isinstance(text, str | None)), None)
-    if wrong is not None:
-        raise ValueError(f"{path}, row {wrong}: column {column!r} holds no text; name another one with #COLUMN.")
-    found = [(number, stripped) for number, text in found if (stripped := (text or "").strip(BLANK))]
-    if not found:
+    lines, texts = [], []
+    for number, text in rows:
+        if not isinstance(text, str | None):
+            raise ValueError(f"{path}, row {number}: column {column!r} holds no text; name another one with #COLUMN.")
+        stripped = (text or "").strip(BLANK)
+        if stripped:
+            lines.append(number)
+            texts.append(stripped)
+    if not texts:
         raise ValueError(f"{path}: no sentence in it; give one a line.")
-    return Texts(path, *map(list, zip(*found)))
+    return Texts(path, lines, texts)
 
 
-def _from_hub(name: str, config: str | None, revision: str | None, column: str, split: str) -> list[tuple]:
+def _from_hub(name: str, config: str | None, revision: str | None, column: str) -> list[tuple]:
     from datasets import load_dataset
 
-    rows = load_dataset(name, config, revision=revision, split=split)
+    rows = load_dataset(name, config, revision=revision, split="train")
     if column not in rows.column_names:
         raise ValueError(
             f"{name} has the columns {', '.join(rows.column_names)}; name one, e.g. #{rows.column_names[0]}."

@@ -232,10 +232,11 @@ class WordStates:
 
 def _word_means(states: np.ndarray, word_ids: Sequence[int | None], words: int) -> np.ndarray:
     """(words, H) means of the (S, H) states of each word's pieces."""
-    pieces = [i for i, word in enumerate(word_ids) if word is not None]
-    owner = np.array([word_ids[i] for i in pieces], np.int64)
+    owner = np.array([-1 if word is None else word for word in word_ids], np.int64)
+    is_piece = owner >= 0
+    owner = owner[is_piece]
     sums = np.zeros((words, states.shape[1]), np.float32)
-    np.add.at(sums, owner, states[pieces])
+    np.add.at(sums, owner, states[is_piece])
     counts = np.bincount(owner, minlength=words).astype(np.float32)
     counts[counts == 0] = np.nan
     return sums / counts[:, None]

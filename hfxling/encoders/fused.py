@@ -25,7 +25,6 @@ class FusedEncoder(BaseEncoder):
         lexical: that the fusion was made for.
         revision: branch, tag or commit of the dense one on the Hub.
         lexical_revision: of the lexical one.
-        fusion: in place of the folder's.
 
     Raises:
         FileNotFoundError: the dense encoder has no fusion.
@@ -40,17 +39,13 @@ class FusedEncoder(BaseEncoder):
         lexical: LexicalEncoder,
         revision: str | None = None,
         lexical_revision: str | None = None,
-        *,
-        fusion: Fusion | None = None,
     ):
         self.dense = dense
         self.lexical = lexical
-        if fusion is None:
-            links, _ = fetch_folder(lexical.name, lexical_revision, ["*.safetensors"])
-            folder, _ = fetch_folder(dense.name, revision, [FILE, TENSORS])
-            fusion = Fusion.load(folder, weights_hash(links), dense.name)
-        self.fusion = fusion
-        super().__init__(dense.name, f"{dense.revision}+{lexical.revision}", fusion.languages)
+        links, _ = fetch_folder(lexical.name, lexical_revision, ["*.safetensors"])
+        folder, _ = fetch_folder(dense.name, revision, [FILE, TENSORS])
+        self.fusion = Fusion.load(folder, weights_hash(links), dense.name)
+        super().__init__(dense.name, f"{dense.revision}+{lexical.revision}", self.fusion.languages)
         self.label = f"{dense.label} + {lexical.label}"
 
     def learnt_from(self) -> set[str]:

@@ -51,8 +51,8 @@ class Fusion:
 
     def vectors(self, dense, sparse: csr_array, language: str, role: str) -> csr_array:
         """(N, D + 2 + E) float32 vectors: the `parts`, side by side."""
-        found = self.parts(dense, sparse, language, role)
-        return csr_array(hstack([csr_array(part) for part in found], format="csr"))
+        parts = self.parts(dense, sparse, language, role)
+        return csr_array(hstack([csr_array(part) for part in parts], format="csr"))
 
     def parts(self, dense, sparse: csr_array, language: str, role: str) -> Vectors:
         """(N, D + 2) and (N, E) float32 vectors, whose inner products with those of the other role add up to the score.
@@ -70,12 +70,13 @@ class Fusion:
             raise ValueError(f"{language!r} as {role!r}: give {' or '.join(self.languages)}, {' or '.join(ROLES)}.")
         (other,) = {*self.languages} - {language}
         kinds, others = _ready((dense, sparse)), self.pools[other, ROLES[role == "query"]]
-        weights = [w / s for w, s in zip((self.weight, 1 - self.weight), self.deviations)]
-        hubness = sum(w * mean for w, mean in zip(weights, _hubness(kinds, others)))[:, None].astype(np.float32)
+        of_dense, of_sparse = self.weight / self.deviations[0], (1 - self.weight) / self.deviations[1]
+        dense_means, sparse_means = _hubness(kinds, others)
+        hubness = (of_dense * dense_means + of_sparse * sparse_means)[:, None].astype(np.float32)
         one = np.ones_like(hubness)
         if role == "document":
             return np.hstack([kinds[0], one, -hubness]), kinds[1]
-        dense, sparse = (np.float32(2 * w) * x for w, x in zip(weights, kinds))
+        dense, sparse = np.float32(2 * of_dense) * kinds[0], np.float32(2 * of_sparse) * kinds[1]
         return np.hstack([dense, -hubness, one]), csr_array(sparse)
 
     def check(self) -> None:
@@ -103,7 +104,7 @@ class Fusion:
 
     def save(self, folder: str | Path) -> None:
         """Write `fusion.json` and `fusion.safetensors`, the pools, in the folder of the dense encoder."""
-        about = {name: getattr(self, name) for name in ("weight", "deviations", "lexical", "languages", "pairs")}
+        content = {name: getattr(self, name) for name in ("weight", "deviations", "lexical", "languages", "pairs")}
         tensors = {}
         for key, (dense, sparse) in self.pools.items():
             key = ".".join(key)
@@ -114,7 +115,7 @@ class Fusion:
         with atomic_path(Path(folder) / TENSORS) as scratch:
             save_file(tensors, scratch)
         with atomic_path(Path(folder) / FILE) as scratch:
-            scratch.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: str | Path, lexical: str, name: str | None = None) -> Fusion:
@@ -133,24 +134,24 @@ class Fusion:
         if not (folder / FILE).is_file() or not (folder / TENSORS).is_file():
             raise FileNotFoundError(f"{name} has no {FILE} and {TENSORS}; `hfxling fit` writes such a folder.")
         try:
-            about, tensors = json.loads((folder / FILE).read_text(encoding="utf-8")), load_file(folder / TENSORS)
+            content, tensors = json.loads((folder / FILE).read_text(encoding="utf-8")), load_file(folder / TENSORS)
             pools = {}
-            for key in product(about["languages"], ROLES):
+            for key in product(content["languages"], ROLES):
                 stem = ".".join(key)
                 parts = [tensors[f"{stem}.sparse.{part}"] for part in ("data", "indices", "indptr")]
                 sparse = csr_array(tuple(parts), shape=tuple(tensors[f"{stem}.sparse.shape"].tolist()))
                 pools[key] = tensors[f"{stem}.dense"].astype(np.float32), sparse
-            about |= {field: tuple(about[field]) for field in ("deviations", "languages")}
-            found = cls(pools=pools, **about)
-            found.check()
+            content |= {field: tuple(content[field]) for field in ("deviations", "languages")}
+            fusion = cls(pools=pools, **content)
+            fusion.check()
         except Exception as error:
             raise ValueError(f"{name}: {FILE} or {TENSORS} is damaged ({error}); fit it anew.") from None
-        if found.lexical != lexical:
+        if fusion.lexical != lexical:
             raise ValueError(
-                f"{name}: its {FILE} was made for the sparse encoder {found.lexical}, not {lexical}; give that one, or "
-                "fit anew."
+                f"{name}: its {FILE} was made for the sparse encoder {fusion.lexical}, not {lexical}; give that one, "
+                "or fit anew."
             )
-        return found
+        return fusion
 
 
 def fit_fusion(
@@ -173,9 +174,14 @@ def fit_fusion(
     Returns:
         The fusion with the largest mean reciprocal rank; of equal ones that nearest to even weights.
     """
-    scores = [[_csls(*kind) for kind in zip(*map(_ready, (*sides, *of)))] for *sides, of in folds]
-    apart = [[matrix[~np.eye(len(matrix), dtype=bool)] for matrix in kind] for kind in zip(*scores)]
-    deviations = tuple(_spread(np.concatenate(kind)) for kind in apart)
+    scores, apart = [], ([], [])
+    for *sides, of_pools in folds:
+        kinds = zip(*map(_ready, (*sides, *of_pools)))
+        of_fold = [_csls(*kind) for kind in kinds]  # dense and sparse
+        scores.append(of_fold)
+        for values, matrix in zip(apart, of_fold):
+            values.append(matrix[~np.eye(len(matrix), dtype=bool)])
+    deviations = _spread(np.concatenate(apart[0])), _spread(np.concatenate(apart[1]))
     reciprocal = {weight: _reciprocal(scores, weight, deviations) for weight in GRID}
     weight = max(reciprocal, key=lambda w: (round(reciprocal[w], 6), -abs(w - 0.5)))
     pairs = sum(len(kinds[0]) for kinds in scores) // 2
@@ -184,8 +190,11 @@ def fit_fusion(
 
 def stored(pools: Pools) -> Pools:
     """Pools as `Fusion.save` keeps them: dense vectors at unit length, in half precision."""
-    ready = {key: _ready(vectors) for key, vectors in pools.items()}
-    return {key: (dense.astype(np.float16).astype(np.float32), sparse) for key, (dense, sparse) in ready.items()}
+    kept = {}
+    for key, vectors in pools.items():
+        dense, sparse = _ready(vectors)
+        kept[key] = dense.astype(np.float16).astype(np.float32), sparse
+    return kept
 
 
 def pool_rows(count: int) -> np.ndarray:
@@ -217,8 +226,8 @@ def _csls(queries, documents, of_queries, of_documents) -> np.ndarray:
 
 def _reciprocal(scores: Sequence[Sequence[np.ndarray]], weight: float, deviations: Sequence[float]) -> float:
     """Mean reciprocal rank of the translations; ties count against it."""
-    found = []
+    reciprocal_ranks = []
     for dense, sparse in scores:
         fused = weight / deviations[0] * dense + (1 - weight) / deviations[1] * sparse
-        found.append(1 / (fused >= fused.diagonal()[:, None] - 1e-9).sum(1))
-    return float(np.mean(np.concatenate(found)))
+        reciprocal_ranks.append(1 / (fused >= fused.diagonal()[:, None] - 1e-9).sum(1))
+    return float(np.mean(np.concatenate(reciprocal_ranks)))

@@ -131,10 +131,10 @@ class Haystack:
                 vectors.append([self.encoder.encode(side.texts, None, role)])
             return vectors
         if self.candidates:
-            return [[self._dense("static", side)] for side in (0, 1)]
+            return [[self._dense("static", 0)], [self._dense("static", 1)]]
         if self.sparse is None:
-            return [[self._dense("model", side)] for side in (0, 1)]
-        whole = [self._all_parts(side) for side in (0, 1)]
+            return [[self._dense("model", 0)], [self._dense("model", 1)]]
+        whole = [self._all_parts(0), self._all_parts(1)]
         if not self.terms:
             return whole
         self._whole = whole
@@ -156,17 +156,16 @@ class Haystack:
             return found
         proposed = [found]
         if self.dense is not None:
-            dense = [[self._dense("model", side)] for side in (0, 1)]
+            dense = [self._dense("model", 0)], [self._dense("model", 1)]
             proposed.append((search or of_tile)(*dense, self.kept(k), self.search_options))
         return rescored(proposed, *self.readers([]), k)
 
     def readers(self, vectors: list[list]) -> list[Callable[[np.ndarray], list]]:
         """Of each side what reads the vectors of some texts that score pairs; `vectors` as `self.vectors` gave them."""
         if self.candidates:
-            return [partial(self._parts, side) for side in (0, 1)]
-        if self.sparse is not None:
-            return [partial(_rows_of, parts) for parts in vectors]
-        return [partial(_unit_rows_of, parts) for parts in vectors]
+            return [partial(self._parts, 0), partial(self._parts, 1)]
+        rows_of = _unit_rows_of if self.sparse is None else _rows_of
+        return [partial(rows_of, vectors[0]), partial(rows_of, vectors[1])]
 
     def kept(self, k: int) -> int:
         """Neighbours to look for."""

@@ -25,10 +25,10 @@ def mean_result(
     """
     hit = 100.0 if unit == "%" else 1.0
     low, high = mean_interval(values, hit=hit)
-    about = dict(settings or {})
+    own_settings = dict(settings or {})
     if baseline is not None:
-        about["paired"] = asdict(paired_test(values, baseline, hit=hit))
-    fields |= {"unit": unit, "low": low, "high": high, "settings": about, "items": mean_items(values)}
+        own_settings["paired"] = asdict(paired_test(values, baseline, hit=hit))
+    fields |= {"unit": unit, "low": low, "high": high, "settings": own_settings, "items": mean_items(values)}
     return EvalResult(metric, float(np.mean(values)), len(values), **fields)
 
 
@@ -48,6 +48,7 @@ def macro_average(groups: Sequence[np.ndarray], *, same_items: bool = False) -> 
     values = [float(group.mean()) for group in groups]
     if not same_items:
         return float(np.mean(values)), average_interval(values, [*map(mean_interval, groups)])
-    if len({len(group) for group in groups}) > 1:
-        raise ValueError(f"Translations of the same items have equal counts, got {[len(g) for g in groups]}.")
+    sizes = [len(group) for group in groups]
+    if len(set(sizes)) > 1:
+        raise ValueError(f"Translations of the same items have equal counts, got {sizes}.")
     return float(np.mean(values)), mean_interval(np.mean(groups, axis=0))

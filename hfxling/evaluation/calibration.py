@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -65,10 +64,12 @@ class Calibration:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no such calibration; fit one from human scores first.")
         try:
-            found = cls(**json.loads(path.read_text(encoding="utf-8")))
-            knots, scores = (np.array(values, dtype=np.float64) for values in (found.cosines, found.scores))
-            steps, weights = np.diff(scores), np.array([*found.features.values()], dtype=np.float64)
-            sound = knots.shape == scores.shape == (len(found.cosines),) and len(knots) > 1 and found.kind in KINDS
+            calibration = cls(**json.loads(path.read_text(encoding="utf-8")))
+            knots = np.array(calibration.cosines, dtype=np.float64)
+            scores = np.array(calibration.scores, dtype=np.float64)
+            steps, weights = np.diff(scores), np.array([*calibration.features.values()], dtype=np.float64)
+            sound = knots.shape == scores.shape == (len(calibration.cosines),) and len(knots) > 1
+            sound = sound and calibration.kind in KINDS
             sound = sound and np.isfinite([knots, scores]).all() and (np.diff(knots) > 0).all()
             sound = sound and ((steps >= 0).all() or (steps <= 0).all())
             sound = sound and len(weights) > 0 and np.isfinite(weights).all()
@@ -76,7 +77,7 @@ class Calibration:
             sound = False
         if not sound:
             raise ValueError(f"{path}: not a calibration of hfxling, or damaged; fit it again from human scores.")
-        return found
+        return calibration
 
 
 def fit_calibration(
@@ -84,7 +85,6 @@ def fit_calibration(
     human: Sequence[float],
     *,
     settings: dict | None = None,
-    seed: int = 0,
 ) -> Calibration:
     """Fit both kinds of map to all pairs, keep that with the smaller absolute error in `FOLDS`-fold cross-validation.
 
@@ -95,7 +95,6 @@ def fit_calibration(
         values: (N,) cosines, or (N,) values of each feature by its name.
         human: (N,) scores of the same pairs, in any unit.
         settings: kept with the map.
-        seed: of the folds.
 
     Raises:
         ValueError: unequal lengths, fewer than `LEAST` pairs, a value that is not finite, or all values the same.
@@ -110,28 +109,29 @@ def fit_calibration(
         _check(name, x, y)
     alone = [name for name in features if name not in LENGTHS]
     sets = dict.fromkeys([*((name,) for name in alone), tuple(alone), tuple(features)])
-    choices = {
-        (f"{' + '.join(names)}, " if len(sets) > 1 else "") + kind: (names, kind)
-        for names, kind in product(sets, KINDS)
-    }
-    columns = {}
+    choices, columns = {}, {}
     for names in sets:
         columns[names] = np.stack([features[name] for name in names], 1)
+        title = f"{' + '.join(names)}, " if len(sets) > 1 else ""
+        for kind in KINDS:
+            choices[title + kind] = names, kind
     predicted = {choice: np.empty(len(y)) for choice in (*choices, "mean")}
-    for train, test in KFold(FOLDS, shuffle=True, random_state=seed).split(y):
+    for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(y):
         for choice, (names, kind) in choices.items():
             x = columns[names]
             sums = x @ _weights(x[train], y[train])
             predicted[choice][test] = np.interp(sums[test], *_knots(kind, sums[train], y[train]))
         predicted["mean"][test] = y[train].mean()
-    errors = {choice: {"mae": float(np.abs(values - y).mean())} for choice, values in predicted.items()}
-    for choice in choices:
-        errors[choice]["pearson"] = _pearson(predicted[choice], y)
+    errors = {}
+    for choice, values in predicted.items():
+        errors[choice] = {"mae": float(np.abs(values - y).mean())}
+        if choice in choices:
+            errors[choice]["pearson"] = _pearson(values, y)
     names, kind = choices[min(choices, key=lambda choice: errors[choice]["mae"])]
     weights = _weights(columns[names], y)
-    knots, scores = (found.tolist() for found in _knots(kind, columns[names] @ weights, y))
+    knots, scores = _knots(kind, columns[names] @ weights, y)
     kept = dict(zip(names, weights.tolist()))
-    return Calibration(kind, knots, scores, errors, len(y), dict(settings or {}), kept)
+    return Calibration(kind, knots.tolist(), scores.tolist(), errors, len(y), dict(settings or {}), kept)
 
 
 def log_lengths(texts: Sequence[str]) -> np.ndarray:

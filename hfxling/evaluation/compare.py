@@ -55,8 +55,8 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
     """
     names = [str(file) for file in files]
     if isinstance(files, str | Path) or len(names) < 2 or len(set(names)) < len(names):
-        given = files if isinstance(files, str | Path) else " ".join(names)
-        raise ValueError(f"files={given}: give two results.json or more, all different.")
+        listed = files if isinstance(files, str | Path) else " ".join(names)
+        raise ValueError(f"files={listed}: give two results.json or more, all different.")
     if not 0 < level < 1:
         raise ValueError(f"level={level}: give a number between 0 and 1, such as 0.05.")
     runs = {name: read_results(name) for name in names}

@@ -50,7 +50,7 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
             if row.items:
                 check_items(name, row)
     (first_name, first), *others = runs.items()
-    found = []
+    tests = []
     for name, rows in others:
         common = [*matched(first, rows)]
         if not common:
@@ -60,9 +60,9 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
             if problem:
                 what = f"{one.metric} {one.direction or ''} of {one.dataset}".replace("  ", " ")
                 raise ValueError(f"{what}: {first_name} and {name} are of {problem}; measure both on the same.")
-            found.append((one, other, name, paired(other.items, one.items)))
-    corrected = holm([test.p_value for *_, test in found])
-    return [Comparison(*parts, float(p_value)) for parts, p_value in zip(found, corrected)]
+            tests.append((one, other, name, paired(other.items, one.items)))
+    corrected = holm([test.p_value for *_, test in tests])
+    return [Comparison(*parts, float(p_value)) for parts, p_value in zip(tests, corrected)]
 
 
 def check_items(name: str, row: EvalResult) -> None:
@@ -106,7 +106,7 @@ def comparison_table(comparisons: Sequence[Comparison], level: float = 0.05) -> 
     table = []
     for one in comparisons:
         digits = 1 if one.first.unit == "%" else 3
-        value, other = (f"{x:.{digits}f}" for x in (one.first.value, one.other.value))
+        value, other = f"{one.first.value:.{digits}f}", f"{one.other.value:.{digits}f}"
         ends = [f"{x:.{digits}f}" for x in (one.test.low, one.test.high) if x is not None]
         place = [one.first.settings.get("task"), one.first.direction, one.first.metric, one.first.n]
         difference, p_value = f"{one.test.difference:+.{digits}f}", p_told(one.p_value).removeprefix("= ")
@@ -127,12 +127,12 @@ def matched(first: Sequence[EvalResult], rows: Sequence[EvalResult]) -> Iterator
 
 
 def _figure(row: EvalResult) -> tuple:
-    about = row.settings
-    return about.get("task"), row.metric, row.direction, about.get("centering"), about.get("languages")
+    settings = row.settings
+    return settings.get("task"), row.metric, row.direction, settings.get("centering"), settings.get("languages")
 
 
 def _mismatch(a: Items, b: Items) -> str | None:
-    if a.kind != b.kind or [group.shape for group in a.groups] != [group.shape for group in b.groups]:
+    if a.kind != b.kind or list(map(np.shape, a.groups)) != list(map(np.shape, b.groups)):
         return "different items"
     gold = {"pearson": 0, "F1": 2}.get(a.kind)
     if gold is not None and any((x[:, gold] != y[:, gold]).any() for x, y in zip(a.groups, b.groups)):

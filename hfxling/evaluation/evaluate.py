@@ -16,7 +16,7 @@ from hfxling import __version__
 from hfxling.encoders.identity import identity
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
-from hfxling.evaluation.results import EvalResult, format_table, p_told, read_results, write_results
+from hfxling.evaluation.results import EvalResult, filled_columns, format_table, p_told, read_results, write_results
 from hfxling.evaluation.tasks import TASKS, Task, TaskText
 from hfxling.evaluation.tatoeba import tatoeba_table
 from hfxling.verbs import Languages, Model, OutputFolder, Text, verb
@@ -247,7 +247,7 @@ class _Models:
             if given is None:
                 continue
             self.identities[role] = _identity(role, given, revisions[role])
-            if _is_of_hub(given):
+            if isinstance(given, str | Path) and not Path(given).exists():
                 # What is loaded is the commit that the key holds, even when the branch moves on meanwhile.
                 revisions[role] = self.identities[role]
         self._load_model = partial(
@@ -286,10 +286,6 @@ def _identity(role: str, model: Any, revision: str | None) -> str | None:
         return identity(model, revision)
     except FileNotFoundError as error:
         raise FileNotFoundError(str(error).replace("model=", f"{role}=", 1)) from None
-
-
-def _is_of_hub(model: Any) -> bool:
-    return isinstance(model, str | Path) and not Path(model).exists()
 
 
 def _kind(encoder: Encoder) -> str:
@@ -515,5 +511,4 @@ def _plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
         if paired:
             line["over the baseline"] = f"{paired['difference']:+.{digits}f} (p {p_told(paired['p_value'])})"
         lines.append(line)
-    headers = [name for name in lines[0] if any(line[name] is not None for line in lines)]
-    return headers, [[line[name] for name in headers] for line in lines]
+    return filled_columns(list(lines[0]), [list(line.values()) for line in lines])

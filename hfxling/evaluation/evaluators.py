@@ -27,11 +27,11 @@ class _PairEvaluator(BaseEvaluator):
         for texts, lang, role in zip((source, target), self.languages, ("query", "document")):
             options = {"batch_size": self.batch_size, "show_progress_bar": False}
             if lang in routes:
-                found = model.encode(list(texts), task=lang, **options)
+                vectors = model.encode(list(texts), task=lang, **options)
             else:
-                found = getattr(model, f"encode_{role}")(list(texts), **options)
-            is_sparse = getattr(found, "is_sparse", False)
-            sides.append(csr_array(found.to_dense().float().cpu().numpy()) if is_sparse else np.asarray(found))
+                vectors = getattr(model, f"encode_{role}")(list(texts), **options)
+            is_sparse = getattr(vectors, "is_sparse", False)
+            sides.append(csr_array(vectors.to_dense().float().cpu().numpy()) if is_sparse else np.asarray(vectors))
         return *sides, "dot" if is_sparse else "cosine"
 
     def report(self, model, metrics: dict[str, float], epoch: int, steps: int) -> dict[str, float]:

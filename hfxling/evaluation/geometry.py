@@ -62,7 +62,7 @@ def geometry_results(
     """
     distances = np.concatenate([alignment(*sides) for sides in pairs])
     theirs = None if baseline is None else np.concatenate([alignment(*sides) for sides in baseline])
-    vectors = np.concatenate([np.asarray(side) for side in chain.from_iterable(pairs)])
+    vectors = np.concatenate(list(chain.from_iterable(pairs)))
     fields |= {"unit": "", "settings": dict(settings or {})}
     return [
         mean_result("alignment", distances, baseline=theirs, **fields),

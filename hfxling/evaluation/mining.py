@@ -51,8 +51,10 @@ def read_bucc(folder: str | Path, languages: tuple[str, str], split: str) -> Com
         ValueError: a line of another format, an id twice, a gold id that the text lacks, no gold pair; with the line.
     """
     folder, pairs = Path(folder), ("-".join(languages), "-".join(languages[::-1]))
-    pair = next((pair for pair in pairs if (folder / f"{pair}.{split}.gold").is_file()), None)
-    if pair is None:
+    for pair in pairs:
+        if (folder / f"{pair}.{split}.gold").is_file():
+            break
+    else:
         what = f"{pairs[0]}.{split}.gold with the text {pairs[0]}.{split}.{languages[0]} and .{languages[1]}"
         raise FileNotFoundError(f"{folder}: no {what}; give a folder of files named as BUCC's.")
     texts, rows = {}, {}
@@ -61,36 +63,38 @@ def read_bucc(folder: str | Path, languages: tuple[str, str], split: str) -> Com
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no such file; BUCC has one for each language beside the gold pairs.")
         entries = _two_columns(path, "id TAB text")
-        if len({key for _, key, _ in entries}) < len(entries):
-            seen: set[str] = set()
-            number, key = next((n, key) for n, key, _ in entries if key in seen or seen.add(key))
-            raise ValueError(f"{path}, line {number}: id {key!r} stands there twice; give every sentence its own.")
+        rows[lang] = {}
+        for row, (number, key, _) in enumerate(entries):
+            if key in rows[lang]:
+                raise ValueError(f"{path}, line {number}: id {key!r} stands there twice; give every sentence its own.")
+            rows[lang][key] = row
         texts[lang] = [text for *_, text in entries]
-        rows[lang] = {key: row for row, (_, key, _) in enumerate(entries)}
     path, order = folder / f"{pair}.{split}.gold", languages if pair == pairs[0] else languages[::-1]
     gold = []
     for number, *keys in _two_columns(path, "id TAB id"):
+        own = {}
         for lang, key in zip(order, keys):
             if key not in rows[lang]:
                 raise ValueError(
                     f"{path}, line {number}: no sentence of {lang} has the id {key!r}; check order and file."
                 )
-        gold.append([rows[lang][dict(zip(order, keys))[lang]] for lang in languages])
+            own[lang] = rows[lang][key]
+        gold.append([own[languages[0]], own[languages[1]]])
     return Comparable(texts[languages[0]], texts[languages[1]], np.array(gold))
 
 
 def _two_columns(path: Path, form: str) -> list[tuple[int, str, str]]:
     """Number and columns of every line that is not empty."""
-    found = []
+    rows = []
     for number, line in read_lines(str(path)):
         cells = line.split("\t", 1)
         if len(cells) == 2 and all(cell.strip() for cell in cells):
-            found.append((number, cells[0].strip(), cells[1].strip()))
+            rows.append((number, cells[0].strip(), cells[1].strip()))
         elif line.strip():
             raise ValueError(f"{path}, line {number}: {line[:40]!r} is not {form}, as BUCC has it.")
-    if not found:
+    if not rows:
         raise ValueError(f"{path}: no line of {form} in it.")
-    return found
+    return rows
 
 
 def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
@@ -101,7 +105,7 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
     """
     from hfxling.sentences.blocks import both_ways  # torch with it
 
-    sides = [side if method == "cosine" else [side] for side in (source, target)]
+    sides = (source, target) if method == "cosine" else ([source], [target])
     (columns, forward), backward = both_ways(*sides, min(k, source.shape[0], target.shape[0]))
     level = (forward.mean(1)[:, None] + backward.scores.mean(1)[columns]) / 2
     margins = forward - level if method == "dot" else forward / np.where(np.abs(level) > 1e-9, level, 1e-9)
@@ -133,8 +137,8 @@ def best_threshold(mined: Mined, bitext: Comparable) -> float:
 
 def scores_of(counts: np.ndarray) -> np.ndarray:
     """(..., 3) precision, recall and F1 in percent of (..., 3) sums of right, found and wanted pairs."""
-    right, found, wanted = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
-    parts = [right / np.maximum(found, 1), right / np.maximum(wanted, 1), 2 * right / np.maximum(found + wanted, 1)]
+    right, mined, wanted = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
+    parts = [right / np.maximum(mined, 1), right / np.maximum(wanted, 1), 2 * right / np.maximum(mined + wanted, 1)]
     return 100 * np.stack(parts, -1)
 
 
@@ -177,14 +181,14 @@ def mining_results(
     fields |= {"revision": bitexts[1].revision, "split": "test"}
     precision, recall, f1 = scores_of(counts.sum(0))
     low, high = ratio_interval(f1, jackknife_error(f1_of, counts), len(counts))
-    n, about = len(bitexts[1].gold), fields | {"settings": settings}
+    n, of_test = len(bitexts[1].gold), fields | {"settings": settings}
     test = bitexts[1].gold
     of_gold = gold_only(vectors[1][0][test[:, 0]], vectors[1][1][test[:, 1]], method)
     plain = {key: value for key, value in settings.items() if not key.startswith("threshold")}
     return [
-        EvalResult("mining F1", f1, n, low=low, high=high, items=Items("F1", (counts,)), **about),
-        EvalResult("mining precision", precision, n, **about),
-        EvalResult("mining recall", recall, n, **about),
+        EvalResult("mining F1", f1, n, low=low, high=high, items=Items("F1", (counts,)), **of_test),
+        EvalResult("mining precision", precision, n, **of_test),
+        EvalResult("mining recall", recall, n, **of_test),
         mean_result("gold-only F1 (mteb)", of_gold, **fields | {"settings": plain}),
     ]
 

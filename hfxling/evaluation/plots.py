@@ -64,7 +64,7 @@ def scatter_before_after(
     """
     figure, panels = _panels(10, count=2)
     for axes, title, pair in zip(panels, ("before", "after"), (before, after)):
-        sides = project_2d(*(np.asarray(side[:limit]) for side in pair))
+        sides = project_2d(np.asarray(pair[0][:limit]), np.asarray(pair[1][:limit]))
         axes.plot(*np.stack(sides, 1).T, color="0.8", linewidth=0.4, zorder=1)
         axes.set_title(title)
         _scatter(axes, sides, languages, s=9, zorder=2)
@@ -89,10 +89,12 @@ def scatter_tokens(
     """
     figure, panels = _panels(5 * len(stages), count=len(stages))
     for axes, (title, sides) in zip(panels, stages.items()):
-        tokens = [np.concatenate(side[:pairs]) for side in sides]
+        tokens = []
+        for side in sides:
+            vectors = np.concatenate(side[:pairs])
+            tokens.append(vectors[np.isfinite(vectors).all(axis=1)])
         axes.set_title(title)
-        finite = (side[np.isfinite(side).all(axis=1)] for side in tokens)
-        _scatter(axes, project_2d(*finite), languages, s=6, alpha=0.6, linewidths=0)
+        _scatter(axes, project_2d(*tokens), languages, s=6, alpha=0.6, linewidths=0)
     _save_png(figure, path)
 
 
@@ -107,8 +109,9 @@ def plot_bars(path: str | Path, rows: Sequence[EvalResult]) -> None:
     """Write a PNG: the value of each row that has an interval as a bar with that interval, named by its direction."""
     rows = [row for row in rows if row.low is not None]
     figure, (axes,) = _panels(6.4, 1 + 0.22 * len(rows))
-    values, places = np.array([row.value for row in rows]), np.arange(len(rows))
-    errors = np.array([[row.value - row.low, row.high - row.value] for row in rows]).T.clip(0)
+    values, lows, highs = np.array([(row.value, row.low, row.high) for row in rows]).T
+    places = np.arange(len(rows))
+    errors = np.array([values - lows, highs - values]).clip(0)
     axes.barh(places, values, xerr=errors, color=_COLORS[1], error_kw={"linewidth": 0.8})
     names = [" ".join(filter(None, (row.direction, row.settings.get("method")))) for row in rows]
     axes.set_yticks(places, names, fontsize=8)

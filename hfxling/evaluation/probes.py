@@ -12,17 +12,14 @@ from .averages import mean_result
 from .results import EvalResult
 
 
-def language_probe(
-    vectors, languages: Sequence[str], groups=None, *, test_share: float = 0.3, seed: int = 0
-) -> np.ndarray:
-    """Train a logistic regression to tell the language of unit vectors, and test it on held-out ones.
+def language_probe(vectors, languages: Sequence[str], groups=None, *, seed: int = 0) -> np.ndarray:
+    """Train a logistic regression to tell the language of unit vectors, and test it on others, 30 % of the groups.
 
     Args:
         vectors: (N, D) sentence vectors, of any length.
         languages: the N languages.
         groups: (N,) what must stay together on one side of the split, such as the number of the pair: without it a
             sentence's translation may be in the training part; None divides row by row.
-        test_share: share of the groups that is held out.
         seed: of the split.
 
     Returns:
@@ -42,7 +39,7 @@ def language_probe(
         raise ValueError(f"{len(vectors)} vectors, {len(languages)} languages, {len(groups)} groups; give one a row.")
     if len(set(languages.tolist())) < 2 or len(np.unique(groups)) < 4:
         raise ValueError("A language probe needs two languages and four groups at least.")
-    train, test = next(GroupShuffleSplit(1, test_size=test_share, random_state=seed).split(vectors, groups=groups))
+    train, test = next(GroupShuffleSplit(1, test_size=0.3, random_state=seed).split(vectors, groups=groups))
     classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
     classifier.fit(vectors[train], languages[train])
     return classifier.predict(vectors[test]) == languages[test]
@@ -65,10 +62,10 @@ def probe_result(
     joined to the row's, which also say what guessing the commonest language reaches; `fields` are those of
     `EvalResult`: dataset, split, revision, model, seed.
     """
-    hits, theirs = (
-        None if system is None else 100.0 * language_probe(system, languages, groups, seed=seed_of_split)
-        for system in (vectors, baseline)
-    )
+    hits = 100.0 * language_probe(vectors, languages, groups, seed=seed_of_split)
+    theirs = None
+    if baseline is not None:
+        theirs = 100.0 * language_probe(baseline, languages, groups, seed=seed_of_split)
     counts = np.unique(np.asarray(languages), return_counts=True)[1]
-    about = {**(settings or {}), "guessing": round(100 * float(counts.max() / counts.sum()), 2)}
-    return mean_result(metric, hits, baseline=theirs, settings=about, **fields)
+    own_settings = {**(settings or {}), "guessing": round(100 * float(counts.max() / counts.sum()), 2)}
+    return mean_result(metric, hits, baseline=theirs, settings=own_settings, **fields)

@@ -18,6 +18,7 @@ from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.parallel import check_languages
 from hfxling.data.sources import name_of_pair
+from hfxling.data.texts import picked
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, check_finite, languages_of
@@ -77,7 +78,7 @@ class Scores:
             if self.calibrated is not None:
                 cells.append(_cell(self.calibrated[row], 4))
             lines.append("\t".join(cells))
-        return "".join(f"{line}\n" for line in lines)
+        return "\n".join([*lines, ""])
 
     def save(self, path: str | Path) -> None:
         """Write the text, and beside it the calibration where it was fitted here, as `NAME.calibration.json`."""
@@ -345,8 +346,7 @@ def judged(
                 if is_sound:
                     sound.append(row)
             if sound:
-                source = [pairs.source[row] for row in sound]
-                target = [pairs.target[row] for row in sound]
+                source, target = picked(sound, pairs.source, pairs.target)
                 for name, score in scorers.items():
                     values[name][sound] = score(source, target)
             progress.update(len(flags) - start)

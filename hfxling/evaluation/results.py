@@ -7,7 +7,7 @@ import math
 import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -116,15 +116,21 @@ def read_results(path: str | Path) -> list[EvalResult]:
     return [_read_row(row, f"{path}: results[{i}]") for i, row in enumerate(rows)]
 
 
+def filled_columns(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[list[str], list[list]]:
+    """Headers and rows without the columns that are None in every row."""
+    kept = [number for number, column in enumerate(zip(*rows)) if column.count(None) < len(rows)]
+    return [headers[number] for number in kept], [[row[number] for number in kept] for row in rows]
+
+
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """An aligned Markdown table that also reads well as plain text.
 
     Floats show two decimals, None an empty cell. Columns of numbers are flushed right. Wide East Asian characters count
     two columns, combining marks (Thai and Lao vowels, tones) none.
     """
-    wrong = next((i for i, row in enumerate(rows) if len(row) != len(headers)), None)
-    if wrong is not None:
-        raise ValueError(f"Table row {wrong} has {len(rows[wrong])} cells, the header {len(headers)}.")
+    for number, row in enumerate(rows):
+        if len(row) != len(headers):
+            raise ValueError(f"Table row {number} has {len(row)} cells, the header {len(headers)}.")
     right = [_is_of_numbers(column) for column in zip(*rows)] or [False] * len(headers)
     cells = [list(map(_cell, row)) for row in (headers, *rows)]
     widths = [max(3, *map(_display_width, column)) for column in zip(*cells)]
@@ -145,10 +151,12 @@ def interval_told(low: float, high: float, digits: int = 1) -> str:
 
 def _compact(row: EvalResult, with_items: bool) -> dict:
     """A row for one line of the file: without empty fields, numbers to six decimals."""
-    content = {f.name: getattr(row, f.name) for f in fields(row)}
-    content |= {key: round(value, 6) for key, value in content.items() if isinstance(value, float)}
-    content["items"] = row.items.pack() if with_items and row.items else None
-    return {key: value for key, value in content.items() if value is not None}
+    content = vars(row) | {"items": row.items.pack() if with_items and row.items else None}
+    compact = {}
+    for name, value in content.items():
+        if value is not None:
+            compact[name] = round(value, 6) if isinstance(value, float) else value
+    return compact
 
 
 def as_json(content):
@@ -168,7 +176,7 @@ def _plain(value):
 def _read_row(row, where: str) -> EvalResult:
     if not isinstance(row, dict):
         raise ValueError(f"{where} is not an object with the fields of a result.")
-    unknown = sorted(set(row) - {f.name for f in fields(EvalResult)})
+    unknown = sorted(row.keys() - EvalResult.__dataclass_fields__.keys())
     missing = [name for name in ("metric", "value", "n", "dataset", "split") if name not in row]
     if unknown or missing:
         what = f"unknown field {unknown[0]!r}" if unknown else f"no {missing[0]!r}"
@@ -206,8 +214,13 @@ def _cell(value) -> str:
 
 
 def _display_width(text: str) -> int:
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me", "Cf") for c in text)
+    width = len(text)
+    for letter in text:
+        if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+            width -= 1
+        if unicodedata.east_asian_width(letter) in ("W", "F"):
+            width += 1
+    return width
 
 
 def _pad(text: str, width: int, right: bool) -> str:

@@ -93,10 +93,11 @@ def gold_ranks(
 
 def unlike_blanks(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
     """(N, D + 2) vectors, in which a text without known segments, whose own is zero, is unlike the whole other side."""
-    blank = [np.abs(vectors).sum(1, keepdims=True) == 0 for vectors in (source, target)]
-    return [
-        np.hstack([x, b * (side == 0), b * (side == 1)]) for side, (x, b) in enumerate(zip((source, target), blank))
-    ]
+    unlike = []
+    for side, vectors in enumerate((source, target)):
+        is_blank = np.abs(vectors).sum(1, keepdims=True) == 0
+        unlike.append(np.hstack([vectors, is_blank * (side == 0), is_blank * (side == 1)]))
+    return unlike
 
 
 def hits_at(ranks, k: int) -> np.ndarray:
@@ -178,15 +179,15 @@ def ranking_results(
         ValueError: a baseline of other directions, methods or length.
     """
     if baseline is not None:
-        ours, theirs = ([r.direction for r in rankings], [r.direction for r in baseline])
-        if ours != theirs or any(a.settings != b.settings for a, b in zip(rankings, baseline)):
+        ours = [(ranking.direction, ranking.settings) for ranking in rankings]
+        if ours != [(ranking.direction, ranking.settings) for ranking in baseline]:
             raise ValueError("The baseline has other directions, methods or centering; rank both models alike.")
     rows = []
     for i, ranking in enumerate(rankings):
         for k in ks:
             theirs = None if baseline is None else hits_at(baseline[i].ranks, k)
-            about = {"direction": ranking.direction, "settings": {**ranking.settings, **(settings or {})}}
-            rows.append(mean_result(f"P@{k}", hits_at(ranking.ranks, k), baseline=theirs, **about, **fields))
+            of_ranking = {"direction": ranking.direction, "settings": {**ranking.settings, **(settings or {})}}
+            rows.append(mean_result(f"P@{k}", hits_at(ranking.ranks, k), baseline=theirs, **of_ranking, **fields))
     return rows
 
 

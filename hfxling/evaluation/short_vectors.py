@@ -43,11 +43,10 @@ def short_vector_results(vectors: FinalVectors) -> list[EvalResult]:
     width, rankings = vectors.test[0].shape[1], []
     source, target = vectors.languages
     for dimensions in (*(d for d in DIMENSIONS if d < width), width):
-        test = [_unit(side[:, :dimensions]) for side in vectors.test]
-        train = [_unit(side[:, :dimensions]) for side in vectors.train]
-        most = round(float(max(np.abs(side[:MOST]).max() for side in train)), 3)
+        test = _unit(vectors.test[0][:, :dimensions]), _unit(vectors.test[1][:, :dimensions])
+        most = round(float(max(np.abs(_unit(side[:MOST, :dimensions])).max() for side in vectors.train)), 3)
         for precision in PRECISIONS:
-            there, back = gold_ranks(*unlike_blanks(*(coded(side, precision, most) for side in test)))
+            there, back = gold_ranks(*unlike_blanks(coded(test[0], precision, most), coded(test[1], precision, most)))
             settings = {"method": "cosine", "dimensions": dimensions, "precision": precision}
             settings["bytes"] = math.ceil(dimensions * BITS[precision] / 8)
             if precision == "int8":

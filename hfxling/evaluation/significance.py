@@ -88,7 +88,8 @@ def average_interval(values: Sequence[float], intervals: Sequence[Interval]) -> 
     if any(None in ends for ends in intervals):
         return None, None
     values, (lows, highs) = np.asarray(values, np.float64), np.transpose(intervals)
-    below, above = (float(np.linalg.norm(values - ends)) / len(values) for ends in (lows, highs))
+    below = float(np.linalg.norm(values - lows)) / len(values)
+    above = float(np.linalg.norm(values - highs)) / len(values)
     return float(values.mean()) - below, float(values.mean()) + above
 
 

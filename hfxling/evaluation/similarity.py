@@ -82,9 +82,12 @@ def compare_correlations(sets: Sequence[tuple]) -> PairedTest:
     """
     from scipy.stats import norm
 
-    difference = float(np.mean([pearson(gold, a) - pearson(gold, b) for gold, a, b in sets]))
-    errors = [jackknife_error(_difference_of, np.hstack([_products(g, a), _products(g, b)])) for g, a, b in sets]
-    error, count = np.linalg.norm(errors) / len(sets), sum(len(gold) for gold, *_ in sets)
+    differences, errors, count = [], [], 0
+    for gold, a, b in sets:
+        differences.append(pearson(gold, a) - pearson(gold, b))
+        errors.append(jackknife_error(_difference_of, np.hstack([_products(gold, a), _products(gold, b)])))
+        count += len(gold)
+    difference, error = float(np.mean(differences)), np.linalg.norm(errors) / len(sets)
     if len(sets) == 1:
         p_value = williams_test(*sets[0])
     else:
@@ -133,14 +136,15 @@ def correlation_results(
 def _average(members: list[tuple], settings: dict, fields: dict) -> EvalResult:
     """The mean Pearson of a dataset's sets, which are independent of each other."""
     sets, rows, theirs = zip(*members)
-    value = float(np.mean([row.value for row in rows]))
-    low, high = average_interval([row.value for row in rows], [(row.low, row.high) for row in rows])
+    values = [row.value for row in rows]
+    low, high = average_interval(values, [(row.low, row.high) for row in rows])
     items = Items("pearson", tuple(row.items.groups[0] for row in rows))
     triples = [(*group.T, baseline) for group, baseline in zip(items.groups, theirs)]
     settings = settings | {"average_of": [row.direction for row in rows]} | _paired(triples)
-    place = {"dataset": sets[0].dataset, "split": sets[0].split, "revision": content_hash(row.revision for row in rows)}
-    about = {"low": low, "high": high, "unit": "", "items": items, "settings": settings}
-    return EvalResult("Pearson avg", value, sum(row.n for row in rows), **about, **place | fields)
+    revision = content_hash(row.revision for row in rows)
+    fields = {"dataset": sets[0].dataset, "split": sets[0].split, "revision": revision} | fields
+    fields |= {"low": low, "high": high, "unit": "", "items": items, "settings": settings}
+    return EvalResult("Pearson avg", float(np.mean(values)), sum(row.n for row in rows), **fields)
 
 
 def _paired(sets: Sequence[tuple]) -> dict:

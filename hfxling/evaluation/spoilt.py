@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hfxling.data.segment import Vocabulary, default_segmenter
+from hfxling.data.texts import picked
 
 from .averages import mean_result
 from .results import EvalResult
@@ -46,7 +47,7 @@ def spoilt_results(
         for kind in KINDS:
             copies = [getattr(spoiler, kind)(text) for text in target]
             if kept := [i for i, copy in enumerate(copies) if copy is not None]:
-                wrong = scores([source[i] for i in kept], [copies[i] for i in kept], pair)
+                wrong = scores(*picked(kept, source, copies), pair)
                 beaten = 100.0 * (wrong >= right[kept] - tie)
                 rows.append(mean_result(f"{kind} copy wins", beaten, direction="->".join(pair), seed=seed, **about))
     return rows
@@ -81,8 +82,10 @@ class Spoiler:
         while order == words:
             self.rng.shuffle(order)
         ends = [start for start, _ in places[1:]] + [len(text)]
-        gaps = [text[end:following] for (_, end), following in zip(places, ends)]
-        return text[: places[0][0]] + "".join(word + gap for word, gap in zip(order, gaps))
+        parts = [text[: places[0][0]]]
+        for word, (_, end), following in zip(order, places, ends):
+            parts += [word, text[end:following]]
+        return "".join(parts)
 
     def dropped(self, text: str) -> str | None:
         """One word less."""

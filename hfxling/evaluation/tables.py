@@ -31,16 +31,18 @@ def study_table(
     """
     shown = _wanted(results, show or {})
     name_of = _column_names(shown, forward="forward" in (show or {}).get("direction", ()))
-    cells: dict[tuple, list[EvalResult]] = {}  # by the row's label and the column
+    cells: dict[str, dict[str, list[EvalResult]]] = {}  # by the column and the row's label
+    settings: set[str] = set()
+    stages: set[str] = set()
     for row in shown:
-        cells.setdefault((_label(row), name_of(row)), []).append(row)
-    columns = list(dict.fromkeys(column for _, column in cells))
-    has_several_encoders = any(len(cells.get((UNTRAINED, column), ())) > 1 for column in columns)
-    is_measured_before = any(row.settings["stage"] == "before" for row in shown)
-    costs = [name for name in COSTS if any(name in row.settings for row in shown)]
+        cells.setdefault(name_of(row), {}).setdefault(_label(row), []).append(row)
+        settings.update(row.settings)
+        stages.add(row.settings["stage"])
+    has_several_encoders = any(len(by_label.get(UNTRAINED, ())) > 1 for by_label in cells.values())
+    costs = [name for name in COSTS if name in settings]
 
     header = ["", "seeds"]
-    for column in columns:
+    for column in cells:
         header.append(column)
         if has_several_encoders:
             header.append("encoder")
@@ -48,12 +50,12 @@ def study_table(
     header += [f"paper {name}" for name in paper]
 
     figures_of_paper = {row["label"]: row.get("paper") or [] for row in rows}
-    labels = [row["label"] for row in rows]
-    if is_measured_before and not has_several_encoders:
+    labels = list(figures_of_paper)
+    if "before" in stages and not has_several_encoders:
         labels.insert(0, UNTRAINED)
     table = []
     for label in dict.fromkeys(labels):
-        measured = [cells.get((label, column), []) for column in columns]
+        measured = [by_label.get(label, []) for by_label in cells.values()]
         runs = max(measured, key=len, default=[])
         if not runs:
             continue
@@ -64,7 +66,8 @@ def study_table(
             if has_several_encoders:
                 line.append(starting_point(of_column))
         for name in costs:
-            line.append(f"{np.mean([row.settings[name] for row in runs]):.0f}" if name in runs[0].settings else "")
+            values = [row.settings.get(name) for row in runs]
+            line.append("" if None in values else f"{np.mean(values):.0f}")
         published = [f"{value:g}" for value in figures_of_paper.get(label, ())]
         published += [""] * len(paper)
         table.append(line + published[: len(paper)])
@@ -103,7 +106,10 @@ def averages(results: Sequence[EvalResult]) -> list[EvalResult]:
 
 def _column_names(shown: Sequence[EvalResult], forward: bool) -> Callable[[EvalResult], str]:
     """A function from a row to its column: what all rows have in common is left out."""
-    varied = [name for name in _TOLD_APART if len({row.settings.get(name) for row in shown}) > 1]
+    varied = []
+    for name in _TOLD_APART:
+        if len({row.settings.get(name) for row in shown}) > 1:
+            varied.append(name)
     has_several_sets = len({row.dataset for row in shown}) > 1 and not forward
 
     def name(row: EvalResult) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hfxling.data.documents import join_paragraphs
 from hfxling.data.pairs import IN_MEMORY, is_source, joined_source, read_pairs
-from hfxling.data.pharaoh import read_aligned
+from hfxling.data.pharaoh import read_aligned, texts_of
 from hfxling.data.scored import ScoredPairs, read_qe, read_sts17
 from hfxling.data.sources import SAMPLE, Source, load_pairs
 from hfxling.evaluation.averages import mean_result
@@ -310,7 +310,7 @@ class HardMining(PairTask):
         with_number = np.array([copy is not None for copy in copies])
         if not with_number.any():
             raise ValueError(f"task mining-hard: none of the {len(target)} target texts has a number; give other text.")
-        pool = target + [copy for copy in copies if copy is not None]
+        pool = target + list(filter(None, copies))
         source, everything = encode_sides(encoder, text["source"], pool, self.languages)
         among_copies, _ = gold_ranks(source, everything, method=encoder.method)
         without_copies, _ = gold_ranks(source, everything[: len(target)], method=encoder.method)
@@ -402,8 +402,7 @@ class Tokens(Task):
     def read(self, text: TaskText) -> tuple[list, str]:
         is_sample = text.data == (SAMPLE,)
         pairs = sample_pairs(*self.languages, self.split) if is_sample else read_aligned(text.data[0])
-        source = [" ".join(pair.source) for pair in pairs]
-        target = [" ".join(pair.target) for pair in pairs]
+        source, target = texts_of(pairs)
         links = [repr((sorted(pair.sure), sorted(pair.possible))) for pair in pairs]
         return pairs, content_hash(source, target, links)
 

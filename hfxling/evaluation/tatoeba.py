@@ -7,7 +7,6 @@ side.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,8 +65,11 @@ def load_tatoeba(
         ValueError: an unknown language, a source without {source}, or malformed data, see `load_parallel`.
         FileNotFoundError: a folder without any of the languages, or no such dataset.
     """
-    names = [path.name.partition("-eng.") for path in sorted(Path(data).glob("*-eng.*"))]
-    there = [lang for lang, _, suffix in names if lang == suffix]
+    there = []
+    for path in sorted(Path(data).glob("*-eng.*")):
+        lang, _, suffix = path.name.partition("-eng.")
+        if lang == suffix:
+            there.append(lang)
     languages = languages or there or XTREME
     for lang in languages:
         if lang not in XTREME and lang not in there:
@@ -101,11 +103,14 @@ def rank_tatoeba(
     Raises:
         ValueError: vectors of another count than the texts, or without a direction.
     """
-    texts = list(dict.fromkeys(chain.from_iterable((*p["source"], *p["target"]) for p in pairs.values())))
+    place: dict[str, int] = {}
+    for dataset in pairs.values():
+        for text in (*dataset["source"], *dataset["target"]):
+            place.setdefault(text, len(place))
+    texts = list(place)
     vectors = np.asarray(embed(texts))
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise ValueError(f"embed gave an array of shape {vectors.shape} for {len(texts)} texts; need one row a text.")
-    place = {text: row for row, text in enumerate(texts)}
     rankings = {}
     for lang, dataset in pairs.items():
         source = vectors[[place[text] for text in dataset["source"]]]

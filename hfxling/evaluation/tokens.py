@@ -85,16 +85,16 @@ def token_results(
         kept = kept & baseline.measured
     if not kept.any():
         raise ValueError(f"none of the {len(kept)} pairs has both linked and unlinked words; give text with links.")
-    about = dict(settings or {})
+    own_settings = dict(settings or {})
     if not kept.all():
-        about["left_out"] = int((~kept).sum())
+        own_settings["left_out"] = int((~kept).sum())
     linked, unlinked = scores.linked[kept], scores.unlinked[kept]
-    last = about | {"p_value": paired_test(linked, unlinked).p_value}
+    last = own_settings | {"p_value": paired_test(linked, unlinked).p_value}
     theirs = None if baseline is None else (baseline.linked - baseline.unlinked)[kept]
     fields |= {"unit": "", "direction": direction}
     return [
-        mean_result("linked cosine", linked, settings=about, **fields),
-        mean_result("unlinked cosine", unlinked, settings=about, **fields),
+        mean_result("linked cosine", linked, settings=own_settings, **fields),
+        mean_result("unlinked cosine", unlinked, settings=own_settings, **fields),
         mean_result("token alignment", linked - unlinked, baseline=theirs, settings=last, **fields),
     ]
 

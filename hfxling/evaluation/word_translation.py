@@ -42,6 +42,14 @@ class WordTable:
     vectors: np.ndarray  # (N, D) of unit length
     vocabulary_size: int  # the first so many rows are the vocabulary's own words, the others are made of several
 
+    @property
+    def row_of(self) -> dict[str, int]:
+        """Every word's first row."""
+        rows: dict[str, int] = {}
+        for row, word in enumerate(self.words):
+            rows.setdefault(word, row)
+        return rows
+
 
 @dataclass(frozen=True)
 class LexiconScores:
@@ -55,13 +63,12 @@ class LexiconScores:
     candidates: int  # target words to choose from
 
 
-def read_dictionary(path: str | Path, *, origin: str | None = None, swap: bool = False) -> dict[str, set[str]]:
+def read_dictionary(path: str | Path, *, origin: str | None = None) -> dict[str, set[str]]:
     """Read word TAB translation [TAB origin] lines into source word -> translations, in normalised spelling.
 
     Args:
         path: TSV file, `.gz` too, without header.
         origin: keep only lines whose third column has this between its plus signs, e.g. "concept".
-        swap: make the second column the source.
 
     Raises:
         FileNotFoundError: no such file.
@@ -77,7 +84,7 @@ def read_dictionary(path: str | Path, *, origin: str | None = None, swap: bool =
             need = "word TAB translation" + (" TAB origin" if origin is not None else "")
             raise ValueError(f"{path}, line {number}: {text[:40]!r} is not {need}; mend or remove the line.")
         if origin is None or origin in cells[2].split("+"):
-            source, target = words[::-1] if swap else words
+            source, target = words
             dictionary.setdefault(source, set()).add(target)
     if not dictionary:
         asked = "" if origin is None else f" of origin {origin!r}"
@@ -101,10 +108,12 @@ def word_table(vocabulary: Vocabulary, vectors, extra: Iterable[str] = ()) -> Wo
     own = vocabulary.words[EOS + 1 :]
     known = set(own)
     extra = [word for word in dict.fromkeys(extra) if word not in known]
-    encoded = [(word, ids) for word, (ids, _) in zip(extra, vocabulary.encode_batch(extra)) if ids and UNK not in ids]
-    composed = [unit(vectors[ids]).mean(0) for _, ids in encoded]
-    rows = np.concatenate([vectors[EOS + 1 :], *(row[None] for row in composed)])
-    return WordTable([*own, *(word for word, _ in encoded)], unit(rows), len(own))
+    words, rows = list(own), [vectors[EOS + 1 :]]
+    for word, (ids, _) in zip(extra, vocabulary.encode_batch(extra)):
+        if ids and UNK not in ids:
+            words.append(word)
+            rows.append(unit(vectors[ids]).mean(0, keepdims=True))
+    return WordTable(words, unit(np.concatenate(rows)), len(own))
 
 
 def protocol_results(
@@ -129,16 +138,17 @@ def protocol_results(
     Raises:
         ValueError: as `word_table` and `score_lexicon`.
     """
-    known = [{*vocabulary.words[EOS + 1 :]} for vocabulary in vocabularies]
-    if not any(word in known[0] and not known[1].isdisjoint(others) for word, others in dictionary.items()):
+    known_source = set(vocabularies[0].words[EOS + 1 :])
+    known_target = set(vocabularies[1].words[EOS + 1 :])
+    if not any(word in known_source and not known_target.isdisjoint(others) for word, others in dictionary.items()):
         protocols = [protocol for protocol in protocols if protocol != "vocabulary"]
     sides = [*dictionary], sorted(set().union(*dictionary.values()))
     rows = []
     for protocol in protocols:
         extra = sides if protocol == "composed" else ((), ())
         tables = [word_table(*of_side) for of_side in zip(vocabularies, vectors, extra)]
-        about = {"method": "csls", "protocol": protocol, **(settings or {})}
-        rows += lexicon_results(score_lexicon(dictionary, *tables), dictionary, settings=about, **fields)
+        own_settings = {"method": "csls", "protocol": protocol, **(settings or {})}
+        rows += lexicon_results(score_lexicon(dictionary, *tables), dictionary, settings=own_settings, **fields)
     return rows
 
 
@@ -160,9 +170,12 @@ def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np
     links = np.sqrt(shares) + np.float32(1e-9), np.eye(counts.shape[1], dtype=np.float32)  # no links: like no other
     if static is None:
         return links
-    static = [np.asarray(x, np.float32) for x in static]
-    static = [x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9) for x in static]  # padding's is zero
-    return tuple(np.concatenate([x, y], axis=1) for x, y in zip(static, links))
+    joined = []
+    for vectors, own_links in zip(static, links):
+        vectors = np.asarray(vectors, np.float32)
+        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)  # padding's is zero
+        joined.append(np.concatenate([vectors, own_links], axis=1))
+    return joined[0], joined[1]
 
 
 def translate(
@@ -189,17 +202,22 @@ def score_lexicon(
     Raises:
         ValueError: no word of the dictionary can be asked for.
     """
-    row_of = {word: row for row, word in reversed([*enumerate(source.words)])}
+    row_of = source.row_of
     candidates: dict[str, list[int]] = {}
     for row, word in enumerate(target.words):
         candidates.setdefault(word, []).append(row)
-    has_source = [word for word in dictionary if word in row_of]
-    has_target = [word for word in dictionary if not candidates.keys().isdisjoint(dictionary[word])]
-    asked = [word for word in has_target if word in row_of]
+    has_source = has_target = 0
+    asked = []
+    for word, translations in dictionary.items():
+        is_translated = not candidates.keys().isdisjoint(translations)
+        has_source += word in row_of
+        has_target += is_translated
+        if is_translated and word in row_of:
+            asked.append(word)
     if not asked:
         raise ValueError(
             f"none of the {len(dictionary)} dictionary words has a vector and a translation with one (vectors for "
-            f"{len(has_source)} words, translations with one for {len(has_target)}); check spelling and segmenters."
+            f"{has_source} words, translations with one for {has_target}); check spelling and segmenters."
         )
     gold = []  # rows of the right translations
     for word in asked:
@@ -210,7 +228,7 @@ def score_lexicon(
     queries, rows = source.vectors[[row_of[word] for word in asked]], target.vectors
     vectors = ranking_vectors(queries, rows, "csls", csls_k=csls_k, pools=_pools(source, target))
     ranks = _ranks_of_best(*vectors, gold)
-    return LexiconScores(asked, ranks, len(dictionary), len(has_source), len(has_target), len(target.words))
+    return LexiconScores(asked, ranks, len(dictionary), has_source, has_target, len(target.words))
 
 
 def lexicon_results(
@@ -228,17 +246,17 @@ def lexicon_results(
     """
     entries = sorted((word, *sorted(translations)) for word, translations in dictionary.items())
     fields = {"revision": content_hash("\t".join(entry) for entry in entries)} | fields
-    about = {"candidates": scores.candidates, **(settings or {})}
-    rows = [mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=about, **fields) for k in ks]
+    settings = {"candidates": scores.candidates, **(settings or {})}
+    rows = [mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=settings, **fields) for k in ks]
     covered = {"coverage": len(scores.words), "source coverage": scores.source_covered}
     for name, count in (covered | {"target coverage": scores.target_covered}).items():
-        rows.append(EvalResult(name, 100 * count / scores.total, scores.total, settings=about, **fields))
+        rows.append(EvalResult(name, 100 * count / scores.total, scores.total, settings=settings, **fields))
     return rows
 
 
 def _pools(source: WordTable, target: WordTable) -> tuple[np.ndarray, np.ndarray]:
     """Only the vocabularies' own words make neighbourhoods."""
-    return tuple(table.vectors[: table.vocabulary_size] for table in (source, target))
+    return source.vectors[: source.vocabulary_size], target.vectors[: target.vocabulary_size]
 
 
 def _ranks_of_best(queries: np.ndarray, targets: np.ndarray, gold: Sequence[Sequence[int]]) -> np.ndarray:

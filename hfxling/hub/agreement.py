@@ -130,11 +130,10 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
             other_texts.add(text)
             continue
         allowed = max(tolerance, COARSE * 100 / row.n) if row.settings.get("precision") in CODES else tolerance
-        differing = [
-            f"{_label(row)}: {name} {a} is recorded, {b} measured"
-            for name, a, b in _numbers(row, other)
-            if not _equal(a, b, allowed)
-        ]
+        differing = []
+        for name, a, b in _numbers(row, other):
+            if not _equal(a, b, allowed):
+                differing.append(f"{_label(row)}: {name} {a} is recorded, {b} measured")
         agree += not differing
         faults += differing
     for row in chain.from_iterable(measured.values()):
@@ -161,9 +160,9 @@ def _label(row: EvalResult) -> str:
 def _numbers(row: EvalResult, other: EvalResult) -> Iterator[tuple[str, object, object]]:
     for name in ("value", "low", "high", "n"):
         yield name, getattr(row, name), getattr(other, name)
-    pairs = [each.settings.get("paired") or {} for each in (row, other)]
-    for name in sorted({*pairs[0], *pairs[1]}):
-        yield f"paired {name}", *(pair.get(name) for pair in pairs)
+    own, others = row.settings.get("paired") or {}, other.settings.get("paired") or {}
+    for name in sorted({*own, *others}):
+        yield f"paired {name}", own.get(name), others.get(name)
 
 
 def _equal(a: object, b: object, tolerance: float) -> bool:

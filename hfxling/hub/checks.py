@@ -83,8 +83,10 @@ def code_faults(files: Mapping[str, Path | bytes]) -> list[str]:
 
 def local_path(line: str) -> str | None:
     """The first path in a line that means nothing elsewhere: absolute, of the home folder, or above the current one."""
-    first = (Path(place).resolve().parts[1:2] for place in (Path.home(), Path.cwd(), tempfile.gettempdir()))
-    roots = "|".join(map(re.escape, {*_ROOTS, *(part[0] for part in first if part)}))
+    roots = set(_ROOTS)
+    for place in (Path.home(), Path.cwd(), tempfile.gettempdir()):
+        roots.update(Path(place).resolve().parts[1:2])
+    roots = "|".join(map(re.escape, roots))
     pattern = rf"""(?<![\w./:-])(?:file://)?(/(?:{roots})/[^\s"'`,+@=()]+|[A-Za-z]:\\\\?[^\s"'`,]+|~/[^\s"'`,+@]+|\.\./[^\s"'`,+@=]*)"""
     match = re.search(pattern, line) or re.search(r"""(?<=[+=])((?:/|\.\./)[^\s"'`,+@=]+/[^\s"'`,+@=]+)""", line)
     return match[1] if match else None
@@ -114,8 +116,8 @@ def is_local(base: str) -> bool:
 
 def local_base(base: str) -> str:
     """What is said of one."""
-    told = f"give --names {base}=ITS_HUB_ID, or publish it first"
-    return f"base_model: {base!r} is a local folder, which no reader has; {told}"
+    remedy = f"give --names {base}=ITS_HUB_ID, or publish it first"
+    return f"base_model: {base!r} is a local folder, which no reader has; {remedy}"
 
 
 def base_licence(base: str, api: HfApi) -> str | None:
@@ -123,11 +125,11 @@ def base_licence(base: str, api: HfApi) -> str | None:
     if not is_hub_id(base):
         return None
     try:
-        found = api.model_info(base).card_data
+        card = api.model_info(base).card_data
     except (HTTPError, OSError, ValueError) as error:
         logger.warning("%s: the Hub cannot be asked what licence it is under (%s)", base, one_line(error))
         return None
-    licence = found.get("license") if found else None
+    licence = card.get("license") if card else None
     return licence[0] if isinstance(licence, Sequence) and not isinstance(licence, str) else licence
 
 

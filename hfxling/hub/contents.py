@@ -103,16 +103,16 @@ def _in_file(file: BinaryIO, room: list[int], depth: int) -> list[Finding]:
     if kind in _NESTED:
         if depth == _DEEP:
             return [Finding(TOO_MUCH)]
-        found: dict[str, Finding] = {}
+        by_kind: dict[str, Finding] = {}
         try:
             for part in _unpacked(file, kind, room):
                 for finding in _in_file(part, room, depth + 1):
-                    found.setdefault(finding.what, Finding(finding.what))
+                    by_kind.setdefault(finding.what, Finding(finding.what))
         except _TooMuch:
-            found[TOO_MUCH] = Finding(TOO_MUCH)
+            by_kind[TOO_MUCH] = Finding(TOO_MUCH)
         except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError):
             pass  # no archive after all: whoever reads it gets no file out of it either
-        return list(found.values())
+        return list(by_kind.values())
     if _is_pickle(start, file):
         return [Finding(OBJECTS)]
     file.seek(0)

@@ -54,8 +54,8 @@ def release_dataset(what: Release, *, languages: Sequence[str], report: str | Pa
 
 def _tables(place: Path) -> dict[str, Path]:
     """Files of pairs under the names that `load_dataset` finds them by."""
-    found = {place.name: place} if place.is_file() else folder_files(place)
-    tables = {name: path for name, path in found.items() if name.removesuffix(".gz").endswith(TABLE_SUFFIXES)}
+    files = {place.name: place} if place.is_file() else folder_files(place)
+    tables = {name: path for name, path in files.items() if name.removesuffix(".gz").endswith(TABLE_SUFFIXES)}
     if not tables:
         raise ValueError(f"{place}: no file of pairs; give {', '.join(TABLE_SUFFIXES)}, plain or as .gz.")
     return tables
@@ -68,9 +68,10 @@ def dataset_card(
     rows, flags, total, columns = [], Counter(), 0, ["source", "target"]
     for name, path in files.items():
         pairs = load_parallel(path, *languages)
-        sides = list(pairs["source"]), list(pairs["target"])
-        distinct = [len({*side}) for side in sides]
-        rows.append([name, len(pairs), *distinct, *(sum(map(len, side)) for side in sides), content_hash(*sides)])
+        source, target = list(pairs["source"]), list(pairs["target"])
+        distinct = len({*source}), len({*target})
+        characters = sum(map(len, source)), sum(map(len, target))
+        rows.append([name, len(pairs), *distinct, *characters, content_hash(source, target)])
         total += len(pairs)
         header, own = _flags(path)
         flags, columns = flags + own, header or columns
@@ -82,13 +83,8 @@ def dataset_card(
     dropped, precision = _report(report)
     values = {"repo_id": repo_id, "name": repo_id.rpartition("/")[2], "total": total, "columns": columns}
     values |= {"source": languages[0], "target": languages[1], "files": sorted(files)}
-    head = [
-        "File",
-        "Pairs",
-        *(f"Distinct {code}" for code in languages),
-        *(f"Characters {c}" for c in languages),
-        "Hash",
-    ]
+    one, other = languages
+    head = ["File", "Pairs", f"Distinct {one}", f"Distinct {other}", f"Characters {one}", f"Characters {other}", "Hash"]
     values["counts"] = format_table(head, rows)
     values["flags"] = format_table(["Flag", "Pairs"], flags.most_common()) if flags else ""
     values |= {"dropped": dropped, "precision": precision}
@@ -106,7 +102,7 @@ def _flags(path: Path) -> tuple[list[str], Counter]:
     place = header.index("flags")
     counts: Counter[str] = Counter()
     for cells in lines:
-        counts.update(flag for flag in cells[place].split(",") if flag)
+        counts.update(filter(None, cells[place].split(",")))
     return header, counts
 
 
@@ -125,9 +121,9 @@ def _report(name: str | Path | None) -> tuple[str, str]:
             raise ValueError(f"report={name}: no list 'rounds' in it; {wrong}") from None
         if not estimate:
             return "", ""
-        share, low, high = (f"{100 * estimate[key]:.1f}" for key in ("precision", "low", "high"))
-        told = f"Estimated on known pairs that were hidden in the text: {share} % ({low} to {high}) are translations."
-        return "", told
+        share, low, high = 100 * estimate["precision"], 100 * estimate["low"], 100 * estimate["high"]
+        interval = f"{share:.1f} % ({low:.1f} to {high:.1f})"
+        return "", f"Estimated on known pairs that were hidden in the text: {interval} are translations."
     header, *lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
     if "reasons" not in header:
         raise ValueError(f"report={name}: no column 'reasons'; {wrong}")

@@ -157,11 +157,11 @@ def write_space(folder: Path, settings: dict) -> Space:
         models="\n".join(f"- {name}" for name in names),
         named=" and ".join(names),
     )
-    given = {name: value for name, value in settings.items() if value is not None}
+    stated = {name: value for name, value in settings.items() if value is not None}
     with atomic_path(folder) as scratch:
         scratch.mkdir()
         (scratch / "README.md").write_text(readme, encoding="utf-8")
-        (scratch / "demo.json").write_text(json.dumps(given, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (scratch / "demo.json").write_text(json.dumps(stated, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         (scratch / "requirements.txt").write_text(f"hfxling[demo]=={hfxling.__version__}\n", encoding="utf-8")
         shutil.copyfile(page_folder() / "app.py", scratch / "app.py")
     return Space(folder)

@@ -32,12 +32,12 @@ def stock(name: str, job: dict, path: str = "", flag: bool = False) -> dict:
         if "trust_remote_code=True" in str(error):
             return {}
         raise
-    found = {
-        language: model.encode(lines, **({"task": language} if language else {})) for language, lines in texts.items()
-    }
+    vectors = {}
+    for language, lines in texts.items():
+        vectors[language] = model.encode(lines, **({"task": language} if language else {}))
     languages = [*texts][:2] * 2
     for encode, language in zip((model.encode_query, model.encode_document), languages):
-        assert abs(encode(texts[language]) - found[language]).max() < 1e-6
+        assert abs(encode(texts[language]) - vectors[language]).max() < 1e-6
     if job["has_routes"]:  # a language that is missing or unknown is never guessed
         for unknown in ({}, {"task": "xx"}):
             try:
@@ -45,24 +45,24 @@ def stock(name: str, job: dict, path: str = "", flag: bool = False) -> dict:
             except ValueError:
                 continue
             raise SystemExit(f"{name} embedded a text of the language {unknown}.")
-    return found
+    return vectors
 
 
 def transformers(load: Callable, name: str, job: dict) -> dict:
     """A model class: token ids in, `sentence_embedding` out."""
-    model, found = load(name), {}
+    model, vectors = load(name), {}
     for language, lines in job["texts"].items():
         if len(getattr(model.config, "views", [])) > 1:  # token ids of each view; the model cuts texts itself
-            found[language] = torch.from_numpy(model.encode(lines, language).toarray())
+            vectors[language] = torch.from_numpy(model.encode(lines, language).toarray())
             continue
         own = f"tokenizer_{language}"
         tokenizer = AutoTokenizer.from_pretrained(name, subfolder=own if Path(name, own).is_dir() else "")
         lines = [(job["prompt"] or "") + line for line in lines]
         batch = tokenizer(lines, padding=True, truncation=True, return_tensors="pt")
-        told = {"language": language} if language else {}
+        options = {"language": language} if language else {}
         with torch.inference_mode():
-            found[language] = model(batch["input_ids"], batch["attention_mask"], **told).sentence_embedding
-    return found
+            vectors[language] = model(batch["input_ids"], batch["attention_mask"], **options).sentence_embedding
+    return vectors
 
 
 def remote(name: str) -> torch.nn.Module:
@@ -112,11 +112,13 @@ DOORS = {
 def main() -> None:
     """Open every job's folder through the doors of the command line."""
     sys.modules["hfxling"] = None  # importing it is an error
-    found = {}
+    vectors = {}
     for name, job in json.loads(Path("jobs.json").read_text(encoding="utf-8")).items():
-        vectors = {door: DOORS[door](name, job) for door in sys.argv[1:]}
-        found[name] = {door: {lang: of.tolist() for lang, of in langs.items()} for door, langs in vectors.items()}
-    sys.stdout.write(json.dumps(found) + "\n")
+        vectors[name] = {}
+        for door in sys.argv[1:]:
+            by_language = DOORS[door](name, job)
+            vectors[name][door] = {language: rows.tolist() for language, rows in by_language.items()}
+    sys.stdout.write(json.dumps(vectors) + "\n")
 
 
 if __name__ == "__main__":

@@ -48,12 +48,12 @@ def door_faults(folder: Path, method: str) -> list[str]:
         "has_routes": any(folder.rglob("router_config.json")),
     }
     try:
-        found = _opened(folder, job)
+        vectors = _opened(folder, job)
     except RuntimeError as error:
         return [f"doors: {error}"]
     faults = []
     for door in _DOORS:
-        faults += _compared(door, found, folder, issubclass(cls, StockModel))
+        faults += _compared(door, vectors, folder, issubclass(cls, StockModel))
     return faults
 
 

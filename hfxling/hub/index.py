@@ -30,8 +30,7 @@ _UNSHOWN = ("stage", "paired", "layer", "pooling", "row")  # layer and pooling s
 def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
     """The front matter of a card; `info` is its `CardInfo`."""
     is_based = is_hub_id(info.base_model)
-    hub_ids = {data["name"]: data["hub_id"] for data in info.train_data if data.get("hub_id")}
-    datasets = [hub_ids.get(data["name"]) or _hub_id(data["name"]) for data in info.train_data]
+    hub_ids = _hub_ids(info.train_data)
     source, target = (*info.languages, *info.languages)[:2]
     sentences = [example(target), example("en")] if target != "en" else [example(target)]
     return ModelCardData(
@@ -43,7 +42,7 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
         widget=[{"source_sentence": example(source), "sentences": sentences}],
         base_model=info.base_model if is_based else None,
         base_model_relation="finetune" if is_based else None,
-        datasets=list(dict.fromkeys(filter(None, datasets))) or None,
+        datasets=list(dict.fromkeys(filter(None, hub_ids.values()))) or None,
         model_name=info.repo_id.rsplit("/", 1)[-1],
         eval_results=[_entry(row, hub_id) for row, hub_id in headline(results, hub_ids)] or None,
     )
@@ -51,12 +50,17 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
 
 def headline(results: Sequence[EvalResult], hub_ids: Mapping[str, str]) -> list[tuple[EvalResult, str]]:
     """One row of the trained model for every data set and direction, the first; only of data that the Hub has."""
-    found = {}
+    first_rows = {}
     for row in results:
         hub_id = hub_ids.get(row.dataset) or _hub_id(row.dataset)
         if stage_of(row) == "after" and hub_id:
-            found.setdefault((hub_id, row.split, row.direction), (row, hub_id))
-    return list(found.values())
+            first_rows.setdefault((hub_id, row.split, row.direction), (row, hub_id))
+    return list(first_rows.values())
+
+
+def _hub_ids(train_data: Sequence[Mapping]) -> dict[str, str | None]:
+    """Id on the Hub of every training text, by name."""
+    return {data["name"]: data.get("hub_id") or _hub_id(data["name"]) for data in train_data}
 
 
 def eval_results_file(results: Sequence[EvalResult], train_data: Sequence[Mapping]) -> str | None:
@@ -65,11 +69,10 @@ def eval_results_file(results: Sequence[EvalResult], train_data: Sequence[Mappin
     Text of a collection that the model learnt from, too, as other lines of NTREX, is left out: figures on a part of a
     benchmark do not belong beside those on the whole.
     """
-    hub_ids = {data["name"]: data["hub_id"] for data in train_data if data.get("hub_id")}
-    learnt_from = {hub_ids.get(data["name"]) or _hub_id(data["name"]) for data in train_data}
+    hub_ids = _hub_ids(train_data)
     entries = []
     for row, hub_id in headline(results, hub_ids):
-        if hub_id not in learnt_from:
+        if hub_id not in hub_ids.values():
             interval = "" if row.low is None else f", 95 % interval {row.low:.1f} to {row.high:.1f}"
             notes = ", ".join(filter(None, (metric_of(row), row.direction, setting_of(row), f"n = {row.n}"))) + interval
             task = "-".join(filter(None, ((row.direction or "default").replace("->", "-"), row.split)))

@@ -60,11 +60,13 @@ def load_models(folder: str | Path) -> dict[str, StockModel]:
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(f"{folder}: no model there; give the folder that a recipe or `hfxling fit` wrote.")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    known = [model for model in MODELS if issubclass(model, StockModel) and model.stock_key in config]
-    if not known:
+    for kind in MODELS:
+        if issubclass(kind, StockModel) and kind.stock_key in config:
+            break
+    else:
         kinds = ", ".join(model.stock_key for model in MODELS if issubclass(model, StockModel))
         raise ValueError(f"{folder} is no encoder with a head ({kinds}), so there is nothing to make a graph of.")
-    model = known[0].from_pretrained(folder).float().eval()
+    model = kind.from_pretrained(folder).float().eval()
     if not getattr(model.config, "needs_language", False):
         return {"": model}
     return {language: model.for_language(language) for language in model.config.languages}
@@ -141,10 +143,11 @@ class TokenEncoder:
         """(N, D) float32 unit vectors."""
         texts = [self.prompt + text for text in texts]
         ids = self.tokenizer(texts, truncation=True, return_attention_mask=False)["input_ids"]
-        found = {}
+        vectors = np.empty(len(texts), object)
         for rows, inputs in length_sorted(self.tokenizer, ids, "cpu"):
-            found |= dict(zip(rows, self.run(inputs["input_ids"], inputs["attention_mask"])))
-        return np.stack([found[row] for row in range(len(texts))])
+            for row, vector in zip(rows, self.run(inputs["input_ids"], inputs["attention_mask"])):
+                vectors[row] = vector
+        return np.stack(vectors)
 
 
 def torch_run(model: StockModel) -> Run:

@@ -16,21 +16,22 @@ _SEAL = "digest"
 
 def folder_files(folder: Path) -> dict[str, Path]:
     """Every file of a folder by its path inside, sorted; not what lies in hidden folders such as .cache and .git."""
-    files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
-    shown = {
-        name.as_posix(): path for name, path in files.items() if not any(x.startswith(".") for x in name.parts[:-1])
-    }
-    return dict(sorted(shown.items()))
+    files = {}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in name.parts[:-1]):
+            files[name.as_posix()] = path
+    return dict(sorted(files.items()))
 
 
 def file_hashes(folder: Path) -> dict[str, str]:
     """SHA-256 of every file but the record, which holds them, and the card, which is rendered from it."""
-    found = {}
+    hashes = {}
     for name, path in folder_files(folder).items():
         if name not in _UNRECORDED:
             with path.open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+                hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return hashes
 
 
 def sealed(text: str) -> str:
@@ -93,8 +94,10 @@ def file_faults(folder: Path, recorded: Mapping[str, str] | None) -> list[str]:
             f"{RECORD}: no hashes of the files; the folder was written by an older hfxling. Write it anew with its "
             "recipe, then there are."
         ]
-    found = file_hashes(folder)
-    lines = [f"{name}: is missing" for name in sorted(recorded.keys() - found.keys())]
-    lines += [f"{name}: is not recorded, so it was added later" for name in sorted(found.keys() - recorded.keys())]
-    changed = (name for name in sorted(found.keys() & recorded.keys()) if found[name] != recorded[name])
-    return lines + [f"{name}: is not what was recorded (SHA-256 {found[name][:12]}...)" for name in changed]
+    hashes = file_hashes(folder)
+    lines = [f"{name}: is missing" for name in sorted(recorded.keys() - hashes.keys())]
+    lines += [f"{name}: is not recorded, so it was added later" for name in sorted(hashes.keys() - recorded.keys())]
+    for name in sorted(hashes.keys() & recorded.keys()):
+        if hashes[name] != recorded[name]:
+            lines.append(f"{name}: is not what was recorded (SHA-256 {hashes[name][:12]}...)")
+    return lines

@@ -50,8 +50,9 @@ def standard_snippets(languages: Sequence[str], arguments: str = "", *, flag: bo
         arguments: further arguments of the method's own model, such as `, language="zh"`.
         flag: the folder has a module of its own, which sentence-transformers loads with `trust_remote_code=True` only.
     """
-    codes = source, target = (*languages, *languages)[:2]
-    queries, documents = (json.dumps([example(code)], ensure_ascii=False) for code in codes)
+    source, target = (*languages, *languages)[:2]
+    queries = json.dumps([example(source)], ensure_ascii=False)
+    documents = json.dumps([example(target)], ensure_ascii=False)
     trust = ", trust_remote_code=True" if flag else ""
     title = f"With sentence-transformers {'and the code of this repository' if flag else 'alone'}"
     return {
@@ -97,8 +98,10 @@ def clients_of(folder: Path) -> dict[str, str]:
     kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
     flag = ["flag"] * ("NormalizeParts" in kinds)
     fault = "it has a module of its own, which needs trust_remote_code=True" * bool(flag)
-    routers = [_read(path)["structure"] for path in folder.rglob("router_config.json")]
-    routes = list(dict.fromkeys(name for structure in routers for name in structure if name not in ROUTES))
+    routes: dict[str, None] = {}
+    for path in folder.rglob("router_config.json"):
+        routes |= dict.fromkeys(_read(path)["structure"])
+    routes = [name for name in routes if name not in ROUTES]
     langchain = " ".join([*flag, *(["routes", *routes] if routes else [])])
     return {TEI: fault or server_fault(folder), LANGCHAIN: langchain, FASTEMBED: _fastembed_fault(folder)}
 
@@ -164,11 +167,11 @@ def _langchain(keywords: str, source: str, target: str) -> str:
         routes = words[words.index("routes") + 1 :]
         source, target = (*routes, *routes)[:2]
         options += [f'query_encode_kwargs={{"task": "{source}"}}', f'encode_kwargs={{"task": "{target}"}}']
-    given = "".join(f"\n    {option}," for option in options) + "\n" if len(options) > 1 else options[0]
-    one, other = (json.dumps(example(code), ensure_ascii=False) for code in (source, target))
+    arguments = "".join(f"\n    {option}," for option in options) + "\n" if len(options) > 1 else options[0]
+    one, other = json.dumps(example(source), ensure_ascii=False), json.dumps(example(target), ensure_ascii=False)
     return f"""from langchain_huggingface import HuggingFaceEmbeddings
 
-embeddings = HuggingFaceEmbeddings({given})
+embeddings = HuggingFaceEmbeddings({arguments})
 query = embeddings.embed_query({one})
 documents = embeddings.embed_documents([{other}])"""
 

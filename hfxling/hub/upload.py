@@ -100,19 +100,19 @@ def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, k
         return Plan(repo_id, kind, branch, None, False, files, sorted(files))
     except RepositoryNotFoundError:
         return Plan(repo_id, kind, branch, None, True, files, sorted(files))
-    there = {
-        entry.path: entry
-        for entry in api.list_repo_tree(repo_id, recursive=True, repo_type=kind, revision=parent)
-        if isinstance(entry, RepoFile)
-    }
+    there = {}
+    for entry in api.list_repo_tree(repo_id, recursive=True, repo_type=kind, revision=parent):
+        if isinstance(entry, RepoFile):
+            there[entry.path] = entry
     plan = Plan(repo_id, kind, branch, parent, False, files, sorted(files.keys() - there.keys()))
     plan.changed = [name for name in sorted(files.keys() & there.keys()) if not _is_same(files[name], there[name])]
     if RECORD in there and plan.changed:
         ours = _recorded(_remote(plan, RECORD, api.token))
         plan.removed = sorted((ours & there.keys()) - files.keys())
     if CARD in plan.changed:
-        sides = (_remote(plan, CARD, api.token).decode("utf-8", "replace"), _bytes(files[CARD]).decode())
-        plan.card = list(difflib.unified_diff(*(side.splitlines() for side in sides), CARD, CARD, lineterm="", n=0))
+        old = _remote(plan, CARD, api.token).decode("utf-8", "replace").splitlines()
+        new = _bytes(files[CARD]).decode().splitlines()
+        plan.card = list(difflib.unified_diff(old, new, CARD, CARD, lineterm="", n=0))
     return plan
 
 
@@ -182,7 +182,7 @@ def check_unchanged(plan: Plan, folder: Path) -> None:
     if memory.is_file():
         seen = json.loads(memory.read_text(encoding="utf-8"))["parent"]
         if seen != plan.parent:
-            was, now = ((commit or "nothing")[:12] for commit in (seen, plan.parent))
+            was, now = (seen or "nothing")[:12], (plan.parent or "nothing")[:12]
             raise ValueError(
                 f"{plan.repo_id}, branch {plan.branch} changed since --dry_run ({was} then, {now} now); look "
                 "at it with --dry_run again."
@@ -257,8 +257,7 @@ def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: st
     done = []
     try:
         if tag:
-            refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
-            known = {ref.name: ref.target_commit for ref in refs.tags}.get(tag)
+            known = _commit_of(api, plan, tag)
             if known not in (None, commit):
                 raise ValueError(f"tag {tag} is at {known[:12]}; choose another one.")
             if known is None:
@@ -266,14 +265,19 @@ def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: st
                 done.append(f"tag {tag} at {commit[:12]}")
         if collection:
             namespace = plan.repo_id.partition("/")[0]
-            found = api.create_collection(collection, namespace=namespace, exists_ok=True)
-            api.add_collection_item(found.slug, plan.repo_id, plan.kind, exists_ok=True)
-            done.append(f"collection {found.slug}")
+            entry = api.create_collection(collection, namespace=namespace, exists_ok=True)
+            api.add_collection_item(entry.slug, plan.repo_id, plan.kind, exists_ok=True)
+            done.append(f"collection {entry.slug}")
     except (HTTPError, OSError) as error:
         raise ValueError(
             f"{plan.repo_id}: the files are there, tag or collection failed ({_cause(error, plan)})"
         ) from None
     return done
+
+
+def _commit_of(api: HfApi, plan: Plan, tag: str) -> str | None:
+    refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
+    return {ref.name: ref.target_commit for ref in refs.tags}.get(tag)
 
 
 def check_tag(api: HfApi, plan: Plan, tag: str | None) -> None:
@@ -283,7 +287,6 @@ def check_tag(api: HfApi, plan: Plan, tag: str | None) -> None:
         ValueError: naming that commit.
     """
     if tag and not plan.is_new:
-        refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
-        known = {ref.name: ref.target_commit for ref in refs.tags}.get(tag)
+        known = _commit_of(api, plan, tag)
         if known and not (plan.is_empty and known == plan.parent):
             raise ValueError(f"tag={tag}: stands at {known[:12]} in {plan.repo_id}; choose another one.")

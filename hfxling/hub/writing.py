@@ -108,10 +108,9 @@ def write_static(tables: Mapping[str, Tensor], tokenizers: Mapping[str, Tokenize
     structure = {lang: [f"{lang}_0_StaticEmbedding"] for lang in tables}
     paths = {"StaticEmbedding": "0_StaticEmbedding"} if is_one else {"Router": ""}
     paths["Normalize"] = "1_Normalize"
-    modules = [
-        {"idx": i, "name": str(i), "path": path, "type": module_type(kind)}
-        for i, (kind, path) in enumerate(paths.items())
-    ]
+    modules = []
+    for i, (kind, path) in enumerate(paths.items()):
+        modules.append({"idx": i, "name": str(i), "path": path, "type": module_type(kind)})
     settings = {
         "modules.json": modules,
         "config_sentence_transformers.json": SENTENCE_TRANSFORMER,

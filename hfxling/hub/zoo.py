@@ -102,9 +102,9 @@ def ntrex(pairs: Sequence[str], *more: str, data_licence: str = "cc-by-sa-4.0") 
 
 
 def _siamese(name: str, base: str, base_licence: str, config: str, *more: str) -> Entry:
-    about = {"base": base, "base_licence": base_licence, "config": f"siamese/{config}.yaml"}
+    options = {"base": base, "base_licence": base_licence, "config": f"siamese/{config}.yaml"}
     cost = "the encoder's pass over 4,000 sentences: minutes on a CPU, and its download"
-    return Entry(name, "siamese", **ntrex(["zh-vi"], *more), cost=cost, **about)
+    return Entry(name, "siamese", **ntrex(["zh-vi"], *more), cost=cost, **options)
 
 
 _OPUS = "sentence-transformers/parallel-sentences-"
@@ -120,18 +120,18 @@ _TATOEBA = f"{_OPUS}tatoeba"
 
 
 def _dap(name: str, base: str, licence: str) -> Entry:
-    about = {"base": base, "base_licence": licence, "licence": "apache-2.0", "config": f"dap/{name[4:]}.yaml"}
+    fields = {"base": base, "base_licence": licence, "licence": "apache-2.0", "config": f"dap/{name[4:]}.yaml"}
     pairs = [f"{code}-en" for code in _DAP_PAIRS.split()]
-    return Entry(name, "dap", pairs, data=_DAP_DATA, cost="100,000 steps of 1,024 pairs: days on 8 GPUs", **about)
+    return Entry(name, "dap", pairs, data=_DAP_DATA, cost="100,000 steps of 1,024 pairs: days on 8 GPUs", **fields)
 
 
 def _meaning(name: str, base: str | None, licence: str | None, config: str, cost: str) -> Entry:
     options = () if base is None else ("--train_data", f"{_TATOEBA}:en-{{target}}")
     data = [{"name": _TATOEBA, "pairs": "to 500,000 a language", "licence": "cc-by-2.0", "hub_id": _TATOEBA}]
-    about = {"base": base, "base_licence": licence, "config": f"disentangler/{config}.yaml", "licence": "cc-by-2.0"}
+    fields = {"base": base, "base_licence": licence, "config": f"disentangler/{config}.yaml", "licence": "cc-by-2.0"}
     tested = () if base is None else ("--sts", "", "--test_data", "Helsinki-NLP/opus-100:{pair}")
     options = (*options, "--data_licence", "cc-by-2.0", *tested)
-    return Entry(name, "disentangler", _MEANING_PAIRS, data=data, options=options, cost=cost, **about)
+    return Entry(name, "disentangler", _MEANING_PAIRS, data=data, options=options, cost=cost, **fields)
 
 
 _FIVE = ("lo-zh", "id-zh", "vi-zh", "th-zh", "lo-th")

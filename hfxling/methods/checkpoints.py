@@ -53,8 +53,8 @@ def checkpoint_of(training_args: TrainingArguments) -> str | None:
 
 def newest_checkpoint(folder: Path) -> str | None:
     """The newest whole checkpoint of an output folder; what a kill left unfinished or damaged is passed over."""
-    found = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdigit()]
-    for path in sorted(found, key=lambda path: int(path.name[11:]), reverse=True):
+    folders = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdigit()]
+    for path in sorted(folders, key=lambda path: int(path.name[11:]), reverse=True):
         if _is_whole(path):
             return str(path)
     return None

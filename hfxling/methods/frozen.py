@@ -85,7 +85,7 @@ class FrozenArguments(TextArguments):
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and vectors."""
-        return tuple(str(getattr(self, name)) for name in (*FROZEN_KEYS, "layer", "pooling"))
+        return self.key_of((*FROZEN_KEYS, "layer", "pooling"))
 
     def is_possible(self) -> bool:
         """Whether the encoder is deep enough: a study of layers leaves out those that a smaller one lacks."""
@@ -177,7 +177,8 @@ class PairVectors:
         if kept == count:
             return np.arange(count), self
         rows = np.random.default_rng(seed).permutation(count)[:kept]
-        return rows, replace(self, train=tuple(np.asarray(side)[rows] for side in self.train))
+        train = np.asarray(self.train[0])[rows], np.asarray(self.train[1])[rows]
+        return rows, replace(self, train=train)
 
 
 def pair_vectors(
@@ -200,13 +201,15 @@ def pair_vectors(
     views = list(views or [(frozen.layer_index, frozen.pooling)])
     prompt = frozen.text_prompt
     if frozen.train_vectors:
-        given, tests = [], []
+        ready, sides, tests = [], [], []
         for pair in corpus.pairs:
             test = given_vectors("test_vectors", frozen.test_vectors, name_of_pair(pair.languages), len(pair.test))
-            given.append(PairVectors(pair.languages, training_vectors(frozen, pair), test, prompt=prompt))
+            train = training_vectors(frozen, pair)
+            ready.append(PairVectors(pair.languages, train, test, prompt=prompt))
+            sides += [train, test]
             tests.append((pair.test["source"], pair.test["target"], test))
-        check_vectors(frozen, [pair.train for pair in given] + [pair.test for pair in given], tests)
-        return dict.fromkeys(views, given)
+        check_vectors(frozen, sides, tests)
+        return dict.fromkeys(views, ready)
     encoder = frozen.encoder(views, device)
     texts: dict[str, list[str]] = {}
     for pair in corpus.pairs:
@@ -218,13 +221,12 @@ def pair_vectors(
         arrays = {}  # (N, views, H) by split
         for split in ("train", "test"):
             dataset = getattr(pair, split)
-            arrays[split] = [
-                encoder.features(dataset[side], frozen.cache_dir, f"{lang} {split}")
-                for lang, side in zip(pair.languages, ("source", "target"))
-            ]
+            arrays[split] = []
+            for lang, side in zip(pair.languages, ("source", "target")):
+                arrays[split].append(encoder.features(dataset[side], frozen.cache_dir, f"{lang} {split}"))
         for number, view in enumerate(views):
-            train = tuple(side[:, number] for side in arrays["train"])
-            test = tuple(side[:, number] for side in arrays["test"])
+            train = arrays["train"][0][:, number], arrays["train"][1][:, number]
+            test = arrays["test"][0][:, number], arrays["test"][1][:, number]
             by_view[view].append(PairVectors(pair.languages, train, test, prompt=prompt))
     return by_view
 
@@ -236,18 +238,26 @@ def given_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> 
         ValueError: no entry of that name; malformed files (see `load_vectors`).
         FileNotFoundError: a file that is not there.
     """
-    named = dict(entry.partition("=")[::2] if "=" in entry else (name, entry) for entry in entries)
+    named = {}
+    for entry in entries:
+        key, mark, files = entry.partition("=")
+        named[key if mark else name] = files if mark else entry
     paths = named.get(name, "").split("+")
     if len(paths) != 2:
-        given = " ".join(entries)
-        raise ValueError(f"{option}: no entry {name}=SOURCE_FILE+TARGET_FILE among {given}; give two files of vectors.")
-    return tuple(load_vectors(path, rows=rows) for path in paths)
+        listed = " ".join(entries)
+        raise ValueError(
+            f"{option}: no entry {name}=SOURCE_FILE+TARGET_FILE among {listed}; give two files of vectors."
+        )
+    return load_vectors(paths[0], rows=rows), load_vectors(paths[1], rows=rows)
 
 
 def training_vectors(frozen: FrozenArguments, pair: PairText) -> Sides:
     """The rows of `train_vectors` that are left of a pair: one was given for every pair as it was read."""
     sides = given_vectors("train_vectors", frozen.train_vectors, name_of_pair(pair.languages), pair.read)
-    return sides if len(pair.train) == pair.read else tuple(side[np.asarray(pair.train["row"])] for side in sides)
+    if len(pair.train) == pair.read:
+        return sides
+    rows = np.asarray(pair.train["row"])
+    return sides[0][rows], sides[1][rows]
 
 
 def check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Sequence[tuple]) -> None:

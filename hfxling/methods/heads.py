@@ -45,10 +45,10 @@ def rank_pair(
         centerings: one after the other.
     """
     source_lang, target_lang = vectors.languages
-    test = [embed(side, lang) for side, lang in zip(vectors.test, vectors.languages)]
+    test = _embedded(embed, vectors.test, vectors.languages)
     means = None
     if "train" in centerings:
-        means = tuple(language_mean(embed(side, lang)) for side, lang in zip(vectors.train, vectors.languages))
+        means = tuple(map(language_mean, _embedded(embed, vectors.train, vectors.languages)))
     rankings = []
     for centering in centerings:
         rankings += rank_translations(
@@ -94,9 +94,13 @@ def before_and_after(
 
 def final_vectors(vectors: PairVectors, embed: Embed, fields: dict) -> FinalVectors:
     """What a finished model gives for both sides of the test text, and of some of the training text."""
-    test = [embed(side, lang) for side, lang in zip(vectors.test, vectors.languages)]
-    train = [embed(side[:MOST], lang) for side, lang in zip(vectors.train, vectors.languages)]
+    test = _embedded(embed, vectors.test, vectors.languages)
+    train = _embedded(embed, (vectors.train[0][:MOST], vectors.train[1][:MOST]), vectors.languages)
     return FinalVectors(tuple(vectors.languages), test, train, fields)
+
+
+def _embedded(embed: Embed, sides: Sequence[np.ndarray], languages: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    return embed(sides[0], languages[0]), embed(sides[1], languages[1])
 
 
 @torch.inference_mode()

@@ -17,7 +17,7 @@ from transformers import TrainingArguments
 from hfxling.arguments import resolved
 from hfxling.data.corpus import TextArguments
 from hfxling.encoders.identity import fetch_folder
-from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, write_results
+from hfxling.evaluation.results import EvalResult, filled_columns, format_table, interval_told, p_told, write_results
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.files import atomic_path, check_replaceable, weights_hash
 from hfxling.hub.card import CardInfo, scrubbed
@@ -249,6 +249,4 @@ def before_and_after(results: Sequence[EvalResult]) -> str:
         paired = after.settings.get("paired") if after else None
         cells.append(p_told(paired["p_value"]).removeprefix("= ") if paired else None)
         table.append(cells)
-    kept = [column for column in range(len(header)) if any(cells[column] is not None for cells in table)]
-    rows = [[cells[column] for column in kept] for cells in table]
-    return format_table([header[column] for column in kept], rows)
+    return format_table(*filled_columns(header, table))

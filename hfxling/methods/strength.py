@@ -18,7 +18,7 @@ def strength_rotation(source: np.ndarray, target: np.ndarray) -> np.ndarray:
         source: (N, D) vectors of any length; row i translates target row i.
         target: (N, D).
     """
-    x, y = (_unit(np.asarray(side, np.float64)) for side in (source, target))
+    x, y = _unit(np.asarray(source, np.float64)), _unit(np.asarray(target, np.float64))
     cross = x.T @ y / len(x)
     rotation = np.linalg.eigh((cross + cross.T) / 2)[1][:, ::-1].T
     largest = np.take_along_axis(rotation, np.abs(rotation).argmax(1)[:, None], axis=1)

@@ -10,7 +10,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -90,9 +90,8 @@ class StudyArguments:
                 raise ValueError(f"row {row.get('label')}: seeds={row['seeds']}: give a list of numbers.")
         for choice in product(*(axis.items() for axis in grid)):
             if choice:
-                rows.append(
-                    {"label": " ".join(label for label, _ in choice), "set": _merged(keys for _, keys in choice)}
-                )
+                labels, keys = zip(*choice)
+                rows.append({"label": " ".join(labels), "set": _merged(keys)})
         return rows
 
 
@@ -148,10 +147,10 @@ def read_study(argv: list[str]) -> Study:
     """
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", nargs="?")
-    given, rest = finder.parse_known_args(argv)
-    if given.config is None:
+    named, rest = finder.parse_known_args(argv)
+    if named.config is None:
         raise ValueError("give --config recipes/configs/METHOD/studies/NAME.yaml.")
-    path = Path(given.config)
+    path = Path(named.config)
     content = read_yaml(path)
     entry = content.pop("study", None)
     if not isinstance(entry, dict) or not any(isinstance(entry.get(key), list) for key in ("rows", "grid")):
@@ -174,7 +173,7 @@ def read_study(argv: list[str]) -> Study:
         )
     module = method(args.method)
     rows = args.all_rows()
-    keys = {field.name for field in (*fields(module.Arguments), *fields(TrainingArguments))}
+    keys = module.Arguments.__dataclass_fields__.keys() | TrainingArguments.__dataclass_fields__.keys()
     check_keys(content, keys, str(path))
     for number, row in enumerate(rows, 1):
         check_keys(row, ROW_KEYS, f"{path}, row {number}")
@@ -262,7 +261,7 @@ def report(study: Study, results: Sequence[EvalResult]) -> None:
     if curve:
         metric, gains = curve
         sys.stdout.write(f"another 1,000 pairs, points of {metric}: {gains}\n\n")
-        figures["another_1000_pairs"] = [round(x, 2) for x in (gains.gain, gains.gain_low, gains.gain_high)]
+        figures["another_1000_pairs"] = [round(gains.gain, 2), round(gains.gain_low, 2), round(gains.gain_high, 2)]
     last = {"name": args.name, "figures": figures, "settings": {"seeds": args.seeds}}
     sys.stdout.write(json.dumps(last, ensure_ascii=False) + "\n")
 

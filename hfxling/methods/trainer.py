@@ -166,10 +166,10 @@ class XlingTrainer(Trainer):
         self.last_results = []
         for evaluator in self.evaluators:
             self.last_results += evaluator(model)
-        rows = {
-            "_".join(filter(None, (metric_key_prefix, row.dataset, row.direction, row.metric))): row.value
-            for row in self.last_results
-        }
+        rows = {}
+        for row in self.last_results:
+            name = "_".join(filter(None, (metric_key_prefix, row.dataset, row.direction, row.metric)))
+            rows[name] = row.value
         for name, value in (metrics | rows).items():
             if not math.isfinite(value):
                 raise self.diverged(self.state.global_step, f"{name} is {value}")

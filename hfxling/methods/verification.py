@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,7 +33,7 @@ def measured_again(
         FileNotFoundError: text that is not there.
     """
     package, settings = method(record["card"]["method"]), record.get("settings", {})
-    names = {field.name for field in dataclasses.fields(package.Arguments)}
+    names = package.Arguments.__dataclass_fields__
     options = {name: value for name, value in settings.items() if name in names}
     if "cache_dir" in names:
         options["cache_dir"] = str(cache_dir.resolve())

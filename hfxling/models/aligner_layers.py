@@ -96,10 +96,9 @@ class Encoder(nn.Module):
 
     def __init__(self, config: AlignerConfig):
         super().__init__()
-        self.left_to_right, self.right_to_left = (
-            nn.ModuleList(nn.LSTM(config.size, config.size // 2, batch_first=True) for _ in range(config.layers))
-            for _ in range(2)
-        )
+        self.left_to_right, self.right_to_left = nn.ModuleList(), nn.ModuleList()
+        for layers in (self.left_to_right, self.right_to_left):
+            layers.extend(nn.LSTM(config.size, config.size // 2, batch_first=True) for _ in range(config.layers))
 
     def forward(self, states: Tensor, lengths: Tensor) -> Tensor:
         """(B, S, H) static vectors to (B, S, H) contextual ones; those at padding mean nothing."""
@@ -116,9 +115,8 @@ class Decoder(nn.Module):
 
     def __init__(self, config: AlignerConfig):
         super().__init__()
-        self.left_to_right, self.right_to_left = (
-            nn.LSTM(config.size, config.size, config.layers, batch_first=True) for _ in range(2)
-        )
+        self.left_to_right = nn.LSTM(config.size, config.size, config.layers, batch_first=True)
+        self.right_to_left = nn.LSTM(config.size, config.size, config.layers, batch_first=True)
 
     def forward(self, vectors: Tensor, right_to_left: bool) -> Tensor:
         """(B, T+1, H) vectors of the words before to (B, T+1, H) states that predict the next word."""

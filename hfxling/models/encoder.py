@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding, PreTrainedModel
 
-from .loading import HUB_KWARGS, load_whole
+from .loading import hub_kwargs_of, load_whole
 
 # Encoder-decoders whose encoder stands alone; its stack ends in a norm that every cut repeats.
 ENCODER_OF_SEQ2SEQ = ("t5", "mt5", "umt5")
@@ -29,7 +29,7 @@ def load_encoder(name: str, layer: Layer = None, *, spare: bool = True, **kwargs
         ValueError: when the layer does not exist or the checkpoint lacks weights of the layers that are kept, or has
             them in another shape.
     """
-    hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
+    hub_kwargs = hub_kwargs_of(kwargs)
     config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
     depth = config.num_hidden_layers
     several = layer == "all" or isinstance(layer, (list, tuple))

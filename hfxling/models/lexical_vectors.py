@@ -43,8 +43,8 @@ class SparseMatrix(nn.Module):
 
     def matrix(self) -> csr_array:
         """The same as a scipy matrix in float32."""
-        parts = (x.detach().cpu() for x in (self.values.float(), self.columns, self.starts))
-        return csr_array(tuple(part.numpy() for part in parts), shape=self.shape)
+        parts = tuple(x.detach().cpu().numpy() for x in (self.values.float(), self.columns, self.starts))
+        return csr_array(parts, shape=self.shape)
 
     def check(self) -> None:
         """Raise ValueError where numbers are stored that scipy would read beyond its memory for, or that are none."""

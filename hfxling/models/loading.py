@@ -11,6 +11,11 @@ from transformers.utils import logging
 HUB_KWARGS = ("revision", "token", "cache_dir", "local_files_only", "force_download", "proxies", "subfolder")
 
 
+def hub_kwargs_of(kwargs: dict) -> dict:
+    """Those of a `from_pretrained` that say where a file comes from."""
+    return {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
+
+
 class quiet_loading:
     """Silence the load report; whoever loads looks at the loading info instead."""
 

@@ -210,7 +210,10 @@ def plain_split_losses(
     """As `split_losses`, every cosine for itself: what the faster form is compared with."""
     here, partner = slice(None, -1), slice(1, None)
     language = pooled - meaning
-    parts = [side[rows] for rows in (here, partner) for half in (meaning, language) for side in half.unbind(1)]
+    parts = []
+    for rows in (here, partner):
+        for half in (meaning, language):
+            parts += [side[rows] for side in half.unbind(1)]
     vectors = dict(zip(_PARTS, parts))
     for name in _SUMS:
         first, second = name.split("+")

@@ -12,7 +12,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from .aligner_layers import PAD, Decoder, Encoder, WordEmbedding, attention, fast_dropout, framed, permute, reversal
 from .configuration_aligner import AlignerConfig
-from .loading import HUB_KWARGS, load_whole, stored_kind
+from .loading import hub_kwargs_of, load_whole, stored_kind
 from .losses import multi_view_contrastive_loss
 from .pooling import pool
 
@@ -116,9 +116,11 @@ class AlignerModel(PreTrainedModel):
         self.decoders = nn.ModuleDict({f"of_{language}": Decoder(config) for language in config.languages})
         self.output = nn.Linear(config.size, config.size, bias=False)  # W of eq. 8, shared by languages and directions
         if config.contrastive_weight:  # the map g of eq. 11
-            self.query, self.key = (
-                nn.Sequential(nn.Linear(config.size, config.size), nn.ReLU(), nn.Linear(config.size, config.size))
-                for _ in SIDES
+            self.query = nn.Sequential(
+                nn.Linear(config.size, config.size), nn.ReLU(), nn.Linear(config.size, config.size)
+            )
+            self.key = nn.Sequential(
+                nn.Linear(config.size, config.size), nn.ReLU(), nn.Linear(config.size, config.size)
             )
         self.post_init()
         for language, table in (piece_ids or {}).items():
@@ -140,7 +142,7 @@ class AlignerModel(PreTrainedModel):
             ValueError: for a folder of another kind, tensors that are missing, left over or of another shape than the
                 configuration says, or pieces that the model does not have.
         """
-        hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
+        hub_kwargs = hub_kwargs_of(kwargs)
         kind = stored_kind(name, hub_kwargs)
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no aligner: its config.json says model_type={kind!r}.")
@@ -213,10 +215,13 @@ class AlignerModel(PreTrainedModel):
         for side in sides:
             self._encode(side)
         expected = self._expected(sides, prior)
-        weights = (self._word_attention(sides[i], sides[1 - i], expected.get((1 - i, i))) for i in (1, 0))
-        static = (side.static * side.mask[:, :, None] for side in sides)
-        contextual = (side.contextual * side.mask[:, :, None] for side in sides)
-        return AlignStates(*weights, *static, *contextual)
+        target_to_source = self._word_attention(sides[1], sides[0], expected.get((0, 1)))
+        source_to_target = self._word_attention(sides[0], sides[1], expected.get((1, 0)))
+        left, right = sides
+        left_mask, right_mask = left.mask[:, :, None], right.mask[:, :, None]
+        static = left.static * left_mask, right.static * right_mask
+        contextual = left.contextual * left_mask, right.contextual * right_mask
+        return AlignStates(target_to_source, source_to_target, *static, *contextual)
 
     def _expected(self, sides: Sequence[_Side], prior: Sequence[Tensor] | None) -> dict[tuple[int, int], Tensor]:
         """(B, T, S) prior of (encoded side, decoded side); a sentence that is reconstructed looks at its own words."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from transformers.utils import ModelOutput, cached_file, can_return_tuple, loggi
 
 from .configuration_lexical import LENGTH_DIMS, LexicalConfig
 from .lexical_vectors import Bags, SparseMatrix, Term, pruned, side_by_side
-from .loading import HUB_KWARGS, load_whole, stored_kind
+from .loading import hub_kwargs_of, load_whole, stored_kind
 
 ROLES = ("query", "document")
 LENGTH, HUB = "(length)", "(any sentence)"  # what stands for parts that no words make in `LexicalModel.explain`
@@ -81,9 +82,9 @@ class LexicalModel(PreTrainedModel):
             shapes = ((rows, size) for size in sizes[language])
             self.anchors[f"of_{language}"] = nn.ModuleList(map(SparseMatrix, shapes, counts))
         self.post_init()
-        given = {":".join(pair): matrices for pair, matrices in (links or {}).items()}
-        given |= {f"of_{language}": matrices for language, matrices in (anchors or {}).items()}
-        for name, matrices in given.items():
+        matrices_of = {":".join(pair): matrices for pair, matrices in (links or {}).items()}
+        matrices_of |= {f"of_{language}": matrices for language, matrices in (anchors or {}).items()}
+        for name, matrices in matrices_of.items():
             for place, matrix in zip((self.anchors if name in self.anchors else self.links)[name], matrices):
                 place.fill(matrix)
         self._hubs: dict[tuple, np.ndarray] = {}  # of `_hub`, made when they are first needed
@@ -100,12 +101,12 @@ class LexicalModel(PreTrainedModel):
         Raises:
             ValueError: it holds another kind of model, or weights or tokenizers that its configuration contradicts.
         """
-        hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
+        hub_kwargs = hub_kwargs_of(kwargs)
         kind = stored_kind(name, hub_kwargs)
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no lexical encoder: its config.json says model_type={kind!r}.")
-        found = load_whole(super().from_pretrained, name, *args, **kwargs)
-        model = found[0] if isinstance(found, tuple) else found
+        loaded = load_whole(super().from_pretrained, name, *args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
         try:
             model.check()
         except ValueError as error:
@@ -119,7 +120,7 @@ class LexicalModel(PreTrainedModel):
             if tokenizer.get_vocab_size() != size:
                 raise ValueError(f"{str(name)!r}: {folder} has {tokenizer.get_vocab_size()} segments, not {size}.")
             model.tokenizers[language].append(tokenizer)
-        return found
+        return loaded
 
     def check(self) -> None:
         """Raise ValueError where a matrix is damaged."""
@@ -208,9 +209,10 @@ class LexicalModel(PreTrainedModel):
     @staticmethod
     def to_qdrant(vectors: csr_array) -> list[dict[str, list]]:
         """Rows of `encode` as {"indices": ..., "values": ...}, what `qdrant_client.models.SparseVector` takes."""
-        rows = zip(vectors.indptr[:-1], vectors.indptr[1:])
-        lists = ((vectors.indices[start:end].tolist(), vectors.data[start:end].tolist()) for start, end in rows)
-        return [{"indices": indices, "values": values} for indices, values in lists]
+        rows = []
+        for start, end in zip(vectors.indptr[:-1], vectors.indptr[1:]):
+            rows.append({"indices": vectors.indices[start:end].tolist(), "values": vectors.data[start:end].tolist()})
+        return rows
 
     def score(self, source: Sequence[str], target: Sequence[str], languages: Sequence[str]) -> np.ndarray:
         """(N,) scores of sentence pairs: log odds that they translate each other, less the length prior.
@@ -226,7 +228,8 @@ class LexicalModel(PreTrainedModel):
         self.check_pair(languages)
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source and {len(target)} target texts; give them pair by pair.")
-        query, document = (self.encode(*side) for side in zip((source, target), languages, ROLES))
+        query = self.encode(source, languages[0], ROLES[0])
+        document = self.encode(target, languages[1], ROLES[1])
         return query.multiply(document).sum(1)
 
     def explain(self, source: str, target: str, languages: Sequence[str]) -> list[Term]:
@@ -239,12 +242,12 @@ class LexicalModel(PreTrainedModel):
             ValueError: languages without links, and as `encode`.
         """
         self.check_pair(languages)
-        config, found = self.config, {}
-        bags = [self._read([text], language) for text, language in zip((source, target), languages)]
+        config, contributions = self.config, {}
+        bags = self._read([source], languages[0]), self._read([target], languages[1])
         for view, weight in enumerate(config.view_weights):
-            for order in ((0, 1), (1, 0)):
-                ours, other = (bags[side].shares[view] for side in order)
-                own, theirs = (languages[side] for side in order)
+            for one, two in ((0, 1), (1, 0)):
+                ours, other = bags[one].shares[view], bags[two].shares[view]
+                own, theirs = languages[one], languages[two]
                 odds = config.mixture * self._matrix(own, theirs, view)[ours.indices][:, other.indices].toarray()
                 odds *= ours.data[:, None]
                 total = odds.sum(0)
@@ -254,16 +257,16 @@ class LexicalModel(PreTrainedModel):
                 terms = [[self.tokenizers[own][view].id_to_token(int(i)) for i in ours.indices]]
                 terms.append([self.tokenizers[theirs][view].id_to_token(int(i)) for i in other.indices])
                 for i, j in np.argwhere(odds > 0):
-                    key = (terms[0][i], terms[1][j])[:: 1 if order[0] == 0 else -1]
-                    found[key] = found.get(key, 0.0) + float(odds[i, j] * part[j])
+                    key = (terms[0][i], terms[1][j])[:: 1 if one == 0 else -1]
+                    contributions[key] = contributions.get(key, 0.0) + float(odds[i, j] * part[j])
         if config.length_scale:
-            there, here = (self._length(bag, language)[0] for bag, language in zip(bags, languages))
-            found[LENGTH, LENGTH] = -config.length_scale * float((here - there) / config.length_sigma) ** 2
+            there, here = self._length(bags[0], languages[0])[0], self._length(bags[1], languages[1])[0]
+            contributions[LENGTH, LENGTH] = -config.length_scale * float((here - there) / config.length_sigma) ** 2
         if config.hub_weight:
             levels = self._hub(*languages, bags[1]), self._hub(*languages[::-1], bags[0])
-            found[HUB, HUB] = -config.hub_weight * float(sum(levels)[0])
-        size = sum(map(abs, found.values())) or 1.0
-        ordered = sorted(found.items(), key=lambda item: (-abs(item[1]), item[0]))
+            contributions[HUB, HUB] = -config.hub_weight * float(sum(levels)[0])
+        size = sum(map(abs, contributions.values())) or 1.0
+        ordered = sorted(contributions.items(), key=lambda item: (-abs(item[1]), item[0]))
         return [Term(*key, value, value / size) for key, value in ordered]
 
     def _check(self, language: str | None, role: str) -> None:
@@ -290,10 +293,10 @@ class LexicalModel(PreTrainedModel):
             raise ValueError(
                 "this model has no tokenizers: load it with from_pretrained, or give them when it is made."
             )
-        rows = [
-            [found.ids for found in each.encode_batch_fast(texts, add_special_tokens=False)]
-            for each in self.tokenizers[language]
-        ]
+        rows = []
+        for tokenizer in self.tokenizers[language]:
+            encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            rows.append([encoding.ids for encoding in encodings])
         bags = self._bags(rows, language)
         known = sum(share.indptr[1:] - share.indptr[:-1] for share in bags.shares)
         if not known.all():
@@ -309,11 +312,11 @@ class LexicalModel(PreTrainedModel):
         shares, first = [], None
         for rows, size in zip(views, self.config.vocab_sizes[language]):
             lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-            ids = np.fromiter((i for row in rows for i in row), np.int32, lengths.sum())
+            ids = np.fromiter(chain.from_iterable(rows), np.int32, lengths.sum())
             if len(ids) and ids.max() >= size:
                 raise ValueError(f"input_ids has {ids.max()}, the vocabulary of {language!r} ends at {size - 1}.")
+            number = np.repeat(np.arange(len(rows)), lengths)
             lengths = np.maximum(lengths, 1)
-            number = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
             known = ids >= SPECIAL
             ends = np.bincount(number[known] + 1, minlength=len(rows) + 1).cumsum()
             ends = ends.astype(np.int32) if ends[-1] < 2**31 else ends  # and so in all that scipy makes of it
@@ -365,18 +368,18 @@ class LexicalModel(PreTrainedModel):
 
     def _hub(self, source: str, target: str, bags: Bags) -> np.ndarray:
         """(N,) r of texts in the target language: the mean of their largest F given the source language's anchors."""
-        found = np.zeros(len(bags.lengths), np.float32)
+        levels = np.zeros(len(bags.lengths), np.float32)
         if not (kept := min(self.config.hub_neighbours, self.config.anchors[source][0])):
-            return found
+            return levels
         for view, (share, weight) in enumerate(zip(bags.shares, self.config.view_weights)):
             if (key := (source, target, view)) not in self._hubs:
                 anchors = self.anchors[f"of_{source}"][view].matrix()
                 self._hubs[key] = self._linked(anchors, source, target, view).T.toarray()
-            for start in range(0, len(found), _CHUNK):
+            for start in range(0, len(levels), _CHUNK):
                 rows = slice(start, start + _CHUNK)
                 likely = np.partition(share[rows] @ self._hubs[key], -kept, axis=1)[:, -kept:]
-                found[rows] += np.float32(weight) * likely.mean(1)
-        return found
+                levels[rows] += np.float32(weight) * likely.mean(1)
+        return levels
 
     def _matrix(self, source: str, target: str, view: int) -> csr_array:
         return self.links[f"{source}:{target}"][view].matrix()

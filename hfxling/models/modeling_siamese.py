@@ -21,9 +21,9 @@ class SiameseHead(nn.Module):
         size, out = config.input_size, config.output_size or config.input_size
         sizes = [(size, size), (size, out)] if config.head == "tanh2" else [(size, out)]
         keys = config.languages if config.per_language else [_SHARED]
-        self.maps = nn.ModuleDict(
-            {key: nn.ModuleList(nn.Linear(*shape, bias=config.bias) for shape in sizes) for key in keys}
-        )
+        self.maps = nn.ModuleDict()
+        for key in keys:
+            self.maps[key] = nn.ModuleList(nn.Linear(*shape, bias=config.bias) for shape in sizes)
         self.input_centers = _centers(size, config.languages if config.center_input else ())
         self.centers = _centers(out, config.languages if config.centering == "train" else ())
         self.activation = "linear" if config.head == "linear" else config.head.removesuffix("2")

@@ -135,7 +135,7 @@ class DapForPreTraining(PreTrainedModel):
         """Token states (B, S, H) and (B, T, H), sentence vectors (B, H) of both sides."""
         # Said here and not once: DistributedDataParallel, which reads it when it wraps, reduces a dense gradient.
         self.dap.encoder.get_input_embeddings().sparse = self.row_gradients
-        lengths = [side["input_ids"].shape[1] for side in (source, target)]
+        lengths = source["input_ids"].shape[1], target["input_ids"].shape[1]
         if self.one_pass or 2 * max(lengths) <= _JOINT_PADDING * sum(lengths):
             output = self.dap(*_stacked(source, target, self.dap.encoder.config.pad_token_id or 0))
             states = [x[:, :length] for x, length in zip(output.last_hidden_state.chunk(2), lengths)]
@@ -309,10 +309,11 @@ def _stacked(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> 
     """Both sides below each other, (2 B, S): ids and mask."""
     sides = (source, target)
     longest = max(side["input_ids"].shape[1] for side in sides)
-    return [
-        torch.cat([F.pad(side[name], (0, longest - side[name].shape[1]), value=value) for side in sides])
-        for name, value in (("input_ids", pad), ("attention_mask", 0))
-    ]
+    stacked = []
+    for name, value in (("input_ids", pad), ("attention_mask", 0)):
+        padded = [F.pad(side[name], (0, longest - side[name].shape[1]), value=value) for side in sides]
+        stacked.append(torch.cat(padded))
+    return stacked
 
 
 def _concatenate(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> tuple[Tensor, Tensor]:

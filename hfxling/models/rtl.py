@@ -109,8 +109,8 @@ class RtlHead(nn.Module):
         length = real.shape[1]
         placeholders = self.mask_embedding + self.segment_embedding + self.position_embeddings[1 : length + 1]
         if languages is not None and self.language_embeddings is not None:
-            given, wanted = (self.language_embeddings[language][:, None] for language in languages)
-            states, placeholders = states + given, placeholders + wanted
+            own, wanted = self.language_embeddings[languages[0]], self.language_embeddings[languages[1]][:, None]
+            states, placeholders = states + own[:, None], placeholders + wanted
             target_states = None if shown is None else target_states + wanted
         target = self.norm(placeholders if placeholders.ndim == 3 else placeholders[None])
         if shown is not None:
@@ -143,7 +143,8 @@ class RtlLayer(nn.Module):
             Both states anew; in the last layer the (N, H) real target states, row by row.
         """
         projections = self.attention.self
-        key, value = (_join(project(states), project(target)) for project in (projections.key, projections.value))
+        key = _join(projections.key(states), projections.key(target))
+        value = _join(projections.value(states), projections.value(target))
         if real is None:
             query = _join(projections.query(states), projections.query(target))
         else:

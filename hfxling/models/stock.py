@@ -11,6 +11,7 @@ import copy
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from transformers.dynamic_module_utils import custom_object_save
 from transformers.utils import ModelOutput, cached_file, can_return_tuple
 
 from .encoder import layer_states, load_encoder
-from .loading import HUB_KWARGS, load_whole, stored_config
+from .loading import hub_kwargs_of, load_whole, stored_config
 from .pooling import POOLING_MODES, pool
 
 SENTENCE_TRANSFORMER = {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine"}
@@ -186,7 +187,7 @@ class StockModel(PreTrainedModel):
             ValueError: when the folder holds no model of this kind, tensors are missing, left over or of another shape,
                 or its modules are not those that its config.json describes.
         """
-        hub_kwargs = {key: kwargs[key] for key in HUB_KWARGS if key in kwargs}
+        hub_kwargs = hub_kwargs_of(kwargs)
         stored = stored_config(name, hub_kwargs)
         if stored.get("model_type") == cls.config_class.model_type:
             return load_whole(super().from_pretrained, name, *args, config=config, **kwargs)
@@ -227,19 +228,20 @@ class StockModel(PreTrainedModel):
             if not content:  # of Normalize, for which sentence-transformers 5 writes no file
                 continue
             # A copy that sentence-transformers saved again, in its own schema, says the same.
-            wanted, found = (_essence(path, each) for each in (content, _read(name, path, hub_kwargs)))
-            if wanted != {key: found.get(key) for key in wanted}:
+            wanted, stored = _essence(path, content), _essence(path, _read(name, path, hub_kwargs))
+            if wanted != {key: stored.get(key) for key in wanted}:
                 raise ValueError(
-                    f"{name!r}: {path} says {found}, the model's configuration asks for {wanted}: publish it again."
+                    f"{name!r}: {path} says {stored}, the model's configuration asks for {wanted}: publish it again."
                 )
         for path, named in tensors.items():
-            found = _read(name, path, hub_kwargs)
-            shapes, wanted = ({key: tuple(value.shape) for key, value in x.items()} for x in (found, named))
+            stored = _read(name, path, hub_kwargs)
+            shapes = {key: tuple(value.shape) for key, value in stored.items()}
+            wanted = {key: tuple(value.shape) for key, value in named.items()}
             if shapes != wanted:
                 raise ValueError(f"{name!r}: {path} holds {shapes}, the model's configuration asks for {wanted}.")
             with torch.no_grad():
                 for key, value in named.items():
-                    value.copy_(found[key])
+                    value.copy_(stored[key])
 
     def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
         config, prompt = self.config, getattr(self.config, "prompt", None)
@@ -305,10 +307,10 @@ def stock_files(
             for lang, route in routes.items():
                 for module, (_, *dense) in zip(structure[lang], route):
                     _add_dense(f"{folder}/{module}", *dense, settings, tensors)
-    about = dict(SENTENCE_TRANSFORMER)
+    settings_of_model = dict(SENTENCE_TRANSFORMER)
     if prompt:  # encode_query and encode_document have names of their own, which are empty by default
-        about |= {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"}
-    return {"modules.json": modules, "config_sentence_transformers.json": about} | settings, tensors
+        settings_of_model |= {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"}
+    return {"modules.json": modules, "config_sentence_transformers.json": settings_of_model} | settings, tensors
 
 
 def module_type(kind: str) -> str:
@@ -325,7 +327,7 @@ def router_config(structure: dict[str, list[str]]) -> dict:
     Args:
         structure: folder names of each language's modules, such as {"lo": ["lo_0_Dense"]}.
     """
-    modules = [module for route in structure.values() for module in route]
+    modules = list(chain.from_iterable(structure.values()))
     return {
         "types": {module: module_type(module.rsplit("_", 1)[-1]) for module in modules},
         "structure": structure | dict(zip(ROUTES, structure.values())),

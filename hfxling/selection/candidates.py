@@ -157,7 +157,7 @@ class Encoder:
 
     def compete(self, fold: int, held: np.ndarray) -> None:
         """Rank the left-out pairs."""
-        source, target = (side[held] for side in self.sides)
+        source, target = self.sides[0][held], self.sides[1][held]
         self.candidate.ranks[fold] = gold_ranks(source, target)
         self.candidate.cpu_s.append(0.0)
 
@@ -194,11 +194,11 @@ class Head:
         """Fit the form that was chosen on some of the pairs."""
         sides = {lang: self._vectors(side, rows) for side, lang in enumerate(self.recipe.languages)}
         self.inputs = new_head(self.settings, sides, self.recipe.layers)
-        source, target = (side.astype(np.float64) for side in head_inputs(self.inputs, sides))
+        source, target = head_inputs(self.inputs, sides)
         reached = self.run.reached
         form = reached["form"] if self.recipe.fit == AUTO else self.recipe.fit
         trained = partial(infonce_maps, self.settings, self.training_args)
-        self.maps = fit_form(form, reached, source, target, trained)
+        self.maps = fit_form(form, reached, source.astype(np.float64), target.astype(np.float64), trained)
 
     def embed(self, side: int, rows: np.ndarray) -> np.ndarray:
         """(N, D) vectors of some texts of a side, by what was fitted last."""
@@ -255,7 +255,8 @@ class Links:
         views = link_views(self.text.part(kept), self.settings)
         model = fit_links(views, self.settings, seed=self.seed)
         seconds = time.process_time() - start
-        rankings = rank_links(model, [self.text.texts(side, held) for side in (0, 1)], self.text.languages)
+        sides = self.text.texts(0, held), self.text.texts(1, held)
+        rankings = rank_links(model, sides, self.text.languages)
         ranks = [ranking.ranks.tolist() for ranking in rankings]
         tables = {id(table): table.nbytes for table in model.static.values()}  # languages may share one
         links = sum(tensor.nbytes for tensor in model.state_dict().values())
@@ -394,9 +395,9 @@ class Fused:
                 documents = fusion.vectors(*held[document], *document)
                 ranks.append(gold_ranks(queries, documents, method="dot")[0])
             self.candidate.ranks[fold] = tuple(ranks)
-        parts = self.dense.candidate, self.links.sparse
-        self.candidate.cpu_s = [sum(seconds) for seconds in zip(*(part.cpu_s for part in parts))]
-        self.candidate.megabytes = sum(part.megabytes for part in parts)
+        dense, sparse = self.dense.candidate, self.links.sparse
+        self.candidate.cpu_s = [a + b for a, b in zip(dense.cpu_s, sparse.cpu_s)]
+        self.candidate.megabytes = dense.megabytes + sparse.megabytes
 
     def writer(self, write: Callable[[Path], None], links: Path) -> Callable[[Path], None]:
         """What writes the dense encoder's folder, and beside its weights how it is added to the links."""

@@ -344,7 +344,7 @@ def select(
     languages = tuple(languages)
     _check(languages, model, pooling, only, choose, minutes)
     check_licence("licence", licence)
-    read = joined_source(source, target) if is_source(source) and _is_path(target) else None
+    read = joined_source(source, target) if is_source(source) and (target is None or is_source(target)) else None
     inputs = [read, str(source), str(target), model] if read else [model]
     inputs += test or ()
     if output is not None:
@@ -448,10 +448,6 @@ def _without_leaks(corpus: Corpus, test: Pairs) -> None:
     if leaks:
         logger.warning("%d training pairs are in the test text, and are left out", leaks)
     pair.train = kept
-
-
-def _is_path(target: Text | None) -> bool:
-    return target is None or is_source(target)
 
 
 def _check(languages: tuple, model: Any, pooling: str, only: Sequence[str], choose: str | None, minutes: float) -> None:

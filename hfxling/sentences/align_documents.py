@@ -168,7 +168,7 @@ def align_documents(
     if languages is not None:
         check_languages(*languages_of(None, languages))
     texts = [read_documents(source, "source"), read_documents(target, "target")]
-    counts = [len(text.documents) for text in texts]
+    counts = len(texts[0].documents), len(texts[1].documents)
     if counts[0] != counts[1] and not pair_documents:
         raise ValueError(
             f"{source if is_source(source) else 'source'} has {counts[0]} documents, "
@@ -189,8 +189,8 @@ def align_documents(
     for text, language, role in zip(texts, pair, ROLES):
         encoder.route(language, role)
         text.language = language
-    total = max_joined * sum(len(text.sentences) for text in texts)
-    rows, found = [], []
+    total = max_joined * (len(texts[0].sentences) + len(texts[1].sentences))
+    rows, beads_of_all = [], []
     with bar(total=total, unit="texts") as shown:
         sides = [vectors_of(text, encoder, role, shown) for text, role in zip(texts, ROLES)]
         numbers: list[tuple[int | None, int | None]] = [(i, i) for i in range(counts[0])]
@@ -205,9 +205,9 @@ def align_documents(
         aligned = beads.align_documents(*sides, spans, method=encoder.method, max_joined=max_joined)
         for documents, of_documents in zip(numbers, aligned):
             for bead in of_documents:
-                found.append(bead)
+                beads_of_all.append(bead)
                 rows.append(_row(documents, bead, texts))
-    result = AlignedDocuments(rows, found)
+    result = AlignedDocuments(rows, beads_of_all)
     if output is not None:
         result.save(output)
         logger.info("beads: %s", output)
@@ -271,12 +271,11 @@ def vectors_of(text: DocumentText, encoder: Encoder, role: str, shown: Any = Non
 
 def with_unpaired(pairs: Sequence[tuple[int, int]], counts: Sequence[int]) -> list[tuple[int | None, int | None]]:
     """The pairs and after them the documents in none."""
-    sources = {i for i, _ in pairs}
-    targets = {j for _, j in pairs}
-    numbers: list[tuple[int | None, int | None]] = list(pairs)
-    numbers += [(i, None) for i in range(counts[0]) if i not in sources]
-    numbers += [(None, j) for j in range(counts[1]) if j not in targets]
-    return numbers
+    sources, targets = set(range(counts[0])), set(range(counts[1]))
+    for i, j in pairs:
+        sources.discard(i)
+        targets.discard(j)
+    return [*pairs, *((i, None) for i in sorted(sources)), *((None, j) for j in sorted(targets))]
 
 
 def _row(pair: tuple[int | None, int | None], bead: Bead, texts: Sequence[DocumentText]) -> tuple:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -71,12 +71,13 @@ def align_documents(
     """
     if max_joined < 1:
         raise ValueError(f"max_joined={max_joined}: give 1 or more.")
-    texts = [_ready(encode, method) for encode in (source, target)]
+    texts = _ready(source, method), _ready(target, method)
     rng = np.random.default_rng(seed)
     drawn = [_drawn(text, documents, max_joined, rng) for text, documents in zip(texts, zip(*pairs))]
     for documents in pairs:
-        if not all(documents):
-            yield [Bead(*(d[i : i + 1] for d in documents), 0.0) for i in range(max(map(len, documents)))]
+        left, right = documents
+        if not (left and right):
+            yield [Bead(left[i : i + 1], right[i : i + 1], 0.0) for i in range(max(len(left), len(right)))]
             continue
         sizes = [*map(len, documents)]
         band = _whole(*sizes)
@@ -100,8 +101,9 @@ def match_documents(
     Returns:
         Positions in both lists, in the order of the source documents.
     """
-    means = [_means(_ready(encode, method), side) for encode, side in zip((source, target), documents)]
-    return [*zip(*(x.tolist() for x in linear_sum_assignment(_dense(means[0] @ means[1].T), maximize=True)))]
+    means = _means(_ready(source, method), documents[0]), _means(_ready(target, method), documents[1])
+    rows, columns = linear_sum_assignment(_dense(means[0] @ means[1].T), maximize=True)
+    return list(zip(rows.tolist(), columns.tolist()))
 
 
 def _ready(encode: Encode, method: str) -> Encode:
@@ -133,13 +135,15 @@ def _stack(parts: Sequence[Vectors]) -> Vectors:
 
 def _drawn(encode: Encode, documents: Sequence[range], max_joined: int, rng: np.random.Generator) -> list[Vectors]:
     """(D, S) vectors of random texts of each number of sentences, of few sentences where no document has so many."""
-    found = []
+    of_sizes = []
     for size in range(1, max_joined + 1):
-        spans = [(x, min(x + size, d.stop)) for d in documents for x in d[: max(len(d) - size + 1, 1)]]
+        spans = []
+        for document in documents:
+            spans += [(i, min(i + size, document.stop)) for i in document[: max(len(document) - size + 1, 1)]]
         chosen = np.sort(rng.permutation(len(spans))[:SAMPLE])
         drawn = encode([spans[i] for i in chosen]).T if spans else None
-        found.append(drawn.tocsr() if issparse(drawn) else drawn)
-    return found
+        of_sizes.append(drawn.tocsr() if issparse(drawn) else drawn)
+    return of_sizes
 
 
 def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarray:
@@ -147,10 +151,13 @@ def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarr
 
     A single text, which may be the translation, is no chance: then it is 0.
     """
-    scores = [_dense(vectors @ x) for x in drawn]
-    least = [
-        np.quantile(x, QUANTILE[method], axis=1, method="lower") if x.shape[1] > 1 else 0 * x[:, 0] for x in scores
-    ]
+    least = []
+    for random_texts in drawn:
+        scores = _dense(vectors @ random_texts)
+        if scores.shape[1] > 1:
+            least.append(np.quantile(scores, QUANTILE[method], axis=1, method="lower"))
+        else:
+            least.append(0 * scores[:, 0])
     return np.stack(least, axis=1)
 
 
@@ -159,17 +166,17 @@ def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarr
 
 def _means(encode: Encode, parts: Sequence[range]) -> Vectors:
     """(N, D) mean vectors of the single sentences of each part; the parts lie one after the other."""
-    found: list[Vectors] = []
+    means: list[Vectors] = []
     group: list[range] = []
     for part in (*parts, None):
         if group and (part is None or sum(map(len, group)) + len(part) > ENCODED):
-            starts = np.cumsum([0, *map(len, group)])
-            weights = np.repeat([1 / len(x) for x in group], [*map(len, group)]).astype(np.float32)
-            pick = _compact(csr_array((weights, np.arange(len(weights)), starts)))
-            found.append(pick @ encode([(i, i + 1) for x in group for i in x]))
+            lengths = list(map(len, group))
+            weights = np.repeat(1 / np.array(lengths), lengths).astype(np.float32)
+            pick = _compact(csr_array((weights, np.arange(len(weights)), np.cumsum([0, *lengths]))))
+            means.append(pick @ encode([(i, i + 1) for i in chain(*group)]))
             group = []
         group.append(part)
-    return _stack(found)
+    return _stack(means)
 
 
 def _coarse_path(
@@ -179,10 +186,9 @@ def _coarse_path(
 
     Blocks are joined by twos until there are few; their alignment says where the next smaller ones are compared.
     """
-    levels = [[_means(text, [d[i : i + BLOCK] for i in range(0, len(d), BLOCK)]) for text, d in zip(texts, documents)]]
+    levels = [[_means(text, _cut(document, BLOCK)) for text, document in zip(texts, documents)]]
     while levels[0][0].shape[0] * levels[0][1].shape[0] > WHOLE:
-        parts = [[range(x.shape[0])[i : i + 2] for i in range(0, x.shape[0], 2)] for x in levels[0]]
-        levels.insert(0, [_means(_rows_of(x), halves) for x, halves in zip(levels[0], parts)])
+        levels.insert(0, [_means(_rows_of(x), _cut(range(x.shape[0]), 2)) for x in levels[0]])
     path = None
     while levels:
         level = levels.pop(0)
@@ -191,6 +197,10 @@ def _coarse_path(
         drawn = [_drawn(encode, [side], 1, rng) for encode, side in zip(encodes, blocks)]
         path = np.array([(0, 0), *(end for _, end, _ in _beads(encodes, blocks, drawn, band, method))])
     return path
+
+
+def _cut(document: range, size: int) -> list[range]:
+    return [document[i : i + size] for i in range(0, len(document), size)]
 
 
 def _rows_of(x: Vectors) -> Encode:
@@ -222,8 +232,9 @@ def _beads(
     texts: Sequence[Encode], documents: Sequence[range], drawn: Sequence[list[Vectors]], band: Band, method: str
 ) -> list[tuple[tuple[int, int], tuple[int, int], float]]:
     """The best beads of two documents in a band of columns; see `_best_beads`."""
-    windows = [_Window(*side, method) for side in zip(texts, documents, drawn[::-1])]
-    return _best_beads(_gains(*windows, *band), *band)
+    source = _Window(texts[0], documents[0], drawn[1], method)
+    target = _Window(texts[1], documents[1], drawn[0], method)
+    return _best_beads(_gains(source, target, *band), *band)
 
 
 class _Window:
@@ -255,7 +266,10 @@ class _Window:
 
     def _hold(self, ends: range) -> None:
         first, most = self.document.start, self.max_joined
-        spans = [(first + max(end - size, 0), first + max(end, 1)) for end in ends for size in range(1, most + 1)]
+        spans = []
+        for end in ends:
+            for size in range(1, most + 1):
+                spans.append((first + max(end - size, 0), first + max(end, 1)))
         place = {span: i for i, span in enumerate(dict.fromkeys(spans))}
         vectors = self.encode([*place])
         chance = _chance(vectors, self.drawn, self.method)
@@ -266,14 +280,14 @@ class _Window:
 
     def read(self, start: int, stop: int) -> tuple[list[Vectors], np.ndarray]:
         """Vectors, in portions, and (N, max_joined, max_joined) chance of the texts that end from `start` to `stop`."""
-        found, levels = [], []
+        portions, levels = [], []
         for ends, vectors, chance in self.held:
             low, high = max(start, ends.start) - ends.start, min(stop, ends.stop) - ends.start
             if low < high:
                 is_all = high - low == len(ends)
-                found.append(vectors if is_all else vectors[low * self.max_joined : high * self.max_joined])
+                portions.append(vectors if is_all else vectors[low * self.max_joined : high * self.max_joined])
                 levels.append(chance[low:high])
-        return found if issparse(found[0]) else [np.concatenate(found)], np.concatenate(levels)
+        return portions if issparse(portions[0]) else [np.concatenate(portions)], np.concatenate(levels)
 
 
 def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
@@ -323,8 +337,10 @@ def _best_beads(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarray) 
     i, j, beads = len(low) - 1, int(high[-1]), []
     while i or j:
         step = int(steps[i][j - low[i]])
-        a, b = (0, 1) if step == 0 else (1, 0) if step == 1 else (x + 1 for x in divmod(step - 2, joined))
-        score = totals[i][j - low[i]] - totals[i - a][j - b - low[i - a]] if step > 1 else 0.0
+        a, b, score = step, 1 - step, 0.0  # one sentence by itself
+        if step > 1:
+            a, b = 1 + (step - 2) // joined, 1 + (step - 2) % joined
+            score = totals[i][j - low[i]] - totals[i - a][j - b - low[i - a]]
         beads.append(((i - a, j - b), (i, j), float(score)))
         i, j = i - a, j - b
     return beads[::-1]

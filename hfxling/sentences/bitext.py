@@ -161,8 +161,8 @@ def flagged(
     seen_sources: set[str] = set()
     seen_targets: set[str] = set()
     pairs = []
-    found = zip(mined.score.tolist(), sources, targets, mined.source.tolist(), mined.target.tolist())
-    for score, source, target, i, j in bar(found, total=len(sources), unit="pairs"):
+    candidates = zip(mined.score.tolist(), sources, targets, mined.source.tolist(), mined.target.tolist())
+    for score, source, target, i, j in bar(candidates, total=len(sources), unit="pairs"):
         flags = finder.flags(source, target)
         source_name, target_name = plain(source), plain(target)
         is_double = (source_name in seen_sources and dedup in ("source", "both")) or (

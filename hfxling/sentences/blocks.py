@@ -15,7 +15,20 @@ import torch
 from scipy.sparse import csr_array, issparse
 from torch import Tensor
 
-from .neighbours import CLOSE, DTYPES, TIE, Neighbours, Vectors, best_first, bytes_of, exact_scores, nearest, unit
+from .neighbours import (
+    CLOSE,
+    DTYPES,
+    TIE,
+    Neighbours,
+    Vectors,
+    best_first,
+    bytes_of,
+    exact_scores,
+    nearest,
+    parts_of,
+    slices,
+    unit,
+)
 
 _GROUP = 32  # scores that share a maximum
 _SPARE = {torch.float32: 8, torch.bfloat16: 28}  # neighbours kept beside the k nearest until float64 decides
@@ -51,7 +64,7 @@ def both_ways(
         raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     sides = _Side(source, "source", device), _Side(target, "target", device)
-    widths = [[part.shape[1] for part in side.parts] for side in sides]
+    widths = sides[0].widths, sides[1].widths
     if widths[0] != widths[1] or sides[0].method != sides[1].method:
         raise ValueError(f"source vectors have {widths[0]} dimensions, target vectors {widths[1]}; give the same kind.")
     smaller = min(map(len, sides))
@@ -66,16 +79,17 @@ class _Side:
     """The vectors of one side, read block by block."""
 
     def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str):
-        is_one = isinstance(vectors, np.ndarray) or issparse(vectors)
-        parts = [vectors] if is_one else list(vectors)
-        self.method = "cosine" if is_one and not issparse(vectors) else "dot"
+        parts = parts_of(vectors)
+        self.method = "cosine" if isinstance(vectors, np.ndarray) else "dot"
         self.parts = [csr_array(part) if issparse(part) else np.asanyarray(part) for part in parts]
         self.device, self.scale = device, 1.0
-        if not self.parts or any(part.ndim != 2 or not min(part.shape) for part in self.parts):
-            shapes = [part.shape for part in self.parts]
+        shapes = [part.shape for part in self.parts]
+        if not shapes or any(len(shape) != 2 or not min(shape) for shape in shapes):
             raise ValueError(f"{name} vectors must be a non-empty (sentences, dimensions) matrix, got shape {shapes}.")
-        if len({part.shape[0] for part in self.parts}) > 1:
-            raise ValueError(f"{name}: {[part.shape[0] for part in self.parts]} vectors; give as many of each kind.")
+        counts, widths = zip(*shapes)
+        if len(set(counts)) > 1:
+            raise ValueError(f"{name}: {list(counts)} vectors; give as many of each kind.")
+        self.widths = list(widths)
         self.longest = self._check(name)
 
     def __len__(self) -> int:
@@ -123,8 +137,8 @@ def _scores(source: list, target: list, device: str) -> Tensor:
     """(B, C) scores of two blocks."""
     total = None
     for x, y in zip(source, target):
-        found = torch.from_numpy((x @ y.T).toarray()).float().to(device) if issparse(x) else x @ y.T
-        total = found if total is None else total + found
+        scores = torch.from_numpy((x @ y.T).toarray()).float().to(device) if issparse(x) else x @ y.T
+        total = scores if total is None else total + scores
     return total
 
 
@@ -193,21 +207,22 @@ def _searched(
     """Neighbours of the source's vectors and, where asked for, of the target's."""
     kept, device = k + _SPARE[dtype], source.device
     theirs = _Found.nothing(len(target), kept, device) if backward else None
-    found, lost = [], [0.0, 0.0]
-    for rows in _slices(len(source), size):
+    decided, lost = [], [0.0, 0.0]
+    for rows in slices(len(source), size):
         queries, lost_here = source.block(rows, dtype)
         ours = _Found.nothing(rows.stop - rows.start, kept, device)
-        for columns in _slices(len(target), size):
+        for columns in slices(len(target), size):
             candidates, lost_there = target.block(columns, dtype)
-            lost = [max(pair) for pair in zip(lost, (lost_here, lost_there))]
+            lost = np.maximum(lost, (lost_here, lost_there))
             scores = _scores(queries, candidates, device)
             _add(scores, ours, theirs.part(columns) if backward else None, (rows.start, columns.start))
-        found.append(_decided(ours, rows, source, target, k, size, sum(lost), dtype))
-    yield Neighbours(*map(np.concatenate, zip(*found)))
+        decided.append(_decided(ours, rows, source, target, k, size, sum(lost), dtype))
+    yield Neighbours(*map(np.concatenate, zip(*decided)))
     if backward:
-        slices = _slices(len(target), size)
-        found = [_decided(theirs.part(rows), rows, target, source, k, size, sum(lost), dtype) for rows in slices]
-        yield Neighbours(*map(np.concatenate, zip(*found)))
+        decided = []
+        for rows in slices(len(target), size):
+            decided.append(_decided(theirs.part(rows), rows, target, source, k, size, sum(lost), dtype))
+        yield Neighbours(*map(np.concatenate, zip(*decided)))
 
 
 def _decided(
@@ -224,7 +239,7 @@ def _decided(
         wanted = rough >= (rough[:, k - 1] - 2 * error)[:, None]
     wanted &= np.isfinite(rough)
     exact = np.full(rough.shape, -np.inf)
-    for part in _slices(len(rough), 512):  # whose candidates are held at once
+    for part in slices(len(rough), 512):  # whose candidates are held at once
         row, column = np.nonzero(wanted[part])
         if len(row):
             candidates, column = np.unique(places[part][row, column], return_inverse=True)
@@ -244,26 +259,24 @@ def _again(side: _Side, rows: np.ndarray, other: _Side, k: int, size: int, dtype
         some = copy(side)
         some.parts = [part[rows] for part in side.parts]
         return next(_searched(some, other, k, size, torch.float32, backward=False))
-    queries, found = side.rows(rows), Neighbours(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
-    for columns in _slices(len(other), size):
+    queries, best = side.rows(rows), Neighbours(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
+    for columns in slices(len(other), size):
         new_rows, new_scores = _all_scores(queries, other.rows(columns), k, side.method)
-        both = np.hstack([found.rows, new_rows + columns.start]), np.hstack([found.scores, new_scores])
-        found = Neighbours(*best_first(*both, k, TIE[side.method]))
-    return found
+        both = np.hstack([best.rows, new_rows + columns.start]), np.hstack([best.scores, new_scores])
+        best = Neighbours(*best_first(*both, k, TIE[side.method]))
+    return best
 
 
 def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[np.ndarray, np.ndarray]:
     """The k best of a block, by float64 alone."""
     if len(queries) == 1:
         return nearest(queries[0], candidates[0], k, method)
-    parts = (x @ y.T for x, y in zip(queries, candidates))
-    total = sum(part.toarray() if issparse(part) else part for part in parts)
+    total = 0
+    for x, y in zip(queries, candidates):
+        part = x @ y.T
+        total = total + (part.toarray() if issparse(part) else part)
     rows = np.broadcast_to(np.arange(total.shape[1]), total.shape)
     return best_first(rows, total, min(k, total.shape[1]), TIE[method])
-
-
-def _slices(count: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def _block_size(sides: tuple[_Side, _Side], kept: int, memory: int, device: str) -> int:
@@ -272,8 +285,12 @@ def _block_size(sides: tuple[_Side, _Side], kept: int, memory: int, device: str)
     Raises:
         ValueError: it does not hold the smallest one.
     """
-    count, width = sum(map(len, sides)), sum(part.shape[1] for part in sides[0].parts if not issparse(part))
-    filled = [part.nnz / part.shape[0] for side in sides for part in side.parts if issparse(part)]
+    count, width, filled = sum(map(len, sides)), 0, []
+    for part in sides[0].parts:
+        width += 0 if issparse(part) else part.shape[1]
+    for part in (*sides[0].parts, *sides[1].parts):
+        if issparse(part):
+            filled.append(part.nnz / part.shape[0])
     lasting = 8 * kept * len(sides[1]) + 16 * kept * count  # what is kept of the target, and what is returned
 
     def need(size: int) -> int:

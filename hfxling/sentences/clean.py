@@ -9,19 +9,19 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from hfxling.data.faults import FLAGS, FaultFinder
-from hfxling.data.filters import PairGate, check_top, count_words, top_count
+from hfxling.data.filters import PairGate, check_top, top_count, word_counts
 from hfxling.data.langid import split_words
 from hfxling.data.numbers import numbers_differ
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.parallel import check_languages
-from hfxling.data.texts import LONGEST, Texts
+from hfxling.data.texts import LONGEST, Texts, numbered_distinct, picked
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs, warn_of_languages
 from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
@@ -32,8 +32,8 @@ from hfxling.progress import bar
 from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Text, check_outputs, verb
 
 from .blocks import both_ways
-from .engine import MARGINS, SELECTIONS, check_choices, length_weights, paired_margins, select
-from .neighbours import DTYPES, Neighbours, bytes_of
+from .engine import MARGINS, SELECTIONS, best_partners, check_choices, length_weights, paired_margins, select
+from .neighbours import DTYPES, Neighbours, bytes_of, one_or_all
 
 logger = logging.getLogger(__name__)
 LIMITS = {"too_short": "min_words", "too_long": "max_words"}  # the filter's names; the faults have a too_long of theirs
@@ -98,6 +98,10 @@ class Cleaned:
         """The pairs that are kept, as TSV."""
         return _as_tsv({**self._texts, **self.scores}, self.kept, header=self.pairs.has_header)[0]
 
+    def sides(self, rows: np.ndarray) -> tuple[list[str], list[str]]:
+        """Source and target texts of some rows."""
+        return picked(rows, self.pairs.source, self.pairs.target)
+
     def save(self, kept: str | Path, dropped: str | Path) -> None:
         """Write the pairs that are kept, and the others with lines and reasons: both files or, on an error, neither."""
         reasons = [",".join(names) for names in self.reasons]
@@ -114,7 +118,7 @@ class Cleaned:
         """Pairs by reason, and how scores lie."""
         total = len(self.reasons)
         dropped = len(self.dropped)
-        counts = Counter(reason for reasons in self.reasons for reason in reasons)
+        counts = Counter(chain.from_iterable(self.reasons))
         alone = Counter(reasons[0] for reasons in self.reasons if len(reasons) == 1)
         rows = []
         for reason in REASONS:
@@ -258,8 +262,7 @@ def clean(
     if encoder is not None and len(rows):
         scores = score_pairs(
             encoder,
-            [cleaned.pairs.source[row] for row in rows],
-            [cleaned.pairs.target[row] for row in rows],
+            *cleaned.sides(rows),
             pair,
             k=k,
             margin=margin,
@@ -292,7 +295,7 @@ def _check_scores(
     if scored["threshold"] is not None and scored["top"] is not None:
         raise ValueError("threshold and top: give one of them.")
     check_top(scored["top"])
-    numbers = {"min_words_gain": min_words_gain} | {name: scored[name] for name in ("threshold", "min_links")}
+    numbers = {"min_words_gain": min_words_gain, "threshold": scored["threshold"], "min_links": scored["min_links"]}
     for name, value in numbers.items():
         if value is not None and not np.isfinite(value):
             raise ValueError(f"{name}={value}: give a finite number.")
@@ -391,10 +394,9 @@ def score_pairs(
     """
     sides, rows = [], []
     for texts, language in zip((source, target), languages):
-        distinct = list(dict.fromkeys(texts))  # one neighbour, however many pairs it is in
-        row_of = {text: row for row, text in enumerate(distinct)}
+        distinct, own_rows = numbered_distinct(texts)  # one neighbour, however many pairs it is in
         sides.append(Texts(language, [0] * len(distinct), distinct))
-        rows.append(np.array([row_of[text] for text in texts], np.int64))
+        rows.append(own_rows)
     smaller = min(len(side.texts) for side in sides)
     if k > smaller:
         raise ValueError(f"k={k} neighbours, but {smaller} distinct texts are left of a side; give fewer.")
@@ -414,15 +416,10 @@ def score_pairs(
     haystack.check_disk(k)
     margin = margin or haystack.margin
     vectors = haystack.vectors()
-    ready = [parts[0] if len(parts) == 1 else parts for parts in vectors]
-    neighbours = both_ways(*ready, haystack.kept(k), **haystack.search_options)
+    neighbours = both_ways(*map(one_or_all, vectors), haystack.kept(k), **haystack.search_options)
     neighbours = haystack.rescored(neighbours, k)
     score = paired_margins(*haystack.readers(vectors), tuple(rows), *neighbours, margin)
-    to_target = select(*neighbours, margin, "forward")
-    to_source = select(*neighbours, margin, "backward")
-    best_targets = to_target.target[np.argsort(to_target.source)]
-    best_sources = to_source.source[np.argsort(to_source.target)]
-    warn_of_hubs([best_targets, best_sources], [side.texts for side in sides])
+    warn_of_hubs(best_partners(*neighbours, margin), [side.texts for side in sides])
     is_elsewhere = elsewhere(neighbours, rows, score, margin)
     links = None
     if haystack.lexical is not None:
@@ -434,8 +431,7 @@ def score_pairs(
         if margin != "ratio":  # a score of links is a mean over words, as for `mine`
             lengths = []
             for side, language, row in zip(sides, languages, rows):
-                counts = np.array([count_words(text, language) for text in side.texts])
-                lengths.append(counts[row])
+                lengths.append(word_counts(side.texts, language)[row])
             score = score * length_weights(*lengths)
     return PairScores(score, links, is_elsewhere)
 
@@ -494,9 +490,7 @@ def judge_scores(
 
 def judge_words(cleaned: Cleaned, rows: np.ndarray, languages: Languages, least: float) -> None:
     """The reason that words give against some rows; the gains are kept, too."""
-    gains = word_gains(
-        [cleaned.pairs.source[row] for row in rows], [cleaned.pairs.target[row] for row in rows], languages
-    )
+    gains = word_gains(*cleaned.sides(rows), languages)
     cleaned.scores["words"] = np.full(len(cleaned.reasons), np.nan)
     cleaned.scores["words"][rows] = gains
     for row in rows[~(gains >= least)]:
@@ -524,8 +518,8 @@ def word_gains(source: Sequence[str], target: Sequence[str], languages: Language
     gains = np.empty(len(source))
     halves = np.array_split(np.random.default_rng(seed).permutation(len(source)), 2)
     for own, other in (halves, halves[::-1]):
-        aligner = JointAligner.learn(languages, [source[row] for row in other], [target[row] for row in other])
-        sides = [source[row] for row in own], [target[row] for row in own]
+        aligner = JointAligner.learn(languages, *picked(other, source, target))
+        sides = picked(own, source, target)
         gains[own] = aligner.log_likelihoods(*sides)
         for shift in range(1, _OTHERS + 1):
             moved = [*sides[1][shift:], *sides[1][:shift]]
@@ -540,10 +534,10 @@ def write_table(path: Path, columns: dict[str, Sequence], places: np.ndarray, *,
         import pyarrow.parquet as pq
 
         kinds = {"line": pa.int64()} | dict.fromkeys(("score", "links", "words"), pa.float64())
-        arrays = {
-            name: pa.array([values[place] for place in places], kinds.get(name, pa.string()), from_pandas=True)
-            for name, values in columns.items()
-        }
+        arrays = {}
+        for name, values in columns.items():
+            column = [values[place] for place in places]
+            arrays[name] = pa.array(column, kinds.get(name, pa.string()), from_pandas=True)
         pq.write_table(pa.table(arrays), path)
         return 0
     text, changed = _as_tsv(columns, places, header=header)
@@ -563,7 +557,7 @@ def _as_tsv(columns: dict[str, Sequence], places: np.ndarray, *, header: bool) -
             changed += plain != cell
             cells.append(plain)
         lines.append("\t".join(cells))
-    return "".join(f"{line}\n" for line in lines), changed
+    return "\n".join([*lines, ""]), changed
 
 
 def _cell(value: object) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from hfxling.data.features import cached_features
 from hfxling.data.pairs import is_source
 from hfxling.data.readers import read_lines
+from hfxling.data.texts import numbered_distinct
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, check_finite
 from hfxling.files import alone_in, atomic_path, is_stream, reserved_array
@@ -112,16 +113,16 @@ def encode(
         raise ValueError(f"{encoder.label} has parts for {', '.join(known)}; say which: give --language {known[0]}.")
     for each in languages:
         encoder.route(each)
-    found = []
+    vectors = []
     for number, text in enumerate(source):
         lines = _lines(text)
         if outputs:
             _write(outputs[number], lines, encoder, languages[number], prompt)
             logger.info("%d x %d: %s", len(lines), encoder.dimension, outputs[number])
-            found.append(np.load(outputs[number], mmap_mode="r"))
+            vectors.append(np.load(outputs[number], mmap_mode="r"))
         else:
-            found.append(_in_memory(lines, encoder, languages[number]))
-    return Encoded(found, list(outputs))
+            vectors.append(_in_memory(lines, encoder, languages[number]))
+    return Encoded(vectors, list(outputs))
 
 
 def _check(source: Sequence[Text], languages: list, outputs: list, layer: int | str | None, pooling: str | None):
@@ -156,11 +157,10 @@ def _lines(text: Text) -> list[str]:
 
 def _in_memory(lines: list[str], encoder: Encoder, language: str | None) -> np.ndarray:
     """(N, D) vectors, each distinct line encoded once."""
-    distinct = list(dict.fromkeys(lines))
-    row_of = {line: row for row, line in enumerate(distinct)}
+    distinct, rows = numbered_distinct(lines)
     vectors = encoder.encode(distinct, language, progress=shown())
     check_finite(vectors, encoder.label)
-    return vectors[[row_of[line] for line in lines]]
+    return vectors[rows]
 
 
 def _write(output: Path, lines: list[str], encoder: Encoder, language: str | None, prompt: str | None) -> None:
@@ -180,15 +180,14 @@ def _write_resumably(
         return encoder.encode(batch, language, progress=False)
 
     key = {"model": encoder.name, "revision": encoder.revision, "prompt": prompt, "lang": language}
-    distinct = list(dict.fromkeys(lines))
-    row_of = {line: row for row, line in enumerate(distinct)}
+    distinct, row_of = numbered_distinct(lines)
     vectors = cached_features(
         distinct, embed, key=key, shape=(encoder.dimension,), cache_dir=partial, description=output.name
     )
     with atomic_path(output) as scratch:
         rows = reserved_array(scratch, (len(lines), encoder.dimension))
         for start in range(0, len(lines), _BLOCK):
-            block = lines[start : start + _BLOCK]
-            rows[start : start + len(block)] = vectors[[row_of[line] for line in block]]
+            block = row_of[start : start + _BLOCK]
+            rows[start : start + len(block)] = vectors[block]
         rows.flush()
     shutil.rmtree(partial, ignore_errors=True)

@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
 
-from .neighbours import Neighbours, Vectors, best_first, exact_scores
+from .neighbours import Neighbours, Vectors, best_first, exact_scores, one_or_all, parts_of
 
 MARGINS = ("ratio", "distance", "absolute")
 SELECTIONS = ("mutual", "forward", "backward", "max")
@@ -28,6 +27,10 @@ class Mined(NamedTuple):
     source: np.ndarray  # (P,) int64 rows
     target: np.ndarray  # (P,) int64 rows
     score: np.ndarray  # (P,) float64 margins
+
+    def at(self, rows) -> Mined:
+        """Only those of these rows."""
+        return Mined(self.source[rows], self.target[rows], self.score[rows])
 
 
 def mine_vectors(
@@ -74,11 +77,11 @@ def mine_vectors(
         return select(*both_ways(source, target, k, **options), margin, selection)
     from .terms import CANDIDATES, strongest
 
-    sides = [[x] if issparse(x) or isinstance(x, np.ndarray) else [*x] for x in (source, target)]
-    few = [x[0] if len(x) == 1 else x for x in strongest(*sides, terms)]
-    kept = max(k, min(CANDIDATES, *(x[0].shape[0] for x in sides)))
+    sides = parts_of(source), parts_of(target)
+    few = strongest(*sides, terms)
+    kept = max(k, min(CANDIDATES, sides[0][0].shape[0], sides[1][0].shape[0]))
     readers = [lambda rows, parts=parts: [part[rows] for part in parts] for parts in sides]
-    return select(*rescored([both_ways(*few, kept, **options)], *readers, k), margin, selection)
+    return select(*rescored([both_ways(*map(one_or_all, few), kept, **options)], *readers, k), margin, selection)
 
 
 def check_choices(margin: str, selection: str) -> None:
@@ -91,17 +94,17 @@ def check_choices(margin: str, selection: str) -> None:
 def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", selection: str = "mutual") -> Mined:
     """The pairs out of both sides' neighbours; arguments and errors as for `mine_vectors`."""
     check_choices(margin, selection)
-    means = [side.scores.mean(axis=1) for side in (forward, backward)]
+    means = forward.scores.mean(axis=1), backward.scores.mean(axis=1)
     best = []
     for side, own, others in ((forward, *means), (backward, *means[::-1])):
         rows, scores = best_first(side.rows, _margin(side.scores, own[:, None], others[side.rows], margin), 1, _TIE)
         best.append((rows[:, 0], scores[:, 0]))
     (targets, ahead), (sources, back) = best
-    ahead = (np.arange(len(targets)), targets, ahead)
-    back = (sources, np.arange(len(sources)), back)
+    ahead = Mined(np.arange(len(targets)), targets, ahead)
+    back = Mined(sources, np.arange(len(sources)), back)
     if selection == "mutual":
-        is_mutual = sources[targets] == ahead[0]
-        return _ordered(*(part[is_mutual] for part in ahead))
+        is_mutual = sources[targets] == ahead.source
+        return _ordered(*ahead.at(is_mutual))
     if selection != "max":
         return _ordered(*(ahead if selection == "forward" else back))
     return _greedy(_ordered(*map(np.concatenate, zip(ahead, back))), len(targets), len(sources))
@@ -120,6 +123,13 @@ def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
     """
     weights = length_weights(source[pairs.source], target[pairs.target])
     return _ordered(pairs.source, pairs.target, pairs.score * weights)
+
+
+def best_partners(forward: Neighbours, backward: Neighbours, margin: str) -> list[np.ndarray]:
+    """(N,) and (M,) best row of the other side for every row, by margin."""
+    to_target = select(forward, backward, margin, "forward")
+    to_source = select(forward, backward, margin, "backward")
+    return [to_target.target[np.argsort(to_target.source)], to_source.source[np.argsort(to_source.target)]]
 
 
 def length_weights(source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -146,7 +156,7 @@ def rescored(
     """
     if k > min(side.rows.shape[1] for kinds in candidates for side in kinds):
         raise ValueError(f"k={k} is more than the candidates that were looked for; look for more.")
-    count, width = (len(side.rows) for side in candidates[0])
+    count, width = len(candidates[0][0].rows), len(candidates[0][1].rows)
     codes = []
     for forward, backward in candidates:
         codes.append((np.arange(count)[:, None] * width + forward.rows).ravel())
@@ -188,7 +198,8 @@ def paired_margins(
     for start in range(0, len(scores), _CHUNK):
         part = slice(start, start + _CHUNK)
         scores[part] = _scores(source, target, rows[0][part], rows[1][part])
-    own, others = (side.scores.mean(axis=1)[of] for side, of in zip((forward, backward), rows))
+    own = forward.scores.mean(axis=1)[rows[0]]
+    others = backward.scores.mean(axis=1)[rows[1]]
     return _margin(scores, own, others, margin)
 
 
@@ -206,9 +217,9 @@ def _best(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count: int, k
     """The k best of each row, rows being in order."""
     number = np.bincount(row, minlength=count)
     at = np.arange(len(row)) - (number.cumsum() - number)[row]
-    columns, found = np.zeros((count, number.max()), np.int64), np.full((count, number.max()), -np.inf)
-    columns[row, at], found[row, at] = column, scores
-    return Neighbours(*best_first(columns, found, k, _TIE))
+    columns, scores_of_rows = np.zeros((count, number.max()), np.int64), np.full((count, number.max()), -np.inf)
+    columns[row, at], scores_of_rows[row, at] = column, scores
+    return Neighbours(*best_first(columns, scores_of_rows, k, _TIE))
 
 
 def _margin(scores: np.ndarray, own: np.ndarray, others: np.ndarray, margin: str) -> np.ndarray:
@@ -234,4 +245,4 @@ def _greedy(pairs: Mined, sources: int, targets: int) -> Mined:
         if not (used[0][source] or used[1][target]):
             used[0][source] = used[1][target] = True
             kept.append(place)
-    return Mined(*(part[kept] for part in pairs))
+    return pairs.at(kept)

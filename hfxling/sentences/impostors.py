@@ -66,7 +66,8 @@ def _given(
 ) -> Impostors:
     """What rows of a side get instead of their partners."""
     k = side.rows.shape[1] - 1
-    own_means, other_means = (neighbours.scores[:, :k].mean(axis=1) for neighbours in (side, other))
+    own_means = side.scores[:, :k].mean(axis=1)
+    other_means = other.scores[:, :k].mean(axis=1)
     candidates = side.rows[rows]
     scores = np.where(candidates == partners[:, None], -np.inf, side.scores[rows])
     means = -np.sort(-scores, axis=1)[:, :k].mean(axis=1)
@@ -83,7 +84,8 @@ def _given(
     of_rivals[rivals == rows[:, None]] = -np.inf
     needed = of_rivals.max(axis=1)
     weights = length_weights(lengths[0][rows], lengths[1][nexts])
-    plain, raised = (np.where(values > needed, values * weights, -np.inf) for values in (reached, raised))
+    plain = np.where(reached > needed, reached * weights, -np.inf)
+    raised = np.where(raised > needed, raised * weights, -np.inf)
     return Impostors(plain, raised, len(side.rows))
 
 
@@ -109,7 +111,7 @@ def of_precision(pairs: Mined, given: tuple[Impostors, Impostors], precision: fl
         likely = max(likely, _last(estimates, LIKELY))
     kept = _last(estimates, precision)
     if not kept:
-        return Mined(*(part[:0] for part in pairs)), None
+        return pairs.at(slice(0)), None
     last = kept - 1
     above = np.mean([side.above[last] for side in sides])
     right = max(np.mean([side.right for side in sides]), 1.0)
@@ -122,7 +124,7 @@ def of_precision(pairs: Mined, given: tuple[Impostors, Impostors], precision: fl
         float(sides[0].without / given[0].size),
         likely,
     )
-    return Mined(*(part[:kept] for part in pairs)), estimate
+    return pairs.at(slice(kept)), estimate
 
 
 def _quantile(share: float, wrong: float, above: float) -> float:

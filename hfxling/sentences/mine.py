@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hfxling.data.faults import FLAGS
-from hfxling.data.filters import check_top, count_words, top_count
+from hfxling.data.filters import check_top, top_count, word_counts
 from hfxling.data.pairs import read_heaps
 from hfxling.data.parallel import check_languages
 from hfxling.data.texts import Texts
@@ -45,9 +45,9 @@ from .bitext import (
     write_pairs,
 )
 from .blocks import both_ways
-from .engine import MARGINS, Mined, by_length, check_choices, select
+from .engine import MARGINS, Mined, best_partners, by_length, check_choices, select
 from .impostors import impostors, of_precision
-from .neighbours import DTYPES, Neighbours, bytes_of
+from .neighbours import DTYPES, Neighbours, bytes_of, one_or_all
 from .precision import LEAST, Precision, check_wanted, choose_threshold, found_pairs, halves
 from .shards import clear, one_by_one, search
 from .terms import strongest
@@ -321,7 +321,7 @@ def mine(
                 "all pairs are given, good ones first: cut them by --precision with --known pairs, --threshold or --top"
             )
         if threshold is not None:
-            mined = Mined(*(part[mined.score >= threshold] for part in mined))
+            mined = mined.at(mined.score >= threshold)
         kept = None if top is None else top_count(top, len(mined.score))
         rows = flagged(mined, searched, pair, filters=filters, dedup=dedup, top=kept)
         result = MinedPairs(rows, (len(searched[0].texts), len(searched[1].texts)), estimate, by_impostors)
@@ -338,7 +338,7 @@ def _check_suffix(output: str | Path) -> None:
 
 def _check_wish(precision: float | None, known: Any, threshold: float | None, top: Any, unpaired: float | None) -> None:
     """Refuse wishes for pairs that contradict each other."""
-    if sum(wish is not None for wish in (threshold, top, precision)) > 1:
+    if (threshold, top, precision).count(None) < 2:
         raise ValueError("--threshold, --top and --precision: give one of them at most.")
     if (precision is None) != (not known):
         raise ValueError("--precision needs --known PAIRS, and --known is of use for --precision alone.")
@@ -401,14 +401,14 @@ class HiddenPairs:
     def added_to(self, sides: Sequence[Texts]) -> list[Texts]:
         """Both sides without texts of known pairs, and these at the ends, but for the targets that are taken out."""
         kept_targets = [text for text, is_kept in zip(self.target, self.kept) if is_kept]
-        found = []
+        extended = []
         for side, own, added in zip(sides, (self.source, self.target), (self.source, kept_targets)):
             rest = without(side, own)
             dropped = len(side.texts) - len(rest.texts)
             if dropped:
                 logger.info("%s: %d lines are of known pairs and left out", side.name, dropped)
-            found.append(Texts(side.name, rest.lines + [0] * len(added), rest.texts + added))
-        return found
+            extended.append(Texts(side.name, rest.lines + [0] * len(added), rest.texts + added))
+        return extended
 
     def taken_out(self, mined: Mined, sizes: Sequence[int]) -> tuple[Precision, Mined]:
         """What the threshold for the wanted precision is worth, and the pairs without known ones."""
@@ -547,7 +547,7 @@ def _lengths(haystack: Haystack) -> list[np.ndarray]:
     """Words of the sentences of both sides."""
     lengths = []
     for side, language in zip(haystack.sides, haystack.languages):
-        lengths.append(np.array([count_words(text, language) for text in side.texts]))
+        lengths.append(word_counts(side.texts, language))
     return lengths
 
 
@@ -570,13 +570,9 @@ def _neighbours(
         with bar(total=total, unit="pairs", unit_scale=True, label="search") as shown:
             return search(source, target, kept, place, about, shard=shard, done=shown.update, run=run, **options)
 
-    found = searched(folder, *haystack.vectors(), haystack.kept(k), haystack.search_options)
-    forward, backward = haystack.rescored(found, k, partial(searched, folder / "model"))
-    to_target = select(forward, backward, margin, "forward")
-    to_source = select(forward, backward, margin, "backward")
-    best_targets = to_target.target[np.argsort(to_target.source)]
-    best_sources = to_source.source[np.argsort(to_source.target)]
-    warn_of_hubs([best_targets, best_sources], texts)
+    neighbours = searched(folder, *haystack.vectors(), haystack.kept(k), haystack.search_options)
+    forward, backward = haystack.rescored(neighbours, k, partial(searched, folder / "model"))
+    warn_of_hubs(best_partners(forward, backward, margin), texts)
     return forward, backward
 
 
@@ -596,7 +592,7 @@ def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:
             vectors = strongest(*vectors, haystack.terms)
         encoded = time.perf_counter()
         kept = min(haystack.kept(k), *measured)
-        both_ways(*(parts[0] if len(parts) == 1 else parts for parts in vectors), kept, **haystack.search_options)
+        both_ways(*map(one_or_all, vectors), kept, **haystack.search_options)
         seconds = (encoded - start, time.perf_counter() - encoded)
         if sum(seconds) > _PLAN or size >= max(counts):
             break

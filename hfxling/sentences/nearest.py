@@ -116,13 +116,13 @@ def nearest(
         trust_remote_code=trust_remote_code,
     )
     source, target = languages_of(encoder, languages)
-    found = read_candidates(candidates, target)
+    pool = read_candidates(candidates, target)
     queries = encoder.encode(sentences, source, "query", progress=False)
-    documents = encoder.encode(found, target, "document", progress=shown())
+    documents = encoder.encode(pool, target, "document", progress=shown())
     rows, scores = neighbours.nearest(queries, documents, top, encoder.method)
     texts = []
     for places in rows:
-        texts.append([found[place] for place in places])
+        texts.append([pool[place] for place in places])
     return Nearest(list(sentences), texts, rows, scores)
 
 
@@ -138,7 +138,7 @@ def read_candidates(candidates: Text | None, language: str | None) -> list[str]:
         return sample_texts(language, "test")
     if is_source(candidates):
         return read_texts(str(candidates)).texts
-    found = [text.strip() for text in candidates if text.strip()]
-    if not found:
+    texts = [text.strip() for text in candidates if text.strip()]
+    if not texts:
         raise ValueError("candidates: no sentence in it; give at least one.")
-    return found
+    return texts

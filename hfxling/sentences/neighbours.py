@@ -10,7 +10,7 @@ in float64, where they tie within TIE: float32 rounding of the unit vectors, and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -38,8 +38,8 @@ def bytes_of(memory: int | str) -> int:
     Raises:
         ValueError: another spelling, or nothing.
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B)?\s*", str(memory))
-    if not found or not (size := int(float(found[1]) * _UNITS[found[2] or ""])):
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B)?\s*", str(memory))
+    if not match or not (size := int(float(match[1]) * _UNITS[match[2] or ""])):
         raise ValueError(f"memory={memory!r}: give a number of bytes, or one with {', '.join([*_UNITS][1:])}.")
     return size
 
@@ -86,6 +86,16 @@ def paired_units(source, target) -> tuple[np.ndarray, np.ndarray]:
     if source.shape != target.shape:
         raise ValueError(f"Source vectors have shape {source.shape}, target vectors {target.shape}; rows must pair up.")
     return source, target
+
+
+def parts_of(vectors: Vectors | Sequence[Vectors]) -> list[Vectors]:
+    """Vectors of several kinds, or one kind as a list of one."""
+    return [vectors] if isinstance(vectors, np.ndarray) or issparse(vectors) else list(vectors)
+
+
+def one_or_all(parts: list[Vectors]) -> Vectors | list[Vectors]:
+    """The reverse of `parts_of`: one kind by itself, several as they are."""
+    return parts[0] if len(parts) == 1 else parts
 
 
 def nearest(
@@ -201,15 +211,20 @@ def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: n
     return mask
 
 
+def slices(count: int, size: int) -> Iterator[slice]:
+    """So many rows in blocks of that size; the last one may be smaller."""
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
 def exact_scores(source: np.ndarray, target: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
     """(P,) float64 dot products of source rows and target rows."""
     if issparse(source):
-        source, target = (x.astype(np.float64, copy=False) for x in (source, target))
-        chunks = (slice(i, i + 4096) for i in range(0, max(len(row), 1), 4096))
+        source, target = source.astype(np.float64, copy=False), target.astype(np.float64, copy=False)
+        chunks = slices(max(len(row), 1), 4096)
         return np.concatenate([source[row[c]].multiply(target[column[c]]).sum(1) for c in chunks])
     if 8 * len(row) > len(source) * len(target):  # nearly collapsed vectors: the whole block is cheaper
         return (source.astype(np.float64) @ target.astype(np.float64).T)[row, column]
-    chunks = (slice(i, i + 4096) for i in range(0, len(row), 4096))
+    chunks = slices(len(row), 4096)
     return np.concatenate([np.einsum("ij,ij->i", source[row[c]], target[column[c]], dtype=np.float64) for c in chunks])
 
 
@@ -231,20 +246,20 @@ def _largest(rows: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, 
 def best_first(rows: np.ndarray, scores: np.ndarray, k: int, tie: float) -> tuple[np.ndarray, np.ndarray]:
     """The k best of (Q, K) rows and scores, in order; those that tie with the best of them in the order of rows."""
     order = np.lexsort((rows, -scores), axis=1)
-    rows, scores = (np.take_along_axis(x, order, axis=1) for x in (rows, scores))
+    rows, scores = np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
     best, group = scores[:, 0].copy(), np.zeros(rows.shape, np.int64)
     for place in range(1, rows.shape[1]):
         lower = scores[:, place] < best - tie
         best[lower] = scores[lower, place]
         group[:, place] = group[:, place - 1] + lower
     order = np.lexsort((rows, group), axis=1)[:, :k]
-    return tuple(np.take_along_axis(x, order, axis=1) for x in (rows, scores))
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 def neighbour_means(source, target, k: int, block_size: int = 1000) -> list[np.ndarray]:
     """(N,) and (M,) mean inner products of every vector's k nearest on the other side, in one pass."""
     largest = [np.full((side.shape[0], k), -np.inf, np.float32) for side in (source, target)]
     for rows, columns, block in score_blocks(source, target, block_size):
-        for found, part, scores in zip(largest, (rows, columns), (block, block.T)):
-            found[part] = np.partition(np.hstack([found[part], scores]), -k, axis=1)[:, -k:]
-    return [found.mean(axis=1) for found in largest]
+        for best, part, scores in zip(largest, (rows, columns), (block, block.T)):
+            best[part] = np.partition(np.hstack([best[part], scores]), -k, axis=1)[:, -k:]
+    return [best.mean(axis=1) for best in largest]

@@ -72,7 +72,7 @@ def found_pairs(pairs: Mined, kept: np.ndarray, sizes: tuple[int, int]) -> tuple
     others = np.full(sizes[0], -np.inf)
     np.maximum.at(others, pairs.source[~is_known], pairs.score[~is_known])
     is_new = ~is_known & (pairs.target < sizes[1])
-    return Mined(*(part[is_new] for part in pairs)), Found(scores, right, kept, others)
+    return pairs.at(is_new), Found(scores, right, kept, others)
 
 
 def check_wanted(precision: float, unpaired: float | None, known: int, least: int = LEAST) -> None:
@@ -128,9 +128,9 @@ def choose_threshold(
         )
     threshold, above = float(scores[good[-1]]), scores[: good[-1] + 1]
     rng, drawn = np.random.default_rng(seed), []
-    rows = [np.flatnonzero(part) for part in (judge.kept, ~judge.kept)]
+    kept, left_out = np.flatnonzero(judge.kept), np.flatnonzero(~judge.kept)
     for _ in range(_SAMPLES):
-        some = judge.of(np.concatenate([rng.choice(part, len(part)) for part in rows]))
+        some = judge.of(np.concatenate([rng.choice(kept, len(kept)), rng.choice(left_out, len(left_out))]))
         with suppress(ValueError):
             drawn.append(_probabilities(some, scores, unpaired)[: len(above)].mean())
     right = _probabilities(judge, scores, unpaired)
@@ -151,16 +151,16 @@ def _probabilities(known: Found, scores: np.ndarray, unpaired: float | None) -> 
     is_found = np.isfinite(known.scores)
     right = known.right[is_found]
     if min(right.sum(), (~right).sum()) < _LEAST_OF_EACH:
-        told = f"{right.sum()} right and {(~right).sum()} wrong pairs were found for the known sources"
-        raise ValueError(f"{told}, {_LEAST_OF_EACH} of each are needed; give more known pairs, --top or --threshold.")
+        counts = f"{right.sum()} right and {(~right).sum()} wrong pairs were found for the known sources"
+        raise ValueError(f"{counts}, {_LEAST_OF_EACH} of each are needed; give more known pairs, --top or --threshold.")
     mean, spread = known.scores[is_found].mean(), known.scores[is_found].std() or 1.0
     model = LogisticRegression(C=1e4, class_weight="balanced", max_iter=1000)
     model.fit(((known.scores[is_found] - mean) / spread)[:, None], right)
     odds = np.exp(np.clip(model.decision_function(((scores - mean) / spread)[:, None]), -30, 30))  # if half were right
     if unpaired is not None:
         of_right = (known.right & is_found)[known.kept].mean()
-        of_all = [is_found[rows].mean() for rows in (known.kept, ~known.kept)]
-        share = (1 - unpaired) * of_right / ((1 - unpaired) * of_all[0] + unpaired * of_all[1])
+        of_kept, of_others = is_found[known.kept].mean(), is_found[~known.kept].mean()
+        share = (1 - unpaired) * of_right / ((1 - unpaired) * of_kept + unpaired * of_others)
         return _posterior(odds, share)
     share = 0.5
     for _ in range(_ROUNDS):

@@ -43,16 +43,16 @@ def connect(workers: int | None = None) -> None:
     try:
         ray.init(address=address, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        told = f"RAY_ADDRESS={address!r}: no Ray cluster there ({next(iter(str(error).splitlines()), '')})"
-        raise ValueError(f"{told}; start one (ray start --head), or unset it to take this machine.") from error
+        problem = f"RAY_ADDRESS={address!r}: no Ray cluster there ({next(iter(str(error).splitlines()), '')})"
+        raise ValueError(f"{problem}; start one (ray start --head), or unset it to take this machine.") from error
 
 
 def _slots(device: str | None) -> tuple[int, dict]:
     """How many tasks the cluster works on at once, and what each of them needs beside a processor."""
-    found = ray.cluster_resources()
-    if found.get("GPU") and (device is None or device.startswith("cuda")):
-        return int(found["GPU"]), {"num_gpus": 1}
-    return max(1, int(found.get("CPU", 1))), {}
+    resources = ray.cluster_resources()
+    if resources.get("GPU") and (device is None or device.startswith("cuda")):
+        return int(resources["GPU"]), {"num_gpus": 1}
+    return max(1, int(resources.get("CPU", 1))), {}
 
 
 def tiles(

@@ -18,7 +18,7 @@ import numpy as np
 from hfxling.files import atomic_path
 from hfxling.parts import claim, readable
 
-from .neighbours import Neighbours, Vectors, best_first
+from .neighbours import Neighbours, Vectors, best_first, one_or_all
 
 _TIE = 1e-6  # of the scores of two tiles
 _FILES = ("key.json", "tile_*_*.parquet", "forward_*.parquet", "backward_*.parquet", ".*.hfxling-scratch")
@@ -39,7 +39,7 @@ def of_tile(source: list[Vectors], target: list[Vectors], k: int, options: dict)
     """What `both_ways` finds in one tile."""
     from .blocks import both_ways  # torch with it
 
-    return both_ways(*(parts[0] if len(parts) == 1 else parts for parts in (source, target)), k, **options)
+    return both_ways(one_or_all(source), one_or_all(target), k, **options)
 
 
 def search(
@@ -72,19 +72,18 @@ def search(
     """
     folder = Path(folder)
     claim(folder, {**key, "k": k, "shard": shard})
-    rows, columns = (_shards(side[0].shape[0], shard, k) for side in (source, target))
-    missing = [
-        (i, j)
-        for i in range(len(rows))
-        for j in range(len(columns))
-        if not ((folder / f"forward_{i}.parquet").exists() or (folder / f"tile_{i}_{j}.parquet").exists())
-    ]
-    found = run(source, target, [(rows[i], columns[j]) for i, j in missing], k, options)
+    rows, columns = _shards(source[0].shape[0], shard, k), _shards(target[0].shape[0], shard, k)
+    missing = []
+    for i in range(len(rows)):
+        for j in range(len(columns)):
+            if not ((folder / f"forward_{i}.parquet").exists() or (folder / f"tile_{i}_{j}.parquet").exists()):
+                missing.append((i, j))
+    neighbours = run(source, target, [(rows[i], columns[j]) for i, j in missing], k, options)
     is_missing = {*missing}
     for i, part in enumerate(rows):
         for j, other in enumerate(columns):
             if (i, j) in is_missing:
-                _save(folder / f"tile_{i}_{j}.parquet", *next(found))
+                _save(folder / f"tile_{i}_{j}.parquet", *next(neighbours))
             done((part.stop - part.start) * (other.stop - other.start))
         _merge_row(folder, i, rows, columns, k)
     sides = []
@@ -142,9 +141,9 @@ def _save(path: Path, *sides: Neighbours, merged: int = 0) -> None:
     for name, arrays in zip(Neighbours._fields, zip(*sides)):
         values = pa.array(np.concatenate(arrays).ravel())
         columns[name] = pa.FixedSizeListArray.from_arrays(values, k)
-    about = {"counts": json.dumps([len(side.rows) for side in sides]), "merged": str(merged)}
+    metadata = {"counts": json.dumps([len(side.rows) for side in sides]), "merged": str(merged)}
     with atomic_path(path) as scratch:
-        pq.write_table(pa.table(columns).replace_schema_metadata(about), scratch, use_dictionary=False)
+        pq.write_table(pa.table(columns).replace_schema_metadata(metadata), scratch, use_dictionary=False)
 
 
 def _load(path: Path) -> tuple[list[Neighbours], int]:
@@ -154,10 +153,10 @@ def _load(path: Path) -> tuple[list[Neighbours], int]:
     with readable(path):
         table = pq.read_table(path)
         metadata = table.schema.metadata or {}
-        about = {name.decode(): json.loads(value) for name, value in metadata.items() if b"ARROW" not in name}
+        content = {name.decode(): json.loads(value) for name, value in metadata.items() if b"ARROW" not in name}
         parts = []
         for name in Neighbours._fields:
             lists = table.column(name).combine_chunks()
             array = lists.values.to_numpy().reshape(-1, lists.type.list_size)
-            parts.append(np.split(array, np.cumsum(about["counts"])[:-1]))
-        return [Neighbours(*side) for side in zip(*parts)], about["merged"]
+            parts.append(np.split(array, np.cumsum(content["counts"])[:-1]))
+        return [Neighbours(*side) for side in zip(*parts)], content["merged"]

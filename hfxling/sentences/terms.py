@@ -27,12 +27,12 @@ def strongest(source: list[Vectors], target: list[Vectors], terms: int) -> tuple
     """
     if terms < 1 or not any(map(issparse, source)):
         raise ValueError(f"terms={terms}: give 1 or more, and sparse vectors, whose weights they are.")
-    found: tuple[list, list] = ([], [])
+    kept: tuple[list, list] = ([], [])
     for parts in zip(source, target):
         spreads = [_spread(part) if issparse(part) else None for part in parts]
-        for side, part, others in zip(found, parts, spreads[::-1]):
+        for side, part, others in zip(kept, parts, spreads[::-1]):
             side.append(part if others is None else _kept(csr_array(part), others, terms))
-    return found
+    return kept
 
 
 def _spread(x: csr_array) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hfxling.data.pairs import Pairs, Text
-from hfxling.data.pharaoh import Link, format_links, read_aligned
+from hfxling.data.pharaoh import Link, format_links, read_aligned, texts_of
 from hfxling.encoders.identity import identity
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.plots import can_draw, draw_alignment
@@ -69,7 +69,7 @@ class WordLinks:
     def to_text(self, *, with_scores: bool = False) -> str:
         """Pharaoh links, `i-j` counted from 0 (with scores `i-j:0.97`), a line a pair."""
         if not with_scores:
-            return "".join(f"{format_links(links)}\n" for links in self.links)
+            return "\n".join([*map(format_links, self.links), ""])
         lines = []
         for pair in self.pairs:
             scored = [f"{i}-{j}:{score:.2f}" for (i, j), score in zip(pair.links, pair.scores)]
@@ -119,7 +119,7 @@ class WordLinks:
 
     def table(self) -> str:
         """How many links there are."""
-        count = sum(len(pair.links) for pair in self.pairs)
+        count = sum(map(len, self.links))
         return f"{len(self.pairs)} pairs {'-'.join(self.languages)}, {count} links by {self.method}"
 
 
@@ -358,12 +358,17 @@ def _parts_of(
 ) -> StoredParts:
     """Where the links of a long text are kept while it is aligned; nowhere for short texts and for loaded models."""
     folder = parts_beside(output)
-    named = [(name, revision) for name, revision in (model, links) if name is not None]
-    if folder is None or len(text) <= _PART or not all(isinstance(name, str | Path) for name, _ in named):
+    if folder is None or len(text) <= _PART:
         return StoredParts(None, {})
+    models = []
+    for name, revision in (model, links):
+        if isinstance(name, str | Path):
+            models.append(identity(name, revision))
+        elif name is not None:
+            return StoredParts(None, {})
     key = settings | {
         "text": content_hash(text.source, text.target),
-        "models": [identity(name, revision) for name, revision in named],
+        "models": models,
         "confidence": confidence and content_hash([Path(confidence).read_text(encoding="utf-8")]),
         "part": _PART,
     }
@@ -416,8 +421,7 @@ def fit_link_confidence(
     """
     _check_choices(symmetrize, "words", null, batch_size)
     pairs = read_aligned(gold)
-    source = [" ".join(pair.source) for pair in pairs]
-    target = [" ".join(pair.target) for pair in pairs]
+    source, target = texts_of(pairs)
     aligner, _ = open_aligner(
         source,
         target,
@@ -554,8 +558,10 @@ def plan_of(
         if sum(seconds) > _PLAN or size == count:
             break
         size = min(2 * size, count)
-    stored = sum(len(json.dumps(packed(pair))) for pair in pairs)
-    objects = sum(_bytes_of(pair) for pair in pairs)
+    stored = objects = 0
+    for pair in pairs:
+        stored += len(json.dumps(packed(pair)))
+        objects += _bytes_of(pair)
     share = count / size
     taught = min(count, LEARN_FROM) / size
     return AlignmentPlan(

@@ -15,6 +15,7 @@ from hfxling.data.segment import Encoding, Span, Vocabulary, load_vocabularies
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignerModel
 
+from .encoder import unit_length
 from .links import MEAN, METHODS, PROBABILITY, SIMILARITIES, UNITS, SoftAlignment, decode
 from .pairs import pad, pad_matrices
 from .prior import LinkPrior
@@ -101,47 +102,46 @@ class Aligner:
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source and {len(target)} target lines; give files aligned line by line.")
         for start in range(0, len(source), _CHUNK):
-            lines = [side[start : start + _CHUNK] for side in (source, target)]
+            lines = source[start : start + _CHUNK], target[start : start + _CHUNK]
             encoded = [vocabulary.encode_batch(side) for vocabulary, side in zip(self.vocabularies, lines)]
-            aligned: dict[int, AlignedLine] = {}
-            for rows in unit_batches([[len(row.ids) for row in side] for side in encoded], batch_size):
-                batch = [[side[row] for row in rows] for side in encoded]
-                units = []
-                for side, found in zip(lines, batch):
-                    units.append([units_of(side[row], of.spans, self.units) for row, of in zip(rows, found)])
-                aligned |= zip(rows, self._align(batch, units))
-            yield from (aligned[row] for row in range(len(lines[0])))
+            aligned: list[AlignedLine | None] = [None] * len(lines[0])
+            sizes = np.array([[len(left.ids), len(right.ids)] for left, right in zip(*encoded)])
+            for rows in unit_batches(sizes, batch_size):
+                batch, units = [], []
+                for side, of_side in zip(lines, encoded):
+                    own = [of_side[row] for row in rows]
+                    batch.append(own)
+                    units.append([units_of(side[row], of.spans, self.units) for row, of in zip(rows, own)])
+                for row, line in zip(rows, self._align(batch, units)):
+                    aligned[row] = line
+            yield from aligned
 
     def _align(self, batch: list[list[Encoding]], units: list[list[list[Span]]]) -> list[AlignedLine]:
         soft = self._soft(batch, units)
         links = decode(soft, self.method, self.null)
-        rows = []
-        for b, (s, t) in enumerate(soft.sizes):
-            matrices = (soft.forward, soft.backward, soft.similarity, links)
-            *own, hard = (matrix[b : b + 1, :s, :t] for matrix in matrices)
-            places = list(map(tuple, np.argwhere(hard[0]).tolist()))
-            own_soft = SoftAlignment(*own, soft.sizes[b : b + 1])
-            rows.append(AlignedLine(units[0][b], units[1][b], places, own_soft, hard))
-        return rows
+        return aligned_lines(list(zip(*units)), soft, links)
 
     def _soft(self, batch: list[list[Encoding]], units: list[list[list[Span]]]) -> SoftAlignment:
         """Run the model and gather its segments' weights and vectors into units."""
-        sides = [pad([row.ids for row in side]) for side in batch]
+        ids = [[row.ids for row in side] for side in batch]
+        sides = [pad(ids[0]), pad(ids[1])]
         device, prior = self.model.device, None
         if self.prior is not None:
-            found = self.prior.posteriors(*([row.ids for row in side] for side in batch))
-            prior = [x.to(device) for x in pad_matrices(found, [x["mask"].shape[1] for x in sides])]
+            posteriors = self.prior.posteriors(*ids)
+            forward, backward = pad_matrices(posteriors, (sides[0]["mask"].shape[1], sides[1]["mask"].shape[1]))
+            prior = [forward.to(device), backward.to(device)]
         with torch.no_grad():
-            there = ({key: x.to(device) for key, x in side.items()} for side in sides)
+            there = [{key: x.to(device) for key, x in side.items()} for side in sides]
             states = self.model.align_states(*there, self.languages, prior)
-        source, target = (_memberships(own, of) for own, of in zip(units, batch))
-        source_means, target_means = (x / np.maximum(x.sum(2, keepdims=True), 1) for x in (source, target))
+        source, target = _memberships(units[0], batch[0]), _memberships(units[1], batch[1])
+        source_means = source / np.maximum(source.sum(2, keepdims=True), 1)
+        target_means = target / np.maximum(target.sum(2, keepdims=True), 1)
         # A unit's segments look together (mean) and are looked at together (sum).
         forward = source @ _array(states.target_to_source).swapaxes(1, 2) @ target_means.swapaxes(1, 2)
         backward = source_means @ _array(states.source_to_target) @ target.swapaxes(1, 2)
-        vectors = (source_means @ _array(states.source_contextual), target_means @ _array(states.target_contextual))
-        left, right = (x / np.maximum(np.linalg.norm(x, axis=2, keepdims=True), 1e-12) for x in vectors)
-        sizes = np.array([[len(units[0][b]), len(units[1][b])] for b in range(len(batch[0]))])
+        left = unit_length(source_means @ _array(states.source_contextual))
+        right = unit_length(target_means @ _array(states.target_contextual))
+        sizes = np.array([list(map(len, units[0])), list(map(len, units[1]))]).T
         has_segments = source.any(2)[:, :, None] & target.any(2)[:, None]
         return SoftAlignment(forward, backward, np.where(has_segments, left @ right.swapaxes(1, 2), -1), sizes)
 
@@ -188,16 +188,29 @@ def membership(units: list[Span], segments: list[Span]) -> np.ndarray:
     return table
 
 
-def unit_batches(lengths: list[list[int]], batch_size: int | None) -> Iterator[list[int]]:
-    """Rows of like length, longest first, as many as `_CELLS` allows or `batch_size` says."""
-    order = sorted(range(len(lengths[0])), key=lambda row: (lengths[0][row], lengths[1][row]), reverse=True)
-    batch, sizes = [], [1, 1]
-    for row in order:
-        sizes = [max(size, side[row]) for size, side in zip(sizes, lengths)]
-        full = len(batch) == batch_size if batch_size else (len(batch) + 1) * sizes[0] * sizes[1] > _CELLS
+def aligned_lines(
+    units: Sequence[Sequence[list[Span]]], soft: SoftAlignment, links: np.ndarray, probability: np.ndarray | None = None
+) -> list[AlignedLine]:
+    """Every pair's own of a batch: its units, (B, S, T) links and the probability of each."""
+    lines = []
+    for row, (s, t) in enumerate(soft.sizes):
+        own = np.s_[row : row + 1, :s, :t]
+        own_soft = SoftAlignment(soft.forward[own], soft.backward[own], soft.similarity[own], soft.sizes[row : row + 1])
+        places = list(map(tuple, np.argwhere(links[row, :s, :t]).tolist()))
+        likely = None if probability is None else probability[own]
+        lines.append(AlignedLine(*units[row], places, own_soft, links[own], likely))
+    return lines
+
+
+def unit_batches(sizes: np.ndarray, batch_size: int | None) -> Iterator[list[int]]:
+    """Rows of like (N, 2) sizes, largest first, as many as `_CELLS` allows or `batch_size` says."""
+    batch, largest = [], np.ones(2, int)
+    for row in np.lexsort((-sizes[:, 1], -sizes[:, 0])).tolist():
+        largest = np.maximum(largest, sizes[row])
+        full = len(batch) == batch_size if batch_size else (len(batch) + 1) * largest.prod() > _CELLS
         if batch and full:
             yield batch
-            batch, sizes = [], [max(1, side[row]) for side in lengths]
+            batch, largest = [], np.maximum(1, sizes[row])
         batch.append(row)
     if batch:
         yield batch
@@ -205,7 +218,7 @@ def unit_batches(lengths: list[list[int]], batch_size: int | None) -> Iterator[l
 
 def _memberships(units: list[list[Span]], encoded: list[Encoding]) -> np.ndarray:
     """(B, U, S) of `membership`, padded."""
-    longest = max(1, *(len(own) for own in units))
+    longest = max(1, *map(len, units))
     table = np.zeros((len(units), longest, max(1, *(len(row.spans) for row in encoded))), np.float32)
     for place, own, row in zip(table, units, encoded):
         place[: len(own), : len(row.spans)] = membership(own, row.spans)

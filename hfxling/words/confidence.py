@@ -34,7 +34,7 @@ def link_features(line: AlignedLine) -> np.ndarray:
     if not line.links:
         return np.zeros((0, len(FEATURES)))
     i, j = np.array(line.links).T
-    forward, backward, similarity = (x[0] for x in (line.soft.forward, line.soft.backward, line.soft.similarity))
+    forward, backward, similarity = line.soft.forward[0], line.soft.backward[0], line.soft.similarity[0]
     rank_forward = 1 + (forward > forward[i, j][:, None, None]).sum(1)[np.arange(len(i)), j]
     rank_backward = 1 + (backward > backward[i, j][:, None, None]).sum(2)[np.arange(len(i)), i]
     hard, (sources, targets) = line.hard[0], forward.shape

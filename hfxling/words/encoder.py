@@ -188,7 +188,7 @@ class WordEncoder:
                 states[window] = vectors[: len(encoded["input_ids"][window])]
                 line = owners[window]
                 own = windows_of[line]
-                if all(other in states for other in own):
+                if states.keys() >= set(own):
                     offsets = [np.array(encoded["offset_mapping"][other]) - len(self.prompt) for other in own]
                     places, vectors = _joined(offsets, [states.pop(other) for other in own])
                     is_text = (places[:, 1] > places[:, 0]) & (places[:, 0] >= 0)  # no special token, nor the prompt
@@ -196,7 +196,7 @@ class WordEncoder:
 
     def _check_known(self, ids: Sequence[Sequence[int]], lines: int) -> None:
         unknown = self.tokenizer.unk_token_id
-        pieces = sum(len(row) for row in ids)
+        pieces = sum(map(len, ids))
         share = sum(list(row).count(unknown) for row in ids) / max(1, pieces)
         if unknown is not None and lines and share > _MOST_UNKNOWN:
             raise ValueError(
@@ -254,13 +254,13 @@ def _joined(offsets: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> tupl
 
 def _unit_means(units: Sequence[Span], offsets: np.ndarray, states: np.ndarray) -> np.ndarray:
     """(U, H) means of the pieces that overlap each unit, by letters that they share."""
-    starts = np.array([unit.start for unit in units], np.int64)[:, None]
-    ends = np.array([unit.end for unit in units], np.int64)[:, None]
+    places = np.array([(unit.start, unit.end) for unit in units], np.int64).reshape(-1, 2)
+    starts, ends = places[:, :1], places[:, 1:]
     shared = np.minimum(ends, offsets[:, 1]) - np.maximum(starts, offsets[:, 0])
     shared = np.maximum(shared, 0).astype(np.float32)
     return shared @ states / np.maximum(shared.sum(1, keepdims=True), 1)
 
 
 def unit_length(rows: np.ndarray) -> np.ndarray:
-    """(N, H) rows of length one, or zero."""
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    """(..., H) rows of length one, or zero."""
+    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)

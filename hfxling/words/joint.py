@@ -17,7 +17,7 @@ import numpy as np
 
 from hfxling.data.segment import Encoding, Span, Vocabulary, default_segmenter, word_segmenter
 
-from .aligner import AlignedLine, membership, unit_batches, units_of
+from .aligner import AlignedLine, aligned_lines, membership, unit_batches, units_of
 from .classes import equal_classes, word_classes
 from .encoder import WordEncoder, similarities, unit_length
 from .links import METHODS, PROBABILITY, SIMILARITIES, TEMPERATURE, UNITS, SoftAlignment, attention, decode
@@ -154,14 +154,17 @@ class JointAligner:
     def _learn_links(self, pairs: Sequence[_ReadPair]) -> None:
         """Fill every view's priors by EM."""
         for number, view in enumerate(self.views):
-            rows = [[pair.ids[number][side][:LONGEST] for pair in pairs] for side in (0, 1)]
+            source, target, own = [], [], []
+            for pair in pairs:
+                source_ids, target_ids = pair.ids[number]
+                source.append(source_ids[:LONGEST])
+                target.append(target_ids[:LONGEST])
+                if self.encoder is not None:
+                    own.append(pair.similarity[1 + number][:LONGEST, :LONGEST])
             classes = [word_classes(vocabulary) for vocabulary in view.vocabularies]
             equal = equal_classes(view.vocabularies)
-            own = None
-            if self.encoder is not None:
-                own = [pair.similarity[1 + number][:LONGEST, :LONGEST] for pair in pairs]
-            encoded = EncodedPairs(self.languages, *rows)
-            view.priors[:] = LinkPrior.learn_both(encoded, classes, equal=equal, similarities=own)
+            encoded = EncodedPairs(self.languages, source, target)
+            view.priors[:] = LinkPrior.learn_both(encoded, classes, equal=equal, similarities=own or None)
 
     def forget(self) -> None:
         """Let go of the sentence pairs that were learnt from; to be aligned, they are read again."""
@@ -194,10 +197,9 @@ class JointAligner:
             read = self._read(*lines)
             weights = self._weights(read)
             aligned: list[AlignedLine | None] = [None] * len(read)
-            lengths = [[len(pair.units[side]) for pair in read] for side in (0, 1)]
-            for rows in unit_batches(lengths, batch_size):
-                own = [[directions[row] for row in rows] for directions in weights]
-                for row, line in zip(rows, self._decide([read[row] for row in rows], own)):
+            sizes = np.array([[len(pair.units[0]), len(pair.units[1])] for pair in read])
+            for rows in unit_batches(sizes, batch_size):
+                for row, line in zip(rows, self._decide(read, weights, rows, sizes[rows])):
                     aligned[row] = line
             yield from aligned
 
@@ -232,17 +234,19 @@ class JointAligner:
         """Cut both sides into units and segments, and compare them where there is an encoder."""
         new = [pair for pair in dict.fromkeys(zip(source, target)) if pair not in self._already_read]
         sides = [[pair[0] for pair in new], [pair[1] for pair in new]]
-        encoded = [[view.vocabularies[side].encode_batch(sides[side]) for view in self.views] for side in (0, 1)]
-        units = [self._units(sides[side], encoded[side]) for side in (0, 1)]
+        encoded, units = [], []
+        for side, lines in enumerate(sides):
+            encoded.append([view.vocabularies[side].encode_batch(lines) for view in self.views])
+            units.append(self._units(lines, encoded[side]))
         similarity = self._similarity(sides, encoded, units)
         read = dict(self._already_read) if len(new) < len(source) else {}
         for number, pair in enumerate(new):
             own_units = units[0][number], units[1][number]
             owners, ids = [], []
             for view in range(len(self.views)):
-                cut = encoded[0][view][number], encoded[1][view][number]
-                owners.append(tuple(membership(own, of.spans) for own, of in zip(own_units, cut)))
-                ids.append((cut[0].ids, cut[1].ids))
+                left, right = encoded[0][view][number], encoded[1][view][number]
+                owners.append((membership(own_units[0], left.spans), membership(own_units[1], right.spans)))
+                ids.append((left.ids, right.ids))
             own = None if similarity is None else [matrices[number] for matrices in similarity]
             read[pair] = _ReadPair(own_units, owners, ids, own)
         return [read[pair] for pair in zip(source, target)]
@@ -266,10 +270,13 @@ class JointAligner:
             return None
         vectors = []
         for language, lines, cut, own_units in zip(self.languages, sides, encoded, units):
-            views = [own_units, *([row.spans for row in of_view] for of_view in cut)]
+            views = [own_units]
+            for of_view in cut:
+                views.append([row.spans for row in of_view])
             own = self.encoder(lines, views, language)
             if self.word_map is not None:
-                own = [[rows @ self.word_map for rows in view] for view in own]
+                for view in own:
+                    view[:] = [rows @ self.word_map for rows in view]
             vectors.append(own)
         return [similarities(source, target) for source, target in zip(*vectors)]
 
@@ -281,11 +288,11 @@ class JointAligner:
         """
         weights: list[list[Directions]] = []
         for number, view in enumerate(self.views):
-            found = self._posteriors(read, number, view.priors)
+            posteriors = self._posteriors(read, number, view.priors)
             if not weights:
-                weights = found
+                weights = posteriors
                 continue
-            for total, more in zip(weights, found):
+            for total, more in zip(weights, posteriors):
                 for (forward, backward), (more_forward, more_backward) in zip(total, more):
                     forward += more_forward
                     backward += more_backward
@@ -302,14 +309,14 @@ class JointAligner:
             target.append(pair.ids[number][1] if is_aligned else [])
             if pair.similarity is not None:
                 own.append(pair.similarity[1 + number] if is_aligned else np.zeros((0, 0)))
-        found = posteriors_of(priors, source, target, own or None)
+        posteriors = posteriors_of(priors, source, target, own or None)
         share = 1 / len(self.views)
         weights: list[list[Directions]] = [[] for _ in priors]
         for row, pair in enumerate(read):
             source_sum, target_sum = pair.owners[number]
             source_mean = source_sum / np.maximum(source_sum.sum(1, keepdims=True), 1)
             target_mean = target_sum / np.maximum(target_sum.sum(1, keepdims=True), 1)
-            for of_prior, own_weights in zip(found, weights):
+            for of_prior, own_weights in zip(posteriors, weights):
                 forward, backward = of_prior[row]
                 if not forward.size:
                     shape = len(pair.units[0]), len(pair.units[1])
@@ -320,42 +327,36 @@ class JointAligner:
                 own_weights.append((forward, backward))
         return weights
 
-    def _decide(self, read: Sequence[_ReadPair], weights: Sequence[Sequence[Directions]]) -> list[AlignedLine]:
-        """Links of a batch."""
-        sizes = np.array([[len(pair.units[0]), len(pair.units[1])] for pair in read])
-        shape = len(read), max(1, sizes[:, 0].max()), max(1, sizes[:, 1].max())
+    def _decide(
+        self, read: Sequence[_ReadPair], weights: Sequence[Sequence[Directions]], rows: Sequence[int], sizes: np.ndarray
+    ) -> list[AlignedLine]:
+        """Links of a batch, the pairs of these rows; `sizes` (B, 2) are their units."""
+        shape = len(rows), max(1, sizes[:, 0].max()), max(1, sizes[:, 1].max())
         stacked = []
         for of_pairs in weights:
             padded = np.zeros((2, *shape))
-            for row, directions in enumerate(of_pairs):
-                padded[:, row, : sizes[row, 0], : sizes[row, 1]] = directions
+            for place, row in enumerate(rows):
+                padded[:, place, : sizes[place, 0], : sizes[place, 1]] = of_pairs[row]
             stacked.append((padded[0], padded[1]))
         probability = link_probability(self.kind, stacked, self.decisive, sizes)
         similarity = np.full(shape, -1.0)
         if self.encoder is not None:
-            for row, pair in enumerate(read):
-                similarity[row, : sizes[row, 0], : sizes[row, 1]] = pair.similarity[0]
-        forward = sum(directions[0] for directions in stacked[: self.decisive]) / self.decisive
-        backward = sum(directions[1] for directions in stacked[: self.decisive]) / self.decisive
+            for place, row in enumerate(rows):
+                similarity[place, : sizes[place, 0], : sizes[place, 1]] = read[row].similarity[0]
+        forward, backward = np.mean(stacked[: self.decisive], axis=0)
         soft = SoftAlignment(forward, backward, similarity, sizes)
         if self.method == PROBABILITY:
             links = probability > max(THRESHOLDS[self.kind], self.null)
         else:
             links = decode(soft, self.method, self.null)
-        lines = []
-        for row, pair in enumerate(read):
-            s, t = sizes[row]
-            matrices = (forward, backward, similarity, links, probability)
-            *own, hard, likely = (matrix[row : row + 1, :s, :t] for matrix in matrices)
-            places = [(int(i), int(j)) for i, j in np.argwhere(hard[0])]
-            lines.append(AlignedLine(*pair.units, places, SoftAlignment(*own, sizes[row : row + 1]), hard, likely))
-        return lines
+        return aligned_lines([read[row].units for row in rows], soft, links, probability)
 
 
 def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
     """Of every view what cuts source and target: words, and pieces or characters; once where both are the same."""
-    words = tuple(word_segmenter(language) for language in languages)
-    pieces = tuple(default_segmenter(language) for language in languages)
+    source, target = languages
+    words = word_segmenter(source), word_segmenter(target)
+    pieces = default_segmenter(source), default_segmenter(target)
     return list(dict.fromkeys([words, pieces]))
 
 
@@ -384,17 +385,17 @@ def _learnt_map(
     """A map of the encoder's vectors, from sure links of the first view; None where there are none."""
     aligner = JointAligner(languages, [View(views[0].vocabularies, [])], encoder, units="segments")
     aligner._learn_links(aligner._read(source, target))
-    sides: list[list[np.ndarray]] = [[], []]
+    left: list[np.ndarray] = []
+    right: list[np.ndarray] = []
     lines = list(aligner(source, target))
     source_vectors = encoder(source, [[line.source for line in lines]], languages[0])[0]
     target_vectors = encoder(target, [[line.target for line in lines]], languages[1])[0]
-    for line, *vectors in zip(lines, source_vectors, target_vectors):
-        sure = [link for link in line.links if line.probability[0][link] >= SURE]
-        for number, side in enumerate(sides):
-            side += [vectors[number][link[number]] for link in sure]
-    if not sides[0]:
-        return None
-    return word_map(*map(np.array, sides))
+    for line, own_source, own_target in zip(lines, source_vectors, target_vectors):
+        for i, j in line.links:
+            if line.probability[0][i, j] >= SURE:
+                left.append(own_source[i])
+                right.append(own_target[j])
+    return word_map(np.array(left), np.array(right)) if left else None
 
 
 def word_map(source: np.ndarray, target: np.ndarray) -> np.ndarray:

@@ -187,8 +187,8 @@ def lexicon(
     results = []
     if entries:
         scores = score_lexicon(entries, *tables)
-        about = {"dataset": str(dictionary), "split": "all", "direction": "->".join(links.languages)}
-        results = lexicon_results(scores, entries, model=links.name, **about)
+        place = {"dataset": str(dictionary), "split": "all", "direction": "->".join(links.languages)}
+        results = lexicon_results(scores, entries, model=links.name, **place)
     result = Lexicon(links.languages, _translations(text, places, counts[0], tables, top, min_count), results)
     if output is not None:
         result.save(output)
@@ -226,8 +226,7 @@ def _word_vectors(
         static = [links.network.static_table(language).detach().numpy() for language in links.languages]
     if by == "static":
         return static
-    ids = [[row.ids for row in side] for side in encoded]
-    pairs = EncodedPairs(links.languages, *ids)
+    pairs = _pairs(links, encoded)
     if links.network is None and not links.is_learnt:
         counts = links.prior.link_counts(pairs, [len(vocabulary) for vocabulary in links.vocabularies])
     else:
@@ -235,15 +234,19 @@ def _word_vectors(
     return link_vectors(counts, static)
 
 
+def _pairs(links: LinkSource, encoded: Sequence[Sequence[Encoding]], count: int | None = None) -> EncodedPairs:
+    source, target = encoded
+    return EncodedPairs(links.languages, [row.ids for row in source[:count]], [row.ids for row in target[:count]])
+
+
 def _learnt_counts(links: LinkSource, text: Pairs, encoded: Sequence[Sequence[Encoding]]):
     """(V, W) sparse counts of links that are learnt from the text, with an encoder where there is one."""
     count = len(text) if links.encoder is None else LEARN_FROM
-    sides = [[row.ids for row in side[:count]] for side in encoded]
     own = None
     if links.encoder is not None:
         lines = text.source[:count], text.target[:count]
         own = segment_similarities(links.languages, links.vocabularies, links.encoder, *lines)
-    return translation_counts(EncodedPairs(links.languages, *sides), links.vocabularies, own)
+    return translation_counts(_pairs(links, encoded, count), links.vocabularies, own)
 
 
 def _translations(
@@ -256,9 +259,7 @@ def _translations(
 ) -> list[Translation]:
     """The nearest target words of every frequent source word, with the shortest pairs that hold both."""
     source, target = tables
-    row_of: dict[str, int] = {}
-    for row, word in enumerate(source.words):
-        row_of.setdefault(word, row)
+    row_of = source.row_of
     asked = [word for word in counts if word in row_of]
     if not asked:
         raise ValueError(f"{text.name}: no known word is in min_count={min_count} sentences; lower it.")

@@ -56,7 +56,9 @@ def agreement(pairs: Iterable[SoftAlignment]) -> float:
     It needs no gold links: of two aligners of one text the one that agrees more with itself is the surer one.
     """
     both = single = 0
-    for soft in (pair for pair in pairs if pair.sizes.all()):
+    for soft in pairs:
+        if not soft.sizes.all():
+            continue
         forward, backward = directed_links(soft)
         both += int((forward & backward).sum())
         single += int(forward.sum() + backward.sum())
@@ -178,7 +180,8 @@ def _grown(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
     while added:
         added = False
         for i, j in _growing(queue):
-            for place in ((i + down, j + right) for down, right in _NEIGHBOURS):
+            for down, right in _NEIGHBOURS:
+                place = (i + down, j + right)
                 if place in candidates and not (has_source[place[0]] and has_target[place[1]]):
                     candidates.remove(place)
                     insort(queue, place)

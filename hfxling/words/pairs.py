@@ -19,6 +19,16 @@ class EncodedPairs:
     target: list[list[int]]
 
 
+def encoded_pairs(
+    languages: Sequence[str], vocabularies: Sequence, source: Sequence[str], target: Sequence[str], longest=None
+) -> EncodedPairs:
+    """Word ids of sentence pairs, at most the first `longest` of each sentence; a side may have none."""
+    sides = []
+    for vocabulary, lines in zip(vocabularies, (source, target)):
+        sides.append([row.ids[:longest] for row in vocabulary.encode_batch(lines)])
+    return EncodedPairs(tuple(languages), *sides)
+
+
 def pad(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
     """One side of a batch: {"word_ids": (B, S), "mask": (B, S)}, padded on the right; S is at least 1."""
     ids = stack(rows)

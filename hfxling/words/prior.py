@@ -25,6 +25,7 @@ from torch import Tensor
 from transformers.utils import cached_file
 
 from hfxling.data.segment import Vocabulary
+from hfxling.data.texts import picked
 from hfxling.files import atomic_path
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignStates
@@ -122,7 +123,9 @@ class LinkPrior:
             tables = _likelier_where_equal(tables, equal)
         tables = _trained(tables, batches, range(AGREE), agree=False)  # so far both are the same
         turns = range(AGREE, MODEL_1 + HMM)
-        return [cls(pairs.languages, classes, _trained(tables, batches, turns, agree=agree)) for agree in (True, False)]
+        agreeing = _trained(tables, batches, turns, agree=True)
+        independent = _trained(tables, batches, turns, agree=False)
+        return [cls(pairs.languages, classes, agreeing), cls(pairs.languages, classes, independent)]
 
     @classmethod
     def of_odds(cls, languages: tuple[str, str], there, back) -> LinkPrior:
@@ -146,15 +149,14 @@ class LinkPrior:
             tables.append(_Tables(keys[order], values[order].astype(np.float64), _first_jumps(), width))
         return cls(languages, classes, tables)
 
-    def with_jumps_of(self, pairs: EncodedPairs, similarities: Similarities | None = None) -> LinkPrior:
+    def with_jumps_of(self, pairs: EncodedPairs) -> LinkPrior:
         """The same links, with the jumps that are expected in a text; a text without words changes nothing."""
         tables = list(self.tables)
         for _ in range(HMM):
             jumps = [_PRIOR_JUMPS * table.jump for table in self.tables]
-            for batch in self._batches(pairs.source, pairs.target, similarities):
-                parts = zip(tables, batch.places, batch.factors, batch.sides)
-                for d, (table, places, factor, side) in enumerate(parts):
-                    jumps[d] += _expected(_emissions(table, places, factor, *side), side, table.jump)[1]
+            for batch in self._batches(pairs.source, pairs.target):
+                for d, (_, own_jumps, _) in enumerate(_expected_both(tables, batch)):
+                    jumps[d] += own_jumps
             tables = [table._replace(jump=jump / jump.sum()) for table, jump in zip(tables, jumps)]
         return LinkPrior(self.languages, self.classes, tables)
 
@@ -171,10 +173,8 @@ class LinkPrior:
         result = np.full(len(source), -np.inf)
         for batch in self._batches(source, target, similarities):
             total = np.zeros(len(batch.rows))
-            for table, places, factor, side in zip(self.tables, batch.places, batch.factors, batch.sides):
-                emissions = _emissions(table, places, factor, *side)
-                words = (side[1] >= 0).sum(1)
-                total += _expected(emissions, side, table.jump)[2] / words / 2
+            for (_, _, log_likelihood), (_, target_ids) in zip(_expected_both(self.tables, batch), batch.sides):
+                total += log_likelihood / (target_ids >= 0).sum(1) / 2
             result[batch.rows] = total
         return result
 
@@ -200,10 +200,8 @@ class LinkPrior:
 
     def _posteriors(self, batch: _Batch) -> list[np.ndarray]:
         """(B, T, S) and (B, S, T) posteriors of links."""
-        return [
-            _expected(_emissions(table, places, factor, *side), side, table.jump)[0][:, :, 1:]
-            for table, places, factor, side in zip(self.tables, batch.places, batch.factors, batch.sides)
-        ]
+        (forward, *_), (backward, *_) = _expected_both(self.tables, batch)
+        return [forward[:, :, 1:], backward[:, :, 1:]]
 
     def link_counts(self, pairs: EncodedPairs, sizes: Sequence[int], similarities: Similarities | None = None):
         """(V, W) sparse matrix of how often each source word is expected to be linked to each target word."""
@@ -213,17 +211,18 @@ class LinkPrior:
         for batch in self._batches(pairs.source, pairs.target, similarities):
             forward, backward = self._posteriors(batch)
             links = (forward.swapaxes(1, 2) + backward) / 2
-            pair, *places = np.nonzero(links > _LEAST)
-            ids = [stack([side[row] for row in batch.rows])[pair, place] for side, place in zip(_sides(pairs), places)]
-            cells.append((links[pair, *places], *ids))
+            pair, i, j = np.nonzero(links > _LEAST)
+            source, target = map(stack, picked(batch.rows, pairs.source, pairs.target))
+            cells.append((links[pair, i, j], source[pair, i], target[pair, j]))
         values, rows, columns = (np.concatenate(column) for column in zip(*cells))
         return coo_array((values, (rows, columns)), shape=tuple(sizes)).tocsr()
 
     def save(self, folder: str | Path) -> None:
         """Write `prior_SOURCE-TARGET.safetensors` in the folder."""
-        tensors = {f"classes.{side}": of for side, of in zip(("source", "target"), self.classes)}
+        tensors = {"classes.source": self.classes[0], "classes.target": self.classes[1]}
         for name, table in zip(("forward", "backward"), self.tables):
-            tensors |= {f"{name}.{field}": getattr(table, field) for field in _ARRAYS}
+            for field in _ARRAYS:
+                tensors[f"{name}.{field}"] = getattr(table, field)
         with atomic_path(Path(folder) / prior_file(self.languages)) as scratch:
             save_file(tensors, scratch)
 
@@ -243,7 +242,7 @@ class LinkPrior:
                 table = _Tables(*(tensors[f"{name}.{field}"] for field in _ARRAYS), int(of.max()) + 1)
                 _check_table(table)
                 tables.append(table)
-            if min(of.min() for of in classes) < 0:
+            if min(classes[0].min(), classes[1].min()) < 0:
                 raise ValueError("a class below 0")
         except (KeyError, ValueError, TypeError) as error:
             raise ValueError(f"{folder}: {file} is damaged ({error}); fetch or publish it again.") from None
@@ -251,8 +250,9 @@ class LinkPrior:
 
     def align_states(self, source: dict[str, Tensor], target: dict[str, Tensor], languages: Sequence[str], prior):
         """The prior by itself, in the place of an `AlignerModel`: its attention is what it was given as `prior`."""
-        blank = [torch.zeros(*side["word_ids"].shape, 1) for side in (source, target)]
-        return AlignStates(prior[0].transpose(1, 2), prior[1], *blank, *blank)
+        left = torch.zeros(*source["word_ids"].shape, 1)
+        right = torch.zeros(*target["word_ids"].shape, 1)
+        return AlignStates(prior[0].transpose(1, 2), prior[1], left, right, left, right)
 
     @property
     def device(self) -> torch.device:
@@ -271,16 +271,16 @@ def posteriors_of(
     similarities: Similarities | None = None,
 ) -> list[list[tuple[np.ndarray, np.ndarray]]]:
     """`LinkPrior.posteriors` of priors that were learnt together, as `learn_both` does: they know the same words."""
-    found: list[list] = []
+    posteriors: list[list] = []
     for _ in priors:
-        found.append([(np.zeros((len(s), len(t))),) * 2 for s, t in zip(source, target)])
+        posteriors.append([(np.zeros((len(s), len(t))),) * 2 for s, t in zip(source, target)])
     for batch in priors[0]._batches(source, target, similarities):
-        for prior, result in zip(priors, found):
+        for prior, of_prior in zip(priors, posteriors):
             forward, backward = prior._posteriors(batch)
             for i, row in enumerate(batch.rows):
                 s, t = len(source[row]), len(target[row])
-                result[row] = forward[i, :t, :s].T, backward[i, :s, :t]
-    return found
+                of_prior[row] = forward[i, :t, :s].T, backward[i, :s, :t]
+    return posteriors
 
 
 def translation_counts(
@@ -320,10 +320,6 @@ def _check_table(table: _Tables) -> None:
             raise ValueError("probabilities that are none")
 
 
-def _sides(pairs: EncodedPairs) -> tuple[list[list[int]], list[list[int]]]:
-    return pairs.source, pairs.target
-
-
 def prior_file(languages: Sequence[str]) -> str:
     """Name of a language pair's prior in a model folder."""
     return f"prior_{'-'.join(languages)}.safetensors"
@@ -331,7 +327,7 @@ def prior_file(languages: Sequence[str]) -> str:
 
 def _batches(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) -> Iterator[tuple[np.ndarray, list]]:
     """Rows of like lengths and the sides of either direction, see `_Batch`; pairs with an empty side are left out."""
-    lengths = np.array([[len(ids) for ids in side] for side in (source, target)])
+    lengths = np.array([list(map(len, source)), list(map(len, target))])
     order = np.lexsort(lengths[::-1])
     order = order[lengths[:, order].min(0) > 0]
     start = 0
@@ -339,9 +335,11 @@ def _batches(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) 
         longest = np.maximum.accumulate(lengths[:, order[start : start + _CELLS]], axis=1).prod(0)
         size = max(1, np.searchsorted(longest * np.arange(1, len(longest) + 1), _CELLS, side="right"))
         rows = order[start : start + size]
-        ids = [stack([side[row] for row in rows]) for side in (source, target)]
-        sides = tuple(np.where(of >= 0, known[of], -1) for known, of in zip(classes, ids))
-        yield rows, [sides, sides[::-1]]
+        sides = []
+        for known, side in zip(classes, (source, target)):
+            ids = stack([side[row] for row in rows])
+            sides.append(np.where(ids >= 0, known[ids], -1))
+        yield rows, [(sides[0], sides[1]), (sides[1], sides[0])]
         start += size
 
 
@@ -357,10 +355,13 @@ def _untrained(
     batches, met = [], []
     for rows, sides in _batches(classes, pairs.source, pairs.target):
         # Every cell is sorted once, here: keys of all batches together are looked up in order and without repetition.
-        keys = [np.unique(_keys(table, *side), return_inverse=True) for table, side in zip(blank, sides)]
-        places = [inverse.astype(np.int32) for _, inverse in keys]
+        distinct, places = [], []
+        for table, side in zip(blank, sides):
+            keys, inverse = np.unique(_keys(table, *side), return_inverse=True)
+            distinct.append(keys)
+            places.append(inverse.astype(np.int32))
         batches.append(_Batch(rows, sides, places, _factors(rows, sides, similarities)))
-        met.append([distinct for distinct, _ in keys])
+        met.append(distinct)
     if not batches:
         names = "-".join(pairs.languages)
         raise ValueError(f"{names}: none of {len(pairs.source)} pairs has words on both sides; give parallel text.")
@@ -394,10 +395,10 @@ def _likelier_where_equal(tables: Sequence[_Tables], equal: np.ndarray) -> list[
 
 def _inverse(equal: np.ndarray, classes: int) -> np.ndarray:
     """The same from target classes to source classes."""
-    found = np.zeros(classes, int)
-    found[equal] = np.arange(len(equal))
-    found[0] = 0
-    return found
+    reverse = np.zeros(classes, int)
+    reverse[equal] = np.arange(len(equal))
+    reverse[0] = 0
+    return reverse
 
 
 def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range, *, agree: bool) -> list[_Tables]:
@@ -407,16 +408,13 @@ def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range,
         counts = [np.zeros(len(table.keys) + 1) for table in tables]
         jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
         for batch in batches:
-            found = [
-                _expected(_emissions(table, places, factor, *side), side, table.jump if turn >= MODEL_1 else None)
-                for table, places, factor, side in zip(tables, batch.places, batch.factors, batch.sides)
-            ]
-            posteriors = [posterior for posterior, _, _ in found]
+            expected = _expected_both(tables, batch, hmm=turn >= MODEL_1)
+            posteriors = [posterior for posterior, _, _ in expected]
             if agree and turn >= AGREE:
                 posteriors = _agreed(*posteriors)
             for d, (posterior, places) in enumerate(zip(posteriors, batch.places)):
                 counts[d] += np.bincount(places.ravel(), posterior.ravel(), len(counts[d]))
-                jumps[d] += 0 if found[d][1] is None else found[d][1]
+                jumps[d] += 0 if expected[d][1] is None else expected[d][1]
             bar.update()
         tables = [_estimated(table, x[:-1], jump, hmm=turn >= MODEL_1) for table, x, jump in zip(tables, counts, jumps)]
     bar.close()
@@ -471,12 +469,21 @@ def _emissions(
     return emissions
 
 
+def _expected_both(tables: Sequence[_Tables], batch: _Batch, *, hmm: bool = True) -> list[tuple]:
+    """`_expected` of both directions."""
+    expected = []
+    for table, places, factor, side in zip(tables, batch.places, batch.factors, batch.sides):
+        emissions = _emissions(table, places, factor, *side)
+        expected.append(_expected(emissions, side, table.jump if hmm else None))
+    return expected
+
+
 def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarray | None) -> tuple:
     """(B, T, 1 + S) posterior of NULL and every source word, zero at padding; expected jumps; (B,) log likelihoods.
 
     By Model 1 where there are no jump probabilities, and then without jumps.
     """
-    inside, real = ((side >= 0).astype(np.float32) for side in batch)
+    inside, real = (batch[0] >= 0).astype(np.float32), (batch[1] >= 0).astype(np.float32)
     if jump is None:
         size = inside.sum(1)[:, None]
         total = emissions[:, :, 0] + emissions[:, :, 1:].sum(2) / size
@@ -505,7 +512,8 @@ def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarr
     for j in reversed(range(emissions.shape[1])):
         posterior[:, j, 1:] = states[:, j, 0] * future
         posterior[:, j, 0] = (states[:, j, 1] * future).sum(1)
-        linked, unlinked = (x[:, j] * future / scale[:, j, None] for x in (words, null))
+        linked = words[:, j] * future / scale[:, j, None]
+        unlinked = null[:, j] * future / scale[:, j, None]
         if j:
             jumps += (states[:, j - 1].sum(1) / leaving).T @ linked
         future = linked @ steps.T / leaving + unlinked
@@ -516,10 +524,8 @@ def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarr
 def _agreed(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(B, T, 1 + S) and (B, S, 1 + T) posteriors with those of links replaced by the product of both directions'."""
     both = forward[:, :, 1:] * backward[:, :, 1:].swapaxes(1, 2)
-    return tuple(
-        np.concatenate([posterior[:, :, :1], links], axis=2)
-        for posterior, links in ((forward, both), (backward, both.swapaxes(1, 2)))
-    )
+    forward = np.concatenate([forward[:, :, :1], both], axis=2)
+    return forward, np.concatenate([backward[:, :, :1], both.swapaxes(1, 2)], axis=2)
 
 
 def _estimated(table: _Tables, counts: np.ndarray, jumps: np.ndarray, *, hmm: bool) -> _Tables:

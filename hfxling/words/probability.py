@@ -38,8 +38,8 @@ def link_evidence(weights: Sequence[Directions], decisive: int, sizes: np.ndarra
         sizes: (B, 2) source and target units.
     """
     features = []
-    for directions in weights:
-        forward, backward = (_log_odds(matrix) for matrix in directions)
+    for forward, backward in weights:
+        forward, backward = _log_odds(forward), _log_odds(backward)
         features += [forward + backward, np.minimum(forward, backward)]
     mean = sum(forward + backward for forward, backward in weights[:decisive]) / (2 * decisive)
     others_of_source = np.minimum(mean.sum(2, keepdims=True) - mean, 2)
@@ -49,7 +49,7 @@ def link_evidence(weights: Sequence[Directions], decisive: int, sizes: np.ndarra
     beside = _moved(mean, 0, 1) + _moved(mean, 0, -1) + _moved(mean, 1, 0) + _moved(mean, -1, 0)
     along = _moved(mean, 1, 1) + _moved(mean, -1, -1)
     across = _moved(mean, 1, -1) + _moved(mean, -1, 1)
-    beside, along, across = (np.minimum(matrix, 2) for matrix in (beside, along, across))
+    beside, along, across = np.minimum([beside, along, across], 2)
     rows = (np.arange(mean.shape[1]) + 0.5)[None, :, None] / np.maximum(sizes[:, 0], 1)[:, None, None]
     columns = (np.arange(mean.shape[2]) + 0.5)[None, None, :] / np.maximum(sizes[:, 1], 1)[:, None, None]
     features += [mean, others_of_source + others_of_target, beside, along, across]

@@ -22,7 +22,7 @@ from .encoder import WordEncoder
 from .joint import LONGEST, JointAligner, View
 from .layers import Layer, open_word_encoder
 from .links import SIMILARITIES
-from .pairs import EncodedPairs
+from .pairs import EncodedPairs, encoded_pairs
 from .prior import LinkPrior, load_prior
 
 LONGEST_SIDE = 20_000  # letters: a pair's links are a matrix of its words
@@ -66,10 +66,7 @@ class LinkSource:
 
     def encoded(self, source: Sequence[str], target: Sequence[str]) -> EncodedPairs:
         """Word ids of N sentence pairs."""
-        sides = []
-        for vocabulary, lines in zip(self.vocabularies, (source, target)):
-            sides.append([row.ids for row in vocabulary.encode_batch(lines)])
-        return EncodedPairs(self.languages, *sides)
+        return encoded_pairs(self.languages, self.vocabularies, source, target)
 
     def aligner(self, *, units: str = "words", method: str | None = None, null: float = 0.0) -> Aligner:
         """From lines of text to links; arguments as for `Aligner`.
@@ -188,10 +185,8 @@ def is_encoder(model: Any, revision: str | None = None) -> bool:
 
 def _with_jumps(view: View, languages: Pair, text: Pairs) -> View:
     """A view whose links jump as those of the text do."""
-    rows = []
-    for vocabulary, lines in zip(view.vocabularies, (text.source[:_JUMPS_FROM], text.target[:_JUMPS_FROM])):
-        rows.append([row.ids[:LONGEST] for row in vocabulary.encode_batch(lines)])
-    pairs = EncodedPairs(languages, *rows)
+    source, target = text.source[:_JUMPS_FROM], text.target[:_JUMPS_FROM]
+    pairs = encoded_pairs(languages, view.vocabularies, source, target, LONGEST)
     return View(view.vocabularies, [prior.with_jumps_of(pairs) for prior in view.priors])
 
 

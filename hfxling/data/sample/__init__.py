@@ -44,29 +44,32 @@ class LinkedSentence:
         return [(i, position[concept]) for i, concept in enumerate(self.concepts[source_lang]) if concept in position]
 
 
-def load_sample(source_lang: str, target_lang: str, split: str = "train", *, generated: int | None = None) -> Dataset:
+def load_sample(source_lang: str, target_lang: str, split: str = "train") -> Dataset:
     """Parallel sentences of two of `LANGUAGES`, columns source, target, source_lang, target_lang.
 
     Args:
         source_lang: one of `LANGUAGES`.
         target_lang: another one.
         split: one of `SPLITS`.
-        generated: how many sentences of the grammar follow the natural ones; by default all, `SPLITS[split]`.
 
     Raises:
-        ValueError: for an unknown language or split, or more sentences than there are.
+        ValueError: for an unknown language or split.
     """
     from datasets import Dataset
 
     if source_lang == target_lang:
         raise ValueError(f"source and target language are both {source_lang!r}; choose two of {', '.join(LANGUAGES)}.")
-    source, target = (sample_texts(lang, split, generated=generated) for lang in (source_lang, target_lang))
+    source = sample_texts(source_lang, split)
+    target = sample_texts(target_lang, split)
     languages = {"source_lang": [source_lang] * len(source), "target_lang": [target_lang] * len(target)}
     return Dataset.from_dict({"source": source, "target": target, **languages})
 
 
 def sample_texts(lang: str, split: str = "train", *, generated: int | None = None) -> list[str]:
-    """The sentences of one language; row i of every language is the same sentence. Arguments as for `load_sample`."""
+    """The sentences of one language; row i of every language is the same sentence.
+
+    `generated` of the grammar's follow the natural ones, by default all, `SPLITS[split]`; ValueError for more.
+    """
     check_sample((lang,), split)
     count = SPLITS[split] if generated is None else generated
     if not 0 <= count <= SPLITS[split]:

@@ -124,4 +124,4 @@ class AlignerArguments(AlignerSettings, TextArguments):
     def shared_key(self) -> tuple:
         """The same for runs that share text and vocabularies."""
         names = (*TEXT_KEYS, "model", "vocab_size", "min_count", "pieces", "segmenters", "max_words", "dictionaries")
-        return tuple(str(getattr(self, name)) for name in names)
+        return self.key_of(names)

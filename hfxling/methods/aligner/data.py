@@ -11,6 +11,7 @@ import torch
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.data.segment import Vocabulary, learn_vocabularies
 from hfxling.data.sources import Pair
+from hfxling.data.texts import picked
 from hfxling.words.aligner import load_aligner
 from hfxling.words.classes import equal_classes, word_classes
 from hfxling.words.pairs import EncodedPairs, pad, pad_matrices
@@ -100,9 +101,9 @@ def encode_pairs(
     encoded = []
     for pair in corpus.pairs:
         texts = getattr(pair, split)
-        source_vocabulary, target_vocabulary = (vocabularies[lang] for lang in pair.languages)
-        sources = source_vocabulary.encode_batch(list(texts["source"]))
-        targets = target_vocabulary.encode_batch(list(texts["target"]))
+        source_lang, target_lang = pair.languages
+        sources = vocabularies[source_lang].encode_batch(list(texts["source"]))
+        targets = vocabularies[target_lang].encode_batch(list(texts["target"]))
         ids_of_pairs = EncodedPairs(pair.languages, [], [])
         for source, target in zip(sources, targets):
             if source.ids and target.ids:
@@ -173,15 +174,15 @@ class PairBatches(torch.utils.data.Dataset):
 
     def _cut(self, number: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         corpus = self.corpora[number]
-        source = np.array([len(ids) for ids in corpus.source])
-        target = np.array([len(ids) for ids in corpus.target])
+        source, target = np.array(list(map(len, corpus.source))), np.array(list(map(len, corpus.target)))
         order = rng.permutation(len(source))
         order = order[np.argsort(source[order], kind="stable")]
         run = self.batch_size * int(np.ceil(np.sqrt(len(order) / self.batch_size)))
         for start in range(0, len(order), run):
             rows = order[start : start + run]
             rows = rows[np.argsort(target[rows], kind="stable")]
-            yield from (rows[i : i + self.batch_size] for i in range(0, len(rows), self.batch_size))
+            for first in range(0, len(rows), self.batch_size):
+                yield rows[first : first + self.batch_size]
 
     def __len__(self) -> int:
         return len(self.batches) * len(self.updates)
@@ -191,8 +192,7 @@ class PairBatches(torch.utils.data.Dataset):
         number, rows = self.batches[index // len(self.updates)]
         encode, directions = self.updates[index % len(self.updates)]
         corpus = self.corpora[number]
-        source = [corpus.source[row] for row in rows]
-        target = [corpus.target[row] for row in rows]
+        source, target = picked(rows, corpus.source, corpus.target)
         item = {
             "source": pad(source),
             "target": pad(target),

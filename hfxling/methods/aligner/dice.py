@@ -43,7 +43,7 @@ def dice_dictionary(
     dice = 2 * counts / totals
     same = np.array(source_words)[together.coords[0]] == np.array(target_words)[together.coords[1]]
     kept = np.flatnonzero((counts >= min_count) & (dice >= min_dice) & ~same)
-    rows, columns = (axis[kept] for axis in together.coords)
+    rows, columns = together.coords[0][kept], together.coords[1][kept]
     order = np.lexsort((columns, rows, -dice[kept], -counts[kept]))[:max_pairs]
     return [(source_words[rows[i]], target_words[columns[i]]) for i in order]
 
@@ -52,9 +52,11 @@ def _occurrences(sentences: Sequence[Sequence[str]]):
     """The words, sorted, and a sparse (sentences, words) matrix of ones."""
     from scipy.sparse import csr_array
 
-    words = sorted({word for sentence in sentences for word in sentence})
+    words = sorted(set().union(*sentences))
     index = {word: i for i, word in enumerate(words)}
-    rows = [sorted({index[word] for word in sentence}) for sentence in sentences]
-    ends = np.cumsum([0, *map(len, rows)])
-    columns = np.fromiter((i for row in rows for i in row), np.int64, ends[-1])
-    return words, csr_array((np.ones(len(columns), np.int64), columns, ends), (len(rows), len(words)))
+    columns, ends = [], [0]
+    for sentence in sentences:
+        columns += sorted({index[word] for word in sentence})
+        ends.append(len(columns))
+    ones = np.ones(len(columns), np.int64)
+    return words, csr_array((ones, np.array(columns, np.int64), np.array(ends)), (len(ends) - 1, len(words)))

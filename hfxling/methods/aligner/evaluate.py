@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hfxling.data.pharaoh import read_aligned
+from hfxling.data.pharaoh import read_aligned, texts_of
 from hfxling.data.sample import dictionary as sample_dictionary
 from hfxling.data.segment import EOS, Vocabulary, normalize
 from hfxling.data.sources import SAMPLE, Pair
@@ -97,14 +97,18 @@ def tests_of(arguments: AlignerArguments) -> Tests:
     return Tests(dictionaries, arguments.pair_files("gold"))
 
 
+def _static(model: AlignerModel, vocabularies: Mapping[str, Vocabulary], languages: Pair) -> tuple[list, list]:
+    """Vocabularies and static vectors of both languages."""
+    return [vocabularies[lang] for lang in languages], [model.static_table(lang).cpu() for lang in languages]
+
+
 def watcher(tests: Tests, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()) -> Evaluator:
     """P@1 on every dictionary by every protocol, and AER on every file of gold links: what a curve is drawn of."""
 
     def watch(model: AlignerModel) -> list[EvalResult]:
         rows = []
         for languages, entries in tests.dictionaries.items():
-            words = [vocabularies[lang] for lang in languages]
-            static = [model.static_table(lang).cpu() for lang in languages]
+            words, static = _static(model, vocabularies, languages)
             fields = {"split": "test", "direction": "->".join(languages)}
             for protocol in PROTOCOLS:
                 name = f"dictionary {'-'.join(languages)} {protocol}"
@@ -146,8 +150,7 @@ def evaluate(
     rows = []
     for (source, target), entries in tests.dictionaries.items():
         _check_languages("dictionaries", (source, target), vocabularies)
-        words = [vocabularies[lang] for lang in (source, target)]
-        static = [model.static_table(lang).cpu() for lang in (source, target)]
+        words, static = _static(model, vocabularies, (source, target))
         fields = {"dataset": f"dictionary {source}-{target}", "split": "test", "direction": f"{source}->{target}"}
         rows += protocol_results(entries, words, static, settings=settings, **fields)
         if counts and (source, target) in counts:
@@ -188,7 +191,7 @@ def gold_rows(
 def _agreement_on(path: str) -> Callable[[Aligner], float]:
     """How far an aligner's directions agree on the text of a file; its gold links are not looked at."""
     gold = read_aligned(path)
-    sides = [" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold]
+    sides = texts_of(gold)
     return lambda aligner: agreement(line.soft for line in aligner(*sides))
 
 
@@ -199,7 +202,7 @@ def gold_results(aligner: Aligner, path: str, **settings) -> list[EvalResult]:
     folds of the file; files with too few right or wrong links for that have none.
     """
     gold = read_aligned(path)
-    lines = list(aligner([" ".join(pair.source) for pair in gold], [" ".join(pair.target) for pair in gold]))
+    lines = list(aligner(*texts_of(gold)))
     fields = {"dataset": f"gold {Path(path).stem}", "split": "test", "settings": settings}
     rows = alignment_results([line.links for line in lines], gold, **fields)
     if settings["decoding"] == default_method(aligner.prior):

@@ -195,7 +195,7 @@ def train_aligner(
     parts = [line for line in trainer.state.log_history if "loss_contrastive" in line]
     if parts:
         shares = [model.config.contrastive_weight * line["loss_contrastive"] / line["loss"] for line in parts]
-        record["contrastive_share"] = [round(shares[i], 5) for i in (0, -1)]
+        record["contrastive_share"] = [round(shares[0], 5), round(shares[-1], 5)]
     model.eval().to("cpu")
     return record | {"scores": trainer.scores(), "curve": trainer.curve()}
 
@@ -224,9 +224,12 @@ def new_model(
     settings: AlignerSettings, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()
 ) -> AlignerModel:
     """An untrained aligner for these vocabularies."""
-    tables = {lang: torch.from_numpy(vocabulary.piece_ids()[0]) for lang, vocabulary in vocabularies.items()}
+    tables, sizes = {}, {}
+    for lang, vocabulary in vocabularies.items():
+        tables[lang] = torch.from_numpy(vocabulary.piece_ids()[0])
+        sizes[lang] = len(vocabulary)
     config = AlignerConfig(
-        vocab_sizes={lang: len(vocabulary) for lang, vocabulary in vocabularies.items()},
+        vocab_sizes=sizes,
         piece_vocab_size=max(int(table.max()) for table in tables.values()) + 1,
         pieces_per_word=max(table.shape[1] for table in tables.values()),
         priors=["-".join(prior.languages) for prior in priors],

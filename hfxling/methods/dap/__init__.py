@@ -132,8 +132,8 @@ def _after(
     before: Rankings | None,
     model: DapModel,
 ) -> list[EvalResult]:
-    found = tests.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
+    rankings = tests.rank(SentenceEmbedder(model, prepared.tokenizer, prepared.max_length))
     links = tests.link(WordStates(model.encoder, prepared.tokenizer)) if tests.gold else {}
     fields = {"seed": training_args.seed, "model": model_name(recipe.base_model)}
     fields["settings"] = {"pooling": recipe.pooling, "stage": "after"}
-    return tests.results(found, before, **fields) + tests.link_results(links, **fields)
+    return tests.results(rankings, before, **fields) + tests.link_results(links, **fields)

@@ -194,4 +194,4 @@ class DapArguments(DapSettings, TextArguments):
             "pooling",
             "prompt",
         )
-        return tuple(str(getattr(self, name)) for name in names)
+        return self.key_of(names)

@@ -44,7 +44,9 @@ class PairCollator:
 
     def __call__(self, rows: Sequence[dict[str, str]]) -> dict:
         """{"source", "target": {"input_ids", "attention_mask"}} of (B, S) each, and (B,) "language" where asked for."""
-        batch = {side: self._encode([self.prompt + row[side] for row in rows]) for side in ("source", "target")}
+        batch = {}
+        for side in ("source", "target"):
+            batch[side] = self._encode([self.prompt + row[side] for row in rows])
         if self.languages is not None:
             batch["language"] = torch.tensor([self._language(row["source_lang"]) for row in rows])
         return batch

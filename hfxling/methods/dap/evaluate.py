@@ -73,7 +73,9 @@ class HeldOut:
         other.sets = {name: of_set for name, of_set in self.sets.items() if name != DEVELOPMENT}
         other.tatoeba = {lang: pairs.select(_spread(len(pairs), count)) for lang, pairs in self.tatoeba.items()}
         other.tatoeba_name = f"tatoeba, {count} pairs a language"
-        other.gold = {pair: [gold[i] for i in _spread(len(gold), count // 4)] for pair, gold in self.gold.items()}
+        other.gold = {}
+        for pair, gold in self.gold.items():
+            other.gold[pair] = [gold[i] for i in _spread(len(gold), count // 4)]
         return other
 
     def tests(self) -> dict[Pair, Dataset]:
@@ -118,7 +120,7 @@ class HeldOut:
             for lang, data in pairs.items():
                 languages, sides = (lang, self.pivot), [data["source"][:], data["target"][:]]
                 of_text = {"dataset": name, "split": "test", "revision": content_hash(*sides)} | fields
-                test = [embed(side) for side in sides]
+                test = [embed(sides[0]), embed(sides[1])]
                 vectors.append(FinalVectors(languages, test, train[languages], of_text))
         return vectors
 
@@ -142,7 +144,7 @@ class HeldOut:
 
     def link_results(self, links: dict[Pair, list[set[Link]]], **fields) -> list[EvalResult]:
         """AER of the links, and the mean of the trained and of the untrained languages' sets."""
-        names = {pair: next((lang for lang in pair if lang != self.pivot), pair[0]) for pair in self.gold}
+        names = {pair: pair[1] if pair[0] == self.pivot else pair[0] for pair in self.gold}
         return link_results(links, self.gold, self._by_training(names), **fields)
 
     def _averaged(self, rankings: dict[str, list[Ranking]], **fields) -> list[EvalResult]:

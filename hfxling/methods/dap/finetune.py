@@ -166,8 +166,8 @@ class Finetuned:
     def keep(self, file: Path) -> None:
         """Keep what was trained, and what is known of it, in one file, for `kept` to read."""
         tensors = _trained_weights(self.model.dap)
-        if self.ranks is not None:
-            tensors |= {f"ranks.{way}": torch.from_numpy(ranks) for way, ranks in enumerate(self.ranks)}
+        for way, ranks in enumerate(self.ranks or ()):
+            tensors[f"ranks.{way}"] = torch.from_numpy(ranks)
         file.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(file) as scratch:
             save_file(tensors, scratch, {"epochs": str(self.epochs), "seconds": str(self.seconds)})
@@ -243,7 +243,7 @@ def training_facts(recipe: DapArguments, training_args: TrainingArguments, corpu
 
 def _taken_from(file: Path, recipe: DapArguments, corpus: Corpus, tokenizer) -> Finetuned:
     """What an earlier run has trained."""
-    model = build_model(recipe, [pair.languages for pair in corpus.pairs], tokenizer)
+    model = build_model(recipe, corpus.language_pairs, tokenizer)
     ranks, weights = [], {}
     try:
         with safe_open(file, "pt") as stored:
@@ -296,7 +296,7 @@ class _BestEpoch:
     def __call__(self, model: DapModel) -> list:
         self._epochs += 1
         embed = SentenceEmbedder(model, self.tokenizer)
-        source, target = (embed(side) for side in self.held_out)
+        source, target = embed(self.held_out[0]), embed(self.held_out[1])
         ranks = gold_ranks(source, target)
         score = float(np.mean(1 / np.concatenate(ranks)))
         if score > self._score:

@@ -34,16 +34,17 @@ def word_links(gold: Sequence[AlignedPair], token_states: TokenStates) -> list[s
         token_states: lists of words to one (words, H) array each; a NaN row, of a word without a vector, gets no link.
     """
     states = token_states([pair.source for pair in gold] + [pair.target for pair in gold])
-    sides, links = (states[: len(gold)], states[len(gold) :]), [set() for _ in gold]
+    links = [set() for _ in gold]
     order = sorted(range(len(gold)), key=lambda i: len(gold[i].source))
     for start in range(0, len(gold), _BATCH):
         rows = order[start : start + _BATCH]
-        units = [_padded([side[i] for i in rows]) for side in sides]
-        cosines = units[0] @ units[1].swapaxes(1, 2)
-        sizes = np.array([[len(side[i]) for side in sides] for i in rows])
+        source = [states[i] for i in rows]
+        target = [states[len(gold) + i] for i in rows]
+        cosines = _padded(source) @ _padded(target).swapaxes(1, 2)
+        sizes = np.array([list(map(len, source)), list(map(len, target))]).T
         batch = itermax_links(np.where(np.isnan(cosines), -1.0, cosines), sizes)
         for row, hard in zip(rows, batch):
-            links[row] = {(int(i), int(j)) for i, j in zip(*np.nonzero(hard))}
+            links[row] = set(map(tuple, np.argwhere(hard).tolist()))
     return links
 
 
@@ -72,8 +73,8 @@ def link_results(
         measured = alignment_results(links[pair], pairs, dataset=DATASET, split="test", settings=settings, **fields)
         row = next(row for row in measured if row.metric == "AER")
         # AER is 100 - F1 of these counts, so it can be tested as an F1 can.
-        sure_hits, possible_hits, given, sure = count_links(links[pair], pairs).T
-        items = Items("F1", (np.stack([sure_hits + possible_hits, 2 * given, 2 * sure], 1),))
+        sure_hits, possible_hits, predicted, sure = count_links(links[pair], pairs).T
+        items = Items("F1", (np.stack([sure_hits + possible_hits, 2 * predicted, 2 * sure], 1),))
         rows[pair] = replace(row, direction="->".join(pair), items=items)
     means = []
     for group, members in groups.items():

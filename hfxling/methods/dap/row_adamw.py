@@ -55,7 +55,9 @@ class RowAdamW(torch.optim.AdamW):
         fused: bool | None = None,
     ):
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=fused)
-        known = {id(p) for group in self.param_groups for p in group["params"]}
+        known: set[int] = set()
+        for group in self.param_groups:
+            known.update(map(id, group["params"]))
         for p in rows:
             if id(p) not in known or p.ndim != 2 or not p.requires_grad:
                 raise ValueError(f"rows: a {tuple(p.shape)} parameter is not a trainable matrix among the parameters.")
@@ -78,7 +80,9 @@ class RowAdamW(torch.optim.AdamW):
         return loss
 
     def _update_rows(self, p: nn.Parameter) -> None:
-        group = next(group for group in self.param_groups if any(p is other for other in group["params"]))
+        for group in self.param_groups:
+            if any(p is other for other in group["params"]):
+                break
         state = self.state[p]
         if not state:
             state["step"] = torch.zeros((), device=p.device if group["fused"] else None)

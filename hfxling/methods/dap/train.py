@@ -129,7 +129,8 @@ class DapTrainer(XlingTrainer):
             vectors, random_states = _embed(model, chunks)
             sides = [torch.cat(side).requires_grad_() for side in zip(*vectors)]
             ranking = core.ranking_loss(*sides, text_ids(inputs["source"], inputs["target"]), gather)
-        slopes = zip(*(slope.split(self.chunk_size) for slope in torch.autograd.grad(ranking, sides)))
+        source_slopes, target_slopes = torch.autograd.grad(ranking, sides)
+        slopes = zip(source_slopes.split(self.chunk_size), target_slopes.split(self.chunk_size))
         tokens = core.rtl_tokens(inputs["source"], inputs["target"], gather) if core.rtl is not None else None
         losses = {"loss": ranking.detach(), "loss_tr": ranking.detach()}
         for i, (chunk, pair) in enumerate(zip(chunks, slopes)):
@@ -182,7 +183,7 @@ def split_batch(inputs: dict, size: int) -> list[dict]:
         return value[start : start + size] if isinstance(value, Tensor) else value
 
     count = len(inputs["source"]["input_ids"])
-    return [{key: part(value, start) for key, value in inputs.items()} for start in range(0, count, size)]
+    return [part(inputs, start) for start in range(0, count, size)]
 
 
 class RandomState:
@@ -273,7 +274,7 @@ def fit(
         ValueError: settings that do not go with the encoder or with FSDP.
     """
     set_seed(training_args.seed)
-    pairs = [pair.languages for pair in corpus.pairs]
+    pairs = corpus.language_pairs
     shortlist = target_ids(corpus, settings, tokenizer)
     model = build_model(settings, pairs, tokenizer, shortlist)
     if training_args.bf16 and training_args.device.type == "cpu":

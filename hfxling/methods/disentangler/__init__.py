@@ -89,14 +89,15 @@ def run(recipe: DisentanglerArguments, training_args: TrainingArguments, prepare
         options["start"] = DisentanglerModel.from_pretrained(recipe.base_model, **recipe.hub_kwargs).head
     with training_cost() as cost:
         if recipe.one_head_a_pair:
-            pairs = [pair.languages for pair in prepared.corpus.pairs]
+            pairs = prepared.corpus.language_pairs
             heads = fit_heads(prepared.train, pairs, settings, training_args, **options)
         else:
             heads = [fit(prepared.train, settings, training_args, **options)]
     first, *more = heads
     reached = dict(first.reached)
     if more:
-        reached = {name: [split.reached[name] for split in heads] for name in reached}
+        for name in reached:
+            reached[name] = [split.reached[name] for split in heads]
     reached = {"objective": first.objective} | reached | cost
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)

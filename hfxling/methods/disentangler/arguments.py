@@ -102,4 +102,4 @@ class DisentanglerArguments(SplitSettings, FrozenArguments):
     def shared_key(self) -> tuple:
         """The same for runs that share text and vectors."""
         names = (*FROZEN_KEYS, "layer", "pooling", "encoder_kind", "qe", "qe_split", "sts", "one_head_a_pair")
-        return tuple(str(getattr(self, name)) for name in names)
+        return self.key_of(names)

@@ -78,10 +78,13 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
             name = name_of_pair(pair.languages)
             raise ValueError(f"pair {name}: {len(pair.train)} training pair is left of {pair.read}; give more text.")
     tested = [pair for pair in corpus.pairs if len(pair.test)]
-    names = [test.direction.replace("->", "-") for test in scored]
-    names += [name_of_pair(pair.languages) for pair in tested]
-    texts = [(test.source, test.target) for test in scored]
-    texts += [(pair.test["source"], pair.test["target"]) for pair in tested]
+    names, texts = [], []
+    for test in scored:
+        names.append(test.direction.replace("->", "-"))
+        texts.append((test.source, test.target))
+    for pair in tested:
+        names.append(name_of_pair(pair.languages))
+        texts.append((pair.test["source"], pair.test["target"]))
     kind = first.encoder_kind
     if first.train_vectors:
         train = [training_vectors(first, pair) for pair in corpus.pairs]
@@ -93,8 +96,9 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
     else:
         encoder = first.encoder()
         corpus.coverage = coverage_line(encoder, _texts_by_language(corpus))
-        sides_of_training = [(pair.train["source"], pair.train["target"]) for pair in corpus.pairs]
-        train = [_encoded(encoder, sides, first.cache_dir) for sides in sides_of_training]
+        train = []
+        for pair in corpus.pairs:
+            train.append(_encoded(encoder, (pair.train["source"], pair.train["target"]), first.cache_dir))
         vectors = [_encoded(encoder, sides, first.cache_dir) for sides in texts]
         kind = kind_of(first.pooling, encoder.model.config) if kind == "auto" else kind
     count = len(scored)
@@ -103,7 +107,7 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
 
 def _encoded(encoder: FrozenEncoder, sides: Sequence[Sequence[str]], cache_dir: str) -> Sides:
     """Vectors of both sides."""
-    return tuple(encoder.features(side, cache_dir)[:, 0] for side in sides)
+    return encoder.features(sides[0], cache_dir)[:, 0], encoder.features(sides[1], cache_dir)[:, 0]
 
 
 def _texts_by_language(corpus: Corpus) -> dict[str, list[str]]:
@@ -117,7 +121,10 @@ def _texts_by_language(corpus: Corpus) -> dict[str, list[str]]:
 def number_of_pair(pairs: Sequence[Pair], direction: str) -> int | None:
     """Which of the pairs a test set such as "en->de" or "en-es-wmt" is of, whatever its direction; None for none."""
     languages = set(direction.replace("->", "-").split("-")[:2])
-    return next((i for i, pair in enumerate(pairs) if set(pair) == languages), None)
+    for number, pair in enumerate(pairs):
+        if set(pair) == languages:
+            return number
+    return None
 
 
 def kind_of(pooling: str, config: PreTrainedConfig | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -53,11 +54,11 @@ def evaluate(
     if not heads:
         return results
     fields["seed"] = seed
-    languages = [pair.languages for pair in data.corpus.pairs]
+    languages = data.corpus.language_pairs
     split_scores = []
     for test, sides in zip(data.corpus.scored, data.scored):
         head = _head_of(heads, number_of_pair(languages, test.direction))
-        split_scores.append(cosines(*(split_vectors(head, side)[1] for side in sides)))
+        split_scores.append(cosines(split_vectors(head, sides[0])[1], split_vectors(head, sides[1])[1]))
     results += correlation_results(data.corpus.scored, split_scores, baseline=scores, settings=after, **fields)
     for (number, vectors, of_text), baseline in zip(tested, rankings):
         ranked = rank_pair(vectors, meaning_by(_head_of(heads, number)))
@@ -76,7 +77,7 @@ def finished_vectors(data: Prepared, heads: Sequence[FittedSplit], seed: int) ->
 
 def tested_pairs(data: Prepared) -> list[tuple[int, PairVectors, dict]]:
     """Number, vectors and fields of the results of every language pair that has test text."""
-    languages = [pair.languages for pair in data.corpus.pairs]
+    languages = data.corpus.language_pairs
     pairs = []
     for pair, test in zip(data.tested, data.parallel):
         number = languages.index(pair.languages)
@@ -122,10 +123,15 @@ def _on_validation(
             languages += [language] * len(source)
             groups += [(number, row) for row in range(len(source))]
     groups = np.unique(groups, axis=0, return_inverse=True)[1]
-    vectors = np.concatenate([side for sides in pairs for side in sides])
+    vectors = np.concatenate(list(chain.from_iterable(pairs)))
     if not heads:
         return [*results, probe_result(vectors, languages, groups, **fields)]
-    parts = [split_vectors(_head_of(heads, i), side)[1:] for i, sides in enumerate(pairs) for side in sides]
-    meaning, language = (np.concatenate(part) for part in zip(*parts))
+    meanings, own_languages = [], []
+    for i, sides in enumerate(pairs):
+        for side in sides:
+            _, meaning, own_language = split_vectors(_head_of(heads, i), side)
+            meanings.append(meaning)
+            own_languages.append(own_language)
+    meaning, language = np.concatenate(meanings), np.concatenate(own_languages)
     of_language = probe_result(language, languages, groups, metric="language accuracy of the language part", **fields)
     return [*results, probe_result(meaning, languages, groups, baseline=vectors, **fields), of_language]

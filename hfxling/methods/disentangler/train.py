@@ -173,12 +173,15 @@ def division(vectors: Sequence[Sides], share: float) -> list[Rows]:
 
 def sample_sides(vectors: Sequence[Sides], rows: Sequence[np.ndarray], limit: int) -> list[list[np.ndarray]]:
     """A sample of the rows of each language pair's vectors, at most `limit` of each."""
-    chosen = [np.sort(np.random.default_rng(0).permutation(part)[:limit]) for part in rows]
-    return [[np.asarray(side[part], np.float32) for side in sides] for sides, part in zip(vectors, chosen)]
+    sampled = []
+    for sides, part in zip(vectors, rows):
+        chosen = np.sort(np.random.default_rng(0).permutation(part)[:limit])
+        sampled.append([np.asarray(side[chosen], np.float32) for side in sides])
+    return sampled
 
 
 @torch.inference_mode()
 def meaning_of(head: DisentanglerHead, sides: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Meaning parts, on the device where the head is."""
-    features = [torch.from_numpy(side).to(head.linear.weight.device) for side in sides]
-    return [head(head.prepare(side)).cpu().numpy() for side in features]
+    device = head.linear.weight.device
+    return [head(head.prepare(torch.from_numpy(side).to(device))).cpu().numpy() for side in sides]

@@ -150,4 +150,4 @@ class LexicalArguments(LinkSettings, TextArguments):
     def shared_key(self) -> tuple:
         """The same for runs that share text and segments, and the links' counts with them."""
         names = (*TEXT_KEYS, "views", "segmenters", "vocab_size", "max_words", "lexicon", "folds", "distractors")
-        return tuple(str(getattr(self, name)) for name in names)
+        return self.key_of(names)

@@ -18,7 +18,7 @@ from hfxling.data.texts import check_texts
 from hfxling.data.unigram import settle
 from hfxling.evaluation.word_translation import read_dictionary
 from hfxling.methods.checks import refuse_evaluation
-from hfxling.words.pairs import EncodedPairs
+from hfxling.words.pairs import EncodedPairs, encoded_pairs
 from hfxling.words.prior import translation_counts
 
 from .arguments import COARSE, FINE, LexicalArguments, LinkSettings
@@ -185,13 +185,15 @@ def _view(
         vocabularies = {lang: _vocabulary(text, lang, segmenters[lang], sizes[lang]) for lang, text in texts.items()}
     pairs, counts = [], []
     for pair, both in sides.items():
-        encoded = _encoded(vocabularies, pair, both, settings.max_words)
+        own = vocabularies[pair[0]], vocabularies[pair[1]]
+        encoded = encoded_pairs(pair, own, *both, settings.max_words)
         source, target = encoded.source, encoded.target
         for order in (pair, pair[::-1]):  # the lexicon's entries are further sentence pairs of the counts
-            words = _encoded(vocabularies, order, lexicon.get(order, ([], [])), settings.max_words)
+            entries = lexicon.get(order, ([], []))
+            words = encoded_pairs(order, own if order == pair else own[::-1], *entries, settings.max_words)
             source = source + (words.source if order == pair else words.target)
             target = target + (words.target if order == pair else words.source)
-        expected = translation_counts(EncodedPairs(pair, source, target), [vocabularies[lang] for lang in pair])
+        expected = translation_counts(EncodedPairs(pair, source, target), own)
         pairs.append(encoded)
         counts.append(csr_array(expected))
     return View(vocabularies, scripts is not None, pairs, counts)
@@ -218,11 +220,3 @@ def _vocabulary(lines: Sequence[str], lang: str, segmenter: str, size: int) -> V
     if segmenter == "unigram":
         settle(vocabulary.tokenizer, lines, EOS + 1)
     return vocabulary
-
-
-def _encoded(vocabularies: Mapping[str, Vocabulary], pair: Pair, sides: tuple, most: int) -> EncodedPairs:
-    """Ids of sentence pairs; a side may have none."""
-    rows = []
-    for lang, side in zip(pair, sides):
-        rows.append([encoding.ids[:most] for encoding in vocabularies[lang].encode_batch(side)])
-    return EncodedPairs(tuple(pair), *rows)

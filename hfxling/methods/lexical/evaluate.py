@@ -45,15 +45,18 @@ def spoilt(
 ) -> list[EvalResult]:
     """How often spoilt copies of the first translations win, by both kinds of vectors."""
 
-    def cosines(*given) -> np.ndarray:
-        vectors = (static_sentences(model, texts, lang) for texts, lang in zip(given[:2], given[2]))
-        x, y = (side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-30) for side in vectors)
-        return np.einsum("ij,ij->i", x, y, dtype=np.float64)
+    def cosines(source: Sequence[str], target: Sequence[str], pair: tuple[str, str]) -> np.ndarray:
+        vectors = []
+        for texts, lang in zip((source, target), pair):
+            side = static_sentences(model, texts, lang)
+            vectors.append(side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-30))
+        return np.einsum("ij,ij->i", *vectors, dtype=np.float64)
 
-    def links(*given) -> np.ndarray:
-        return np.nan_to_num(model.score(*given), nan=-np.inf)  # of a text without known segments: beaten by any
+    def links(source: Sequence[str], target: Sequence[str], pair: tuple[str, str]) -> np.ndarray:
+        # Of a text without known segments NaN: beaten by any.
+        return np.nan_to_num(model.score(source, target, pair), nan=-np.inf)
 
-    first, rows = tuple(side[:SPOILT] for side in sides), []
+    first, rows = (sides[0][:SPOILT], sides[1][:SPOILT]), []
     for kind, scores, tie in (("sparse, inner product", links, TIE["dot"]), ("static, cosine", cosines, TIE["cosine"])):
         how = dict(settings) | {"method": kind}
         rows += spoilt_results(scores, first, languages, tie=tie, settings=how, **fields)
@@ -130,10 +133,11 @@ def rank(
         name, more = f"{asked}->{other}", {"distractors": len(further)} if further else {}
         if others and not further:
             continue
-        vectors = [model.encode(*text, role) for text, role in zip(texts, ROLES)]
+        vectors = model.encode(*texts[0], ROLES[0]), model.encode(*texts[1], ROLES[1])
         ranks = gold_ranks(*vectors, method="dot")[0]
         sparse.append(Ranking(name, ranks, {"method": "sparse, inner product"} | more))
-        ranks = gold_ranks(*unlike_blanks(*(static_sentences(model, *text) for text in texts)))[0]
+        vectors = static_sentences(model, *texts[0]), static_sentences(model, *texts[1])
+        ranks = gold_ranks(*unlike_blanks(*vectors))[0]
         static.append(Ranking(name, ranks, {"method": "static, cosine"} | more))
     return [*sparse, *static]
 

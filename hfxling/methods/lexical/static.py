@@ -55,11 +55,17 @@ def static_vectors(
     sums = {}
     for lang in tables:
         tables[lang] = table = tables[lang] / weights[lang][:, None]
-        shares = [pair[lang].shares[0] for pair in bags if lang in pair]
-        used = sum(share.sum(0) for share in shares)
-        linked = sum(np.diff(model._matrix(*pair, 0).indptr) for pair in config.pairs if pair[0] == lang) > 0
+        used = count = links = 0
+        for pair in bags:
+            if lang in pair:
+                shares = pair[lang].shares[0]
+                used, count = used + shares.sum(0), count + shares.shape[0]
+        for pair in config.pairs:
+            if pair[0] == lang:
+                links = links + np.diff(model._matrix(*pair, 0).indptr)
+        linked = links > 0
         table[~linked] = 0.0  # no rounding errors of unknown words
-        table[linked] -= used @ table / sum(share.shape[0] for share in shares)
+        table[linked] -= used @ table / count
         sums[lang] = (used + 1e-9) * linked  # of a segment that the text does not have, too
     if is_shared:
         total = np.maximum(sum(sums.values()), 1e-30)
@@ -100,8 +106,9 @@ def _factors(
 
 def _svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The strongest left singular vectors (V, rank), their values, and the right ones (rank, W)."""
-    places = [np.unique(axis) for axis in matrix.nonzero()]  # rows and columns without links stay zero
-    linked = csr_array(matrix[places[0]][:, places[1]])
+    rows, columns = matrix.nonzero()
+    rows, columns = np.unique(rows), np.unique(columns)  # those without links stay zero
+    linked = csr_array(matrix[rows][:, columns])
     if min(linked.shape) <= _EXACT:
         turned = linked.shape[0] > linked.shape[1]
         short = csr_array(linked.T if turned else linked).astype(np.float64)
@@ -113,7 +120,7 @@ def _svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarra
     else:
         u, strength, v = randomized_svd(linked, rank, random_state=seed, **_PRECISION)
     left, right = np.zeros((matrix.shape[0], len(strength))), np.zeros((len(strength), matrix.shape[1]))
-    left[places[0]], right[:, places[1]] = u, v
+    left[rows], right[:, columns] = u, v
     return left, strength, right
 
 
@@ -128,9 +135,12 @@ def _halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tuple[l
             lang, number = waiting.pop()
             if side.setdefault(lang, number) != number:
                 return None
-            neighbours = [a if b == lang else b for a, b in odds if lang in (a, b)]
-            waiting += [(other, 1 - number) for other in neighbours if side.get(other) != 1 - number]
-    return tuple([lang for lang in sizes if side[lang] == number] for number in (0, 1))
+            for a, b in odds:
+                if lang in (a, b):
+                    other = a if b == lang else b
+                    if side.get(other) != 1 - number:
+                        waiting.append((other, 1 - number))
+    return [lang for lang in sizes if side[lang] == 0], [lang for lang in sizes if side[lang] == 1]
 
 
 def _block(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], row: str, column: str) -> csr_array:

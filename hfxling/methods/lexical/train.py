@@ -39,7 +39,7 @@ def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static
     sizes, tokenizers = {}, {}
     for lang in languages:
         vocabularies = [view.vocabularies[lang] for view in views]
-        sizes[lang] = [len(vocabulary) for vocabulary in vocabularies]
+        sizes[lang] = list(map(len, vocabularies))
         tokenizers[lang] = [vocabulary.tokenizer for vocabulary in vocabularies]
     bare = LexicalModel(LexicalConfig(languages=languages, vocab_sizes=sizes, views=settings.views))
     sides = _sides(views)
@@ -67,7 +67,7 @@ def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static
     model = LexicalModel(config, links, anchors, tokenizers).eval()
     _scale(model, bags, settings)
     if static:
-        counts = {lang: background(views[0], lang) for lang in languages}
+        counts = background(views[0])
         model.static = static_vectors(model, bags, counts, settings, is_shared=views[0].is_shared, seed=seed)
     return model
 
@@ -87,32 +87,36 @@ def view_links(view: View, min_ratio: float) -> dict[Pair, csr_array]:
     for pairs, counted in zip(view.pairs, view.counts):
         for pair, matrix in ((pairs.languages, counted), (pairs.languages[::-1], csr_array(counted.T))):
             linked[pair] = linked[pair] + matrix if pair in linked else matrix
-    given = {pair: csr_array(matrix * (1 / (matrix.sum(1) + 1))[:, None]) for pair, matrix in linked.items()}
-    counts = {lang: background(view, lang) for lang in languages}
+    probabilities = {}
+    for pair, matrix in linked.items():
+        probabilities[pair] = csr_array(matrix * (1 / (matrix.sum(1) + 1))[:, None])
+    counts = background(view)
     links = {}
     for source, target in permutations(languages, 2):
-        shared = [z for z in languages if (source, z) in given and (z, target) in given]
-        if (source, target) in given:
-            matrix = given[source, target]
+        shared = [z for z in languages if (source, z) in probabilities and (z, target) in probabilities]
+        if (source, target) in probabilities:
+            matrix = probabilities[source, target]
         elif shared:
-            matrix = sum(given[source, z] @ given[z, target] for z in shared) / len(shared)
+            matrix = sum(probabilities[source, z] @ probabilities[z, target] for z in shared) / len(shared)
         else:
             continue
         ratios = (matrix * (counts[target].sum() / counts[target])[None]).tocoo()
-        kept = (ratios.data > 0) & (ratios.data >= min_ratio) & (np.minimum(*ratios.coords) > EOS)
-        places = tuple(axis[kept] for axis in ratios.coords)
-        links[source, target] = csr_array((ratios.data[kept].astype(np.float32), places), shape=ratios.shape)
+        rows, columns = ratios.coords
+        kept = (ratios.data > 0) & (ratios.data >= min_ratio) & (np.minimum(rows, columns) > EOS)
+        values = ratios.data[kept].astype(np.float32)
+        links[source, target] = csr_array((values, (rows[kept], columns[kept])), shape=ratios.shape)
         links[source, target].sort_indices()
     return links
 
 
-def background(view: View, language: str) -> np.ndarray:
-    """(V,) occurrences of every segment in the training text, and one more of each."""
-    counts = np.ones(len(view.vocabularies[language]))
+def background(view: View) -> dict[str, np.ndarray]:
+    """Of every language (V,) occurrences of every segment in the training text, and one more of each."""
+    counts = {}
+    for language, vocabulary in view.vocabularies.items():
+        counts[language] = np.ones(len(vocabulary))
     for pairs in view.pairs:
-        for code, rows in zip(pairs.languages, (pairs.source, pairs.target)):
-            if code == language:
-                counts += np.bincount(np.concatenate(rows).astype(int), minlength=len(counts))
+        for language, rows in zip(pairs.languages, (pairs.source, pairs.target)):
+            counts[language] += np.bincount(np.concatenate(rows).astype(int), minlength=len(counts[language]))
     return counts
 
 
@@ -168,10 +172,7 @@ def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) 
             logs.append(np.log(bag.lengths) - means[languages.index(lang)])
     means += np.concatenate(logs).mean()  # around which both lengths vary: small numbers for the vectors
     spread = np.concatenate([ratio - row @ means for ratio, row in zip(ratios, design)])
-    return {
-        "length_means": {lang: float(mean) for lang, mean in zip(languages, means)},
-        "length_sigma": float(spread.std()) or 1.0,
-    }
+    return {"length_means": dict(zip(languages, means.tolist())), "length_sigma": float(spread.std()) or 1.0}
 
 
 def _scale(model: LexicalModel, bags: Sequence[Mapping[str, Bags]], settings: LinkSettings) -> None:

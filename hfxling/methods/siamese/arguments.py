@@ -222,4 +222,4 @@ class SiameseArguments(HeadSettings, FrozenArguments):
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and encoder."""
-        return tuple(str(getattr(self, name)) for name in (*FROZEN_KEYS, "paragraphs"))
+        return self.key_of((*FROZEN_KEYS, "paragraphs"))

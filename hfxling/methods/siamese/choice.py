@@ -24,20 +24,17 @@ Maps = tuple[dict, Affine, Affine]
 Training = Callable[[np.ndarray, np.ndarray], tuple[Affine, Affine]]
 
 
-def candidates(
-    source: np.ndarray, target: np.ndarray, *, one_map: bool = False, trained: Training | None = None
-) -> Iterable[Maps]:
+def candidates(source: np.ndarray, target: np.ndarray, *, one_map: bool = False) -> Iterable[Maps]:
     """Every head that competes, as (settings, map of the source, map of the target).
 
     The encoder as it came; centred: its vectors less the mean of both languages, without the direction between the two;
     `discriminant`, one map for both, and `tied`, one a language (with share 0 the CCA), each with shares of the encoder
-    in it; and a trained head where one is given.
+    in it.
 
     Args:
         source: (N, H) vectors; row i is parallel to target row i.
         target: (N, H).
         one_map: only those with the same map for both languages.
-        trained: from the two arrays to a trained head's maps.
     """
     as_it_came, centred = _as_it_came(source), _centred(source, target)
     yield {"form": ENCODER}, as_it_came, as_it_came
@@ -46,8 +43,6 @@ def candidates(
     if not one_map:
         heads = tied(source, target, shares=(0.0, 0.5), shrinkages=(0.1, 0.3, 1.0), powers=(1.0,))
         yield from _anchored(TIED, heads, source, target, ANCHORS[TIED])
-    if trained:
-        yield {"form": INFONCE}, *trained(source, target)
 
 
 def fit_form(
@@ -110,8 +105,8 @@ def _anchored(
     if form == DISCRIMINANT:  # one map: it subtracts the middle, and the direction between the languages
         middle, encoder = (means[0] + means[1]) / 2, without_gap(*means)
         means = middle, middle
-    covariances = [np.cov(side.T, bias=True) for side in (source, target)]
-    length = np.mean([np.trace(covariance) for covariance in covariances])
+    covariances = np.cov(source.T, bias=True), np.cov(target.T, bias=True)
+    length = (np.trace(covariances[0]) + np.trace(covariances[1])) / 2
     for settings, *maps in heads:
         own = np.mean([np.vdot(affine.weight @ each, affine.weight) for affine, each in zip(maps, covariances)])
         if own < 1e-12 * length:  # nothing that the pairs share was found

@@ -94,9 +94,9 @@ def tied(
     common, symmetric = (of_x + of_y) / 2, (cross + cross.T) / 2
     variance = np.trace(common) / size
     for share in shares:
-        eigen_x, eigen_y = (_eigen((1 - share) * own + share * common) for own in (of_x, of_y))
+        eigen_x, eigen_y = _eigen((1 - share) * of_x + share * common), _eigen((1 - share) * of_y + share * common)
         for shrinkage in shrinkages:
-            white_x, white_y = (_whitener(*of, shrinkage, variance) for of in (eigen_x, eigen_y))
+            white_x, white_y = _whitener(*eigen_x, shrinkage, variance), _whitener(*eigen_y, shrinkage, variance)
             u, s, vt = np.linalg.svd(white_x @ ((1 - share) * cross + share * symmetric) @ white_y)
             for power in powers:
                 weight = s[:, None] ** power
@@ -154,7 +154,7 @@ def standardised(source: np.ndarray, target: np.ndarray, *, shared: bool, whiten
         whiten: by the covariance of the language, shrunken by `WHITENING` of its mean variance.
     """
     means = source.mean(0), target.mean(0)
-    centred = [side - mean for side, mean in zip((source, target), means)]
+    centred = source - means[0], target - means[1]
     covariances = [side.T @ side / len(side) for side in centred]
     if shared:
         middle, project = (means[0] + means[1]) / 2, without_gap(*means)
@@ -208,7 +208,9 @@ def fit_closed_form(
     if method != "procrustes":  # which has nothing to choose
         shown = method if progress else None
         ranks = cross_validate(form, source, target, folds=folds, seed=seed, progress=shown)
-        scores = {key: np.mean([(1 / fold).mean() for fold in of_folds]) for key, of_folds in ranks.items()}
+        scores = {}
+        for key, of_folds in ranks.items():
+            scores[key] = np.mean([(1 / fold).mean() for fold in of_folds])
         best = dict(max(scores, key=scores.get))
     return *with_settings(form, source, target, best), best
 

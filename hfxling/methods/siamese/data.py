@@ -84,7 +84,10 @@ def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
 
 def encode(rows: Sequence[SiameseArguments], corpus: Corpus, device: str | None = None) -> Prepared:
     """The frozen vectors of a corpus, with or without test text; as `prepare` otherwise."""
-    views = list(dict.fromkeys((layer, row.pooling) for row in rows for layer in row.single_layers()))
+    views: dict = {}
+    for row in rows:
+        for layer in row.single_layers():
+            views[layer, row.pooling] = None
     by_view = pair_vectors(rows[0], corpus, views, device)
     return Prepared(corpus, {view: vectors for view, (vectors,) in by_view.items()})
 

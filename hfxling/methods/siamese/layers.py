@@ -22,8 +22,11 @@ FEW = 9  # up to so many layers, embeddings included, all of them are a set, too
 
 def layer_sets(depth: int) -> list[tuple[int, ...]]:
     """Sets of layers that span an encoder of so many: both ends, with the middle, with the thirds, and all or five."""
-    spans = (np.linspace(0, depth, count).round().astype(int) for count in (2, 3, 4, depth + 1 if depth < FEW else 5))
-    return list(dict.fromkeys(tuple(dict.fromkeys(span.tolist())) for span in spans if depth))
+    sets = []
+    for count in (2, 3, 4, depth + 1 if depth < FEW else 5):
+        layers = np.unique(np.linspace(0, depth, count).round().astype(int))
+        sets.append(tuple(layers.tolist()))
+    return list(dict.fromkeys(sets)) if depth else []
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,9 @@ def choose_layers(
         _, vectors = prepared.of(numbers if len(numbers) > 1 else numbers[0], pooling).draw(fraction, seed)
         sides = dict(zip(vectors.languages, vectors.train))
         head = new_head(settings, sides, vectors.layers)
-        source, target = (side.astype(np.float64) for side in head_inputs(head, sides))
-        ranks = cross_validate(partial(_forms, head.config.per_language), source, target, seed=seed).values()
+        source, target = head_inputs(head, sides)
+        form = partial(_forms, head.config.per_language)
+        ranks = cross_validate(form, source.astype(np.float64), target.astype(np.float64), seed=seed).values()
         reciprocal_ranks[layer] = max((1 / np.concatenate(folds) for folds in ranks), key=np.mean)
     best = _better(reciprocal_ranks, str(depth), reciprocal_ranks)
     single = _better(reciprocal_ranks, str(depth), singles)

@@ -132,9 +132,12 @@ class PairRows(torch.utils.data.Dataset):
 
     def collate(self, indices: list[int]) -> dict[str, Tensor]:
         """{"source": (B, H), "target": (B, K, H), "label": (B,)}."""
-        source, target, label = (rows[indices] for rows in self.rows)
-        vectors = [torch.as_tensor(array[rows]) for array, rows in zip(self.vectors, (source, target))]
-        return {"source": vectors[0], "target": vectors[1], "label": torch.from_numpy(label)}
+        source, target, label = self.rows
+        return {
+            "source": torch.as_tensor(self.vectors[0][source[indices]]),
+            "target": torch.as_tensor(self.vectors[1][target[indices]]),
+            "label": torch.from_numpy(label[indices]),
+        }
 
 
 def set_affine(head: SiameseHead, maps: dict[str, Affine]) -> None:

@@ -20,11 +20,11 @@ class AlignmentErrorRate(evaluate.Metric):
         )
 
     def _compute(self, predictions, references):
-        found = [parse_links(line, f"predictions[{i}]")[1] for i, line in enumerate(predictions)]
+        predicted = [parse_links(line, f"predictions[{i}]")[1] for i, line in enumerate(predictions)]
         gold = []
-        for i, (line, links) in enumerate(zip(references, found)):
+        for i, (line, links) in enumerate(zip(references, predicted)):
             sure, possible = parse_links(line, f"references[{i}]")
             sizes = (max((link[side] for link in possible | links), default=-1) + 1 for side in (0, 1))
             gold.append(AlignedPair(*(("",) * size for size in sizes), sure, possible))
-        scores = alignment_scores(count_links(found, gold).sum(0))
+        scores = alignment_scores(count_links(predicted, gold).sum(0))
         return {name.lower(): float(value) / 100 for name, value in scores.items()}

@@ -22,6 +22,9 @@ class MiningF1(evaluate.Metric):
         )
 
     def _compute(self, predictions, references):
-        rows = [({*found}, {*gold}) for found, gold in zip(predictions, references)]
-        counts = np.array([(len(found & gold), len(found), len(gold)) for found, gold in rows])
+        counts = []
+        for found, gold in zip(predictions, references):
+            found, gold = set(found), set(gold)
+            counts.append((len(found & gold), len(found), len(gold)))
+        counts = np.array(counts)
         return dict(zip(("precision", "recall", "f1"), (scores_of(counts.sum(0)) / 100).tolist()))
