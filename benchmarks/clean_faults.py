@@ -12,11 +12,11 @@ NTREX lines 1 to 1543 in two halves. In each half 30 % of the pairs get a faulty
 The second half is cleaned; what is fitted has learnt from the good pairs of the first one, and thresholds of scores are
 those with the best F1 on the first half (what is fitted for that has learnt from the second one).
 
-OpusFilter is a program of its own, found by --opusfilter (pip install opusfilter==3.3.1 eflomal jieba "py3langid<0.4" in an environment of
-its own), left out where there is none. It scores both halves by all of its filters that need no download, lengths in
-letters, word alignment with priors learnt from the other half's good pairs; a logistic regression of all these scores
-is fitted to the first half's faults, and its threshold chosen there. That is more than its users have: nobody else
-tells it which pairs are faulty. F1 is that of dropping faulty pairs.
+OpusFilter is a program of its own, found by --opusfilter (in an environment of its own: pip install opusfilter==3.3.1
+eflomal jieba "py3langid<0.4"), left out where there is none. It scores both halves by all of its filters that need no
+download, lengths in letters, word alignment with priors learnt from the other half's good pairs; a logistic regression
+of all these scores is fitted to the first half's faults, and its threshold chosen there. That is more than its users
+have: nobody else tells it which pairs are faulty. F1 is that of dropping faulty pairs.
 """
 
 import json
