@@ -72,6 +72,8 @@ def start(words: Sequence[str], folder: Path, place: str = "", name: str = "") -
     sys.stderr.flush()
     pid = os.fork()
     if pid:
+        while os.getpgid(pid) != pid:  # until then a signal to its group would find nobody
+            time.sleep(0.001)
         return pid
     status = 70
     try:
