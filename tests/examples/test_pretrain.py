@@ -167,7 +167,7 @@ def test_checkpoints_of_an_earlier_run_are_not_run_over(run, texts):
 def test_what_a_kill_left_of_the_first_checkpoint_is_no_obstacle(run, texts, tmp_path):
     shutil.copytree(run / "checkpoint-3", tmp_path / "checkpoint-3")
     (tmp_path / "checkpoint-3" / "trainer_state.json").unlink()
-    train(texts, tmp_path)
+    train(texts, tmp_path, save_strategy="steps", save_steps=3)
     assert (tmp_path / "model" / "model.safetensors").is_file()
     assert (tmp_path / "checkpoint-3" / "trainer_state.json").is_file()
 
