@@ -195,8 +195,8 @@ def fit_aligner(
         trained = {name: getattr(training_args, name) for name in ("num_train_epochs", "learning_rate", "seed")}
     prior = priors[0] if priors else None
     fitted = Aligner(model, vocabularies, languages, prior=prior)
-    told = describe_aligner(languages) | {"configuration": dataclasses.asdict(settings) | trained}
-    fitted.origin = Origin("aligner", told, corpus.card_entries(None))
+    configuration = dataclasses.asdict(settings) | trained
+    fitted.origin = Origin("aligner", describe_aligner(languages), configuration, corpus.card_entries(None))
     return fitted
 
 
@@ -234,9 +234,9 @@ def fit_lexical(
     with _settings(lexical.LinkSettings, {}, options, seed, progress) as (settings, _):
         views = lexical.link_views(corpus, settings)
         model = lexical.fit(views, settings, seed=seed)
-    told = describe_lexical(list(pairs), settings, is_shared=views[0].is_shared)
-    told |= {"configuration": dataclasses.asdict(settings) | {"seed": seed}}
-    model.origin = Origin("lexical", told, corpus.card_entries(None))
+    card = describe_lexical(list(pairs), is_shared=views[0].is_shared)
+    configuration = dataclasses.asdict(settings) | {"seed": seed}
+    model.origin = Origin("lexical", card, configuration, corpus.card_entries(None))
     return model
 
 
@@ -280,12 +280,14 @@ class Origin:
 
     Attributes:
         method: as its package under `hfxling.methods` is named.
-        card: fields of `CardInfo` that are the method's own, with the resolved settings.
+        card: fields of `CardInfo` that are the method's own.
+        configuration: resolved settings of the fit.
         train_data: the training text as a card describes it.
     """
 
     method: str
     card: dict[str, Any]
+    configuration: dict[str, Any]
     train_data: list[dict]
 
 
@@ -302,11 +304,19 @@ def _save(
         with atomic_path(folder) as scratch:
             write(scratch)
         return
-    data = [entry | ({"licence": licence} if licence else {}) for entry in origin.train_data]
-    own = origin.card | {"method": origin.method, "train_data": data, "licence": licence or "other"}
-    card = CardInfo(**own | ({"repo_id": repo} if repo else {}))
+    train_data = origin.train_data
+    if licence is not None:
+        train_data = [entry | {"licence": licence} for entry in train_data]
+    fields = origin.card | {
+        "method": origin.method,
+        "licence": licence or "other",
+        "train_data": train_data,
+        "configuration": origin.configuration,
+    }
+    if repo is not None:
+        fields["repo_id"] = repo
     with hidden():
-        publish(folder, write, [], card, recipe=f"hfxling.fit_{origin.method}")
+        publish(folder, write, [], CardInfo(**fields), recipe=f"hfxling.fit_{origin.method}")
 
 
 def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None) -> dict[Pair, tuple]:

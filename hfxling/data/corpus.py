@@ -267,7 +267,8 @@ def _train_text(settings: TextArguments, sources: Sequence[Source], pair: Pair, 
     for source in sources:
         if source.is_for(pair):
             data = source.fill(pair).data
-            used += [data] if data not in missing else []
+            if data not in missing:
+                used.append(data)
     text = PairText(pair, parts[0], _nothing(pair), used, missing)
     if streaming:
         stream, _ = filter_parallel(_interleaved(parts), min_words=settings.min_words)

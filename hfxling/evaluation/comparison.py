@@ -132,7 +132,7 @@ def _figure(row: EvalResult) -> tuple:
 
 
 def _mismatch(a: Items, b: Items) -> str | None:
-    if a.kind != b.kind or list(map(np.shape, a.groups)) != list(map(np.shape, b.groups)):
+    if a.kind != b.kind or [group.shape for group in a.groups] != [group.shape for group in b.groups]:
         return "different items"
     gold = {"pearson": 0, "F1": 2}.get(a.kind)
     if gold is not None and any((x[:, gold] != y[:, gold]).any() for x, y in zip(a.groups, b.groups)):

@@ -78,7 +78,7 @@ class Scores:
             if self.calibrated is not None:
                 cells.append(_cell(self.calibrated[row], 4))
             lines.append("\t".join(cells))
-        return "\n".join([*lines, ""])
+        return "".join(f"{line}\n" for line in lines)
 
     def save(self, path: str | Path) -> None:
         """Write the text, and beside it the calibration where it was fitted here, as `NAME.calibration.json`."""

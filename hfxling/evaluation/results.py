@@ -7,7 +7,7 @@ import math
 import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -176,7 +176,7 @@ def _plain(value):
 def _read_row(row, where: str) -> EvalResult:
     if not isinstance(row, dict):
         raise ValueError(f"{where} is not an object with the fields of a result.")
-    unknown = sorted(row.keys() - EvalResult.__dataclass_fields__.keys())
+    unknown = sorted(set(row) - {field.name for field in fields(EvalResult)})
     missing = [name for name in ("metric", "value", "n", "dataset", "split") if name not in row]
     if unknown or missing:
         what = f"unknown field {unknown[0]!r}" if unknown else f"no {missing[0]!r}"

@@ -310,7 +310,7 @@ class HardMining(PairTask):
         with_number = np.array([copy is not None for copy in copies])
         if not with_number.any():
             raise ValueError(f"task mining-hard: none of the {len(target)} target texts has a number; give other text.")
-        pool = target + list(filter(None, copies))
+        pool = target + [copy for copy in copies if copy is not None]
         source, everything = encode_sides(encoder, text["source"], pool, self.languages)
         among_copies, _ = gold_ranks(source, everything, method=encoder.method)
         without_copies, _ = gold_ranks(source, everything[: len(target)], method=encoder.method)

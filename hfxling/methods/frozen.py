@@ -240,8 +240,11 @@ def given_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> 
     """
     named = {}
     for entry in entries:
-        key, mark, files = entry.partition("=")
-        named[key if mark else name] = files if mark else entry
+        if "=" in entry:
+            key, _, files = entry.partition("=")
+            named[key] = files
+        else:
+            named[name] = entry
     paths = named.get(name, "").split("+")
     if len(paths) != 2:
         listed = " ".join(entries)

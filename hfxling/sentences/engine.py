@@ -13,10 +13,6 @@ from .neighbours import Neighbours, Vectors, best_first, exact_scores, one_or_al
 MARGINS = ("ratio", "distance", "absolute")
 SELECTIONS = ("mutual", "forward", "backward", "max")
 Reader = Callable[[np.ndarray], Sequence[Vectors]]
-# Power of the number of words that a margin of mean scores a word is multiplied by: the mean of n scores deviates by
-# 1 / sqrt(n). On twelve heaps of development text (benchmarks/mining_lengths.py) more is better where only long
-# sentences have translations, less where short ones have them, too.
-LENGTH_EXPONENT = 0.5
 _TIE = 1e-7  # of margins
 _CHUNK = 4096  # source rows rescored at once
 
@@ -114,7 +110,8 @@ def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
     """The pairs with margins of mean scores a word made comparable between short and long sentences.
 
     A score of links is a mean over words, and a few words agree by chance more often than many: the mean of n scores
-    deviates by 1 / sqrt(n) of what one does, so a margin is multiplied by sqrt(n).
+    deviates by 1 / sqrt(n) of what one does, so a margin is multiplied by sqrt(n). A higher power is better where only
+    long sentences have translations, and worse where short ones have them, too (benchmarks/mining_lengths.py).
 
     Args:
         pairs: with margins "distance" or "absolute".
@@ -135,7 +132,7 @@ def best_partners(forward: Neighbours, backward: Neighbours, margin: str) -> lis
 def length_weights(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """(P,) what `by_length` multiplies a pair's margin by: sqrt(n), n the geometric mean of both sides' words."""
     words = np.sqrt(np.maximum(source, 1) * np.maximum(target, 1))
-    return words**LENGTH_EXPONENT
+    return np.sqrt(words)
 
 
 def rescored(

@@ -338,7 +338,7 @@ def _check_suffix(output: str | Path) -> None:
 
 def _check_wish(precision: float | None, known: Any, threshold: float | None, top: Any, unpaired: float | None) -> None:
     """Refuse wishes for pairs that contradict each other."""
-    if (threshold, top, precision).count(None) < 2:
+    if sum(wish is not None for wish in (threshold, top, precision)) > 1:
         raise ValueError("--threshold, --top and --precision: give one of them at most.")
     if (precision is None) != (not known):
         raise ValueError("--precision needs --known PAIRS, and --known is of use for --precision alone.")

@@ -69,7 +69,7 @@ class WordLinks:
     def to_text(self, *, with_scores: bool = False) -> str:
         """Pharaoh links, `i-j` counted from 0 (with scores `i-j:0.97`), a line a pair."""
         if not with_scores:
-            return "\n".join([*map(format_links, self.links), ""])
+            return "".join(f"{format_links(links)}\n" for links in self.links)
         lines = []
         for pair in self.pairs:
             scored = [f"{i}-{j}:{score:.2f}" for (i, j), score in zip(pair.links, pair.scores)]

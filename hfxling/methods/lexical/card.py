@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hfxling.hub.snippets import example
 
-from .arguments import LexicalArguments, LinkSettings
+from .arguments import LexicalArguments
 
 SUMMARY = "Sentences compared by the statistical links of their words: sparse vectors, and static ones made of them."
 CITATION = """@inproceedings{liang2006alignment,
@@ -47,15 +47,16 @@ print(model.explain("{source_text}", "{target_text}", ("{source}", "{target}")))
 
 def card(recipe: LexicalArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    return described(recipe.language_pairs, recipe, is_shared=prepared.views[0].is_shared)
+    fields = described(recipe.language_pairs, is_shared=prepared.views[0].is_shared)
+    fields["configuration"] = {name: getattr(recipe, name) for name in ("views", "mixture", "length_prior")}
+    return fields
 
 
-def described(pairs: Sequence[tuple[str, str]], settings: LinkSettings, *, is_shared: bool) -> dict:
-    """The same, of the language pairs that were learnt from and the settings of the fit.
+def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool) -> dict:
+    """The same without settings, of the language pairs that were learnt from.
 
     Args:
         pairs: source and target language of each.
-        settings: of the links.
         is_shared: whether all languages have one table of segments.
     """
     languages = list(dict.fromkeys(code for pair in pairs for code in pair))
@@ -88,11 +89,6 @@ def described(pairs: Sequence[tuple[str, str]], settings: LinkSettings, *, is_sh
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
         "limits": [*LIMITS, *limits],
         "loading": loading,
-        "configuration": {
-            "views": settings.views,
-            "mixture": settings.mixture,
-            "length_prior": settings.length_prior,
-        },
     }
 
 
