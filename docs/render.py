@@ -61,14 +61,16 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare only")
     check = parser.parse_args(argv).check
-    stale = [path for path, text in pages() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    stale = {}
+    for path, text in pages():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale[path] = text
     if check and stale:
         raise ValueError(f"{', '.join(path.name for path in stale)}: not what results/ say; run make cards.")
-    for path, text in pages():
-        if path in stale:
-            with atomic_path(path) as scratch:
-                scratch.write_text(text, encoding="utf-8")
-            print(f"wrote {path.relative_to(ROOT)}")
+    for path, text in stale.items():
+        with atomic_path(path) as scratch:
+            scratch.write_text(text, encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
 
 
 def pages():

@@ -173,10 +173,13 @@ def _plain(value):
     raise TypeError(f"{type(value).__name__} {value!r}")
 
 
+_FIELDS = {field.name for field in fields(EvalResult)}
+
+
 def _read_row(row, where: str) -> EvalResult:
     if not isinstance(row, dict):
         raise ValueError(f"{where} is not an object with the fields of a result.")
-    unknown = sorted(set(row) - {field.name for field in fields(EvalResult)})
+    unknown = sorted(set(row) - _FIELDS)
     missing = [name for name in ("metric", "value", "n", "dataset", "split") if name not in row]
     if unknown or missing:
         what = f"unknown field {unknown[0]!r}" if unknown else f"no {missing[0]!r}"

@@ -4,11 +4,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hfxling
+from hfxling.cli import main
 from hfxling.encoders.base import BaseEncoder
 from hfxling.files import files_of
 from hfxling.sentences import both_ways
@@ -196,32 +198,33 @@ def test_impostors_are_what_a_search_without_the_target_gives():
 
 
 @pytest.mark.slow
-def test_a_killed_bootstrap_ends_alike(text, tmp_path):
+def test_a_killed_bootstrap_ends_alike(text, tmp_path, monkeypatch):
     """Links of the text itself, as a folder with static vectors, are an encoder that knows both languages."""
     pairs, heaps = text
-    hfxling.save_lexical(hfxling.fit_lexical(*zip(*pairs), LANGUAGES), tmp_path / "knows")
-    words = [sys.executable, "-m", "hfxling", "bootstrap"]
+    monkeypatch.chdir(tmp_path)
+    hfxling.save_lexical(hfxling.fit_lexical(*zip(*pairs), LANGUAGES), "knows")
+    words = ["bootstrap", *LANGUAGES, "--languages", *LANGUAGES, "--model", "knows", "--rounds", "1"]
     for heap, language in zip(heaps, LANGUAGES):
-        (tmp_path / language).write_text("".join(f"{line}\n" for line in heap), encoding="utf-8")
-        words.append(str(tmp_path / language))
-    words += ["--languages", *LANGUAGES, "--model", "knows", "--rounds", "1", "--cache_dir", "cache", "--output"]
+        Path(language).write_text("".join(f"{line}\n" for line in heap), encoding="utf-8")
     start = time.monotonic()
-    subprocess.run([*words, "whole"], check=True, capture_output=True, cwd=tmp_path)
+    main([*words, "--cache_dir", "whole_cache", "--output", "whole"])
     seconds = time.monotonic() - start
+    killed = [*words, "--cache_dir", "cache", "--output", "killed"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hfxling", *killed], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while not Path("cache").exists():  # it has begun to encode
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.7 * seconds)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not Path("killed").exists(), "it was done already"
+    main(killed)
     names = files_of(tmp_path / "whole")
-    for share in (0.5, 0.8, 0.95):
-        process = subprocess.Popen(
-            [*words, "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path
-        )
-        time.sleep(share * seconds)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        if (tmp_path / "killed").exists():  # it was done already; nothing stands there before
-            assert files_of(tmp_path / "killed") == names
-    subprocess.run([*words, "killed"], check=True, capture_output=True, cwd=tmp_path)
     assert names == files_of(tmp_path / "killed")
     for name in names:
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes(), name
+        assert Path("whole", name).read_bytes() == Path("killed", name).read_bytes(), name
 
 
 def test_vectors_that_say_nothing():

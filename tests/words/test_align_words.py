@@ -240,14 +240,14 @@ def test_a_stopped_run_goes_on_from_its_parts(small_parts, sample, tmp_path, mon
 
 def test_a_plan_says_what_a_text_takes(sample, tmp_path, capsys):
     source, target = sample
-    plan = hfxling.align_words(source * 50, target * 50, languages=("zh", "vi"), units="segments", plan=True)
-    assert (plan.pairs, plan.measured >= 100) == (10_000, True)
+    plan = hfxling.align_words(source * 2, target * 2, languages=("zh", "vi"), units="segments", plan=True)
+    assert (plan.pairs, plan.measured >= 100) == (400, True)
     assert plan.learning > 0
     assert plan.aligning > 0
     result = hfxling.align_words(source, target, languages=("zh", "vi"), units="segments")
     stored = sum(len(json.dumps([pair.links, pair.scores])) for pair in result.pairs)
-    assert stored < plan.disk / 50 < 5 * stored
+    assert stored < plan.disk / 2 < 5 * stored
     for name, side in (("s", source), ("t", target)):
-        (tmp_path / name).write_text("\n".join(side) + "\n", encoding="utf-8")
+        (tmp_path / name).write_text("\n".join(side[:100]) + "\n", encoding="utf-8")
     main(["align", str(tmp_path / "s"), str(tmp_path / "t"), "--languages", "zh", "vi", "--plan"])
     assert "measured on" in capsys.readouterr().out
