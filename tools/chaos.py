@@ -90,11 +90,7 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 ENDED = {signal.SIGKILL: (-9, 0), signal.SIGTERM: (143, 0, -15), signal.SIGINT: (130, 0)}
 AT_ONCE = 3  # equal runs
 TOGETHER = (
-    "siamese",
-    "disentangler",
-    "dap",
-    "aligner",
-    "lexical",
+    *METHODS,
     "encode",
     "mine",
     "clean",

@@ -259,50 +259,55 @@ def valid(work: Path) -> dict[str, dict]:
     tables = {"train_data": text / "train.tsv", "test_data": text / "test.tsv"}
     encoder = {"base_model": model / "encoder"}
     pair = {"source_lang": "zh", "target_lang": "vi"}
-    return {
-        "pretrain": {"texts": [text / "train.zh", text / "train.vi"], "max_steps": 2, "save_strategy": "no"}
-        | ENCODER
-        | QUICK,
-        "siamese": {"fit": "cca"} | tables | encoder | HEAD,
-        "disentangler": {"probe_pairs": 4} | tables | encoder | HEAD,
-        "dap": {"max_steps": 2, "per_device_train_batch_size": 8, "save_strategy": "no", "pairs": "zh-vi"}
-        | tables
-        | encoder
-        | QUICK
-        | {"cache_dir": "cache"},
-        "aligner": {"pairs": "zh-vi", "size": 8, "num_train_epochs": 1, "evaluate_every": 1} | tables | QUICK,
-        "lexical": {"pairs": "zh-vi", "rank": 8, "views": "fine"} | tables | QUICK,
-        "xnli": {
-            "train_data": text / "nli.tsv",
-            "test_data": text / "nli.tsv",
-            "train_lang": "en",
-            "test_langs": "en",
-            "num_train_epochs": 1,
-            "per_device_train_batch_size": 8,
+    heads = {name: tables | encoder | HEAD for name, method in METHODS.items() if method.is_head}
+    heads["siamese"]["fit"] = "cca"
+    heads["disentangler"]["probe_pairs"] = 4
+    return (
+        heads
+        | {
+            "pretrain": {"texts": [text / "train.zh", text / "train.vi"], "max_steps": 2, "save_strategy": "no"}
+            | ENCODER
+            | QUICK,
+            "dap": {"max_steps": 2, "per_device_train_batch_size": 8, "save_strategy": "no", "pairs": "zh-vi"}
+            | tables
+            | encoder
+            | QUICK
+            | {"cache_dir": "cache"},
+            "aligner": {"pairs": "zh-vi", "size": 8, "num_train_epochs": 1, "evaluate_every": 1} | tables | QUICK,
+            "lexical": {"pairs": "zh-vi", "rank": 8, "views": "fine"} | tables | QUICK,
+            "xnli": {
+                "train_data": text / "nli.tsv",
+                "test_data": text / "nli.tsv",
+                "train_lang": "en",
+                "test_langs": "en",
+                "num_train_epochs": 1,
+                "per_device_train_batch_size": 8,
+            }
+            | encoder
+            | QUICK,
+            "study": {"config": text / "study.yaml", "results_dir": "out"} | encoder | tables | HEAD,
+            "fit": {
+                "": [text / "train.zh", text / "train.vi"],
+                "languages": ["zh", "vi"],
+                "only": "static",
+                "output": "out",
+            },
+            "encode": {"": text / "test.zh", "model": model / "siamese", "output": "out.npy", "language": "zh"},
+            "nearest": {"": "今天下雨。", "model": model / "siamese", "candidates": text / "test.vi"},
+            "evaluate": {"task": "retrieval", "model": model / "siamese", "data": text / "test.tsv", "output": "out"}
+            | pair,
+            "quality": {"": text / "test.tsv", "model": model / "siamese", "output": "out.tsv"} | pair,
+            "align": {"": [text / "test.zh", text / "test.vi"], "model": model / "aligner", "output": "out.tsv"},
+            "lexicon": {
+                "": [text / "train.zh", text / "train.vi"],
+                "model": model / "aligner",
+                "output": "out.tsv",
+                "min_count": 1,
+            },
+            "explain": {"": ["今天下雨。", "Hôm nay trời mưa."], "model": model / "lexical"},
         }
-        | encoder
-        | QUICK,
-        "study": {"config": text / "study.yaml", "results_dir": "out"} | encoder | tables | HEAD,
-        "fit": {
-            "": [text / "train.zh", text / "train.vi"],
-            "languages": ["zh", "vi"],
-            "only": "static",
-            "output": "out",
-        },
-        "encode": {"": text / "test.zh", "model": model / "siamese", "output": "out.npy", "language": "zh"},
-        "nearest": {"": "今天下雨。", "model": model / "siamese", "candidates": text / "test.vi"},
-        "evaluate": {"task": "retrieval", "model": model / "siamese", "data": text / "test.tsv", "output": "out"}
-        | pair,
-        "quality": {"": text / "test.tsv", "model": model / "siamese", "output": "out.tsv"} | pair,
-        "align": {"": [text / "test.zh", text / "test.vi"], "model": model / "aligner", "output": "out.tsv"},
-        "lexicon": {
-            "": [text / "train.zh", text / "train.vi"],
-            "model": model / "aligner",
-            "output": "out.tsv",
-            "min_count": 1,
-        },
-        "explain": {"": ["今天下雨。", "Hôm nay trời mưa."], "model": model / "lexical"},
-    } | valid_of_heaps(text, model, pair)
+        | valid_of_heaps(text, model, pair)
+    )
 
 
 def valid_of_heaps(text: Path, model: Path, pair: dict) -> dict[str, dict]:
