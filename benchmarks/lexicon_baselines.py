@@ -1,6 +1,7 @@
 """Word translation without a network of ours: links of eflomal, fast_align and ours, IterMax, static embeddings.
 
-python benchmarks/lexicon_baselines.py --data ../shared/data --encoder ../shared/models/mini-xlm [--pairs lo-zh vi-zh]
+python benchmarks/lexicon_baselines.py --data ../shared/data --encoder ../shared/models/mini-xlm \
+    outputs/encoders/me5-small --layer 4 7 --words_encoder me5-small [--pairs lo-zh vi-zh]
 
 Lines 1 to 1543 of DATA/ntrex, segmented as recipes/aligner.py segments them (--text pieces: Chinese characters, learnt
 pieces of other languages), and the dictionaries DATA/dict/PAIR.tsv by both protocols. A system that links words gives a
@@ -62,10 +63,10 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options.add_argument("--text", choices=("words", "pieces"), default="words")
     options.add_argument("--seeds", type=int, default=3, help="runs of eflomal, which draws at random")
     options.add_argument("--samples", type=int, default=10, help="short runs of eflomal whose links are counted")
-    options.add_argument("--encoder", help="folder or Hub id for IterMax and static embeddings; none without it")
+    options.add_argument("--encoder", nargs="*", default=[], help="folders or Hub ids for IterMax and static embeddings")
     options.add_argument("--words_encoder", help="me5-small, folder or Hub id: inside our links' EM; none without it")
     options.add_argument("--only_ours", action="store_true", help="expected links, with the encoder and without, alone")
-    options.add_argument("--layer", type=int, default=4, help="hidden_states that IterMax reads")
+    options.add_argument("--layer", nargs="*", type=int, default=[4], help="hidden_states of each that IterMax reads")
     options.add_argument("--name", default="lexicon_baselines", help="of the results file")
     args = options.parse_args(argv)
     logging.set_verbosity_error()
@@ -81,10 +82,10 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     if args.words_encoder:
         words = WordEncoder(encoder_folder(args.words_encoder))
         systems[JOINT, 0] = lambda *text: joint_tables(words, Path(args.data) / "ntrex", *text)
-    if args.encoder:
-        encode, name = load_encoder(args.encoder), Path(args.encoder).name
-        systems[f"{name}, static embeddings", 0] = lambda *text: static_tables(encode, *text)
-        systems[f"{name}, IterMax layer {args.layer}", 0] = lambda *text: itermax_tables(encode, args.layer, *text)
+    for folder, layer in zip(args.encoder, args.layer, strict=True):
+        encode, name = load_encoder(folder), Path(folder).name
+        systems[f"{name}, static embeddings", 0] = partial(static_tables, encode)
+        systems[f"{name}, IterMax layer {layer}", 0] = partial(itermax_tables, encode, layer)
     if args.only_ours:
         systems = {key: system for key, system in systems.items() if key[0] in (EXPECTED, JOINT)}
     about = {"title": TITLE, "labels": list(dict.fromkeys(label for label, _ in systems)), "metrics": ["P@1"]}
