@@ -13,7 +13,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -22,9 +22,9 @@ from .langid import (
     SCRIPT_OF,
     UNSPACED,
     TrigramProfile,
-    common_words,
     count_grams,
     count_scripts,
+    is_named_otherwise,
     script_of,
     split_words,
 )
@@ -45,7 +45,6 @@ MIN_SCRIPT_SHARE = 0.5  # of the letters in a script of the target language
 MAX_OTHER_SCRIPT = 0.2  # of the letters in a third script; Latin names are no error in any language
 MAX_LANGUAGE_DEVIATION = 5.5  # robust standard deviations of the mean log probability of a trigram
 MAX_SOURCE_GAIN = 5.0  # nats by which a text is likelier in the source's language
-_SUSPICIOUS = 2.0  # deviations from which on words of third languages count
 MIN_CUT_EVIDENCE = 2.0  # nats
 MAX_LENGTH_DEVIATION = 4.5
 _KEPT = [0.1 + 0.05 * i for i in range(15)]  # shares of a translation that a cut leaves, for the model of cut ones
@@ -82,7 +81,6 @@ class FaultFinder:
         self._languages = (source_lang, target_lang)
         base = target_lang.partition("-")[0]
         self._scripts = {SCRIPT_OF.get(base, "Latin")} | ({"Han"} if base == "ja" else set())
-        self._foreign = _foreign_words(target_lang, common_words().get(target_lang, frozenset()))
         self._language: _LanguageModel | None = None
         self._length = _CutModel()
 
@@ -105,7 +103,7 @@ class FaultFinder:
             if len(sound) < _LEAST or len(long) < _LEAST_LONG:
                 break
             finder._length = _CutModel(sound)
-            finder._language = _LanguageModel(sound, target_lang)
+            finder._language = _LanguageModel(sound)
         return finder
 
     def flags(self, source: str, target: str) -> tuple[str, ...]:
@@ -136,10 +134,9 @@ class FaultFinder:
         own = sum(scripts[script] for script in self._scripts)
         if own < MIN_SCRIPT_SHARE * letters or letters - own - scripts["Latin"] > MAX_OTHER_SCRIPT * letters:
             return True
-        if self._language is None:
-            own, other = _count_words(target, common_words().get(self._languages[1], frozenset()), self._foreign)
-            return other >= 3 and other > 2 * own
-        return self._language.is_foreign(target)
+        if is_named_otherwise(target.text, self._languages[1]):
+            return True
+        return self._language is not None and self._language.is_foreign(target)
 
 
 def _sample(pairs: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
@@ -211,7 +208,7 @@ def _is_looped(source: Sequence[str], target: Sequence[str]) -> bool:
 class _LanguageModel:
     """Profiles of the target side, each learned from three quarters of it, and one of the source side."""
 
-    def __init__(self, pairs: Sequence[tuple[_Side, _Side]], target_lang: str):
+    def __init__(self, pairs: Sequence[tuple[_Side, _Side]]):
         sources = [source.plain for source, _ in pairs]
         targets = [target for _, target in pairs]
         texts: list[list[str]] = [[] for _ in range(_FOLDS)]
@@ -224,40 +221,16 @@ class _LanguageModel:
         self._scale = _Scale.fit(
             [(self._score(target), len(target.plain)) for target in targets if len(target.plain) > _SHORT]
         )
-        words: Counter[str] = Counter()
-        for target in targets:
-            words.update(set(target.content))
-        self._common = {word for word, _ in words.most_common(200)} | common_words().get(target_lang, frozenset())
-        self._foreign = _foreign_words(target_lang, self._common)
 
     def _score(self, side: _Side) -> float:
         return self._profiles[_fold(side)].score(side.plain)
 
     def is_foreign(self, target: _Side) -> bool:
-        """Whether the text stands out, is likelier in the source's language, or has more of a third one's words."""
+        """Whether the text stands out, or is likelier in the source's language."""
         score, size = self._score(target), len(target.plain)
         deviation = -self._scale.deviation(score, size)
         gain = (self._source.score(target.plain) - score) * size
-        if deviation > MAX_LANGUAGE_DEVIATION or gain > MAX_SOURCE_GAIN:
-            return True
-        if deviation < _SUSPICIOUS:
-            return False
-        own, other = _count_words(target, self._common, self._foreign)
-        return other >= 2 and other > own
-
-
-def _foreign_words(target_lang: str, common: Set[str]) -> list[Set[str]]:
-    """Frequent words of every other language that are not frequent in the target's."""
-    return [words - common for code, words in common_words().items() if code != target_lang]
-
-
-def _count_words(side: _Side, common: Set[str], foreign: list[Set[str]]) -> tuple[int, int]:
-    """Words frequent in the target language, and in that other language which has most of them."""
-    own = sum(token in common for token in side.content)
-    others = []
-    for words in foreign:
-        others.append(sum(token in words for token in side.content))
-    return own, max(others)
+        return deviation > MAX_LANGUAGE_DEVIATION or gain > MAX_SOURCE_GAIN
 
 
 def _fold(side: _Side) -> int:

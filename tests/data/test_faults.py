@@ -8,7 +8,7 @@ import quality_faults
 
 from hfxling.data import faults
 from hfxling.data.faults import FaultFinder, _ends_marked, _Side, _size
-from hfxling.data.langid import TrigramProfile, common_words, count_grams, count_scripts, split_words
+from hfxling.data.langid import TrigramProfile, count_grams, count_scripts, is_named_otherwise, split_words
 from hfxling.data.loops import largest_loop
 from hfxling.data.sample import sample_texts
 
@@ -161,7 +161,25 @@ def test_trigram_profile_is_a_distribution():
 def test_scripts_and_words():
     assert count_scripts("NATO 北约 ひら 5") == {"Latin": 4, "Han": 6, "Kana": 4}
     assert split_words("don’t (go) – ２ m²") == ["don", "t", "go", "2", "m2"]
-    assert all(len(words) >= 12 for words in common_words().values())
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("Não havia mais nada que pudéssemos fazer por eles naquela noite.", "es", True),
+        ("No había nada más que pudiéramos hacer por ellos esa noche.", "es", False),
+        ("Ang mga bata ay naglalaro sa labas ng bahay.", "fil", False),  # py3langid calls it tl
+        ("Ang mga bata ay naglalaro sa labas ng bahay.", "id", True),
+        ("他们昨天晚上在家里吃饭。", "zh-tw", False),
+        (
+            "No había nada más que pudiéramos hacer por ellos esa noche.",
+            "xx",
+            False,
+        ),  # unknown to it
+    ],
+)
+def test_a_third_language_is_named_where_the_library_is_sure(text, language, expected):
+    assert is_named_otherwise(text, language) is expected
 
 
 @pytest.mark.shared
