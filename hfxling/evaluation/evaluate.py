@@ -119,7 +119,8 @@ def evaluate(
     Args:
         model: folder or Hub id of what sentence-transformers loads, dense or sparse; or a loaded model or encoder.
         task: of tatoeba, retrieval, documents, mining, mining-hard, sts17, qe, geometry, probe, tokens.
-        mteb: tasks of mteb (pip install hfxling[mteb]), by their names there.
+        mteb: tasks of mteb (pip install hfxling[mteb]), by their names there. What its results repository takes is
+            written to OUTPUT/mteb.
         lexical: lexical encoder: its sparse vectors, or its score and the model's as one, for which the model needs a
             fusion.json that was made for it (hfxling fit writes both).
         baseline: a second model, measured on the same items; every difference is tested.
@@ -197,7 +198,7 @@ def evaluate(
     if mteb:
         from hfxling.evaluation.mteb import mteb_tasks
 
-        tasks |= mteb_tasks(mteb, only_languages, batch_size)
+        tasks |= mteb_tasks(mteb, only_languages, batch_size, folder and folder / "mteb")
 
     sides = TaskText() if source is None else TaskText.of_sides(source, target)
     texts: dict[str, tuple[Any, str]] = {}

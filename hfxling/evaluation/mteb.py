@@ -7,11 +7,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mteb
 import numpy as np
+from huggingface_hub import ModelCard
+from mteb.cache import ResultCache
 from mteb.models import ModelMeta
+from mteb.models.model_meta import ScoringFunction
 from scipy.sparse import issparse
 
 from hfxling.evaluation.results import EvalResult
@@ -22,6 +26,9 @@ from hfxling.progress import shown
 
 if TYPE_CHECKING:
     from hfxling.encoders.protocol import Encoder
+
+# Codes of cards and of mteb, of the languages that this package is made for.
+LANGUAGES = {"zh": "zho-Hans", "vi": "vie-Latn", "lo": "lao-Laoo", "th": "tha-Thai", "id": "ind-Latn", "en": "eng-Latn"}
 
 
 class MtebEncoder:
@@ -38,8 +45,7 @@ class MtebEncoder:
         self.encoder = encoder
         self.calls: dict[tuple, int] = {}
         self.sizes: dict[tuple, int] = {}
-        name = encoder.label.replace("/", "-")
-        self.mteb_model_meta = ModelMeta.create_empty({"name": f"hfxling/{name}", "revision": encoder.revision})
+        self.mteb_model_meta = model_meta(encoder)
 
     def encode(self, inputs, *, task_metadata, hf_split: str, hf_subset: str, prompt_type=None, **kwargs) -> np.ndarray:
         """(N, D) vectors of the texts of a loader."""
@@ -75,6 +81,60 @@ class MtebEncoder:
         return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
 
 
+def model_meta(encoder: Encoder) -> ModelMeta:
+    """What mteb keeps of a model beside its results, read off the encoder and its card.
+
+    What neither of them says (release date, address of the training code) stays empty, to be filled in by hand where
+    the model is entered into mteb's own list.
+    """
+    is_on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", encoder.name) and not Path(encoder.name).exists()
+    known = {
+        "name": encoder.name if is_on_hub else f"hfxling/{encoder.label.replace('/', '-')}",
+        "revision": encoder.revision,
+        "similarity_fn_name": ScoringFunction(encoder.method),
+        "use_instructions": bool(encoder.prompt),
+        "open_weights": True,
+        "framework": ["PyTorch"],
+    }
+    if is_on_hub:
+        known["reference"] = f"https://huggingface.co/{encoder.name}"
+    parts = [encoder.dense, encoder.lexical] if hasattr(encoder, "dense") else [encoder]
+    models = [part.model for part in parts if hasattr(part, "model")]
+    if models:
+        tensors = [tensor for model in models for tensor in model.parameters()]
+        known["n_parameters"] = sum(tensor.numel() for tensor in tensors)
+        known["memory_usage_mb"] = round(sum(tensor.nbytes for tensor in tensors) / 2**20, 1)
+        known["framework"].append("Sentence Transformers")
+    if len(models) == 1 and hasattr(models[0], "max_seq_length"):
+        known["max_tokens"] = models[0].max_seq_length
+    if encoder.method == "cosine":
+        known["embed_dim"] = encoder.encode([""], *encoder.languages[:1]).shape[1]
+    known["model_type"] = ["dense"] if encoder.method == "cosine" else ["sparse"]
+    return ModelMeta.create_empty(known | _of_card(encoder.name))
+
+
+def _of_card(name: str) -> dict:
+    """What the card of a folder or repository says; nothing where there is none."""
+    path = Path(name)
+    try:
+        card = ModelCard.load(path / "README.md" if path.is_dir() else name).data.to_dict()
+    except (OSError, ValueError):
+        return {}
+    found = {}
+    if card.get("license", "other") != "other":
+        found["license"] = card["license"]
+    languages = card.get("language") or []
+    languages = [languages] if isinstance(languages, str) else languages
+    if languages and all(language in LANGUAGES for language in languages):
+        found["languages"] = [LANGUAGES[language] for language in languages]
+    base = card.get("base_model")
+    if base:
+        found["adapted_from"] = base if isinstance(base, str) else base[0]
+    if card.get("datasets"):
+        found["training_datasets"] = set(card["datasets"])
+    return found
+
+
 def _language_codes(metadata: Any, subset: str) -> list[str]:
     """ISO 639-3 codes of a subset; of one that is a language's column its own."""
     codes = metadata.hf_subsets_to_langscripts.get(subset) or [subset]
@@ -88,10 +148,12 @@ class MtebTask(Task):
     Attributes:
         task: mteb's own object.
         batch_size: texts encoded at once.
+        results: folder of what mteb writes itself, in the form its repository of results takes; None for none.
     """
 
     task: Any
     batch_size: int
+    results: Path | None
     needs = ()
 
     def settings(self) -> dict:
@@ -107,7 +169,8 @@ class MtebTask(Task):
             (result,) = mteb.evaluate(
                 model,
                 [text],
-                cache=None,
+                cache=None if self.results is None else ResultCache(self.results),
+                overwrite_strategy="always",
                 show_progress_bar=shown(),
                 encode_kwargs={"batch_size": self.batch_size},
             ).task_results
@@ -130,8 +193,10 @@ class MtebTask(Task):
         return rows
 
 
-def mteb_tasks(names: Sequence[str], languages: Sequence[str], batch_size: int) -> dict[str, MtebTask]:
-    """Tasks for `evaluate`, called mteb:NAME.
+def mteb_tasks(
+    names: Sequence[str], languages: Sequence[str], batch_size: int, results: Path | None
+) -> dict[str, MtebTask]:
+    """Tasks for `evaluate`, called mteb:NAME; mteb's own files go to `results`.
 
     Raises:
         ValueError: a name that mteb does not know.
@@ -142,5 +207,5 @@ def mteb_tasks(names: Sequence[str], languages: Sequence[str], batch_size: int) 
             task = mteb.get_task(name, languages=list(languages) or None)
         except KeyError as error:
             raise ValueError(f"mteb={name!r} is no task of mteb {mteb.__version__} ({error.args[0]}).") from None
-        tasks[f"mteb:{name}"] = MtebTask(pictures=None, task=task, batch_size=batch_size)
+        tasks[f"mteb:{name}"] = MtebTask(pictures=None, task=task, batch_size=batch_size, results=results)
     return tasks

@@ -1,5 +1,6 @@
 """mteb's own API with our models: languages of both sides, prompts, scores; unknown tasks and no network."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,21 @@ def test_each_side_takes_its_languages_part_of_the_model(run, tmp_path):
     )
     assert row.value == pytest.approx(right)
     assert right != pytest.approx(wrong), "the case must tell parts apart"
+
+
+def test_the_files_of_mteb_say_what_the_model_is(run, tmp_path):
+    card = "---\nlicense: mit\nlanguage: [zh, vi]\nbase_model: org/base\ndatasets: [org/pairs]\n---\n# A model\n"
+    (tmp_path / "plain" / "README.md").write_text(card, encoding="utf-8")
+    (row,) = run()
+    (meta,) = (json.loads(path.read_text()) for path in (tmp_path / "out/mteb").rglob("model_meta.json"))
+    model = SentenceTransformer(str(tmp_path / "plain"), device="cpu")
+    parameters = sum(tensor.numel() for tensor in model.parameters())
+    about = (meta["n_parameters"], meta["embed_dim"], meta["max_tokens"], meta["similarity_fn_name"])
+    assert about == (parameters, model.encode(["a"]).shape[1], model.max_seq_length, "cosine")
+    assert (meta["license"], meta["adapted_from"], meta["languages"]) == ("mit", "org/base", ["zho-Hans", "vie-Latn"])
+    assert meta["training_datasets"] in (["org/pairs"], "{'org/pairs'}")
+    (scores,) = (json.loads(path.read_text()) for path in (tmp_path / "out/mteb").rglob("LocalBitext.json"))
+    assert scores["scores"]["test"][0]["main_score"] == pytest.approx(row.value, abs=1e-6)
 
 
 def test_a_finished_task_is_kept(run, tmp_path, monkeypatch):
