@@ -318,7 +318,8 @@ def tests_table(tests: list[dict]) -> str:
 
 
 def figures_tables(figures: dict) -> str:
-    """A line a figure; of groups of groups a line a group, those of the same figures in one table."""
+    """A line a figure, its key as words; of groups of groups a line a group, those of the same figures in one table."""
+    figures = as_words(figures)
     single = flat({name: value for name, value in figures.items() if not is_nested(value)})
     tables = [format_table(["figure", "value"], list(single.items()))] if single else []
     alike = defaultdict(list)
@@ -327,6 +328,15 @@ def figures_tables(figures: dict) -> str:
             found = flat(found) if isinstance(found, dict) else {"value": found}
             alike[tuple(found)].append([f"{name} {group}", *found.values()])
     return "\n\n".join(tables + [format_table(["", *names], table) for names, table in alike.items()])
+
+
+def as_words(figures: dict) -> dict:
+    """The same with keys such as `bit equal` in place of `bit_equal`; a name of words (such as a program's) stays."""
+    words = {}
+    for name, value in figures.items():
+        key = name if " " in name else name.replace("_", " ")
+        words[key] = as_words(value) if isinstance(value, dict) else value
+    return words
 
 
 def is_nested(value: object) -> bool:
