@@ -1,4 +1,8 @@
-"""Intervals and tests over per-item scores: Wilson's for rates, Student's t, and paired sign-flip permutation tests."""
+"""Intervals and tests over per-item scores: Wilson's for rates, Student's t, and paired sign-flip permutation tests.
+
+The p-values are those of scipy.stats.permutation_test, which draws flips where they can be enumerated: of hits ours are
+exact.
+"""
 
 from __future__ import annotations
 
