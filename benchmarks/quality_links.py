@@ -1,6 +1,7 @@
 """Which machine translations are good? Pearson with human scores: an encoder's cosine, a link score, and both.
 
 python benchmarks/quality_links.py --data ../shared/data/mlqe --model ../shared/models/mini-labse [--split dev]
+    [--cosine_weight 0.125]
 
 The six pairs of WMT20 quality estimation. Links are counted in the text of a pair's training split, outputs of the same
 translation systems, without rows whose source occurs in dev or test20. Rows that are
@@ -42,7 +43,7 @@ VARIED = {
     "hub weight 1": {"hub_weight": 1.0},
     "no length prior": {"length_scale": 0.0},
 }
-COSINE_WEIGHT, COSINE_WEIGHTS = 0.125, (0.0625, 0.125, 0.25, 0.5, 1.0)  # beside the links, both in standard deviations
+COSINE_WEIGHTS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)  # beside the links, both in standard deviations
 RIDGE = 10.0  # of the regression on segments
 LINKS, JOINED, CALIBRATED = "links", "links + cosine", "links, cosine and lengths compete"
 SEGMENTS = "links, cosine, lengths and segments compete"
@@ -56,6 +57,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options.add_argument("--data", type=Path, default=Path("../shared/data/mlqe"), help="folder of MLQE")
     options.add_argument("--model", default="../shared/models/mini-labse", help="encoder of the cosines")
     options.add_argument("--split", choices=("test20", "dev"), default="test20", help="dev compares settings")
+    options.add_argument("--cosine_weight", type=float, default=0.125, help="beside the links; by --split dev")
     options.add_argument("--cache_dir", type=Path, default=Path("outputs/cache"), help="for vectors and counted links")
     options.add_argument("--name", help="of the results file; by default quality_links, or quality_links_dev")
     args = options.parse_args(argv)
@@ -70,7 +72,9 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
             systems = vary(dev, known, links)
         else:
             asked = measure(test, encoder, links, args.cache_dir)
-            systems = compare(known, asked, dev.scores) | with_segments(links, train, (dev, known), (test, asked))
+            systems = compare(known, asked, dev.scores, args.cosine_weight) | with_segments(
+                links, train, (dev, known), (test, asked)
+            )
         sets.append(dev if args.split == "dev" else test)
         found.append(systems)
         told = ", ".join(f"{label} {pearson(sets[-1].scores, scores):.3f}" for (label, _), scores in systems.items())
@@ -85,7 +89,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     named["qe_mean_pearson_7k"] = SEGMENTS
     figures = {name: round(means[label], 4) for name, label in named.items() if label in means}
     about = {name: str(value) if isinstance(value, Path) else value for name, value in vars(args).items()}
-    about |= COUNTED | USED | {"cosine_weight": COSINE_WEIGHT}
+    about |= COUNTED | USED
     shown = {"title": TITLE, "labels": [*means], "metrics": ["Pearson avg"]}
     return report_rows("quality_links", results, about, **shown, figures=figures)
 
@@ -139,10 +143,10 @@ def joined(features: Features, reference: Features, weight: float) -> np.ndarray
     return features[LINKS] / reference[LINKS].std() + weight * features[COSINE] / reference[COSINE].std()
 
 
-def compare(dev: Features, test: Features, human: np.ndarray) -> Systems:
+def compare(dev: Features, test: Features, human: np.ndarray, cosine_weight: float) -> Systems:
     """The rows of test20; `human` are the scores of dev."""
     found = {("cosine", "none"): test[COSINE], (LINKS, "none"): test[LINKS]}
-    found[JOINED, "none"] = joined(test, dev, COSINE_WEIGHT)
+    found[JOINED, "none"] = joined(test, dev, cosine_weight)
     for label, names in {"cosine, calibrated": (COSINE,), "links, calibrated": (LINKS,), CALIBRATED: test}.items():
         fitted = fit_calibration({name: dev[name] for name in names}, human)
         found[label, "dev, 1,000 of the pair"] = fitted(test)
