@@ -6,7 +6,8 @@ python benchmarks/quality_links.py --data ../shared/data/mlqe --model ../shared/
 The six pairs of WMT20 quality estimation. Links are counted in the text of a pair's training split, outputs of the same
 translation systems, without rows whose source occurs in dev or test20. Rows that are
 calibrated use dev's 1,000 human scores of the pair, as `hfxling quality --human` does; those with segments learn from
-train's 7,000, too, which the command does not do; the others use no human scores.
+train's 7,000, too, which the command does not do; the others use no human scores. `--model FOLDER/{pair}/model` takes
+the encoders of recipes/disentangler.py, which writes one a language pair.
 
 With --split dev it measures what test20 was not to decide: mixture, length prior, views, and the weight of the cosine.
 """
@@ -26,6 +27,7 @@ from hfxling.console import run as run_recipe
 from hfxling.data.features import cached_features
 from hfxling.data.scored import ScoredPairs, read_qe, read_scored
 from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.identity import model_name
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.calibration import COSINE, LENGTHS, fit_calibration, log_lengths
 from hfxling.evaluation.similarity import correlation_results, cosines, pearson
@@ -55,7 +57,9 @@ Systems = dict[tuple[str, str], np.ndarray]  # (N,) scores by label and by the h
 def main(argv: list[str] | None = None) -> dict[str, dict]:
     options = parser(__doc__, "NAME")
     options.add_argument("--data", type=Path, default=Path("../shared/data/mlqe"), help="folder of MLQE")
-    options.add_argument("--model", default="../shared/models/mini-labse", help="encoder of the cosines")
+    options.add_argument(
+        "--model", default="../shared/models/mini-labse", help="encoder of the cosines; {pair}: of each"
+    )
     options.add_argument("--split", choices=("test20", "dev"), default="test20", help="dev compares settings")
     options.add_argument("--cosine_weight", type=float, default=0.125, help="beside the links; by --split dev")
     options.add_argument("--cache_dir", type=Path, default=Path("outputs/cache"), help="for vectors and counted links")
@@ -63,10 +67,12 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     args = options.parse_args(argv)
     args.name = args.name or ("quality_links" if args.split == "test20" else "quality_links_dev")
     logging.set_verbosity_error()
-    encoder, sets, found = SentenceEncoder(args.model), [], []
+    sets, found = [], []
     for dev, test in zip(*(read_qe(args.data, split=split) for split in ("dev", "test20")), strict=True):
+        pair = dev.direction.replace("->", "-")
+        encoder = SentenceEncoder(args.model.replace("{pair}", pair))
         train = read_training(args.data, dev, test)
-        links = load_links(args.cache_dir, train, dev.direction.replace("->", "-"))
+        links = load_links(args.cache_dir, train, pair)
         known = measure(dev, encoder, links, args.cache_dir)
         if args.split == "dev":
             systems = vary(dev, known, links)
@@ -83,7 +89,9 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     for label, seen in found[0]:
         own = {"baseline": [systems["cosine", "none"] for systems in found]} if label != "cosine" else {}
         own["settings"] = {"row": label, "stage": "after", "human_scores": seen}
-        results += correlation_results(sets, [systems[label, seen] for systems in found], model=encoder.label, **own)
+        results += correlation_results(
+            sets, [systems[label, seen] for systems in found], model=model_name(args.model), **own
+        )
     means = {row.settings["row"]: row.value for row in results if row.metric == "Pearson avg"}
     named = {"qe_mean_pearson": JOINED, "qe_mean_pearson_calibrated": CALIBRATED, "qe_mean_pearson_links": LINKS}
     named["qe_mean_pearson_7k"] = SEGMENTS
