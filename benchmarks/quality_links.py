@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     args = options.parse_args(argv)
     args.name = args.name or ("quality_links" if args.split == "test20" else "quality_links_dev")
     logging.set_verbosity_error()
-    sets, found = [], []
+    sets, found, called = [], [], model_name(args.model)
     for dev, test in zip(*(read_qe(args.data, split=split) for split in ("dev", "test20")), strict=True):
         pair = dev.direction.replace("->", "-")
         encoder = SentenceEncoder(args.model.replace("{pair}", pair))
