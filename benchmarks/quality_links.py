@@ -89,9 +89,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     for label, seen in found[0]:
         own = {"baseline": [systems["cosine", "none"] for systems in found]} if label != "cosine" else {}
         own["settings"] = {"row": label, "stage": "after", "human_scores": seen}
-        results += correlation_results(
-            sets, [systems[label, seen] for systems in found], model=model_name(args.model), **own
-        )
+        results += correlation_results(sets, [systems[label, seen] for systems in found], model=called, **own)
     means = {row.settings["row"]: row.value for row in results if row.metric == "Pearson avg"}
     named = {"qe_mean_pearson": JOINED, "qe_mean_pearson_calibrated": CALIBRATED, "qe_mean_pearson_links": LINKS}
     named["qe_mean_pearson_7k"] = SEGMENTS
