@@ -1,12 +1,13 @@
 """DAP's objectives against translation ranking alone: the same items, equal steps and equal time; and mining.
 
-python benchmarks/dap_objectives.py [--runs outputs/dap_objectives] [--talpco ../shared/data/talpco]
+python benchmarks/dap_objectives.py [--runs outputs/dap_objectives] [--talpco ../shared/data/talpco] [--name NAME]
 
-Reads the runs that the study recipes/configs/dap/studies/objectives.yaml keeps, of the seeds that all objectives have.
+Reads the runs that the study recipes/configs/dap/studies/objectives.yaml keeps, or me5.yaml, of the seeds that all
+objectives have.
 A row is what an objective has more than TR, in points, the mean over the seeds, with a p-value over test items: sign
 flips for P@1, Student's t on the jackknife's error for AER and F1, whose sets count alike. What each seed gave is in
-the settings. Equal time: TR's last test against the objective's last one that came no later, by CPU seconds of
-training, both on the items that are tested on the way.
+the settings. Equal time, where models were tested on the way: TR's last test against the objective's last one that came
+no later, by CPU seconds of training, both on the items that are tested on the way.
 
 Mining (with --talpco, a folder of TALPCo's line-aligned {lang}.txt): of every three lines one stands on both sides, one
 on the source side and one on the English side only; threshold from lines 1 to 1072, F1 on 1073 to 1372.
@@ -56,6 +57,7 @@ Runs = dict[str, dict[int, list[EvalResult]]]  # label -> seed -> rows
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "dap_objectives")
     options.add_argument("--runs", default="outputs/dap_objectives", help="folder of LABEL-SEED folders")
+    options.add_argument("--name", default="dap_objectives", help="of the results file")
     options.add_argument("--talpco", help="folder of TALPCo, to mine in; by default nothing is mined")
     options.add_argument("--xnli", help="configuration to fine-tune with, such as examples/configs/xnli/local.yaml")
     options.add_argument("--xnli_seeds", nargs="+", type=int, default=[0], help="runs that are fine-tuned (default 0)")
@@ -79,7 +81,7 @@ def main(argv: list[str] | None = None) -> dict:
     results = [row for label in runs if label != TR for row in differences(label, runs[label], runs[TR])]
     labels = list(dict.fromkeys(row.settings["row"] for row in results))
     metrics = list(dict.fromkeys(row.metric for row in results))
-    settings = vars(args) | {"name": "dap_objectives"}
+    settings = vars(args)
     return report_rows(
         "dap_objectives", results, settings, title=TITLE, labels=labels, metrics=metrics, shown=len(metrics)
     )
@@ -102,9 +104,11 @@ def read_runs(folder: Path) -> Runs:
 
 
 def differences(label: str, ours: dict[int, list[EvalResult]], theirs: dict[int, list[EvalResult]]):
-    """Rows of what an objective has more than TR: at the end, and in TR's time."""
+    """Rows of what an objective has more than TR: at the end, and in TR's time where they were tested on the way."""
     pairs = [(at_end(ours[seed]), at_end(theirs[seed]), None) for seed in ours]
     yield from compared(f"{label}, equal steps", pairs)
+    if all(row.settings["stage"] != "during" for rows in theirs.values() for row in rows):
+        return
     pairs = [in_time(ours[seed], theirs[seed]) for seed in ours]
     yield from compared(f"{label}, equal time", pairs)
 
