@@ -8,9 +8,11 @@ the text costs: sentences of NTREX, cut at the 32 tokens of the paper where DAP 
 22 differ by 20 steps; of a frozen encoder, runs on 40 and 240 pairs differ by the encoding of 200. Peak memory is that
 of the longer run. `cpu_hours` are for the paper's amount of text at this speed, on one core. Operations (6 per
 parameter and token of a training step, 2 of encoding; embeddings are looked up, not multiplied; DAP's head is left
-out) say what another machine would need: `gpu_hours` is for one that sustains 100 TFLOP/s.
+out) say what another machine would need: `gpu_hours` is for one that sustains 100 TFLOP/s. What an earlier run has
+measured stays beside what --only names.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -109,13 +111,13 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--only", nargs="+", choices=[*ALL], default=[*ALL], help="of the configurations")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
-    figures = {}
+    path = Path(args.results_dir) / "full_size.json"
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else {}
     for name in args.only:
         with tempfile.TemporaryDirectory() as folder:
             figures[name] = measured(ALL[name], Path(folder), args)
-        print(name, figures[name], flush=True)
+    figures = {name: figures[name] for name in ALL if name in figures}
     settings = {"pairs_a_step": BATCH, "tokens": TOKENS, "gpu_tflops": GPU / 1e12, "dtype": "float32"} | machine()
-    path = f"{args.results_dir}/full_size.json"
     return report("full_size", figures, settings, title="The papers' configurations at full size", path=path)
 
 
