@@ -11,7 +11,7 @@ from hfxling.files import alone_in, alone_with
 def heap(tmp_path, monkeypatch):
     """A folder of text, and other things in it."""
     monkeypatch.chdir(tmp_path)
-    lines = [(f"我吃苹果{row}", f"toi an tao {row}") for row in range(120)]
+    lines = [(f"我吃苹果{row}", f"tôi ăn táo {row}") for row in range(120)]
     for name, column in (("a.zh", 0), ("b.vi", 1)):
         (tmp_path / name).write_text("".join(f"{line[column]}\n" for line in lines), encoding="utf-8")
     (tmp_path / "pairs.tsv").write_text("".join(f"{zh}\t{vi}\n" for zh, vi in lines), encoding="utf-8")
@@ -63,7 +63,7 @@ WRITERS = {
 def links(tmp_path_factory):
     """A model of the heap's pairs."""
     folder = tmp_path_factory.mktemp("links")
-    pairs = [(f"我 吃 苹果 {row}", f"toi an tao {row}") for row in range(120)]
+    pairs = [(f"我 吃 苹果 {row}", f"tôi ăn táo {row}") for row in range(120)]
     model = hfxling.fit_lexical(*zip(*pairs), ("zh", "vi"), rank=4, progress=False)
     hfxling.save_lexical(model, folder / "model")
     return folder / "model"

@@ -185,7 +185,7 @@ def test_every_configuration_is_understood(path, tmp_path):
     study = content.pop("study", {"rows": [{}]})
     copy = tmp_path / path.name
     copy.write_text(yaml.safe_dump(content))
-    for row in study["rows"]:
+    for row in study.get("rows", [{}]):
         options = command_line({"config": copy, "use_cpu": True, "output_dir": tmp_path} | row.get("set", {}))
         types = (DisentanglerArguments, TrainingArguments)
         args, training_args = parse_arguments(types, options, defaults=TRAINING_DEFAULTS)
