@@ -2,7 +2,7 @@
 
 python benchmarks/dap_objectives.py [--runs outputs/dap_objectives] [--talpco ../shared/data/talpco] [--name NAME]
 
-Reads the runs that the study recipes/configs/dap/studies/objectives.yaml keeps, or me5.yaml, of the seeds that all
+Reads the runs that a study keeps (recipes/configs/dap/studies/objectives.yaml or me5.yaml), of the seeds that all
 objectives have.
 A row is what an objective has more than TR, in points, the mean over the seeds, with a p-value over test items: sign
 flips for P@1, Student's t on the jackknife's error for AER and F1, whose sets count alike. What each seed gave is in

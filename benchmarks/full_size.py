@@ -2,9 +2,9 @@
 
 python benchmarks/full_size.py --data ../shared/data [--tokenizer ../shared/models/mini-labse] [--only NAME ...]
 
-Each configuration of recipes/configs that trains or reads a published encoder runs through its recipe, on an encoder
-of that architecture and size with random weights (none can be downloaded here) and a small tokenizer, which sets what
-the text costs: sentences of NTREX, cut at the 32 tokens of the paper where DAP is trained. A run of 2 steps and one of
+Eight configurations of recipes/configs run through their recipes, each on an encoder of its architecture and size with
+random weights (none can be downloaded here) and with a small tokenizer, which decides how many pieces
+the text has: sentences of NTREX, cut at the 32 tokens of the paper where DAP is trained. A run of 2 steps and one of
 22 differ by 20 steps; of a frozen encoder, runs on 40 and 240 pairs differ by the encoding of 200. Peak memory is that
 of the longer run. `cpu_hours` are for the paper's amount of text at this speed, on one core. Operations (6 per
 parameter and token of a training step, 2 of encoding; embeddings are looked up, not multiplied; DAP's head is left
@@ -138,14 +138,15 @@ def measured(full: FullSize, folder: Path, args) -> dict[str, float]:
         sentences, operations = 2 * BATCH * (STEPS[1] - STEPS[0]), 6
     else:
         sentences, operations = 2 * (PAIRS[1] - PAIRS[0]), 2
-    found = {"parameters_m": round(size / 1e6), "peak_gib": round(runs[1][1], 1)}
+    figures = {"parameters_m": round(size / 1e6), "peak_gib": round(runs[1][1], 1)}
     if full.method == "dap":
-        found["seconds_a_step"] = round(seconds / (STEPS[1] - STEPS[0]), 2)
-    found["sentences_per_cpu_s"] = round(sentences / seconds, 1)
-    found["cpu_hours"] = round(full.sentences * seconds / sentences / 3600, 1)
-    found["pflop"] = round(operations * multiplied * TOKENS * full.sentences / 1e15, 2)
-    found["gpu_hours"] = round(found["pflop"] * 1e15 / GPU / 3600, 2)
-    return found
+        figures["seconds_a_step"] = round(seconds / (STEPS[1] - STEPS[0]), 2)
+    figures["sentences_per_cpu_s"] = round(sentences / seconds, 1)
+    figures["cpu_hours"] = round(full.sentences * seconds / sentences / 3600, 1)
+    operations *= multiplied * TOKENS * full.sentences
+    figures["pflop"] = round(operations / 1e15, 2)
+    figures["gpu_hours"] = round(operations / GPU / 3600, 4)
+    return figures
 
 
 def started(full: FullSize, folder: Path, run: int, args) -> tuple[float, float]:

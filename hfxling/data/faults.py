@@ -89,7 +89,7 @@ class FaultFinder:
         """Learn from `SAMPLE` pairs drawn from all, or from all if they are fewer.
 
         With fewer than `_LEAST` sound pairs the embedded corpus helps out where it has both languages; otherwise only
-        scripts, frequent words, copies, loops, extreme lengths and missing final marks are judged.
+        scripts, py3langid, copies, loops, extreme lengths and missing final marks are judged.
 
         The pairs are source and target texts, good ones for the most part; read once, and only the sample is kept.
         """

@@ -198,7 +198,8 @@ def evaluate(
     if mteb:
         from hfxling.evaluation.mteb import mteb_tasks
 
-        tasks |= mteb_tasks(mteb, only_languages, batch_size, folder and folder / "mteb")
+        results_of_mteb = None if folder is None else folder / "mteb"
+        tasks |= mteb_tasks(mteb, only_languages, batch_size, results_of_mteb)
 
     sides = TaskText() if source is None else TaskText.of_sides(source, target)
     texts: dict[str, tuple[Any, str]] = {}

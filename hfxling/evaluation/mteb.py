@@ -120,19 +120,19 @@ def _of_card(name: str) -> dict:
         card = ModelCard.load(path / "README.md" if path.is_dir() else name).data.to_dict()
     except (OSError, ValueError):
         return {}
-    found = {}
+    fields = {}
     if card.get("license", "other") != "other":
-        found["license"] = card["license"]
+        fields["license"] = card["license"]
     languages = card.get("language") or []
     languages = [languages] if isinstance(languages, str) else languages
     if languages and all(language in LANGUAGES for language in languages):
-        found["languages"] = [LANGUAGES[language] for language in languages]
+        fields["languages"] = [LANGUAGES[language] for language in languages]
     base = card.get("base_model")
     if base:
-        found["adapted_from"] = base if isinstance(base, str) else base[0]
+        fields["adapted_from"] = base if isinstance(base, str) else base[0]
     if card.get("datasets"):
-        found["training_datasets"] = set(card["datasets"])
-    return found
+        fields["training_datasets"] = set(card["datasets"])
+    return fields
 
 
 def _language_codes(metadata: Any, subset: str) -> list[str]:

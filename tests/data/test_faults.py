@@ -171,11 +171,7 @@ def test_scripts_and_words():
         ("Ang mga bata ay naglalaro sa labas ng bahay.", "fil", False),  # py3langid calls it tl
         ("Ang mga bata ay naglalaro sa labas ng bahay.", "id", True),
         ("他们昨天晚上在家里吃饭。", "zh-tw", False),
-        (
-            "No había nada más que pudiéramos hacer por ellos esa noche.",
-            "xx",
-            False,
-        ),  # unknown to it
+        ("No había nada más que pudiéramos hacer por ellos esa noche.", "xx", False),  # unknown to it
     ],
 )
 def test_a_third_language_is_named_where_the_library_is_sure(text, language, expected):
