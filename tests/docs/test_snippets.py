@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from accelerate.commands.launch import launch_command_parser
 from tiny_models import save_tiny
 
 from hfxling.cli import main
@@ -145,6 +146,13 @@ def run_shell(words: list[str], place: Path, publisher, monkeypatch) -> bool:
         monkeypatch.setattr(sys, "argv", [*words[1:], *SHORTER.get(words[1], [])])
         monkeypatch.setattr(logging.getLogger("hfxling"), "level", logging.NOTSET)
         runpy.run_path(words[1], run_name="__main__")
+    elif words[:2] == ["accelerate", "launch"]:  # of several hours; the recipe's own tests start it
+        launch = launch_command_parser().parse_args(words[2:])
+        assert (ROOT / launch.config_file).is_file()
+        assert (ROOT / launch.training_script).is_file()
+        config = launch.training_script_args[launch.training_script_args.index("--config") + 1]
+        assert (ROOT / config).is_file()
+        return False
     else:
         assert words[:2] == ["hf", "auth"]
         return False
