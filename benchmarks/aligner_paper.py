@@ -31,6 +31,7 @@ from transformers.utils import logging
 
 from hfxling.console import run as run_recipe
 from hfxling.data.corpus import load_corpus
+from hfxling.data.sources import pair_files
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import paired_test
@@ -103,7 +104,7 @@ def arguments_of(run: dict) -> AlignerArguments:
 def statistical(folder: Path, run: dict) -> list[EvalResult]:
     """Rows of links that are learnt from the text of a run, in its words."""
     args, (_, vocabularies) = arguments_of(run), load_aligner(str(folder))
-    files = args.pair_files("dictionaries")
+    files = pair_files("dictionaries", args.dictionaries)
     return [
         row
         for text in encode_pairs(load_corpus(args), vocabularies, max_words=args.max_words)
@@ -121,12 +122,13 @@ def measure(folder: Path, run: dict, sure: float) -> list[EvalResult]:
     about = {"stage": "after", "row": label_of(args), "text": text, "train_cpu_s": spent}
     about |= {name: value for name, value in run["reached"].items() if name == "contrastive_share"}
     rows = []
-    for languages, path in args.pair_files("dictionaries").items():
+    for languages, path in pair_files("dictionaries", args.dictionaries).items():
         fields = {"dataset": f"dictionary {'-'.join(languages)}", "split": "test", "direction": "->".join(languages)}
         words, static = zip(*((vocabularies[lang], model.static_table(lang)) for lang in languages))
         found = protocol_results(read_dictionary(path), words, static, settings=about, **fields)
         rows += [row for row in found if row.metric in CSLS_KS]
-    rows += [row for row in gold_rows(args.pair_files("gold"), model, vocabularies, **about) if row.metric == "AER"]
+    gold = pair_files("gold", args.gold)
+    rows += [row for row in gold_rows(gold, model, vocabularies, **about) if row.metric == "AER"]
     rows += [point for row in rows if row.metric != "P@5" for point in curve_of(run, row)]
     for text in encode_pairs(load_corpus(args), vocabularies, max_words=args.max_words):
         hits = 100.0 * attended(model, text, *learn_priors([text], vocabularies), sure)

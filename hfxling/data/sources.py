@@ -45,6 +45,21 @@ def name_of_pair(pair: Pair) -> str:
     return (":" if any("-" in code for code in pair) else "-").join(pair)
 
 
+def pair_files(option: str, entries: Sequence[str]) -> dict[Pair, str]:
+    """(source, target) language -> file, of an option's entries such as lo-zh=FILE.
+
+    Raises:
+        ValueError: an entry of another form.
+    """
+    files = {}
+    for entry in entries:
+        pair, _, path = entry.partition("=")
+        if not (pair and path):
+            raise ValueError(f"{option}: {entry!r} is not of the form lo-zh=FILE.")
+        files[parse_pair(pair)] = path
+    return files
+
+
 @dataclass(frozen=True)
 class Source:
     """One source of text, taken apart.

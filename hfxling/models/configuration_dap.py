@@ -24,8 +24,6 @@ class DapConfig(StockConfig):
             of the batch each (Table 5).
         rtl_ratio: rho, the share of target tokens that is reconstructed while the others are shown; 1 in the paper.
         rtl_weight: of the RTL loss; 1 in the paper (eq. 7), 0.1 in the released code.
-        tlm_weight: of the translation language modelling loss.
-        mlm_probability: share of tokens that TLM masks; 0.15.
         languages: codes, the common (English) side first; the head then gets language embeddings (Table 5).
         mask_token_id: of the tokenizer.
         special_token_ids: of the tokenizer; never masked by TLM.
@@ -50,8 +48,6 @@ class DapConfig(StockConfig):
     rtl_direction: str = "xx-en"
     rtl_ratio: float = 1.0
     rtl_weight: float = 1.0
-    tlm_weight: float = 1.0
-    mlm_probability: float = 0.15
     languages: list[str] | None = None
     mask_token_id: int | None = None
     special_token_ids: list[int] | None = None
@@ -64,10 +60,8 @@ class DapConfig(StockConfig):
         self.check_choices(objective=OBJECTIVES, rtl_direction=RTL_DIRECTIONS, ranking=RANKING_DIRECTIONS)
         if self.temperature <= 0 or self.margin < 0:
             raise ValueError(f"temperature={self.temperature}, margin={self.margin}: need > 0 and >= 0.")
-        if not 0 < self.rtl_ratio <= 1 or not 0 < self.mlm_probability < 1:
-            raise ValueError(
-                f"rtl_ratio={self.rtl_ratio}, mlm_probability={self.mlm_probability}: need (0, 1] and (0, 1)."
-            )
+        if not 0 < self.rtl_ratio <= 1:
+            raise ValueError(f"rtl_ratio={self.rtl_ratio}: need (0, 1].")
         depth = getattr(self.encoder_config, "num_hidden_layers", None)
         if depth is not None and not 1 <= self.rtl_layers <= depth:
             raise ValueError(f"rtl_layers={self.rtl_layers}: the head is copied from the encoder's {depth} layers.")

@@ -48,7 +48,7 @@ def load_encoder(name: str, layer: Layer = None, *, spare: bool = True, **kwargs
             )
         config.num_hidden_layers = layer
     auto_class = AutoModelForTextEncoding if config.model_type in ENCODER_OF_SEQ2SEQ else AutoModel
-    kwargs |= {"config": config, "trust_remote_code": False, "output_loading_info": True}
+    kwargs |= {"config": config, "trust_remote_code": False}
     model, info = load_whole(auto_class.from_pretrained, name, spare=spare, **kwargs)
     for key in info["missing_keys"]:  # an unused pooler: zeros, so that two loads give the same folder
         torch.nn.init.zeros_(model.get_parameter(key))

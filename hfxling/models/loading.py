@@ -48,21 +48,20 @@ def stored_config(name: str, hub_kwargs: dict) -> dict:
     return content
 
 
-def load_whole(load: Callable, name: str, *args, spare: bool = False, **kwargs) -> PreTrainedModel | tuple:
-    """Call a `from_pretrained` and refuse a checkpoint that does not fill the model.
+def load_whole(load: Callable, name: str, *args, spare: bool = False, **kwargs) -> tuple[PreTrainedModel, dict]:
+    """The model of a `from_pretrained` and its loading info; a checkpoint that does not fill the model is refused.
 
     Args:
         load: the `from_pretrained` of a class.
         name: Hub id or folder.
         *args: passed on, like **kwargs.
         spare: whether the checkpoint may hold more than the model, and lack a pooler, which nothing here uses.
-        **kwargs: with `output_loading_info=True` the info comes back too.
+        **kwargs: passed on.
 
     Raises:
         ValueError: for tensors that are missing, left over, of another shape, or hold NaN or infinite numbers, naming
             the first; for broken files.
     """
-    with_info = kwargs.pop("output_loading_info", False)
     with quiet_loading():
         try:
             model, info = load(name, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs)
@@ -78,7 +77,7 @@ def load_whole(load: Callable, name: str, *args, spare: bool = False, **kwargs) 
     damaged = [key for key, tensor in model.state_dict().items() if not _is_finite(tensor)]
     if damaged:
         raise ValueError(f"{str(name)!r}: {damaged[0]} holds NaN or infinite numbers; fetch or publish it again.")
-    return (model, info) if with_info else model
+    return model, info
 
 
 def _is_finite(tensor: Tensor) -> bool:

@@ -204,34 +204,13 @@ def split_equations(cos: Callable[[str, str], Tensor], both_sides: bool = False)
     return torch.stack([mean, lang, cross, sep])
 
 
-def plain_split_losses(
-    pooled: Tensor, meaning: Tensor, has_partner: Tensor | None = None, *, both_sides: bool = False
-) -> Tensor:
-    """As `split_losses`, every cosine for itself: what the faster form is compared with."""
-    here, partner = slice(None, -1), slice(1, None)
-    language = pooled - meaning
-    parts = []
-    for rows in (here, partner):
-        for half in (meaning, language):
-            parts += [side[rows] for side in half.unbind(1)]
-    vectors = dict(zip(_PARTS, parts))
-    for name in _SUMS:
-        first, second = name.split("+")
-        vectors[name] = vectors[first] + vectors[second]
-
-    def cos(u: str, v: str) -> Tensor:
-        return F.cosine_similarity(vectors[u], vectors[v], dim=-1)
-
-    return _mean_over_partners(split_equations(cos, both_sides), has_partner)
-
-
 def split_losses(
     pooled: Tensor, meaning: Tensor, has_partner: Tensor | None = None, *, both_sides: bool = False
 ) -> Tensor:
     """The four terms of the meaning/language split (`split_equations`), averaged over the pairs.
 
     The vectors are passed over once forward and once backward: every cosine follows from the inner products of a pair's
-    four parts with each other and with its partner's. That takes a sixth of the time of `plain_split_losses`. The
+    four parts with each other and with its partner's. That takes a sixth of the time of one cosine after the other. The
     gradient cannot be differentiated again.
 
     Args:

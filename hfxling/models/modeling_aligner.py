@@ -90,6 +90,10 @@ class _Side:
         return self.mask.sum(1)
 
 
+def _projection(size: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size))
+
+
 class AlignerModel(PreTrainedModel):
     """Shared BiLSTM encoder, two LSTM decoders a language, attention, tied output layer.
 
@@ -100,9 +104,6 @@ class AlignerModel(PreTrainedModel):
         config: sizes and loss.
         piece_ids: of every language, (V, P) or narrower: the pieces of each vocabulary word, ids into the shared piece
             vocabulary, padded with 0. A checkpoint carries them.
-
-    Raises:
-        ValueError: for piece ids that do not fit the configuration.
     """
 
     config_class = AlignerConfig
@@ -116,23 +117,10 @@ class AlignerModel(PreTrainedModel):
         self.decoders = nn.ModuleDict({f"of_{language}": Decoder(config) for language in config.languages})
         self.output = nn.Linear(config.size, config.size, bias=False)  # W of eq. 8, shared by languages and directions
         if config.contrastive_weight:  # the map g of eq. 11
-            self.query = nn.Sequential(
-                nn.Linear(config.size, config.size), nn.ReLU(), nn.Linear(config.size, config.size)
-            )
-            self.key = nn.Sequential(
-                nn.Linear(config.size, config.size), nn.ReLU(), nn.Linear(config.size, config.size)
-            )
+            self.query, self.key = _projection(config.size), _projection(config.size)
         self.post_init()
         for language, table in (piece_ids or {}).items():
-            self.check_language(language)
-            buffer = self.embedding.piece_ids(language)
-            words, width = buffer.shape
-            if len(table) != words or table.shape[1] > width or int(table.max()) >= config.piece_vocab_size:
-                raise ValueError(
-                    f"piece_ids[{language!r}] is {tuple(table.shape)} with ids up to {int(table.max())}; the "
-                    f"configuration has {words} words, {width} pieces a word and {config.piece_vocab_size} pieces."
-                )
-            buffer[:, : table.shape[1]] = table
+            self.embedding.piece_ids(language)[:, : table.shape[1]] = table
 
     @classmethod
     def from_pretrained(cls, name, *args, **kwargs):
@@ -146,13 +134,12 @@ class AlignerModel(PreTrainedModel):
         kind = stored_kind(name, hub_kwargs)
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no aligner: its config.json says model_type={kind!r}.")
-        loaded = load_whole(super().from_pretrained, name, *args, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model, _ = load_whole(super().from_pretrained, name, *args, **kwargs)
         for language in model.config.languages:
             pieces = model.embedding.piece_ids(language)
             if pieces.numel() and not 0 <= int(pieces.min()) <= int(pieces.max()) < model.config.piece_vocab_size:
                 raise ValueError(f"{str(name)!r}: piece_ids_{language} is damaged; fetch or publish it again.")
-        return loaded
+        return model
 
     def _init_weights(self, module: nn.Module) -> None:
         """Uniform in [-0.1, 0.1], biases included, as Wada et al. do."""

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoModel, PreTrainedModel
-from transformers.utils import can_return_tuple
 
 from .configuration_dap import DapConfig
 from .stock import StockModel, StockOutput
@@ -29,11 +28,9 @@ class DapModel(StockModel):
         """Unit length after pooling (see `stock.py`)."""
         return [("Normalize", None)]
 
-    @can_return_tuple
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **kwargs) -> StockOutput:
-        """Embed token ids (B, S); `kwargs` are further encoder inputs, such as `token_type_ids`."""
-        states, pooled = self.pooled_features(input_ids, attention_mask, **kwargs)
-        return StockOutput(last_hidden_state=states, pooled=pooled, sentence_embedding=F.normalize(pooled, dim=-1))
+    def output(self, states: Tensor | None, pooled: Tensor, language: str | None) -> StockOutput:
+        """The pooled vectors at unit length; there is no head."""
+        return StockOutput(states, pooled, F.normalize(pooled, dim=-1))
 
     @classmethod
     def from_pretrained(cls, name, *args, pooling: str | None = None, **kwargs):
@@ -41,7 +38,7 @@ class DapModel(StockModel):
 
         `pooling` is taken instead of the published one; a plain encoder's is "cls".
         """
-        loaded = super().from_pretrained(name, *args, **({"dtype": torch.float32} | kwargs))
+        model = super().from_pretrained(name, *args, **({"dtype": torch.float32} | kwargs))
         if pooling is not None:
-            (loaded[0] if isinstance(loaded, tuple) else loaded).config.pooling = pooling
-        return loaded
+            model.config.pooling = pooling
+        return model

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.utils import can_return_tuple
 
 from .configuration_disentangler import DisentanglerConfig
 from .stock import StockModel, StockOutput
@@ -74,32 +73,20 @@ class DisentanglerModel(StockModel):
         super().__init__(config, encoder)
         self.head.init_share()
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        features: Tensor | None = None,
-        **kwargs,
-    ) -> DisentanglerOutput:
-        """Split the sentence vectors of token ids, or vectors that were computed before.
-
-        Args:
-            input_ids: (B, S) token ids of texts with the prompt before them; or leave them out and give `features`.
-            attention_mask: (B, S), all ones when left out; padding may stand on either side.
-            features: (B, D) sentence vectors.
-            **kwargs: further encoder inputs, such as `token_type_ids`.
+    def output(self, states: Tensor | None, features: Tensor, language: str | None) -> DisentanglerOutput:
+        """Both parts of (B, D) vectors.
 
         Raises:
-            ValueError: when there is nothing to embed, or vectors of another width.
+            ValueError: for vectors of another width.
         """
-        states, features = self.pooled_features(input_ids, attention_mask, features, **kwargs)
         if features.shape[-1] != self.config.hidden_size:
             raise ValueError(f"features are {features.shape[-1]} wide, this model splits {self.config.hidden_size}.")
         pooled = self.head.prepare(features)
         mapped = self.head(pooled)
-        meaning, language = (mapped, pooled - mapped) if self.config.part == "meaning" else (pooled - mapped, mapped)
-        return DisentanglerOutput(states, pooled, F.normalize(mapped, dim=-1), meaning, language)
+        parts = [mapped, pooled - mapped]
+        if self.config.part == "language":
+            parts.reverse()
+        return DisentanglerOutput(states, pooled, F.normalize(mapped, dim=-1), *parts)
 
     def exchanged(self) -> "DisentanglerModel":
         """The same split with the language part as embedding (or back again); the encoder is shared, not copied.

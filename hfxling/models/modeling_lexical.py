@@ -105,8 +105,7 @@ class LexicalModel(PreTrainedModel):
         kind = stored_kind(name, hub_kwargs)
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no lexical encoder: its config.json says model_type={kind!r}.")
-        loaded = load_whole(super().from_pretrained, name, *args, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model, _ = load_whole(super().from_pretrained, name, *args, **kwargs)
         try:
             model.check()
         except ValueError as error:
@@ -120,7 +119,7 @@ class LexicalModel(PreTrainedModel):
             if tokenizer.get_vocab_size() != size:
                 raise ValueError(f"{str(name)!r}: {folder} has {tokenizer.get_vocab_size()} segments, not {size}.")
             model.tokenizers[language].append(tokenizer)
-        return loaded
+        return model
 
     def check(self) -> None:
         """Raise ValueError where a matrix is damaged."""

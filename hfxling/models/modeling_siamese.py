@@ -3,7 +3,6 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.utils import can_return_tuple
 
 from .configuration_siamese import SiameseConfig
 from .pooling import unit_parts
@@ -157,25 +156,7 @@ class SiameseModel(StockModel):
         model.head.load_state_dict({key: own[key] for key in model.head.state_dict()})
         return model.eval()
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        features: Tensor | None = None,
-        language: str | None = None,
-        **kwargs,
-    ) -> StockOutput:
-        """Embed token ids, or vectors that were computed before.
-
-        Args:
-            input_ids: (B, S) token ids; or leave them out and give `features`.
-            attention_mask: (B, S); all ones when left out.
-            features: (B, H) frozen sentence vectors; those of several layers side by side.
-            language: language of the whole batch, for models that treat their languages differently.
-            **kwargs: further encoder inputs, such as `token_type_ids`.
-        """
-        states, features = self.pooled_features(input_ids, attention_mask, features, **kwargs)
-        known = not self.config.needs_language or language is not None
-        embedding = self.head(features, language) if known else None
-        return StockOutput(last_hidden_state=states, pooled=features, sentence_embedding=embedding)
+    def output(self, states: Tensor | None, pooled: Tensor, language: str | None) -> StockOutput:
+        """As in `StockModel`; no embedding where the language must be known and is not."""
+        is_known = not self.config.needs_language or language is not None
+        return StockOutput(states, pooled, self.head(pooled, language) if is_known else None)

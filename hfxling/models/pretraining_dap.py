@@ -18,6 +18,7 @@ from .stock import StockOutput
 # Both sides go through the encoder as one batch (larger matrix products, one gradient of each weight) where that pads
 # the tokens to no more than this multiple.
 _JOINT_PADDING = 1.1
+_MASKED = 0.15  # share of tokens that TLM masks
 
 
 @dataclass
@@ -67,7 +68,7 @@ class DapForPreTraining(PreTrainedModel):
 
     Attributes:
         row_gradients: the word embeddings' gradient comes as a sparse tensor of the rows that are used, not as a matrix
-            of zeros for every look-up; for an optimizer that takes it (`training.row_adamw`).
+            of zeros for every look-up; for an optimizer that takes it (`RowAdamW`).
         one_pass: both sides always go through the encoder as one batch, and not only where that pads little. Processes
             that hold a piece of the weights each must run it equally often, whatever the lengths of their own texts.
     """
@@ -124,9 +125,6 @@ class DapForPreTraining(PreTrainedModel):
 
     def set_shortlist(self, ids: Tensor) -> None:
         """Restrict the RTL softmax to these token ids; exact as long as every token to be predicted is among them."""
-        ids = torch.as_tensor(ids).unique()
-        if len(ids) != len(self.shortlist):
-            raise ValueError(f"{len(ids)} distinct ids, config.shortlist_size={len(self.shortlist)}.")
         self.shortlist.copy_(ids)
         self.shortlist_index.fill_(-1)
         self.shortlist_index[ids] = torch.arange(len(ids), device=self.shortlist_index.device)
@@ -178,7 +176,7 @@ class DapForPreTraining(PreTrainedModel):
             target: the same, (B, T). Without it the output is `.dap`'s of the one side, for what must not go past a
                 wrapper of this model.
             language: (B,) index of each source's language in `config.languages`; its first entry is the target's.
-            gather: from this process' rows to all processes', its own first, with gradient (`training.distributed`).
+            gather: from this process' rows to all processes', its own first, with gradient.
             part: given when the pairs are one chunk of a larger batch (gradient caching). The chunks' gradients, and
                 their RTL and TLM losses, then add up to the batch's.
             embed_only: the sentence vectors and no losses.
@@ -199,7 +197,7 @@ class DapForPreTraining(PreTrainedModel):
             loss = loss + self.config.rtl_weight * losses["loss_rtl"]
         if self.with_tlm:
             losses["loss_tlm"] = self.tlm_loss(source, target) * (1 if part is None else part.share)
-            loss = loss + self.config.tlm_weight * losses["loss_tlm"]
+            loss = loss + losses["loss_tlm"]
         return DapTrainingOutput(loss=loss, **losses)
 
     def rtl_tokens(self, source: dict, target: dict, gather: Callable[[Tensor], Tensor] | None = None) -> Tensor:
@@ -251,7 +249,7 @@ class DapForPreTraining(PreTrainedModel):
         ids, mask = _concatenate(source, target, self.dap.encoder.config.pad_token_id)
         special = torch.tensor(self.config.special_token_ids, device=ids.device)
         maskable = mask.bool() & ~torch.isin(ids, special)
-        chosen = maskable & (torch.rand(ids.shape, device=ids.device) < self.config.mlm_probability)
+        chosen = maskable & (torch.rand(ids.shape, device=ids.device) < _MASKED)
         if not chosen.any():  # nothing to learn from, but every parameter still gets its (zero) gradient
             chosen = maskable & (maskable.cumsum(1) == 1)
         fate = torch.rand(ids.shape, device=ids.device)

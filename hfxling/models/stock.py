@@ -104,8 +104,8 @@ class StockModel(PreTrainedModel):
     for vectors that come from elsewhere, is saved as config.json and model.safetensors.
 
     A subclass sets `config_class` (a `StockConfig`), `stock_key` and `head_class`, a module with a method
-    `stock_steps` that is made from the configuration. One whose head needs more than the vectors has a `forward` of its
-    own.
+    `stock_steps` that is made from the configuration. One that gives more than the head's unit vectors has an `output`
+    of its own.
     """
 
     stock_key: str
@@ -127,43 +127,39 @@ class StockModel(PreTrainedModel):
         """What follows pooling, as stock modules."""
         return self.head.stock_steps()
 
-    def pooled_features(
-        self, input_ids: Tensor | None, attention_mask: Tensor | None, features: Tensor | None = None, **inputs
-    ) -> tuple[Tensor | None, Tensor]:
-        """Hidden states (B, S, H), None where vectors were given, and the (B, H) vectors that the head maps.
-
-        Raises:
-            ValueError: when there is nothing to embed.
-        """
-        if features is not None:
-            return None, features
-        if self.encoder is None or input_ids is None:
-            raise ValueError("give features=(B, H) vectors, or input_ids to a model that has an encoder.")
-        attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        inputs |= {"input_ids": input_ids, "attention_mask": attention_mask}
-        states = layer_states(self.encoder, inputs, self.config.layer)
-        return states, pool(states, attention_mask, self.config.pooling)
-
     @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         features: Tensor | None = None,
+        language: str | None = None,
         **inputs,
     ) -> StockOutput:
-        """Sentence vectors of token ids, or of vectors that were computed before, by a head that needs no language.
+        """Embed token ids, or vectors that were computed before.
 
         Args:
-            input_ids: (B, S) token ids; or leave them out and give `features`.
+            input_ids: (B, S) token ids of texts, a prompt of the configuration before them; or leave them out and give
+                `features`.
             attention_mask: (B, S), all ones when left out; padding may stand on either side.
-            features: (B, H) sentence vectors.
+            features: (B, H) vectors of the frozen encoder; those of several layers side by side.
+            language: of the whole batch, for models that treat their languages differently.
             **inputs: further encoder inputs, such as `token_type_ids`.
 
         Raises:
             ValueError: when there is nothing to embed.
         """
-        states, pooled = self.pooled_features(input_ids, attention_mask, features, **inputs)
+        if features is not None:
+            return self.output(None, features, language)
+        if self.encoder is None or input_ids is None:
+            raise ValueError("give features=(B, H) vectors, or input_ids to a model that has an encoder.")
+        attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        inputs |= {"input_ids": input_ids, "attention_mask": attention_mask}
+        states = layer_states(self.encoder, inputs, self.config.layer)
+        return self.output(states, pool(states, attention_mask, self.config.pooling), language)
+
+    def output(self, states: Tensor | None, pooled: Tensor, language: str | None) -> StockOutput:
+        """What is given for (B, S, H) token states, None where vectors were given, and (B, H) pooled vectors."""
         return StockOutput(states, pooled, F.normalize(self.head(pooled), dim=-1))
 
     @classmethod
@@ -190,7 +186,8 @@ class StockModel(PreTrainedModel):
         hub_kwargs = hub_kwargs_of(kwargs)
         stored = stored_config(name, hub_kwargs)
         if stored.get("model_type") == cls.config_class.model_type:
-            return load_whole(super().from_pretrained, name, *args, config=config, **kwargs)
+            model, _ = load_whole(super().from_pretrained, name, *args, config=config, **kwargs)
+            return model
         is_own = cls.stock_key in stored
         if not is_own and not cls.any_encoder:
             raise ValueError(
@@ -198,7 +195,6 @@ class StockModel(PreTrainedModel):
                 f"Use {cls.__name__}.from_encoder(...) to put a new head on an encoder."
             )
         kwargs.pop("trust_remote_code", None)
-        with_info = kwargs.pop("output_loading_info", False)
         encoder = load_encoder(str(name), spare=not is_own, **kwargs)
         fields = stored.get(cls.stock_key, {})
         model = cls(cls.config_class(**{"encoder_config": encoder.config, **fields}), encoder)
@@ -207,8 +203,7 @@ class StockModel(PreTrainedModel):
             model._load_stock(fields, hub_kwargs)
         if cls.head_class:
             model.head.to(device=encoder.device, dtype=encoder.dtype)
-        model.eval()
-        return (model, {"missing_keys": set(), "unexpected_keys": set()}) if with_info else model
+        return model.eval()
 
     def _load_stock(self, fields: dict, hub_kwargs: dict) -> None:
         """Fill the head from the folder, whose encoder and modules must be those that config.json's `fields` say."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from hfxling.models.losses import SPLIT_LOSSES, plain_split_losses, split_losses
+from hfxling.models.losses import SPLIT_LOSSES, split_losses
 
 
 def vectors(rows=7, size=6, seed=0):
@@ -38,15 +38,13 @@ MASK = torch.tensor([True, True, False, True, True, True])
 
 @pytest.mark.parametrize("both_sides", [False, True])
 @pytest.mark.parametrize("has_partner", [None, MASK])
-@pytest.mark.parametrize("seed", range(3))
-def test_every_term_and_its_gradient_equal_a_slow_loop(has_partner, both_sides, seed):
-    e, m = vectors(seed=seed)
+def test_every_term_and_its_gradient_equal_a_slow_loop(has_partner, both_sides):
+    e, m = vectors()
     mask = torch.ones(6, dtype=torch.bool) if has_partner is None else has_partner
     found_inputs, slow_inputs = ([x.clone().requires_grad_() for x in (e, m)] for _ in range(2))
     found = split_losses(*found_inputs, has_partner, both_sides=both_sides)
     slow = slow_terms(*slow_inputs, mask, both_sides)
     assert torch.allclose(found, slow, atol=1e-10)
-    assert torch.allclose(plain_split_losses(*found_inputs, has_partner, both_sides=both_sides), slow, atol=1e-10)
     for term in range(4):
         weight = torch.eye(4, dtype=torch.float64)[term]
         for x, y in zip(found_inputs, slow_inputs):

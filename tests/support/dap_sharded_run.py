@@ -6,8 +6,7 @@ from tiny_models import tiny_encoder, tiny_tokenizer
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from hfxling.methods.dap.distributed import gather_rows
-from hfxling.methods.dap.train import RootModel
+from hfxling.methods.dap.train import RootModel, gather_rows
 from hfxling.models import DapConfig, DapForPreTraining
 
 # By turns to either process: sides of like length, which one pass would take, and of very unlike length; equal texts on

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer, TrainerCallback, TrainingArguments
 
 from hfxling.data.parallel import load_parallel
 from hfxling.methods.dap.arguments import TRAINING_DEFAULTS
-from hfxling.methods.dap.collators import PairCollator
+from hfxling.methods.dap.data import PairCollator
 from hfxling.methods.dap.mixing import MixedBatches, TokenLengths
 from hfxling.methods.dap.train import DapTrainer
 from hfxling.models import DapForPreTraining

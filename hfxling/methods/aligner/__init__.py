@@ -1,7 +1,6 @@
 """The word aligner: a contrastive BiLSTM encoder-decoder, trained from scratch (Zhang et al. 2024).
 
 Beside the files of every method:
-dice.py: the pseudo-dictionary that a state is chosen by.
 export.py: the folder, whose static vectors stand beside a network that only we know.
 """
 

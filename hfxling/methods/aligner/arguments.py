@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
+from hfxling.arguments import key
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
-from hfxling.data.sources import Pair, parse_pair
+from hfxling.data.sources import pair_files
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import DIRECTIONS, SIDES
 
@@ -39,27 +40,22 @@ TRAINING_DEFAULTS = {
 class AlignerSettings:
     """The vocabularies, the network and how it is trained."""
 
-    vocab_size: int | None = field(default=None, metadata={"help": "words of a language at most; default by segmenter"})
-    min_count: int | None = field(default=None, metadata={"help": "occurrences a word needs; default by segmenter"})
-    pieces: int = field(default=8000, metadata={"help": "subword pieces that the languages share, at most (eq. 10)"})
-    segmenters: list[str] = field(
-        default_factory=list,
-        metadata={"help": "e.g. zh=characters vi=unigram, where it is not words (learnt ones without spaces)"},
-    )
-    max_words: int = field(default=150, metadata={"help": "segments kept of a training sentence"})
-    size: int = field(default=500, metadata={"help": "width of embeddings and states (paper: 500)"})
-    layers: int = field(default=1, metadata={"help": "of encoder and decoders"})
-    dropout: float = field(default=0.5, metadata={"help": "on embeddings and decoder outputs"})
-    contrastive_weight: float = field(default=1.0, metadata={"help": "0 is the base model (Wada et al.)"})
-    temperature: float = field(default=0.5, metadata={"help": "of the contrastive loss (paper: 0.5)"})
-    negatives: str = field(default="inter", metadata={"help": "inter or inter+intra"})
-    contrastive_pooling: str = field(default="avg", metadata={"help": "avg or max"})
-    prior: bool = field(
-        default=False, metadata={"help": "attention starts from the links of a statistical aligner (not in the paper)"}
-    )
-    updates: str = field(default="one", metadata={"help": "per batch: one, or four as Wada et al.'s scripts"})
-    cpu_seconds: float | None = field(default=None, metadata={"help": "stop training after this much CPU time"})
-    evaluate_every: int = field(default=5, metadata={"help": "epochs between two scores; the best state is kept"})
+    vocab_size: int | None = key("words of a language at most; default by segmenter", None)
+    min_count: int | None = key("occurrences a word needs; default by segmenter", None)
+    pieces: int = key("subword pieces that the languages share, at most (eq. 10)", 8000)
+    segmenters: list[str] = key("e.g. zh=characters vi=unigram, where it is not words (learnt ones without spaces)", [])
+    max_words: int = key("segments kept of a training sentence", 150)
+    size: int = key("width of embeddings and states (paper: 500)", 500)
+    layers: int = key("of encoder and decoders", 1)
+    dropout: float = key("on embeddings and decoder outputs", 0.5)
+    contrastive_weight: float = key("0 is the base model (Wada et al.)", 1.0)
+    temperature: float = key("of the contrastive loss (paper: 0.5)", 0.5)
+    negatives: str = key("inter or inter+intra", "inter")
+    contrastive_pooling: str = key("avg or max", "avg")
+    prior: bool = key("attention starts from the links of a statistical aligner (not in the paper)", False)
+    updates: str = key("per batch: one, or four as Wada et al.'s scripts", "one")
+    cpu_seconds: float | None = key("stop training after this much CPU time", None)
+    evaluate_every: int = key("epochs between two scores; the best state is kept", 5)
 
     def __post_init__(self):
         if self.updates not in UPDATES:
@@ -89,37 +85,16 @@ class AlignerSettings:
 class AlignerArguments(AlignerSettings, TextArguments):
     """The model to go on training, and what it is tested on."""
 
-    model: str | None = field(default=None, metadata={"help": "folder or Hub id of an aligner to go on training"})
-    dictionaries: list[str] = field(
-        default_factory=list, metadata={"help": "for testing, e.g. lo-zh=lo-zh.tsv; word TAB translation lines"}
-    )
-    gold: list[str] = field(
-        default_factory=list, metadata={"help": "gold links for testing, e.g. zh-en=gold.tsv: source, target, links"}
-    )
-    curve: bool = field(
-        default=False,
-        metadata={"help": "keep P@1 on the dictionaries and AER at every score; the state is not chosen by them"},
-    )
+    model: str | None = key("folder or Hub id of an aligner to go on training", None)
+    dictionaries: list[str] = key("for testing, e.g. lo-zh=lo-zh.tsv; word TAB translation lines", [])
+    gold: list[str] = key("gold links for testing, e.g. zh-en=gold.tsv: source, target, links", [])
+    curve: bool = key("keep P@1 on the dictionaries and AER at every score; the state is not chosen by them", False)
 
     def __post_init__(self):
         TextArguments.__post_init__(self)
         AlignerSettings.__post_init__(self)
-        self.pair_files("dictionaries")
-        self.pair_files("gold")
-
-    def pair_files(self, name: str) -> dict[Pair, str]:
-        """(source, target) language -> file, of `dictionaries` or `gold`.
-
-        Raises:
-            ValueError: an entry that is not of the form lo-zh=FILE.
-        """
-        paths = {}
-        for entry in getattr(self, name):
-            pair, _, path = entry.partition("=")
-            if not (pair and path):
-                raise ValueError(f"{name}: {entry!r} is not of the form lo-zh=FILE.")
-            paths[parse_pair(pair)] = path
-        return paths
+        pair_files("dictionaries", self.dictionaries)  # both refuse what is none
+        pair_files("gold", self.gold)
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and vocabularies."""

@@ -23,33 +23,19 @@ from .evaluate import Tests, tests_of
 
 @dataclass
 class Prepared:
-    """What runs that differ in network, training or seed only have in common.
-
-    Attributes:
-        corpus: the text.
-        vocabularies: of its languages, learnt from it or those of the model that training goes on with.
-        pairs: training text in word ids.
-        held_out: test text in word ids, of the pairs that have any.
-        priors: a statistical aligner of each language pair; empty where no run asks for one.
-        counts: statistical link counts for the dictionaries, by pair.
-        tests: dictionaries and gold links.
-    """
+    """What runs that differ in network, training or seed only have in common."""
 
     corpus: Corpus
-    vocabularies: Mapping[str, Vocabulary]
-    pairs: list[EncodedPairs]
-    held_out: list[EncodedPairs]
-    priors: list[LinkPrior]
-    counts: dict[Pair, object]
+    vocabularies: Mapping[str, Vocabulary]  # learnt from the text, or those of the model that training goes on with
+    pairs: list[EncodedPairs]  # training text
+    held_out: list[EncodedPairs]  # test text, of the pairs that have any
+    priors: list[LinkPrior]  # one of each language pair; empty where no run asks for one
+    counts: dict[Pair, object]  # statistical link counts for the dictionaries
     tests: Tests
 
 
 def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
     """Read the text, learn vocabularies and, where asked for, the statistical links.
-
-    Args:
-        rows: arguments of runs that share text and vocabularies.
-        training_args: not needed here.
 
     Raises:
         ValueError: malformed text (see `load_corpus`), languages or pairs that the model to go on with does not have.
@@ -79,19 +65,19 @@ def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
     return Prepared(corpus, vocabularies, pairs, held_out, priors, counts, tests)
 
 
-def training_lines(corpus: Corpus) -> dict[str, list[str]]:
-    """Language code -> its distinct training sentences, from all pairs."""
+def learn_corpus_vocabularies(corpus: Corpus, settings: AlignerSettings) -> dict[str, Vocabulary]:
+    """A vocabulary a language and the pieces they share, from the distinct sentences of the training text."""
     lines: dict[str, dict[str, None]] = {}
     for pair in corpus.pairs:
         for lang, side in zip(pair.languages, ("source", "target")):
             lines.setdefault(lang, {}).update(dict.fromkeys(pair.train[side]))
-    return {lang: list(texts) for lang, texts in lines.items()}
-
-
-def learn_corpus_vocabularies(corpus: Corpus, settings: AlignerSettings) -> dict[str, Vocabulary]:
-    """A vocabulary a language and the pieces they share, from the training text."""
-    sizes = {"size": settings.vocab_size, "min_count": settings.min_count, "pieces": settings.pieces}
-    return learn_vocabularies(training_lines(corpus), segmenters=settings.segmenter_choices(), **sizes)
+    return learn_vocabularies(
+        {lang: list(texts) for lang, texts in lines.items()},
+        segmenters=settings.segmenter_choices(),
+        size=settings.vocab_size,
+        min_count=settings.min_count,
+        pieces=settings.pieces,
+    )
 
 
 def encode_pairs(

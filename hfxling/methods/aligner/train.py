@@ -45,8 +45,7 @@ class AlignerObjective(nn.Module):
 class CpuBudget(TrainerCallback, ExportableState):
     """Ends training cleanly when this process has used its CPU seconds; a resumed run goes on counting.
 
-    Args:
-        limit: seconds of CPU time from the first step on, scoring included; None only counts.
+    They count from the first step on, scoring included; without a limit they are only counted.
     """
 
     def __init__(self, limit: float | None = None):
@@ -91,11 +90,6 @@ class AlignerTrainer(XlingTrainer):
 
     The score is the mean of their rows on training text; others are only kept, in the log as all of them. The best
     weights lie in `output_dir`/best.hfxling.safetensors, with their score.
-
-    Args:
-        budget: counts CPU seconds.
-        *args: as for `XlingTrainer`.
-        **kwargs: as for `XlingTrainer`.
     """
 
     def __init__(self, *args, budget: CpuBudget, **kwargs):
@@ -115,14 +109,8 @@ class AlignerTrainer(XlingTrainer):
                     save_file(weights, scratch, {"score": repr(score)})
         return metrics
 
-    def scores(self) -> list[tuple[float, float, float]]:
-        """(epoch, CPU seconds, score) of every evaluation, those before a resumed run's checkpoint among them."""
-        return [
-            (line["epoch"], line["cpu_seconds"], line["score"]) for line in self.state.log_history if "score" in line
-        ]
-
     def curve(self) -> list[dict[str, float]]:
-        """Epoch, CPU seconds, and all that was measured, at every evaluation."""
+        """Epoch, CPU seconds, score, and all that was measured, at every evaluation; a resumed run has the whole."""
         points = []
         for line in self.state.log_history:
             if "score" in line:
@@ -155,7 +143,7 @@ def train_aligner(
         model: changed in place.
         pairs: training text.
         evaluators: called with the model; the mean of their rows is the score.
-        priors: one for each of the pairs: what the attention starts from.
+        priors: as for `fit`.
 
     Returns:
         steps, epochs, CPU seconds, the contrastive term's share of the loss in the first and the last log line, all
@@ -197,7 +185,9 @@ def train_aligner(
         shares = [model.config.contrastive_weight * line["loss_contrastive"] / line["loss"] for line in parts]
         record["contrastive_share"] = [round(shares[0], 5), round(shares[-1], 5)]
     model.eval().to("cpu")
-    return record | {"scores": trainer.scores(), "curve": trainer.curve()}
+    record["curve"] = trainer.curve()
+    record["scores"] = [(point["epoch"], point["cpu_seconds"], point["score"]) for point in record["curve"]]
+    return record
 
 
 def _batchwise(training_args: TrainingArguments) -> TrainingArguments:
@@ -254,14 +244,11 @@ def fit(
     Args:
         model: changed in place.
         pairs: training text.
-        vocabularies: of its languages.
+        vocabularies: of the model's languages.
         settings: of the training.
         training_args: of the Trainer.
         priors: what the attention starts from, one for each of the pairs.
         watch: further rows at every score, by which no state is chosen.
-
-    Returns:
-        What `train_aligner` reached.
     """
     if not training_args.num_train_epochs:
         return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": [], "curve": []}

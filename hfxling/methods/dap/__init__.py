@@ -2,8 +2,6 @@
 
 Beside the files of every method:
 mixing.py: batches of many languages without padding work.
-collators.py: their sentences as encoder inputs.
-distributed.py: negatives of all processes.
 row_adamw.py: updates of only the word vectors that a batch has.
 links.py: word links by the token vectors, against gold ones.
 finetune.py: the same ranking on the few pairs that one has, for `hfxling fit`.
@@ -55,10 +53,6 @@ class Prepared:
 
 def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> Prepared:
     """Read training and test text and rank and link the test text with the encoder as it is.
-
-    Args:
-        rows: arguments of runs that share text and encoder.
-        training_args: names the device.
 
     Raises:
         ValueError: malformed text (see `load_corpus`), a pair without any.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from hfxling.arguments import key
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
-from hfxling.data.sources import Pair, parse_pair
+from hfxling.data.sources import Pair, pair_files
 from hfxling.encoders.prompts import prompt_of
 from hfxling.missing import one_line_where_missing
 from hfxling.models.configuration_dap import DapConfig
@@ -29,7 +30,7 @@ TRAINING_DEFAULTS = {
 }
 _MODEL_FIELDS = (
     *("pooling", "objective", "temperature", "margin", "ranking", "project_cls", "rtl_layers", "rtl_direction"),
-    *("rtl_ratio", "rtl_weight", "tlm_weight"),
+    *("rtl_ratio", "rtl_weight"),
 )
 
 
@@ -37,57 +38,34 @@ _MODEL_FIELDS = (
 class DapSettings:
     """How languages are mixed, the encoder, the objectives and how they are computed; defaults are the paper's."""
 
-    max_train_pairs: int | None = field(
-        default=1_000_000, metadata={"help": "of each language pair, at most this many (paper: 1,000,000)"}
+    max_train_pairs: int | None = key("of each language pair, at most this many (paper: 1,000,000)", 1_000_000)
+    streaming: bool = key("read while training; leaks are not looked for", False)
+    mixing: str = key("weights of languages: proportional or temperature", "proportional")
+    mixing_temperature: float = key("weight is size ** (1 / this); 1: proportional", 5.0)
+    sizes: list[int] | None = key("sentence pairs of each language pair, for the weights of streams", None)
+    bucket: int = key("batches sorted by length together; 1: no sorting", 64)
+    max_length: int = key("tokens kept of a text (paper: 32)", 32)
+    base_model: str = key("Hub id or folder", "google-bert/bert-base-multilingual-cased")
+    base_revision: str | None = key("revision of the encoder", None)
+    pooling: str = key("cls (paper), mean or last", "cls")
+    prompt: str | None = key(
+        "put before every text, now and by the published model; by default what the encoder wants, '' for none", None
     )
-    streaming: bool = field(default=False, metadata={"help": "read while training; leaks are not looked for"})
-    mixing: str = field(default="proportional", metadata={"help": "weights of languages: proportional or temperature"})
-    mixing_temperature: float = field(default=5.0, metadata={"help": "weight is size ** (1 / this); 1: proportional"})
-    sizes: list[int] | None = field(
-        default=None, metadata={"help": "sentence pairs of each language pair, for the weights of streams"}
-    )
-    bucket: int = field(default=64, metadata={"help": "batches sorted by length together; 1: no sorting"})
-    max_length: int = field(default=32, metadata={"help": "tokens kept of a text (paper: 32)"})
-    base_model: str = field(default="google-bert/bert-base-multilingual-cased", metadata={"help": "Hub id or folder"})
-    base_revision: str | None = field(default=None, metadata={"help": "revision of the encoder"})
-    pooling: str = field(default="cls", metadata={"help": "cls (paper), mean or last"})
-    prompt: str | None = field(
-        default=None,
-        metadata={
-            "help": "put before every text, now and by the published model; by default what the encoder wants, '' for "
-            "none"
-        },
-    )
-    freeze_embeddings: bool = field(
-        default=False, metadata={"help": "leave word and position vectors as they are: less memory, fewer updates"}
-    )
-    objective: str = field(default="tr+rtl", metadata={"help": "tr, tr+rtl, tr+tlm or tr+rtl+tlm"})
-    temperature: float = field(default=0.05, metadata={"help": "of the ranking softmax"})
-    margin: float = field(default=0.0, metadata={"help": "additive margin of the ranking softmax"})
-    ranking: str = field(default="both", metadata={"help": "both directions averaged, or forward"})
-    project_cls: bool = field(default=False, metadata={"help": "linear layer and tanh on CLS, in training only"})
-    rtl_layers: int = field(default=2, metadata={"help": "K, layers of the RTL head"})
-    rtl_direction: str = field(default="xx-en", metadata={"help": "xx-en, en-xx or both"})
-    rtl_ratio: float = field(default=1.0, metadata={"help": "rho, share of target tokens to reconstruct"})
-    rtl_weight: float = field(default=1.0, metadata={"help": "of the RTL loss (paper: 1; released code: 0.1)"})
-    tlm_weight: float = field(default=1.0, metadata={"help": "of the TLM loss"})
-    language_embeddings: bool | None = field(
-        default=None, metadata={"help": "in the RTL head; by default where it reconstructs several languages"}
-    )
-    shortlist: bool = field(default=True, metadata={"help": "RTL softmax over the ids that the training text has"})
-    chunk_size: int | None = field(
-        default=None, metadata={"help": "gradient caching: pairs encoded at a time, of per_device_train_batch_size"}
-    )
-    row_updates: bool = field(
-        default=False,
-        metadata={"help": "update only the word embeddings that a batch has (RowAdamW); not for FSDP"},
-    )
-    cache_dir: str = field(
-        default="outputs/lengths",
-        metadata={"help": "where the texts' lengths in tokens are kept", "writes": "folder"},
-    )
-    lora: int = field(default=0, metadata={"help": "rank of LoRA adapters (0: train the whole encoder)"})
-    lora_alpha: int = field(default=32, metadata={"help": "scale of the adapters"})
+    freeze_embeddings: bool = key("leave word and position vectors as they are: less memory, fewer updates", False)
+    objective: str = key("tr, tr+rtl, tr+tlm or tr+rtl+tlm", "tr+rtl")
+    temperature: float = key("of the ranking softmax", 0.05)
+    margin: float = key("additive margin of the ranking softmax", 0.0)
+    ranking: str = key("both directions averaged, or forward", "both")
+    project_cls: bool = key("linear layer and tanh on CLS, in training only", False)
+    rtl_layers: int = key("K, layers of the RTL head", 2)
+    rtl_direction: str = key("xx-en, en-xx or both", "xx-en")
+    rtl_ratio: float = key("rho, share of target tokens to reconstruct", 1.0)
+    rtl_weight: float = key("of the RTL loss (paper: 1; released code: 0.1)", 1.0)
+    shortlist: bool = key("RTL softmax over the ids that the training text has", True)
+    chunk_size: int | None = key("gradient caching: pairs encoded at a time, of per_device_train_batch_size", None)
+    row_updates: bool = key("update only the word embeddings that a batch has (RowAdamW); not for FSDP", False)
+    cache_dir: str = key("where the texts' lengths in tokens are kept", "outputs/lengths", writes="folder")
+    lora: int = key("rank of LoRA adapters (0: train the whole encoder)", 0)
 
     def __post_init__(self):
         if self.mixing not in MIXINGS:
@@ -122,12 +100,9 @@ class DapSettings:
 
     def model_fields(self, pairs: Sequence[Pair]) -> dict:
         """The fields of `DapConfig` that the settings decide, for text of these language pairs."""
-        several = self.language_embeddings
-        if several is None:
-            several = self.rtl_direction != "xx-en"
         fields = {name: getattr(self, name) for name in _MODEL_FIELDS}
-        # The common side stands first in the order of language embeddings.
-        fields["languages"] = [pairs[0][1], *(source for source, _ in pairs)] if several else []
+        if self.rtl_direction != "xx-en":  # several languages to reconstruct: the head gets embeddings of them
+            fields["languages"] = [pairs[0][1], *(source for source, _ in pairs)]  # the common side first
         return fields
 
 
@@ -135,18 +110,11 @@ class DapSettings:
 class DapArguments(DapSettings, TextArguments):
     """What the encoder is tested on."""
 
-    tatoeba: str | None = field(default=None, metadata={"help": "folder or Hub id of the Tatoeba test sets"})
-    gold: list[str] = field(
-        default_factory=list, metadata={"help": "gold word links to test on, e.g. zh-en=FILE: source, target, links"}
-    )
-    dev_pairs: int = field(
-        default=0, metadata={"help": "training pairs of each language kept out and tested on, to choose settings by"}
-    )
-    curve_pairs: int | None = field(
-        default=None,
-        metadata={
-            "help": "what --eval_strategy tests: pairs of each Tatoeba language, a quarter as many with gold links"
-        },
+    tatoeba: str | None = key("folder or Hub id of the Tatoeba test sets", None)
+    gold: list[str] = key("gold word links to test on, e.g. zh-en=FILE: source, target, links", [])
+    dev_pairs: int = key("training pairs of each language kept out and tested on, to choose settings by", 0)
+    curve_pairs: int | None = key(
+        "what --eval_strategy tests: pairs of each Tatoeba language, a quarter as many with gold links", None
     )
 
     def __post_init__(self):
@@ -160,26 +128,12 @@ class DapArguments(DapSettings, TextArguments):
             raise ValueError(f"dev_pairs={self.dev_pairs} must be >= 0, curve_pairs={self.curve_pairs} >= 4.")
         if self.dev_pairs and self.streaming:
             raise ValueError("a stream cannot be divided: leave dev_pairs out, or give --streaming false.")
-        self.gold_files()  # refuses what is none
+        pair_files("gold", self.gold)  # refuses what is none
 
     @property
     def pivot(self) -> str:
         """The target language that all pairs share."""
         return self.language_pairs[0][1]
-
-    def gold_files(self) -> dict[Pair, str]:
-        """(source, target) language -> file of gold links.
-
-        Raises:
-            ValueError: an entry that is not of the form zh-en=FILE.
-        """
-        files = {}
-        for entry in self.gold:
-            pair, _, path = entry.partition("=")
-            if not pair or not path:
-                raise ValueError(f"gold: {entry!r} is not of the form zh-en=FILE.")
-            files[parse_pair(pair)] = path
-        return files
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and untrained encoder."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hfxling.data.corpus import Corpus
-from hfxling.data.pharaoh import AlignedPair, Link
-from hfxling.data.sources import Pair, Source, joined, read_sources
+from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
+from hfxling.data.sources import Pair, Source, joined, pair_files, read_sources
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, hits_at, rank_translations, ranking_results
@@ -20,7 +20,7 @@ from hfxling.evaluation.tatoeba import CODES, load_tatoeba, rank_tatoeba, tatoeb
 from hfxling.files import content_hash
 
 from .arguments import DapArguments
-from .links import TokenStates, link_results, read_gold, word_links
+from .links import TokenStates, link_results, word_links
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -32,10 +32,7 @@ DEVELOPMENT = "development"  # the set of training pairs that were kept out
 
 
 class HeldOut:
-    """Test text, ranked and linked by any encoder.
-
-    Args:
-        recipe: what is tested on, in which language pairs; a pair that a test source lacks is left out of it.
+    """Test text, ranked and linked by any encoder; a language pair that a test source lacks is left out of it.
 
     Attributes:
         sets: test set name -> source language -> pairs.
@@ -60,7 +57,9 @@ class HeldOut:
                 raise ValueError(f"test_data={text!r} has none of {', '.join(recipe.pairs)}; check its spelling.")
             self.sets[source.name] = of_source
         self.tatoeba, self.tatoeba_name = load_tatoeba(recipe.tatoeba) if recipe.tatoeba else {}, "tatoeba"
-        self.gold: dict[Pair, list[AlignedPair]] = read_gold(recipe.gold_files())
+        self.gold: dict[Pair, list[AlignedPair]] = {}
+        for pair, path in pair_files("gold", recipe.gold).items():
+            self.gold[pair] = read_aligned(path)
 
     def thinned(self, count: int | None) -> HeldOut:
         """Tests of `count` pairs of each Tatoeba language and a quarter as many with gold links, evenly spaced.

@@ -55,17 +55,9 @@ def finetuning(
     rank: int = RANK,
     **text,
 ) -> DapArguments:
-    """The options of DAP's recipe for few pairs and an encoder of sentences.
+    """The options of DAP's recipe for few pairs and an encoder of sentences; `text` are those of `TextArguments`.
 
-    Args:
-        model: folder or Hub id.
-        pairs: one, such as zh-vi.
-        revision: of the model on the Hub.
-        pooling: of the encoder.
-        prompt: put before every text; by default what the encoder wants.
-        objective: tr, or tr+rtl.
-        rank: of the adapters; 0 trains all weights but the word vectors.
-        **text: further options, as of `TextArguments`.
+    A rank of 0 trains all weights but the word vectors.
     """
     return DapArguments(
         pairs=list(pairs),
@@ -75,7 +67,6 @@ def finetuning(
         prompt=prompt,
         objective=objective,
         lora=rank,
-        lora_alpha=2 * rank,
         freeze_embeddings=True,
         max_length=LONGEST,
         max_train_pairs=None,
@@ -95,14 +86,7 @@ def schedule(
 ) -> TrainingArguments:
     """The Trainer's arguments for so many pairs; a batch holds at most a quarter of them.
 
-    Args:
-        recipe: adapters or not.
-        pairs: that are trained on.
-        folder: that the Trainer wants.
-        epochs: at most.
-        seed: of batches and dropout.
-        device: by default a GPU when there is one.
-        is_tested: whether pairs are left out, which are ranked after every epoch.
+    By default a GPU is used when there is one. `is_tested` says that pairs are left out, which every epoch ends with.
     """
     batch = max(2, min(BATCH, pairs // 4))
     is_on_gpu = device != "cpu" and torch.cuda.is_available()
@@ -130,11 +114,7 @@ def schedule(
 
 
 class TooLong(Exception):
-    """Training would take longer than there is time for.
-
-    Attributes:
-        seconds: that it would take.
-    """
+    """Training would take longer than there is time for: so many seconds."""
 
     def __init__(self, seconds: float):
         super().__init__(f"{seconds:.0f} s")
@@ -193,12 +173,12 @@ def finetune(
     time_left: Callable[[], float] | None = None,
     runs: float = 1.0,
 ) -> Finetuned:
-    """Train an encoder further on sentence pairs, and stop where pairs that are left out gain no more.
+    """Train an encoder further on the pairs of one language pair.
 
     Args:
         recipe: encoder, prompt, adapters and objective.
         training_args: batch size, epochs, learning rate, device.
-        corpus: the text, of one language pair.
+        corpus: the text.
         held_out: sources and translations; after every epoch they are ranked, and the best epoch is kept.
         kept: file that what was trained is taken from if it is there, and written to if it is not.
         time_left: seconds that there are.
@@ -310,15 +290,11 @@ class _BestEpoch:
 
 
 class _Watch(TrainerCallback):
-    """Shows how far training is, and ends it where the first steps say that it takes too long.
-
-    Attributes:
-        too_long: seconds that it would take; None where there is time enough.
-    """
+    """Shows how far training is, and ends it where the first steps say that it takes too long."""
 
     def __init__(self, time_left: Callable[[], float] | None, runs: float):
         self.time_left, self.runs = time_left, runs
-        self.too_long: float | None = None
+        self.too_long: float | None = None  # seconds that it would take, where there is less time
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Open the bar."""

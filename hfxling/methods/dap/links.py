@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
+from hfxling.data.pharaoh import AlignedPair, Link
 from hfxling.data.sources import Pair
 from hfxling.evaluation.alignment import alignment_results, count_links
 from hfxling.evaluation.items import Items
@@ -18,12 +18,6 @@ TokenStates = Callable[[Sequence[Sequence[str]]], list[np.ndarray]]
 Gold = Mapping[Pair, Sequence[AlignedPair]]
 Links = Mapping[Pair, Sequence[set[Link]]]
 DATASET = "gold links"
-_BATCH = 64  # sentence pairs of like length linked at a time
-
-
-def read_gold(files: Mapping[Pair, str]) -> dict[Pair, list[AlignedPair]]:
-    """Sentence pairs with gold links of every language pair."""
-    return {pair: read_aligned(path) for pair, path in files.items()}
 
 
 def word_links(gold: Sequence[AlignedPair], token_states: TokenStates) -> list[set[Link]]:
@@ -34,40 +28,23 @@ def word_links(gold: Sequence[AlignedPair], token_states: TokenStates) -> list[s
         token_states: lists of words to one (words, H) array each; a NaN row, of a word without a vector, gets no link.
     """
     states = token_states([pair.source for pair in gold] + [pair.target for pair in gold])
-    links = [set() for _ in gold]
-    order = sorted(range(len(gold)), key=lambda i: len(gold[i].source))
-    for start in range(0, len(gold), _BATCH):
-        rows = order[start : start + _BATCH]
-        source = [states[i] for i in rows]
-        target = [states[len(gold) + i] for i in rows]
-        cosines = _padded(source) @ _padded(target).swapaxes(1, 2)
-        sizes = np.array([list(map(len, source)), list(map(len, target))]).T
-        batch = itermax_links(np.where(np.isnan(cosines), -1.0, cosines), sizes)
-        for row, hard in zip(rows, batch):
-            links[row] = set(map(tuple, np.argwhere(hard).tolist()))
+    links = []
+    for source, target in zip(states[: len(gold)], states[len(gold) :]):
+        cosines = np.nan_to_num(_unit(source) @ _unit(target).T, nan=-1.0)
+        (hard,) = itermax_links(cosines[None], np.array([cosines.shape]))
+        links.append(set(map(tuple, np.argwhere(hard).tolist())))
     return links
 
 
-def _padded(states: Sequence[np.ndarray]) -> np.ndarray:
-    """(B, S, H) rows of length 1, NaN where there is none."""
-    units = np.full((len(states), max(map(len, states)), states[0].shape[1]), np.nan)
-    for place, of_words in zip(units, states):
-        place[: len(of_words)] = of_words / np.linalg.norm(of_words, axis=1, keepdims=True)
-    return units
+def _unit(states: np.ndarray) -> np.ndarray:
+    """Rows of length 1, in double precision."""
+    return (states / np.linalg.norm(states, axis=1, keepdims=True)).astype(np.float64)
 
 
 def link_results(
     links: Links, gold: Gold, groups: Mapping[str, Sequence[Pair]], *, settings: dict, **fields
 ) -> list[EvalResult]:
-    """AER of every set, and the mean over the sets of a group, which count alike.
-
-    Args:
-        links: what was found.
-        gold: what is true.
-        groups: name -> language pairs.
-        settings: of all rows.
-        **fields: further ones of `EvalResult`.
-    """
+    """AER of every set, and the mean over the sets of each group (name -> language pairs), which count alike."""
     rows, settings = {}, settings | {"method": "itermax"}
     for pair, pairs in gold.items():
         measured = alignment_results(links[pair], pairs, dataset=DATASET, split="test", settings=settings, **fields)

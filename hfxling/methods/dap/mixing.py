@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch.utils.data
 
+from hfxling.data.sources import COLUMNS
 from hfxling.files import atomic_path
 
 if TYPE_CHECKING:
     import datasets
     import pyarrow as pa
 
-    # Two Arrow arrays of N sources and N targets to (N,) integers; rows of like values share a batch.
-    Measure = Callable[[pa.Array | pa.ChunkedArray, pa.Array | pa.ChunkedArray], np.ndarray]
-
-
 Row = dict[str, str]
-COLUMNS = ["source", "target", "source_lang", "target_lang"]
 MIXINGS = ("proportional", "temperature")
 _BLOCK = 10_000  # rows measured at a time
 _STREAM_BLOCK = 1_000  # rows of a stream fetched at a time
+_STREAM_BUFFER = 10_000  # rows of a stream shuffled among each other
 _COUNTS, _ORDER, _PASS = range(3)  # what a stream of random numbers is for
 
 
@@ -49,18 +46,15 @@ def mixing_weights(sizes: Sequence[int], mixing: str = "proportional", temperatu
 class TokenLengths:
     """Length of pairs in tokens, (N,): the longer side decides, the sum of both where it ties.
 
-    A batch then holds next to no padding on either side. Costs one pass of the tokenizer over the text.
-
-    Args:
-        tokenizer: of transformers.
-        max_length: tokens kept of a side, special ones included.
+    A batch then holds next to no padding on either side. Costs one pass of the tokenizer over the text. `max_length`
+    tokens are kept of a side, special ones included.
     """
 
     def __init__(self, tokenizer: Any, max_length: int):
         self.tokenizer, self.max_length = tokenizer, max_length
 
     def __call__(self, source: pa.Array, target: pa.Array) -> np.ndarray:
-        """Measure N pairs."""
+        """(N,) lengths of N pairs."""
         sides = []
         for texts in (source, target):
             encoded = self.tokenizer(texts.to_pylist(), return_attention_mask=False, verbose=False)
@@ -95,12 +89,15 @@ class _Mixture:
         bucket: int = 64,
         rank: int = 0,
         world: int = 1,
-        measure: Measure,
+        measure: TokenLengths,
     ):
         self.corpora, self.weights = list(corpora), np.asarray(weights, np.float64)
         self.batch_size, self.batches, self.seed, self.bucket = batch_size, batches, seed, bucket
         self.rank, self.world, self.measure = rank, world, measure
         self.weights /= self.weights.sum()
+
+    def __len__(self) -> int:
+        return self.batches
 
     def _rng(self, *purpose: int) -> np.random.Generator:
         return np.random.default_rng((self.seed, *purpose))
@@ -135,8 +132,8 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         bucket: batches made of rows that are sorted by length together; 1 sorts nothing.
         rank: number of this process.
         world: number of processes.
-        measure: what a row's length is, such as `TokenLengths`; called on all text when this is made.
-        cache_dir: where lengths are kept, if `measure` has a `key`; processes then share the memory too.
+        measure: what a row's length is; called on all text when this is made.
+        cache_dir: where lengths are kept; processes then share the memory too.
     """
 
     def __init__(
@@ -158,9 +155,6 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         self._starts = [np.zeros(len(sizes), np.int64)]  # rows of each corpus before megabatch m
         self._passes: dict[int, tuple[int, np.ndarray]] = {}
         self._plan: tuple[int, np.ndarray] = (-1, np.empty(0))
-
-    def __len__(self) -> int:
-        return self.batches
 
     def __getitem__(self, t: int) -> list[Row]:
         return self.__getitems__([t])
@@ -206,7 +200,7 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         return kept[1]
 
     def _cached(self, cache_dir: str | Path | None) -> np.ndarray:
-        if cache_dir is None or not hasattr(self.measure, "key"):
+        if cache_dir is None:
             return self._measured()
         digest = hashlib.sha256(f"{self.corpora._fingerprint} {self.measure.key}".encode()).hexdigest()
         path = Path(cache_dir) / f"lengths-{digest[:32]}.npy"
@@ -236,26 +230,11 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
     Args:
         corpora: `datasets.IterableDataset` each, with at least the four columns.
         weights: probability of each corpus; `[1] * len(corpora)` where nothing is known of their sizes.
-        buffer_size: rows of a stream that are shuffled among each other.
         **settings: as for `MixedBatches`.
 
     Raises:
         ValueError: while iterating, for a stream without rows or more than one worker.
     """
-
-    def __init__(
-        self,
-        corpora: Sequence[datasets.IterableDataset],
-        weights: Sequence[float],
-        *,
-        buffer_size: int = 10_000,
-        **settings: Any,
-    ):
-        super().__init__(corpora, weights, **settings)
-        self.buffer_size = buffer_size
-
-    def __len__(self) -> int:
-        return self.batches
 
     def __iter__(self) -> Iterator[list[Row]]:
         worker = torch.utils.data.get_worker_info()
@@ -284,7 +263,7 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
             seed = int(self._rng(_PASS, corpus, number).integers(2**31))
             block = None
             # By blocks, as datasets shards and reorders what it iterates by rows in a DataLoader's worker.
-            for block in self.corpora[corpus].shuffle(seed=seed, buffer_size=self.buffer_size).iter(_STREAM_BLOCK):
+            for block in self.corpora[corpus].shuffle(seed=seed, buffer_size=_STREAM_BUFFER).iter(_STREAM_BLOCK):
                 for values in zip(*(block[name] for name in COLUMNS)):
                     yield dict(zip(COLUMNS, values))
             if block is None:
@@ -301,7 +280,7 @@ def batch_loader(
 
     Args:
         batches: of this process.
-        collator: makes model inputs of a list of rows, such as `hfxling.methods.dap.collators.PairCollator`.
+        collator: makes model inputs of a list of rows.
         **kwargs: further settings of the DataLoader: num_workers, pin_memory.
     """
     one = None if isinstance(batches, StreamBatches) else 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainingArguments, set_seed
 
@@ -23,9 +24,7 @@ from hfxling.models.pretraining_dap import BatchPart, DapForPreTraining, text_id
 from hfxling.models.stock import StockOutput
 
 from .arguments import DapSettings
-from .collators import PairCollator
-from .data import mixed_batches, target_ids
-from .distributed import gather_rows
+from .data import PairCollator, mixed_batches, target_ids
 from .mixing import batch_loader
 from .row_adamw import row_adamw
 
@@ -38,13 +37,8 @@ if TYPE_CHECKING:
 class DapTrainer(XlingTrainer):
     """Feeds ready mixed batches, gathers negatives over the processes and caches gradients where a chunk size is given.
 
-    Args:
-        chunk_size: pairs that go through the encoder at a time; None for the whole batch at once.
-        *args: as for `XlingTrainer`; `train_dataset` is a `MixedBatches` or `StreamBatches`.
-        **kwargs: as for `XlingTrainer`.
-
-    Attributes:
-        curve: the rows of every evaluation while training, with the settings step, train_seconds and train_cpu_s.
+    `chunk_size` pairs go through the encoder at a time, by default the whole batch; `train_dataset` is a `MixedBatches`
+    or `StreamBatches`. `curve` has the rows of every evaluation, with the settings step, train_seconds and train_cpu_s.
     """
 
     def __init__(self, *args, chunk_size: int | None = None, **kwargs):
@@ -87,13 +81,10 @@ class DapTrainer(XlingTrainer):
         return super().evaluated().dap
 
     def whole_model(self, build: Callable[[], DapForPreTraining]) -> DapForPreTraining | None:
-        """The trained model; to be called by all processes.
+        """The trained model in evaluation mode; to be called by all processes.
 
-        Args:
-            build: makes a model that the weights fit into, where they have to be gathered from pieces.
-
-        Returns:
-            The model in evaluation mode; where weights are in pieces None on all processes but the main one.
+        Where weights are in pieces they are gathered into one that `build` makes, and all processes but the main one
+        get None.
         """
         if not self.is_fsdp_enabled:
             return self.accelerator.unwrap_model(self.model).eval()
@@ -141,7 +132,7 @@ class DapTrainer(XlingTrainer):
                 with self.compute_loss_context_manager():
                     output = model(**chunk, part=part)
                 self.accelerator.backward(output.loss / self.current_gradient_accumulation_steps)
-            for name, weight in (("loss_rtl", core.config.rtl_weight), ("loss_tlm", core.config.tlm_weight)):
+            for name, weight in (("loss_rtl", core.config.rtl_weight), ("loss_tlm", 1.0)):
                 if name in output:
                     losses[name] = losses.get(name, 0) + output[name].detach()
                     losses["loss"] = losses["loss"] + weight * output[name].detach()
@@ -154,13 +145,39 @@ def _clocks() -> np.ndarray:
     return np.array([time.perf_counter(), time.process_time()])
 
 
+def gather_rows(rows: Tensor) -> Tensor:
+    """Every process' rows, this one's first: (B, ...) to (world x B, ...); every process must hold B of them.
+
+    The gradient of a row is the sum of what all processes' losses say about it, so with losses averaged over the
+    processes (as DDP and FSDP average gradients) training is what one process with the whole batch would do.
+    """
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return rows
+    return _GatherRows.apply(rows)
+
+
+class _GatherRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows: Tensor) -> Tensor:
+        ctx.rank, ctx.count = dist.get_rank(), len(rows)
+        parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, rows.contiguous())
+        return torch.cat([parts.pop(ctx.rank), *parts])
+
+    @staticmethod
+    def backward(ctx, slopes: Tensor) -> Tensor:
+        own, others = slopes[: ctx.count], slopes[ctx.count :]
+        before = ctx.rank * ctx.count
+        ordered = torch.cat([others[:before], own, others[before:]])  # by rank, so that the processes' sums match
+        dist.all_reduce(ordered)
+        return ordered[before : before + ctx.count]
+
+
 class RootModel:
     """A `DapModel` whose weights are in pieces (FSDP): embeds by forward passes of the root, which puts them together.
 
-    All processes must call it equally often; with what does not matter. Vectors are of the precision of training.
-
-    Args:
-        root: the wrapped `DapForPreTraining`.
+    The root is the wrapped `DapForPreTraining`. All processes must call it equally often; with what does not matter.
+    Vectors are of the precision of training.
     """
 
     def __init__(self, root: torch.nn.Module):
@@ -230,7 +247,7 @@ def build_model(
         from peft import LoraConfig, get_peft_model
 
         linear = ["query", "key", "value", "dense"]
-        adapters = LoraConfig(r=settings.lora, lora_alpha=settings.lora_alpha, target_modules=linear)
+        adapters = LoraConfig(r=settings.lora, lora_alpha=2 * settings.lora, target_modules=linear)
         model.dap.encoder = get_peft_model(model.dap.encoder, adapters)
     return model
 
@@ -257,15 +274,7 @@ def fit(
     evaluators: Sequence = (),
     callbacks: Sequence[TrainerCallback] = (),
 ) -> tuple[DapForPreTraining | None, DapTrainer]:
-    """Train an encoder on sentence pairs.
-
-    Args:
-        corpus: the text.
-        settings: encoder, objectives, mixing.
-        training_args: of the Trainer.
-        tokenizer: of the encoder.
-        evaluators: called with the dual encoder at every evaluation.
-        callbacks: of the Trainer.
+    """Train an encoder on sentence pairs; evaluators are called with the dual encoder.
 
     Returns:
         The model as `DapTrainer.whole_model` gives it, and the Trainer.
@@ -294,9 +303,7 @@ def fit(
         model,
         training_args,
         train_dataset=mixed_batches(corpus, settings, training_args, tokenizer),
-        data_collator=PairCollator(
-            tokenizer, max_length, languages=model.config.languages or None, prompt=model.config.prompt
-        ),
+        data_collator=PairCollator(tokenizer, max_length, languages=model.config.languages, prompt=model.config.prompt),
         chunk_size=settings.chunk_size,
         evaluators=evaluators,
         optimizer_cls_and_kwargs=optimizer,

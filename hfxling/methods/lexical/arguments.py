@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from hfxling.arguments import key
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.segment import BUILT_IN
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
@@ -23,42 +24,20 @@ _LEAST = {"vocab_size": 1, "max_words": 1, "rank": 1, "length_prior": 0, "hub_we
 class LinkSettings:
     """Segments, links and what is made of them."""
 
-    views: list[str] = field(
-        default_factory=lambda: [FINE, COARSE],
-        metadata={"help": f"ways to cut the text, whose scores add up: {', '.join(VIEWS)}"},
-    )
-    view_weights: list[float] = field(
-        default_factory=list, metadata={"help": "of the views' scores; by default 1, and 0.5 for all but the first"}
-    )
-    segmenters: list[str] = field(
-        default_factory=list, metadata={"help": "of the first view, e.g. lo=whitespace; one of the built-in ones"}
-    )
-    vocab_size: int | None = field(default=None, metadata={"help": "segments of a language at most, where learnt"})
-    max_words: int = field(default=150, metadata={"help": "segments kept of a training sentence"})
-    lexicon: list[str] = field(
-        default_factory=list, metadata={"help": "word lists, e.g. lo-zh=FILE, of word TAB translation lines"}
-    )
-    mixture: float = field(
-        default=4.0, metadata={"help": "odds of translation against background; 4 is 0.8 against 0.2"}
-    )
-    hub_weight: float = field(
-        default=1.0, metadata={"help": "of what a text gets from any sentence, taken from its scores; 0 for none"}
-    )
-    length_prior: float = field(
-        default=0.1, metadata={"help": "standard deviations of the score per squared one of the length; 0 for none"}
-    )
-    min_ratio: float = field(default=4.0, metadata={"help": "links of a smaller P(t|s) / bg(t) are left out"})
-    static_power: float = field(
-        default=0.5, metadata={"help": "of the segments' counts, by which static vectors weigh them; 0 for none"}
-    )
-    static_mixture: float = field(
-        default=0.01, metadata={"help": "factor of P(t|s) / bg(t) in the logarithm that static vectors factorise"}
-    )
-    static_decay: float = field(
-        default=0.75,
-        metadata={"help": "power of a component's strength in static vectors; 0.5 is a plain factorisation"},
-    )
-    rank: int = field(default=1024, metadata={"help": "dimensions of the static vectors, at most"})
+    views: list[str] = key(f"ways to cut the text, whose scores add up: {', '.join(VIEWS)}", [FINE, COARSE])
+    view_weights: list[float] = key("of the views' scores; by default 1, and 0.5 for all but the first", [])
+    segmenters: list[str] = key("of the first view, e.g. lo=whitespace; one of the built-in ones", [])
+    vocab_size: int | None = key("segments of a language at most, where learnt", None)
+    max_words: int = key("segments kept of a training sentence", 150)
+    lexicon: list[str] = key("word lists, e.g. lo-zh=FILE, of word TAB translation lines", [])
+    mixture: float = key("odds of translation against background; 4 is 0.8 against 0.2", 4.0)
+    hub_weight: float = key("of what a text gets from any sentence, taken from its scores; 0 for none", 1.0)
+    length_prior: float = key("standard deviations of the score per squared one of the length; 0 for none", 0.1)
+    min_ratio: float = key("links of a smaller P(t|s) / bg(t) are left out", 4.0)
+    static_power: float = key("of the segments' counts, by which static vectors weigh them; 0 for none", 0.5)
+    static_mixture: float = key("factor of P(t|s) / bg(t) in the logarithm that static vectors factorise", 0.01)
+    static_decay: float = key("power of a component's strength in static vectors; 0.5 is a plain factorisation", 0.75)
+    rank: int = key("dimensions of the static vectors, at most", 1024)
 
     def __post_init__(self):
         if not self.views or len({*self.views}) < len(self.views) or not {*self.views} <= {*VIEWS}:
@@ -114,14 +93,8 @@ class LinkSettings:
 class LexicalArguments(LinkSettings, TextArguments):
     """How the model is tested besides on test text."""
 
-    folds: int = field(
-        default=0,
-        metadata={"help": "measure by leaving out so many parts of the training text in turn, too; 0: do not"},
-    )
-    distractors: list[str] = field(
-        default_factory=list,
-        metadata={"help": "with folds, text files of further candidates, one sentence a line, e.g. zh=FILE"},
-    )
+    folds: int = key("measure by leaving out so many parts of the training text in turn, too; 0: do not", 0)
+    distractors: list[str] = key("with folds, text files of further candidates, one sentence a line, e.g. zh=FILE", [])
 
     def __post_init__(self):
         TextArguments.__post_init__(self)

@@ -55,9 +55,7 @@ def card(recipe: LexicalArguments, prepared, run) -> dict:
 def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool) -> dict:
     """The same without settings, of the language pairs that were learnt from.
 
-    Args:
-        pairs: source and target language of each.
-        is_shared: whether all languages have one table of segments.
+    `is_shared` says that all languages have one table of segments.
     """
     languages = list(dict.fromkeys(code for pair in pairs for code in pair))
     source, target = pairs[0]

@@ -30,44 +30,26 @@ _FINE_SIZE = 2000  # pieces of theirs
 
 @dataclass
 class View:
-    """The training text in one way of cutting it.
+    """The training text in one way of cutting it."""
 
-    Attributes:
-        vocabularies: by language; where `is_shared`, all of one tokenizer.
-        is_shared: whether a text need not say which language it is in.
-        pairs: word ids of the sentences, by language pair.
-        counts: expected links of every pair of `pairs`, (V, W), the lexicon's among them.
-    """
-
-    vocabularies: Mapping[str, Vocabulary]
-    is_shared: bool
+    vocabularies: Mapping[str, Vocabulary]  # by language
+    is_shared: bool  # all vocabularies are of one tokenizer: a text need not say which language it is in
     pairs: list[EncodedPairs]
-    counts: list[csr_array]
+    counts: list[csr_array]  # (V, W) expected links of every pair of `pairs`, the lexicon's among them
 
 
 @dataclass
 class Prepared:
-    """What runs that differ in what they make of the links have in common.
-
-    Attributes:
-        corpus: the text.
-        views: of its training text.
-        folds: parts of the training text as test text of the rest, with the rest's views.
-        distractors: further candidates of the folds, by language.
-    """
+    """What runs that differ in what they make of the links have in common."""
 
     corpus: Corpus
-    views: list[View]
-    folds: Sequence[Prepared] = ()
-    distractors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    views: list[View]  # of its training text
+    folds: Sequence[Prepared] = ()  # parts of the training text as test text of the rest, with the rest's views
+    distractors: Mapping[str, Sequence[str]] = field(default_factory=dict)  # further candidates, by language
 
 
 def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
     """Read the text, cut it and count its links.
-
-    Args:
-        rows: arguments of runs that share text and segments.
-        training_args: of the Trainer.
 
     Raises:
         ValueError: malformed text (see `load_corpus`), fewer than ten pairs, a lexicon of other languages.

@@ -19,21 +19,15 @@ from hfxling.sentences.neighbours import TIE
 SPOILT = 500  # test pairs at most that are spoilt
 
 
-def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int, **fields) -> list[EvalResult]:
+def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int) -> list[EvalResult]:
     """P@1 and P@5 of every language pair with test text, both directions: sparse inner product and static cosine.
 
     There is nothing to measure before: without text there are no links.
-
-    Args:
-        model: with its static vectors.
-        corpus: whose test text is ranked.
-        seed: of the run.
-        **fields: further ones of `EvalResult`.
     """
     results = []
     for text in corpus.pairs:
         if len(text.test):
-            of_text = corpus.test_fields(text) | {"seed": seed, "settings": {"stage": "after"}} | fields
+            of_text = corpus.test_fields(text) | {"seed": seed, "settings": {"stage": "after"}}
             sides = sides_of(text.test)
             results += ranking_results(rank(model, sides, text.languages), **of_text)
             results += spoilt(model, sides, text.languages, **of_text)
@@ -68,11 +62,7 @@ def cross_validated(
 ) -> list[EvalResult]:
     """P@1 and P@5 of every language pair over all folds of its training text, alone and among further sentences.
 
-    Args:
-        models: of the folds, in their order, with their static vectors.
-        folds: whose test text their models did not see.
-        others: further candidates, by language.
-        seed: of the run.
+    `models` are the folds' own, which did not see their test text; `others` are further candidates by language.
     """
     by_kind: dict[tuple, list[Ranking]] = {}
     for model, fold in zip(models, folds, strict=True):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from hfxling.hub.writing import export, write_static
+from hfxling.hub.writing import export, write_own_module, write_static
 from hfxling.models import lexical_sparse
 from hfxling.models.modeling_lexical import LexicalModel
-from hfxling.models.stock import SENTENCE_TRANSFORMER, write_json
 
 SPARSE = "sparse"  # folder, and branch on the Hub, of the sparse encoder
 
@@ -24,10 +22,6 @@ def export_lexical(model: LexicalModel, folder: str | Path) -> None:
     stock sentence-transformers modules: one table of static vectors where languages need not be named, and else one a
     language. The folder `sparse` loads with `SparseEncoder` and `trust_remote_code=True`.
 
-    Args:
-        model: with its static vectors.
-        folder: an existing folder or one to be made.
-
     Raises:
         ValueError: a model that was loaded and has no static vectors with it.
     """
@@ -37,7 +31,8 @@ def export_lexical(model: LexicalModel, folder: str | Path) -> None:
     export(model, None, folder)
     tables = {lang: torch.from_numpy(table) for lang, table in model.static.items()}
     write_static(tables, {lang: tokenizers[0] for lang, tokenizers in model.tokenizers.items()}, folder)
-    write_sparse(folder / SPARSE)
+    settings = {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
+    write_own_module(folder / SPARSE, lexical_sparse, "LexicalSparse", **settings)
 
 
 def load_lexical(folder: str | Path) -> LexicalModel:
@@ -55,14 +50,3 @@ def load_lexical(folder: str | Path) -> LexicalModel:
         raise ValueError(f"{folder}: its static vectors cannot be read ({error}); publish it again.") from None
     model.static = {lang: tables[place]["embedding.weight"] for lang, place in places.items()}
     return model
-
-
-def write_sparse(folder: Path) -> None:
-    """The sentence-transformers files of the sparse encoder, whose weights lie in the folder above."""
-    folder.mkdir(exist_ok=True)
-    code = Path(lexical_sparse.__file__)
-    shutil.copy(code, folder)
-    module = {"idx": 0, "name": "0", "path": "", "type": f"{code.stem}.LexicalSparse"}
-    write_json(folder / "modules.json", [module])
-    settings = SENTENCE_TRANSFORMER | {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
-    write_json(folder / "config_sentence_transformers.json", settings)

@@ -1,15 +1,14 @@
-"""Text of many languages to batches: weights, mixing, resuming in the middle."""
+"""Text of many languages to batches: weights, mixing, resuming in the middle, padded tensors."""
 
 import numpy as np
 import pytest
 import torch
 from tiny_models import tiny_tokenizer
-from transformers import Trainer, TrainingArguments
+from transformers import BertTokenizer, Trainer, TrainingArguments
 
 from hfxling.data.corpus import load_corpus
 from hfxling.methods.dap.arguments import DapArguments
-from hfxling.methods.dap.collators import PairCollator
-from hfxling.methods.dap.data import keep_out, weights
+from hfxling.methods.dap.data import PairCollator, keep_out, weights
 from hfxling.methods.dap.evaluate import HeldOut
 from hfxling.methods.dap.mixing import MixedBatches, StreamBatches, TokenLengths, batch_loader
 
@@ -155,3 +154,51 @@ def test_real_text(shared_data):
     assert 0 <= zh.leaks < 0.2 * zh.read
     expected = np.array([8000, vi.used]) ** 0.2
     np.testing.assert_allclose(weights(corpus, args), expected / expected.sum())
+
+
+ROWS = [
+    {"source": "abc", "target": "a", "source_lang": "zh", "target_lang": "en"},
+    {"source": "a", "target": "abcdefgh", "source_lang": "vi", "target_lang": "en"},
+]
+
+
+def test_sides_are_padded_apart():
+    tokenizer = tiny_tokenizer()
+    batch = PairCollator(tokenizer, 32)(ROWS)
+    assert set(batch) == {"source", "target"}
+    assert set(batch["source"]) == {"input_ids", "attention_mask"}
+    a, b, c, pad, cls, sep = tokenizer.convert_tokens_to_ids(["a", "b", "c", "[PAD]", "[CLS]", "[SEP]"])
+    assert batch["source"]["input_ids"].tolist() == [[cls, a, b, c, sep], [cls, a, sep, pad, pad]]
+    assert batch["source"]["attention_mask"].tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
+    assert batch["target"]["input_ids"].shape == (2, 10)
+
+
+def test_padding_is_on_the_right_whatever_the_tokenizer_says():
+    tokenizer = tiny_tokenizer()
+    tokenizer.padding_side = "left"
+    left, right = PairCollator(tokenizer)(ROWS), PairCollator(tiny_tokenizer())(ROWS)
+    assert torch.equal(left["target"]["input_ids"], right["target"]["input_ids"])
+    assert torch.equal(left["target"]["attention_mask"], right["target"]["attention_mask"])
+
+
+def test_token_types_are_dropped():
+    vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "abc", "a"])}
+    tokenizer = BertTokenizer(vocab=vocabulary)
+    assert "token_type_ids" in tokenizer("a")
+    assert set(PairCollator(tokenizer)(ROWS)["source"]) == {"input_ids", "attention_mask"}
+
+
+def test_texts_are_cut():
+    tokenizer = tiny_tokenizer()
+    batch = PairCollator(tokenizer, 5)(ROWS)
+    assert batch["target"]["input_ids"].shape == (2, 5)
+    assert batch["target"]["input_ids"][1, -1] == tokenizer.sep_token_id
+
+
+def test_language_numbers():
+    assert PairCollator(tiny_tokenizer(), languages=["th", "vi", "zh"])(ROWS)["language"].tolist() == [2, 1]
+
+
+def test_length_without_room_for_text():
+    with pytest.raises(ValueError, match="max_length=2: 2 of them are special tokens"):
+        PairCollator(tiny_tokenizer(), 2)

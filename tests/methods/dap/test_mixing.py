@@ -9,6 +9,7 @@ from accelerate import skip_first_batches
 from datasets import Dataset, IterableDataset, concatenate_datasets
 from tiny_models import tiny_tokenizer
 
+from hfxling.methods.dap import mixing
 from hfxling.methods.dap.mixing import (
     MixedBatches,
     StreamBatches,
@@ -226,10 +227,11 @@ def test_stream_refuses_two_workers(monkeypatch):
         next(iter(build(StreamBatches)))
 
 
-def test_stream_is_shuffled_within_its_buffer():
+def test_stream_is_shuffled_within_its_buffer(monkeypatch):
     """With a buffer of 20 rows the first 36 are among the first 60 of the stream; with one of 300 they are not."""
     for buffer_size, inside in ((20, True), (300, False)):
-        batches = build(StreamBatches, CORPORA[:1], [1.0], bucket=1, batches=3, buffer_size=buffer_size)
+        monkeypatch.setattr(mixing, "_STREAM_BUFFER", buffer_size)
+        batches = build(StreamBatches, CORPORA[:1], [1.0], bucket=1, batches=3)
         numbers = [int(row["source"].rstrip("a")) for rows in batches for row in rows]
         assert numbers != sorted(numbers)
         assert (max(numbers) < 60) == inside
