@@ -17,17 +17,17 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 
-def stock(name: str, job: dict, path: str = "", flag: bool = False) -> dict:
+def stock(name: str, job: dict, flag: bool = False) -> dict:
     """sentence-transformers: `task` takes a language; encode_query and encode_document are the first two.
 
     A folder with a module of ours wants the flag, and says so without it; before sentence-transformers 6 a local folder
     ran such a module all the same, but not the encoder's code, which it needs.
     """
-    texts, types = job["texts"], Path(name + path, "modules.json").read_text(encoding="utf-8")
+    texts, types = job["texts"], Path(name, "modules.json").read_text(encoding="utf-8")
     if not flag and "pooling." in types and int(sentence_transformers.__version__.partition(".")[0]) < 6:
         return {}
     try:
-        model = SentenceTransformer(name + path, device="cpu", trust_remote_code=flag)
+        model = SentenceTransformer(name, device="cpu", trust_remote_code=flag)
     except ValueError as error:
         if "trust_remote_code=True" in str(error):
             return {}
@@ -82,11 +82,6 @@ def local(name: str, job: dict) -> torch.nn.Module:
     return getattr(hfxling, job["class"]).from_pretrained(name)
 
 
-def contextual(name: str, job: dict) -> dict:
-    """The folder of contextual vectors that an aligner has."""
-    return stock(name, job, "/contextual", flag=True) if Path(name, "contextual").is_dir() else {}
-
-
 def sparse(name: str, job: dict) -> dict:
     """The folder of sparse vectors that a lexical model has."""
     if not Path(name, "sparse").is_dir():
@@ -102,7 +97,6 @@ def sparse(name: str, job: dict) -> dict:
 DOORS = {
     "sentence-transformers": stock,
     "with the flag": lambda name, job: stock(name, job, flag=True),
-    "contextual": contextual,
     "sparse": sparse,
     "remote code": lambda name, job: transformers(remote, name, job),
     "hfxling": lambda name, job: transformers(lambda name: local(name, job), name, job),

@@ -18,7 +18,7 @@ from hfxling.models.stock import StockModel
 from . import door_script
 from .snippets import example
 
-_DOORS = ("sentence-transformers", "with the flag", "contextual", "sparse", "remote code", "hfxling")
+_DOORS = ("sentence-transformers", "with the flag", "sparse", "remote code", "hfxling")
 _STOCK = _DOORS[:2]
 _CLASSES = {model.__name__.removesuffix("Model").lower(): model for model in MODELS}
 _FLAG = "pooling.NormalizeParts"  # the module that sentence-transformers lacks

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -125,19 +123,3 @@ def write_static(tables: Mapping[str, Tensor], tokenizers: Mapping[str, Tokenize
     write_files(folder, settings, written)
     for lang, place in places.items():
         tokenizers[lang].save(str(folder / place / "tokenizer.json"))
-
-
-def write_own_module(folder: Path, code: ModuleType, name: str, **settings: str) -> None:
-    """A sentence-transformers folder of one module, a class of ours; the weights lie in the folder above.
-
-    Args:
-        folder: an existing one or one to be made.
-        code: the file with the class, which is copied.
-        name: of the class.
-        **settings: of config_sentence_transformers.json, other than a dense model's.
-    """
-    folder.mkdir(exist_ok=True)
-    file = Path(code.__file__)
-    shutil.copy(file, folder)
-    write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{file.stem}.{name}"}])
-    write_json(folder / "config_sentence_transformers.json", SENTENCE_TRANSFORMER | settings)

@@ -3,7 +3,7 @@
     python tests/clients/check.py PYTHON
 
 writes tiny folders of every method and variant with today's environment (the one that runs this), reads them there and
-with PYTHON, the interpreter of another environment, and compares. Sparse and contextual vectors, and heads on several
+with PYTHON, the interpreter of another environment, and compares. Sparse vectors, and heads on several
 layers, need the method's own code, which is for today's transformers: an older one has to refuse them. The snippets
 that cards have for LangChain and fastembed run there as they stand, on a stand-in Hub. `make test-clients` makes that
 environment.
@@ -32,7 +32,6 @@ ONNX_TOLERANCE = 1e-5
 VERSIONS = "import sentence_transformers as s, transformers as t; print(s.__version__, '+', t.__version__)"
 # Doors that run the code in the folder, and the folders that have them.
 OWN_CODE = {
-    "contextual": lambda folder: folder.name.startswith("aligner"),
     "sparse": lambda folder: folder.name.startswith("lexical"),
     "with the flag": needs_flag,
 }

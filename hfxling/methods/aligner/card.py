@@ -31,17 +31,11 @@ batch = tokenizer(["..."], padding=True, return_tensors="pt")
 with torch.no_grad():
     output = model(**batch, language="{source}")
 output.last_hidden_state, output.static, output.sentence_embedding"""
-SENTENCES = """from huggingface_hub import snapshot_download
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer(snapshot_download("{repo}") + "/contextual", trust_remote_code=True)
-vectors = model.encode(["..."], task="{source}")"""
 LINKS = """# hfxling installed
 hfxling align source.txt target.txt --model {repo} > links.txt"""
 SNIPPETS = {
     "Static vectors, with sentence-transformers alone": STATIC,
     "Contextual vectors, with transformers (runs the code of this repository)": CONTEXTUAL,
-    "Contextual sentence vectors, with sentence-transformers (runs the code of this repository)": SENTENCES,
     "Word links": LINKS,
 }
 

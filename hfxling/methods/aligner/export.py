@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hfxling.data.segment import BUILT_IN, Vocabulary, save_vocabularies
-from hfxling.hub.writing import export, widen_tokenizer_config, write_own_module, write_static
-from hfxling.models import aligner_sentences
+from hfxling.hub.writing import export, widen_tokenizer_config, write_static
 from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.words.prior import LinkPrior
 
@@ -23,8 +22,7 @@ def export_aligner(
     The root is the whole network for `AutoModel`, with one ordinary tokenizer a language in `tokenizer_LANG`. Beside it
     stand stock sentence-transformers modules: one table of static word vectors a language, chosen by `task="lo"`, whose
     mean over a text's words is the text's vector. A language whose segmenter is a function of the user's has no table
-    there, its tokenizer cannot cut a line. The folder `contextual` loads with sentence-transformers and
-    `trust_remote_code=True`; its vectors are the encoder's. `priors` are what the attention was trained to start from.
+    there, its tokenizer cannot cut a line. `priors` are what the attention was trained to start from.
     """
     folder = Path(folder)
     export(model, None, folder)
@@ -37,4 +35,3 @@ def export_aligner(
     if languages:
         tokenizers = {lang: vocabularies[lang].tokenizer for lang in languages}
         write_static({lang: model.static_table(lang) for lang in languages}, tokenizers, folder)
-    write_own_module(folder / "contextual", aligner_sentences, "AlignerSentences")

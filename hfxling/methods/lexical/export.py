@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from hfxling.hub.writing import export, write_own_module, write_static
+from hfxling.hub.writing import export, write_static
 from hfxling.models import lexical_sparse
 from hfxling.models.modeling_lexical import LexicalModel
+from hfxling.models.stock import SENTENCE_TRANSFORMER, write_json
 
 SPARSE = "sparse"  # folder, and branch on the Hub, of the sparse encoder
 
@@ -31,8 +33,12 @@ def export_lexical(model: LexicalModel, folder: str | Path) -> None:
     export(model, None, folder)
     tables = {lang: torch.from_numpy(table) for lang, table in model.static.items()}
     write_static(tables, {lang: tokenizers[0] for lang, tokenizers in model.tokenizers.items()}, folder)
-    settings = {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
-    write_own_module(folder / SPARSE, lexical_sparse, "LexicalSparse", **settings)
+    sparse, code = folder / SPARSE, Path(lexical_sparse.__file__)  # its weights lie in the folder above
+    sparse.mkdir(exist_ok=True)
+    shutil.copy(code, sparse)
+    write_json(sparse / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{code.stem}.LexicalSparse"}])
+    settings = SENTENCE_TRANSFORMER | {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
+    write_json(sparse / "config_sentence_transformers.json", settings)
 
 
 def load_lexical(folder: str | Path) -> LexicalModel:

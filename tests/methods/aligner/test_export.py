@@ -33,7 +33,7 @@ def published(tmp_path_factory):
 def test_the_folder_holds_code_without_hfxling_and_no_pickles(published):
     folder, _, _ = published
     names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert {"modeling_aligner.py", "aligner_layers.py", "contextual/aligner_sentences.py"} <= names
+    assert {"modeling_aligner.py", "aligner_layers.py"} <= names
     assert {"tokenizer_lo/tokenizer.json", "tokenizer_pieces/tokenizer.json", "model.safetensors"} <= names
     assert not [name for name in names if name.endswith((".bin", ".pt"))]
     for name in names:
