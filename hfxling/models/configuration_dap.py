@@ -27,8 +27,7 @@ class DapConfig(StockConfig):
         languages: codes, the common (English) side first; the head then gets language embeddings (Table 5).
         mask_token_id: of the tokenizer.
         special_token_ids: of the tokenizer; never masked by TLM.
-        prompt: put before every text, such as E5's "query: ". sentence-transformers applies it by itself; whoever calls
-            the model with token ids puts it before the text.
+        prompt: put before every text, see `StockConfig`.
         shortlist_size: number of token ids the RTL softmax is restricted to; None for the whole vocabulary.
 
     Raises:
@@ -38,7 +37,6 @@ class DapConfig(StockConfig):
     model_type = "hfxling-dap"
     head_fields = ("pooling", "prompt")  # the rest is for training
 
-    pooling: str = "cls"
     objective: str = "tr+rtl"
     temperature: float = 0.05
     margin: float = 0.0
@@ -52,7 +50,6 @@ class DapConfig(StockConfig):
     mask_token_id: int | None = None
     special_token_ids: list[int] | None = None
     shortlist_size: int | None = None
-    prompt: str | None = None
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)

@@ -13,8 +13,8 @@ class DisentanglerConfig(StockConfig):
         hidden_size: D, the width of the vectors in and out; taken from `encoder_config` where there is one.
         layer: `hidden_states` entry that is pooled; None, the last one, in the paper.
         pooling: "cls" (paper: LaBSE), "mean" (multilingual-e5) or "last" (Qwen3-Embedding).
-        prompt: put before every text, such as the "Instruct: ... Query: " of instruction-tuned embedders.
-            sentence-transformers applies it by itself; whoever calls the model with token ids puts it before the text.
+        prompt: put before every text, such as the "Instruct: ... Query: " of instruction-tuned embedders, see
+            `StockConfig`.
         bias: whether the map has one; the paper says "one linear layer".
         normalize_input: length-normalise the pooled vectors first; not stated in the paper (docs/disentangler.md).
         part: which of the two the map gives and `sentence_embedding` is: "meaning", or "language" for the other folder
@@ -27,8 +27,6 @@ class DisentanglerConfig(StockConfig):
     model_type = "hfxling-disentangler"
     head_fields = ("hidden_size", "layer", "pooling", "prompt", "bias", "normalize_input", "part")
 
-    pooling: str = "cls"
-    prompt: str | None = None
     bias: bool = True
     normalize_input: bool = False
     part: str = "meaning"

@@ -26,8 +26,7 @@ class SiameseConfig(StockConfig):
             which they vary most, and normalise again.
         centering: "train": subtract the mean of the language, learnt from training data, from the normalised output.
         output_size: width of the vectors that come out; None: as wide as they go in.
-        prompt: put before every text, such as E5's "query: ". sentence-transformers applies it by itself; whoever calls
-            the model with token ids puts it before the text.
+        prompt: put before every text, see `StockConfig`.
 
     Raises:
         ValueError: for a value that is not allowed, naming those that are.
@@ -50,7 +49,6 @@ class SiameseConfig(StockConfig):
     center_input: bool = False
     centering: str = "none"
     output_size: int | None = None
-    prompt: str | None = None
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)

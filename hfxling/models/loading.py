@@ -51,12 +51,7 @@ def stored_config(name: str, hub_kwargs: dict) -> dict:
 def load_whole(load: Callable, name: str, *args, spare: bool = False, **kwargs) -> tuple[PreTrainedModel, dict]:
     """The model of a `from_pretrained` and its loading info; a checkpoint that does not fill the model is refused.
 
-    Args:
-        load: the `from_pretrained` of a class.
-        name: Hub id or folder.
-        *args: passed on, like **kwargs.
-        spare: whether the checkpoint may hold more than the model, and lack a pooler, which nothing here uses.
-        **kwargs: passed on.
+    Where it may be `spare` the checkpoint may hold more than the model, and lack a pooler, which nothing here uses.
 
     Raises:
         ValueError: for tensors that are missing, left over, of another shape, or hold NaN or infinite numbers, naming

@@ -56,7 +56,16 @@ class StockOutput(ModelOutput):
 
 
 class StockConfig(PreTrainedConfig):
-    """What the configurations of stock models share; `head_fields` are stored in the encoder's config.json."""
+    """What the configurations of stock models share; `head_fields` are stored in the encoder's config.json.
+
+    Args:
+        encoder_config: config of the encoder; None for a head that works on vectors alone.
+        hidden_size: H, width of the encoder's vectors; taken from `encoder_config` where there is one.
+        layer: index into `hidden_states` that is pooled, "all" for the mean of the layers, None for the last one.
+        pooling: "mean", "cls" or "last".
+        prompt: put before every text, such as E5's "query: ". sentence-transformers applies it by itself; whoever calls
+            the model with token ids puts it before the text.
+    """
 
     sub_configs = {"encoder_config": AutoConfig}  # noqa: RUF012 - transformers reads it from the class
     head_fields = ()
@@ -65,6 +74,7 @@ class StockConfig(PreTrainedConfig):
     hidden_size: int = 768
     layer: int | str | list[int] | None = None
     pooling: str = "cls"
+    prompt: str | None = None
 
     def __post_init__(self, **kwargs):
         if isinstance(self.encoder_config, dict):
@@ -239,10 +249,10 @@ class StockModel(PreTrainedModel):
                     value.copy_(stored[key])
 
     def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
-        config, prompt = self.config, getattr(self.config, "prompt", None)
+        config = self.config
         layers = self.encoder.config.num_hidden_layers if config.layer == "all" else None
         size = getattr(config, "input_size", config.hidden_size)
-        return stock_files(self.stock_steps(), size, config.pooling, average_layers=layers, prompt=prompt)
+        return stock_files(self.stock_steps(), size, config.pooling, average_layers=layers, prompt=config.prompt)
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
         """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""

@@ -83,9 +83,16 @@ def gradients(loss, model):
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("rows", [slice(None), slice(0, 1)], ids=["padded batch", "batch of one"])
-@pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
+@pytest.mark.parametrize(
+    ("kind", "layers", "rows"),
+    [
+        ("bert", 1, slice(None)),
+        ("bert", 2, slice(0, 1)),
+        ("xlm-roberta", 2, slice(None)),
+        ("xlm-roberta", 3, slice(None)),
+    ],
+    ids=["one layer", "batch of one", "padded batch", "three layers"],
+)
 def test_losses_and_gradients_equal_slow_loops(kind, layers, rows):
     model = build(kind, rtl_layers=layers).double()
     source, target = batch(SOURCE, rows), batch(TARGET, rows)

@@ -1,6 +1,5 @@
 """The DAP recipe and its studies, from text to the published folder."""
 
-import json
 import re
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
 from hfxling.evaluation.results import read_results
-from hfxling.methods import dap as training
 from hfxling.models import DapModel
 from recipes import dap, study
 
@@ -40,9 +38,8 @@ def words(given: dict) -> list[str]:
         {"objective": "tr+rtl+tlm", "rtl_direction": "both", "max_length": 20, "chunk_size": 2},
         {"lora": 2, "learning_rate": 0.01},
         {"streaming": True, "shortlist": False, "objective": "tr"},
-        {"row_updates": True, "chunk_size": 4},
     ],
-    ids=["paper", "everything", "lora", "streaming", "row updates"],
+    ids=["paper", "everything", "lora", "streaming"],
 )
 def test_from_text_to_the_published_folder(encoder, tmp_path, more, capsys):
     results = dap.main(words(options(encoder, tmp_path, **more)))
@@ -68,7 +65,7 @@ def test_from_text_to_the_published_folder(encoder, tmp_path, more, capsys):
 
 
 def test_row_updates_leave_words_alone_that_no_batch_has(encoder, tmp_path):
-    dap.main(words(options(encoder, tmp_path, row_updates=True, weight_decay=0.1, max_steps=1)))
+    dap.main(words(options(encoder, tmp_path, row_updates=True, chunk_size=4, weight_decay=0.1, max_steps=1)))
     pair = [DapModel.from_pretrained(path).encoder for path in (encoder, tmp_path / "out" / "model")]
     before, after = (model.get_input_embeddings().weight for model in pair)
     changed = (before != after).any(1).float().mean()
@@ -118,43 +115,6 @@ def test_a_study_keeps_curves_and_what_later_tests_need(encoder, tmp_path, tmp_p
     assert DapModel.from_pretrained(kept / "model").config.hidden_size
     items = [row for row in read_results(kept / "results.json") if row.items]
     assert {"P@1", "AER", "P@1 avg-trained"} <= {row.metric for row in items}
-
-
-def test_a_study_writes_every_run_once_and_one_table(encoder, tmp_path, capsys, monkeypatch):
-    given = {key: value for key, value in options(encoder, tmp_path).items() if key != "output_dir"}
-    rows = [
-        {"label": "TR", "set": {"objective": "tr"}, "paper": [90.1]},
-        {"label": "DAP", "set": {"objective": "tr+rtl", "max_steps": 2}},
-    ]
-    entry = {"name": "tiny", "title": "Tiny", "method": "dap", "rows": rows, "seeds": [0, 1], "paper_columns": ["avg"]}
-    path = tmp_path / "study.yaml"
-    path.write_text(yaml.safe_dump({"study": entry} | given), encoding="utf-8")
-    study.main(["--config", str(path), "--results_dir", str(tmp_path)])
-    results = read_results(tmp_path / "tiny.json")
-    before = [row for row in results if row.settings["stage"] == "before"]
-    assert len(before) == 4
-    assert len(results) == 4 + 2 * 2 * 4
-    assert {(r.settings["row"], r.seed, r.settings["steps"]) for r in results[4:]} == {
-        ("TR", 0, 3),
-        ("TR", 1, 3),
-        ("DAP", 0, 2),
-        ("DAP", 1, 2),
-    }
-    first = (tmp_path / "tiny.json").read_text(encoding="utf-8")
-    ran = []
-    monkeypatch.setattr(training, "run", lambda *args: ran.append(args) or pytest.fail("this run was done before"))
-    study.main(["--config", str(path), "--results_dir", str(tmp_path)])  # nothing is left to run
-    assert (tmp_path / "tiny.json").read_text(encoding="utf-8") == first
-    entry["rows"].append({"label": "new", "set": {"objective": "tr", "max_steps": 1}})
-    monkeypatch.undo()
-    path.write_text(yaml.safe_dump({"study": entry} | given), encoding="utf-8")
-    study.main(["--config", str(path), "--results_dir", str(tmp_path)])
-    grown = read_results(tmp_path / "tiny.json")
-    assert [row for row in grown if row.settings.get("row") != "new"] == results
-    assert {row.seed for row in grown if row.settings.get("row") == "new"} == {0, 1}
-    lines = capsys.readouterr().out.rstrip("\n").split("\n")
-    assert any(line.startswith("| TR ") and "90.1" in line.split("|")[-2] for line in lines)
-    assert list(json.loads(lines[-1])["figures"]) == ["no training", "TR", "DAP", "new"]
 
 
 @pytest.mark.parametrize(

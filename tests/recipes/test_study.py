@@ -176,6 +176,8 @@ def test_a_stopped_study_goes_on_and_rows_may_have_fewer_seeds(tmp_path, monkeyp
     done.insert(0, None)  # so that nothing stops it
     study.main(command)
     assert done[3:] == [(1, 8), (1, 12), (1, 16)]
+    study.main(command)  # nothing is left to run
+    assert len(done) == 6
     values = {(row.settings["row"], row.seed): row.value for row in read_results(tmp_path / "tiny.json")}
     wanted = {("small", 0): 8, ("large", 0): 16, ("small", 1): 9, ("middle", 1): 13, ("large", 1): 17}
     assert values == wanted
@@ -183,6 +185,10 @@ def test_a_stopped_study_goes_on_and_rows_may_have_fewer_seeds(tmp_path, monkeyp
         "P@1": "13.0",
         "steps": "1",
     }
+    rows.append({"label": "new", "set": {"size": 20}})
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    study.main(command)
+    assert done[6:] == [(0, 20), (1, 20)]
 
 
 @pytest.mark.parametrize(

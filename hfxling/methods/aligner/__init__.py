@@ -7,7 +7,6 @@ export.py: the folder, whose static vectors stand beside a network that only we 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +15,9 @@ from transformers import TrainingArguments
 
 from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
-from hfxling.data.segment import Vocabulary
 from hfxling.evaluation.results import EvalResult
 from hfxling.methods.publishing import Run
+from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.words.aligner import load_aligner
 
 from .arguments import TRAINING_DEFAULTS, AlignerArguments, AlignerSettings
@@ -40,12 +39,12 @@ def run(recipe: AlignerArguments, training_args: TrainingArguments, prepared: Pr
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # LSTMs of this size gain little from more
     settings, vocabularies = narrowed(AlignerSettings, recipe), prepared.vocabularies
-    uses_priors = recipe.prior or recipe.model is not None
-    priors, counts = (prepared.priors, prepared.counts) if uses_priors else ([], {})
+    if not recipe.prior and recipe.model is None:  # statistical links are there for other runs
+        prepared = replace(prepared, priors=[], counts={})
+    priors = prepared.priors
     torch.manual_seed(training_args.seed)
     model = new_model(settings, vocabularies, priors) if recipe.model is None else load_aligner(recipe.model)[0]
-    text = text_of(vocabularies)
-    results = evaluate(prepared.tests, model, vocabularies, priors, counts, stage="before", text=text)
+    results = _measured(prepared, model, "before")
     watch = watcher(prepared.tests, vocabularies, priors) if recipe.curve else None
     record = fit(model, prepared.pairs, vocabularies, settings, training_args, priors, watch)
     passing = {"scores": record.pop("scores")}
@@ -54,7 +53,7 @@ def run(recipe: AlignerArguments, training_args: TrainingArguments, prepared: Pr
         passing["curve"] = curve
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], record)
-    results += _after(prepared, model, priors, counts)
+    results += _measured(prepared, model, "after")
     results = [replace(row, seed=training_args.seed) for row in results]
     return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), passing)
 
@@ -65,26 +64,21 @@ def measure(
     """What `run` measures after training, by the aligner in a published folder, and the text that was read for it."""
     model, _ = load_aligner(str(folder))
     prepared = prepare([replace(recipe, model=str(folder))])
-    vocabularies, priors, counts = prepared.vocabularies, prepared.priors, prepared.counts
     results = []
     if recipe.model is None:
         torch.manual_seed(training_args.seed)
-        untrained, text = new_model(recipe, vocabularies, priors), text_of(vocabularies)
-        results = evaluate(prepared.tests, untrained, vocabularies, priors, counts, stage="before", text=text)
-    results += _after(prepared, model, priors, counts)
+        results = _measured(prepared, new_model(recipe, prepared.vocabularies, prepared.priors), "before")
+    results += _measured(prepared, model, "after")
     return [replace(row, seed=training_args.seed) for row in results], prepared.corpus
 
 
-def text_of(vocabularies: Mapping[str, Vocabulary]) -> str:
-    """What the text was cut into, for the rows that hang on it."""
-    return " ".join(f"{lang}={vocabulary.segmenter}" for lang, vocabulary in vocabularies.items())
-
-
-def _after(prepared: Prepared, model, priors: Sequence, counts: Mapping) -> list[EvalResult]:
-    text = text_of(prepared.vocabularies)
-    results = evaluate(prepared.tests, model, prepared.vocabularies, priors, counts, stage="after", text=text)
-    if prepared.held_out:
-        dictionaries = dice_dictionaries(prepared.held_out, prepared.vocabularies)
-        rows = dictionary_evaluator(prepared.vocabularies, dictionaries, "Dice, held-out text")(model)
-        results += [replace(row, split="test", settings={"stage": "after", "text": text}) for row in rows]
+def _measured(prepared: Prepared, model: AlignerModel, stage: str) -> list[EvalResult]:
+    vocabularies = prepared.vocabularies
+    segments = " ".join(f"{lang}={vocabulary.segmenter}" for lang, vocabulary in vocabularies.items())
+    settings = {"stage": stage, "text": segments}
+    results = evaluate(prepared.tests, model, vocabularies, prepared.priors, prepared.counts, **settings)
+    if stage == "after" and prepared.held_out:
+        dictionaries = dice_dictionaries(prepared.held_out, vocabularies)
+        rows = dictionary_evaluator(vocabularies, dictionaries, "Dice, held-out text")(model)
+        results += [replace(row, split="test", settings=settings) for row in rows]
     return results

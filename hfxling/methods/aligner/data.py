@@ -128,13 +128,8 @@ class PairBatches(torch.utils.data.Dataset):
     shuffled, sorted by source length in runs and by target length within a run, cut into batches, and the batches are
     shuffled. On NTREX this leaves 8 to 9 % padding where sorting by the source alone leaves 19 to 26 %.
 
-    Args:
-        corpora: the encoded pairs.
-        batch_size: pairs in a batch.
-        updates: one of `UPDATES`; "four" lets every batch come four times in a row.
-        seed: of the order.
-        priors: for each of the corpora a function from source and target ids to link probabilities (see
-            `LinkPrior.posteriors`).
+    With the updates "four" every batch comes four times in a row. `priors` are functions from the source and target ids
+    of each of the corpora to link probabilities (see `LinkPrior.posteriors`).
     """
 
     def __init__(

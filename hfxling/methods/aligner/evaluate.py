@@ -175,17 +175,9 @@ def evaluate(
 ) -> list[EvalResult]:
     """P@1, P@5 and coverage of the static vectors on every dictionary, and AER and ECE on every file of gold links.
 
-    Words are also translated by statistical links, and by both together, where their counts are given. Gold links are
-    decoded in the ways of `GOLD_METHODS`; where there is a prior, also by it alone and by whichever of it and the
-    network has directions that agree more on that text.
-
-    Args:
-        tests: dictionaries and gold links.
-        model: in evaluation mode.
-        vocabularies: of its languages.
-        priors: what its attention starts from.
-        counts: from `dictionary_counts`.
-        **settings: of the rows.
+    Words are also translated by statistical links, and by both together, where their counts are given
+    (`dictionary_counts`). Gold links are decoded in the ways of `GOLD_METHODS`; where there is a prior, also by it
+    alone and by whichever of it and the network has directions that agree more on that text. `settings` are the rows'.
 
     Raises:
         ValueError: a file of languages that the model does not have.

@@ -142,8 +142,8 @@ def train_aligner(
         training_args: of the Trainer; its batch size is in pairs.
         model: changed in place.
         pairs: training text.
-        evaluators: called with the model; the mean of their rows is the score.
-        priors: as for `fit`.
+        evaluators: called with the model; the mean of their rows on training text is the score.
+        priors: what the attention starts from, one for each of the pairs.
 
     Returns:
         steps, epochs, CPU seconds, the contrastive term's share of the loss in the first and the last log line, all
@@ -239,16 +239,8 @@ def fit(
 ) -> dict:
     """Train; the state that scores best on the Dice dictionary is kept (see `train_aligner`).
 
-    The last one is where there is no such dictionary. No epochs leave the model as it is.
-
-    Args:
-        model: changed in place.
-        pairs: training text.
-        vocabularies: of the model's languages.
-        settings: of the training.
-        training_args: of the Trainer.
-        priors: what the attention starts from, one for each of the pairs.
-        watch: further rows at every score, by which no state is chosen.
+    The last one is where there is no such dictionary. No epochs leave the model as it is. `watch` gives further rows at
+    every score, by which no state is chosen.
     """
     if not training_args.num_train_epochs:
         return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": [], "curve": []}

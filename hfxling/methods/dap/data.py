@@ -104,13 +104,7 @@ class PairCollator:
     """Tokenizes a batch of pairs, each side padded on the right to its longest text.
 
     There is nothing random in it: the Trainer collates one batch ahead, so after a resume a random state kept here
-    would be one batch off.
-
-    Args:
-        tokenizer: of transformers.
-        max_length: tokens kept of a text, special ones included.
-        languages: codes of all source languages; with them the batch says which language each pair has.
-        prompt: put before every text.
+    would be one batch off. With the codes of all languages the batch says which one each pair's source has.
 
     Raises:
         ValueError: for a max_length without room for a token beside the special ones.

@@ -227,11 +227,6 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
     Every process reads every stream and keeps its share of the rows. An exhausted stream starts again, shuffled anew.
     Going on in the middle (`accelerate.skip_first_batches`) reads again what it skips.
 
-    Args:
-        corpora: `datasets.IterableDataset` each, with at least the four columns.
-        weights: probability of each corpus; `[1] * len(corpora)` where nothing is known of their sizes.
-        **settings: as for `MixedBatches`.
-
     Raises:
         ValueError: while iterating, for a stream without rows or more than one worker.
     """
@@ -277,11 +272,6 @@ def batch_loader(
 
     `accelerate.skip_first_batches`, which the Trainer resumes with, skips in it without touching the data of
     `MixedBatches`.
-
-    Args:
-        batches: of this process.
-        collator: makes model inputs of a list of rows.
-        **kwargs: further settings of the DataLoader: num_workers, pin_memory.
     """
     one = None if isinstance(batches, StreamBatches) else 1
     return torch.utils.data.DataLoader(batches, batch_size=one, collate_fn=collator, **kwargs)

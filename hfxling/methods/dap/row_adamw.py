@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -31,30 +31,16 @@ class RowAdamW(torch.optim.AdamW):
     replaces the parameters by flat shards.
 
     Args:
-        params: parameters or groups of them, as for `torch.optim.AdamW`.
+        params: parameters or groups of them.
         rows: those of them, (V, H), that are updated row by row.
-        lr: learning rate.
-        betas: decay rates of the two moments.
-        eps: added to the root of the second moment.
-        weight_decay: decoupled; of a row in `rows` only in steps in which it has a gradient.
-        fused: one kernel for the update; None for torch's own choice.
+        **settings: of `torch.optim.AdamW`: lr, betas, eps, weight_decay, fused.
 
     Raises:
         ValueError: for a parameter in `rows` that is not a trainable matrix among `params`.
     """
 
-    def __init__(
-        self,
-        params: Iterable,
-        *,
-        rows: Sequence[nn.Parameter],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        fused: bool | None = None,
-    ):
-        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=fused)
+    def __init__(self, params: Iterable, *, rows: Sequence[nn.Parameter], **settings: Any):
+        super().__init__(params, **settings)
         known: set[int] = set()
         for group in self.param_groups:
             known.update(map(id, group["params"]))
@@ -64,12 +50,8 @@ class RowAdamW(torch.optim.AdamW):
         self._gradients = {p: _RowGradient(p) for p in rows}
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
-        """Update all parameters; returns the closure's loss."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self, closure: None = None) -> None:
+        """Update all parameters; what Accelerate hands on as a closure is always None."""
         matrices = {p: p.grad for p in self._gradients if p.grad is not None}
         for p in matrices:
             p.grad = None  # hidden from AdamW
@@ -77,7 +59,6 @@ class RowAdamW(torch.optim.AdamW):
         for p, gradient in matrices.items():
             p.grad = gradient
             self._update_rows(p)
-        return loss
 
     def _update_rows(self, p: nn.Parameter) -> None:
         for group in self.param_groups:

@@ -23,14 +23,7 @@ _ANCHORS = 600  # sentences of a language at most that say how likely a text is 
 
 
 def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static: bool = True) -> LexicalModel:
-    """A lexical encoder of a text's link counts.
-
-    Args:
-        views: of `link_views`.
-        settings: weights, length prior, thresholds, rank.
-        seed: of the factorisation.
-        static: whether to make the vectors of the stock door, too.
-    """
+    """A lexical encoder of a text's link counts; `static`: with the vectors of the stock door, too."""
     languages = list(views[0].vocabularies)
     links: dict[Pair, list[csr_array]] = {}
     for view in views:
@@ -76,11 +69,8 @@ def view_links(view: View, min_ratio: float) -> dict[Pair, csr_array]:
     """P(t|s) / bg(t) of every ordered pair of languages, (V, W); through shared languages where a pair has no text.
 
     P(t|s) = C_st / (sum_t C_st + 1) for expected link counts C, and bg(t) is the add-one smoothed relative frequency of
-    t in the language's text. Through a language z, P(t|s) = sum_z P(z|s) P(t|z); through several, their mean.
-
-    Args:
-        view: vocabularies and counts.
-        min_ratio: links of a smaller P(t|s) / bg(t) are left out.
+    t in the language's text. Through a language z, P(t|s) = sum_z P(z|s) P(t|z); through several, their mean. Links of
+    a ratio below `min_ratio` are left out.
     """
     languages = list(view.vocabularies)
     linked: dict[Pair, csr_array] = {}

@@ -52,9 +52,7 @@ def steps(net, opt, seeds, words=range(VOCABULARY)):
         opt.step()
 
 
-@pytest.mark.parametrize("fused", [None, True])
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("block", [5, 512])
+@pytest.mark.parametrize(("sparse", "fused", "block"), [(False, None, 512), (True, True, 512), (True, None, 5)])
 def test_equals_adamw_where_every_row_has_a_gradient(sparse, fused, block, monkeypatch):
     monkeypatch.setattr(rows, "_BLOCK", block)
     own, other = Net(sparse), Net(sparse=False)
