@@ -9,8 +9,10 @@ import yaml
 from builders import command_line
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
+from transformers import AutoTokenizer
 
 from hfxling.evaluation.results import read_results
+from hfxling.hub.writing import export
 from hfxling.models import DapModel
 from recipes import dap, study
 
@@ -74,7 +76,7 @@ def test_row_updates_leave_words_alone_that_no_batch_has(encoder, tmp_path):
 
 
 def test_training_goes_on_from_a_published_folder(encoder, tmp_path):
-    dap.main(words(options(encoder, tmp_path, max_steps=1)))
+    export(DapModel.from_pretrained(encoder), AutoTokenizer.from_pretrained(encoder), tmp_path / "out" / "model")
     again = options(tmp_path / "out" / "model", tmp_path / "second", max_steps=1)
     results = dap.main(words(again))
     assert results[0].model == "out/model"

@@ -3,7 +3,9 @@
 Accelerate shards weights on accelerators only. Here it takes the processes, which talk by gloo, for such; everything
 else is as `accelerate launch --config_file recipes/accelerate_configs/fsdp.yaml recipes/dap.py ...` has it.
 
-python dap_fsdp_run.py PRECISION [arguments of recipes/dap.py]     PRECISION: no, or bf16 as in the file
+python dap_fsdp_run.py [PRECISION [arguments of recipes/dap.py] --]...     PRECISION: no, or bf16 as in the file
+
+runs the recipe as often as there are "--", and prints NEXT after each.
 """
 
 import os
@@ -13,6 +15,7 @@ from pathlib import Path
 import torch
 from accelerate import PartialState
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedType
 from accelerate.utils.launch import prepare_multi_gpu_env
 from processes import leave
@@ -31,8 +34,6 @@ def launch_environment(precision: str) -> dict[str, str]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    precision, *arguments = sys.argv[1:]
-    os.environ.update(launch_environment(precision))
     started = PartialState.__init__
 
     def start(self, *args, **kwargs):
@@ -40,7 +41,15 @@ def main() -> None:
         self.distributed_type = DistributedType.MULTI_GPU
 
     PartialState.__init__ = start
-    dap.main(arguments)
+    words = sys.argv[1:]
+    while words:
+        end = words.index("--")
+        precision, *arguments = words[:end]
+        os.environ.update(launch_environment(precision))
+        AcceleratorState._reset_state()
+        dap.main(arguments)
+        sys.stdout.write("NEXT\n")
+        words = words[end + 1 :]
 
 
 if __name__ == "__main__":
