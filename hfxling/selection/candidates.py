@@ -337,7 +337,7 @@ class Finetuning:
         pairs = len(corpus.pairs[0].train)
         with TemporaryDirectory(prefix="hfxling-") as folder:  # the Trainer wants one
             options = {"epochs": epochs, "seed": self.seed, "device": self.device}
-            self.training_args = schedule(self.recipe, pairs, folder, is_tested=held_out is not None, **options)
+            self.training_args = schedule(pairs, folder, is_tested=held_out is not None, **options)
             facts = training_facts(self.recipe, self.training_args, corpus, held_out)
             file = self.cache_dir / f"{digest_of(facts)}.safetensors"
             self.kept.append(file)

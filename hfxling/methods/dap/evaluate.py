@@ -34,10 +34,6 @@ DEVELOPMENT = "development"  # the set of training pairs that were kept out
 class HeldOut:
     """Test text, ranked and linked by any encoder; a language pair that a test source lacks is left out of it.
 
-    Attributes:
-        sets: test set name -> source language -> pairs.
-        gold: language pair -> sentence pairs with gold links.
-
     Raises:
         ValueError: for test text that is malformed or has none of the pairs.
         FileNotFoundError: for a file or folder that is not there.
@@ -45,7 +41,7 @@ class HeldOut:
 
     def __init__(self, recipe: DapArguments):
         self.pairs, self.pivot = recipe.language_pairs, recipe.pivot
-        self.sets: dict[str, dict[str, Dataset]] = {}
+        self.sets: dict[str, dict[str, Dataset]] = {}  # by name and source language
         for text in recipe.test_sources():
             source = Source.parse(text)
             of_source = {}

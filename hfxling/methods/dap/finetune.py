@@ -1,6 +1,6 @@
 """Translation ranking on the few thousand pairs that one has: what competes in `hfxling fit`.
 
-Low-rank adapters on the encoder's linear layers by default: what is learnt is a file of 3 MB on a base that has a name.
+Low-rank adapters on the encoder's linear layers: what is learnt is a file of 3 MB on a base that has a name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ EPOCHS = 2
 BATCH = 32  # pairs; every other pair of a batch is a negative
 LONGEST = 128  # tokens kept of a text in training
 RANK = 8  # of the adapters
-ADAPTER_RATE, WHOLE_RATE = 1e-3, 5e-5  # learning rates of adapters and of all weights
+RATE = 1e-3  # learning rate of the adapters
 MEASURED = 3  # steps after the first by which the time of all is told
 
 
@@ -51,22 +51,17 @@ def finetuning(
     revision: str | None = None,
     pooling: str = "mean",
     prompt: str | None = None,
-    objective: str = "tr",
-    rank: int = RANK,
     **text,
 ) -> DapArguments:
-    """The options of DAP's recipe for few pairs and an encoder of sentences; `text` are those of `TextArguments`.
-
-    A rank of 0 trains all weights but the word vectors.
-    """
+    """The options of DAP's recipe for few pairs and an encoder of sentences; `text` are those of `TextArguments`."""
     return DapArguments(
         pairs=list(pairs),
         base_model=model,
         base_revision=revision,
         pooling=pooling,
         prompt=prompt,
-        objective=objective,
-        lora=rank,
+        objective="tr",
+        lora=RANK,
         freeze_embeddings=True,
         max_length=LONGEST,
         max_train_pairs=None,
@@ -75,14 +70,7 @@ def finetuning(
 
 
 def schedule(
-    recipe: DapArguments,
-    pairs: int,
-    folder: str,
-    *,
-    epochs: int = EPOCHS,
-    seed: int = 0,
-    device: str | None = None,
-    is_tested: bool = False,
+    pairs: int, folder: str, *, epochs: int, seed: int, device: str | None, is_tested: bool
 ) -> TrainingArguments:
     """The Trainer's arguments for so many pairs; a batch holds at most a quarter of them.
 
@@ -95,7 +83,7 @@ def schedule(
         output_dir=folder,
         per_device_train_batch_size=batch,
         num_train_epochs=epochs,
-        learning_rate=ADAPTER_RATE if recipe.lora else WHOLE_RATE,
+        learning_rate=RATE,
         warmup_steps=max(1, pairs * epochs // batch // 10),
         lr_scheduler_type="linear",
         weight_decay=0.01,
@@ -123,20 +111,12 @@ class TooLong(Exception):
 
 @dataclass(frozen=True)
 class Finetuned:
-    """An encoder trained further.
+    """An encoder trained further."""
 
-    Attributes:
-        model: with its adapters, where it has some.
-        tokenizer: of its encoder.
-        epochs: after which it was best on the pairs left out, or that it was trained for where there were none.
-        ranks: of the translations of the pairs left out, both ways; None where there were none.
-        seconds: of training.
-    """
-
-    model: DapForPreTraining
+    model: DapForPreTraining  # with its adapters
     tokenizer: object
-    epochs: int
-    ranks: Ranks | None
+    epochs: int  # after which it was best on the pairs left out, or that it was trained for where there were none
+    ranks: Ranks | None  # of the translations of the pairs left out, both ways
     seconds: float
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
@@ -157,9 +137,8 @@ class Finetuned:
         model = copy.deepcopy(self.model).to("cpu")
         adapted = model.dap.encoder
         limit = token_limit(self.tokenizer, adapted.config)
-        if hasattr(adapted, "merge_and_unload"):
-            copy.deepcopy(adapted).half().save_pretrained(folder / "adapter")
-            (folder / "adapter" / "README.md").unlink(missing_ok=True)  # peft's form, with nothing filled in
+        copy.deepcopy(adapted).half().save_pretrained(folder / "adapter")
+        (folder / "adapter" / "README.md").unlink(missing_ok=True)  # peft's form, with nothing filled in
         export(published_model(model), self.tokenizer, folder, max_length=limit)
 
 
@@ -169,7 +148,7 @@ def finetune(
     corpus: Corpus,
     held_out: tuple[Sequence[str], Sequence[str]] | None = None,
     *,
-    kept: Path | None = None,
+    kept: Path,
     time_left: Callable[[], float] | None = None,
     runs: float = 1.0,
 ) -> Finetuned:
@@ -189,7 +168,7 @@ def finetune(
     """
     with one_line_where_missing(recipe.base_model):
         tokenizer = load_tokenizer(recipe.base_model, recipe.hub_kwargs)
-    if kept is not None and kept.is_file():
+    if kept.is_file():
         return _taken_from(kept, recipe, corpus, tokenizer)
     watch = _Watch(time_left, runs)
     best = _BestEpoch(tokenizer, held_out)
@@ -202,8 +181,7 @@ def finetune(
         best.restore(model.dap)
         epochs = best.epoch
     finetuned = Finetuned(model, tokenizer, epochs, best.ranks, time.perf_counter() - start)
-    if kept is not None:
-        finetuned.keep(kept)
+    finetuned.keep(kept)
     return finetuned
 
 

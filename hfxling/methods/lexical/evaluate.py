@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 
@@ -112,10 +111,10 @@ def rank(
     model: LexicalModel,
     sides: tuple[list[str], list[str]],
     languages: tuple[str, str],
-    others: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    others: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Ranking]:
     """How the sentences rank each other's translations, by both kinds of vectors; `others` are further candidates."""
-    sparse, static = [], []
+    others, sparse, static = others or {}, [], []
     for queries, candidates in ((0, 1), (1, 0)):
         asked, other = languages[queries], languages[candidates]
         further = others.get(other, ())
