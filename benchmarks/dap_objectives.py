@@ -36,7 +36,7 @@ from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import read_aligned
 from hfxling.data.readers import read_lines
 from hfxling.encoders.dense import SentenceEncoder
-from hfxling.evaluation.comparison import paired
+from hfxling.evaluation.compare import paired
 from hfxling.evaluation.items import Items
 from hfxling.evaluation.mining import Comparable, f1_of, mine_margin, mining_results
 from hfxling.evaluation.plots import scatter_tokens

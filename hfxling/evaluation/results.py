@@ -71,7 +71,7 @@ def write_results(
     """Write rows and package versions as JSON, whole or not at all; the file's folder is created.
 
     `recipe` is the name of the program that measured them, `settings` its resolved configuration, `extra` holds further
-    top-level entries. `with_items` keeps the outcome of every item, for `hfxling.evaluation.comparison`.
+    top-level entries. `with_items` keeps the outcome of every item, for `hfxling.evaluation.compare`.
 
     Raises:
         ValueError: a NaN or infinite number, named by its metric; an `extra` key that is taken; what JSON cannot hold.

@@ -23,7 +23,7 @@ from hfxling.data.pharaoh import read_aligned, texts_of
 from hfxling.data.scored import ScoredPairs, read_qe, read_sts17
 from hfxling.data.sources import SAMPLE, Source, load_pairs
 from hfxling.evaluation.averages import mean_result
-from hfxling.evaluation.comparison import matched, paired
+from hfxling.evaluation.compare import matched, paired
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.mining import SPLITS, mine_margin, mining_results, read_bucc
 from hfxling.evaluation.plots import can_draw, plot_bars, scatter_tokens
