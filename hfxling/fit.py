@@ -196,7 +196,7 @@ def fit_aligner(
     prior = priors[0] if priors else None
     fitted = Aligner(model, vocabularies, languages, prior=prior)
     configuration = dataclasses.asdict(settings) | trained
-    fitted.origin = Origin("aligner", describe_aligner(languages), configuration, corpus.card_entries(None))
+    fitted.origin = _origin("aligner", describe_aligner(languages), configuration, corpus)
     return fitted
 
 
@@ -236,7 +236,7 @@ def fit_lexical(
         model = lexical.fit(views, settings, seed=seed)
     card = describe_lexical(list(pairs), is_shared=views[0].is_shared)
     configuration = dataclasses.asdict(settings) | {"seed": seed}
-    model.origin = Origin("lexical", card, configuration, corpus.card_entries(None))
+    model.origin = _origin("lexical", card, configuration, corpus)
     return model
 
 
@@ -274,21 +274,9 @@ def save_aligner(aligner: Aligner, folder: str | Path, *, licence: str | None = 
     _save(aligner, folder, lambda scratch: export_aligner(aligner.model, vocabularies, scratch, priors), licence, repo)
 
 
-@dataclasses.dataclass(frozen=True)
-class Origin:
-    """What a model was made of, for its card.
-
-    Attributes:
-        method: as its package under `hfxling.methods` is named.
-        card: fields of `CardInfo` that are the method's own.
-        configuration: resolved settings of the fit.
-        train_data: the training text as a card describes it.
-    """
-
-    method: str
-    card: dict[str, Any]
-    configuration: dict[str, Any]
-    train_data: list[dict]
+def _origin(method: str, card: dict[str, Any], configuration: dict[str, Any], corpus: Corpus) -> dict[str, Any]:
+    """What a model was made of: fields of `CardInfo`, of which `card` are the method's own."""
+    return card | {"method": method, "configuration": configuration, "train_data": corpus.card_entries(None)}
 
 
 def _save(
@@ -304,19 +292,13 @@ def _save(
         with atomic_path(folder) as scratch:
             write(scratch)
         return
-    train_data = origin.train_data
+    fields = origin | {"licence": licence or "other"}
     if licence is not None:
-        train_data = [entry | {"licence": licence} for entry in train_data]
-    fields = origin.card | {
-        "method": origin.method,
-        "licence": licence or "other",
-        "train_data": train_data,
-        "configuration": origin.configuration,
-    }
+        fields["train_data"] = [entry | {"licence": licence} for entry in origin["train_data"]]
     if repo is not None:
         fields["repo_id"] = repo
     with hidden():
-        publish(folder, write, [], CardInfo(**fields), recipe=f"hfxling.fit_{origin.method}")
+        publish(folder, write, [], CardInfo(**fields), recipe=f"hfxling.fit_{origin['method']}")
 
 
 def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None) -> dict[Pair, tuple]:

@@ -19,6 +19,7 @@ from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, filled_columns, format_table, p_told, read_results, write_results
 from hfxling.evaluation.tasks import TASKS, Task, TaskText
 from hfxling.evaluation.tatoeba import tatoeba_table
+from hfxling.models.pooling import POOLING_MODES
 from hfxling.verbs import Languages, Model, OutputFolder, Text, verb
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 METHODS = ("cosine", "csls")
 CENTERINGS = ("none", "corpus")
-POOLINGS = ("mean", "cls", "last")
 _RECIPE = "hfxling evaluate"
 logger = logging.getLogger(__name__)
 
@@ -259,11 +259,6 @@ class _Models:
         if baseline is not None:
             self._load_baseline = partial(load, baseline, revision=revisions["baseline"])
 
-    @property
-    def are_known(self) -> bool:
-        """Whether every change of a model changes `identities`."""
-        return None not in self.identities.values()
-
     @cached_property
     def encoder(self) -> Encoder:
         """What is measured."""
@@ -273,12 +268,6 @@ class _Models:
     def baseline(self) -> Encoder | None:
         """What it is compared with."""
         return None if self._load_baseline is None else self._load_baseline()
-
-    def check_for(self, task: Task) -> None:
-        """ValueError where the task cannot use the models."""
-        for encoder in (self.encoder, self.baseline):
-            if task.needs_dense and encoder is not None and encoder.method == "dot":
-                raise ValueError(f"{encoder.label} has sparse vectors; geometry, probe and tokens need dense ones.")
 
 
 def _identity(role: str, model: Any, revision: str | None) -> str | None:
@@ -326,7 +315,7 @@ def _measured(
     decisive = [__version__, name, digest, models.identities, dict(common), task.settings(), dict(place)]
     key = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
     path = None
-    if folder is not None and models.are_known:
+    if folder is not None and None not in models.identities.values():
         path = folder / "tasks" / f"{name.replace(':', '-')}-{key}.json"
         if path.is_file():
             rows = read_results(path)
@@ -334,7 +323,9 @@ def _measured(
                 raise ValueError(f"{path} was measured with another model, text or setting; delete it.")
             logger.info("%s: measured before, kept in %s", name, path)
             return rows
-    models.check_for(task)
+    for encoder in (models.encoder, models.baseline):
+        if task.needs_dense and encoder is not None and encoder.method == "dot":
+            raise ValueError(f"{encoder.label} has sparse vectors; geometry, probe and tokens need dense ones.")
     row = _row_fields(name, models.encoder, models.baseline, common) | dict(place) | {"revision": digest}
     if models.baseline is None:
         rows = task.measure(content, models.encoder, row)
@@ -431,10 +422,10 @@ def _check_choices(
         raise ValueError(f"centering={centering!r} is not one of {', '.join(CENTERINGS)}.")
     if neighbours < 1:
         raise ValueError(f"neighbours={neighbours}: give 1 or more.")
-    if pooling is not None and (pooling not in POOLINGS or trust_remote_code):
+    if pooling is not None and (pooling not in POOLING_MODES or trust_remote_code):
         raise ValueError(
-            f"pooling={pooling!r}: give one of {', '.join(POOLINGS)}; it reads encoders of transformers, not code of "
-            "their repositories."
+            f"pooling={pooling!r}: give one of {', '.join(POOLING_MODES)}; it reads encoders of transformers, "
+            "not code of their repositories."
         )
     if layer is not None and not (pooling or "tokens" in tasks):
         raise ValueError(f"layer={layer}: for --pooling and for task tokens; leave it out.")

@@ -1,12 +1,10 @@
 """Mining bitext that is hidden in two piles of sentences (BUCC): F1 with a threshold from the training split.
 
-Takes vectors and never a model. Pairs come from a miner, (N, D) and (M, D) vectors to rows and scores; `mine_margin` is
-the one of Artetxe and Schwenk (2019), the best pair of every source sentence by margin.
+Takes vectors and never a model. A source sentence's pair is the best by margin (Artetxe and Schwenk 2019).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +21,6 @@ from .results import EvalResult
 from .significance import PairedTest, error_interval, jackknife_error, ratio_interval
 
 Mined = tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) source rows, target rows and scores
-Miner = Callable[[np.ndarray, np.ndarray], Mined]
 SPLITS = ("training", "test")
 
 
@@ -160,8 +157,8 @@ def gold_only(source, target, method: str = "cosine") -> np.ndarray:
 def mining_results(
     bitexts: tuple[Comparable, Comparable],
     vectors: tuple[tuple, tuple],
-    miner: Miner,
     *,
+    k: int = 4,
     method: str = "cosine",
     **fields,
 ) -> list[EvalResult]:
@@ -170,12 +167,12 @@ def mining_results(
     Args:
         bitexts: training and test split.
         vectors: source and target vectors of both.
-        miner: finds pairs, the same way in both.
-        method: how vectors are compared in mteb's variant.
+        k: neighbours of the margin.
+        method: how vectors are compared, "cosine" or "dot".
         **fields: of `EvalResult`: dataset, direction, model, settings.
     """
-    threshold = best_threshold(miner(*vectors[0]), bitexts[0])
-    counts = pair_counts(miner(*vectors[1]), bitexts[1], threshold)
+    threshold = best_threshold(mine_margin(*vectors[0], k=k, method=method), bitexts[0])
+    counts = pair_counts(mine_margin(*vectors[1], k=k, method=method), bitexts[1], threshold)
     train_revision = bitexts[0].revision
     settings = fields.pop("settings", {}) | {"method": method, "threshold": threshold, "threshold_from": train_revision}
     fields |= {"revision": bitexts[1].revision, "split": "test"}

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from hfxling.evaluation.averages import mean_result
-from hfxling.evaluation.plots import plot_bars, plot_trajectory, project_2d, scatter_before_after
-from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.plots import plot_trajectory, project_2d, scatter_before_after
 
 pytest.importorskip("matplotlib")
 
@@ -100,23 +98,3 @@ def test_every_point_of_every_run_is_drawn(tmp_path, monkeypatch):
     assert {name: points.tolist() for name, points in drawn.items()} == {
         name: [list(point) for point in points] for name, points in runs.items()
     }
-
-
-def test_a_bar_with_its_interval_for_each_row_that_has_one(tmp_path, monkeypatch):
-    from matplotlib.axes import Axes
-
-    drawn = []
-    barh = Axes.barh
-
-    def seen(axes, places, values, *, xerr, **settings):
-        drawn.append((values, xerr))
-        return barh(axes, places, values, xerr=xerr, **settings)
-
-    monkeypatch.setattr(Axes, "barh", seen)
-    about = {"dataset": "d", "split": "test", "direction": "deu->eng", "settings": {"method": "cosine"}}
-    row = mean_result("P@1", [100.0, 0.0, 0.0, 100.0], **about)
-    plot_bars(tmp_path / "bars.png", [row, EvalResult("P@1", 50.0, 4, **about)])
-    assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
-    ((values, errors),) = drawn
-    assert values.tolist() == [50]
-    assert errors.ravel().tolist() == [50 - row.low, row.high - 50]
