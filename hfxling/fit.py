@@ -329,18 +329,7 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
 def _settings(
     kind: type, defaults: Mapping, options: Mapping, seed: int, progress: bool
 ) -> Iterator[tuple[Any, TrainingArguments]]:
-    """A method's settings and the Trainer's arguments, which has a temporary folder.
-
-    Args:
-        kind: dataclass of the method's settings.
-        defaults: of the Trainer's arguments, as the recipe has them.
-        options: fields of either.
-        seed: of training.
-        progress: show bars and the Trainer's log.
-
-    Raises:
-        ValueError: an unknown option, or a value that the method refuses.
-    """
+    """A method's settings and the Trainer's arguments, which has a temporary folder; `options` are fields of either."""
     ours = set(kind.__dataclass_fields__)
     of_trainer = {field.name for field in dataclasses.fields(TrainingArguments) if field.init} - _OF_RECIPES
     for key in options:

@@ -104,13 +104,9 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
 
 
 def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison]:
-    """Compare every figure of the first run with the same figure of each other run.
+    """Compare every figure of the first run with the same figure of each other run; p-values are corrected over all.
 
-    Args:
-        runs: name -> rows, which carry their items.
-
-    Returns:
-        Comparisons of the figures that both have, with p-values corrected over all of them (Holm 1979).
+    `runs` are rows with their items, by the run's name.
 
     Raises:
         ValueError: rows without items, items that contradict their figure, figures of other items, or none in common.
@@ -141,9 +137,6 @@ def check_items(name: str, row: EvalResult) -> None:
     """Refuse a row whose items are of another figure than it says: a file that was changed.
 
     Files have six digits of every item and six decimals of every value, so a figure of items may be off by a little.
-
-    Raises:
-        ValueError: they differ by more than rounding explains.
     """
     groups = row.items.groups
     if row.items.kind == "mean":

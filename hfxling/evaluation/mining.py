@@ -22,6 +22,7 @@ from .significance import PairedTest, error_interval, jackknife_error, ratio_int
 
 Mined = tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) source rows, target rows and scores
 SPLITS = ("training", "test")
+SWAPS = 10_000  # of the test of two F1
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,14 +191,10 @@ def mining_results(
     ]
 
 
-def f1_test(a: np.ndarray, b: np.ndarray, *, samples: int = 10_000, seed: int = 0) -> PairedTest:
+def f1_test(a: np.ndarray, b: np.ndarray) -> PairedTest:
     """Compare two F1 on the same sentences, in points: swaps of sentences' outcomes; the jackknife for the interval.
 
-    Args:
-        a: (N, 3) counts of `pair_counts`.
-        b: the other model's.
-        samples: of the swaps.
-        seed: of the swaps.
+    `a` and `b` are (N, 3) counts of `pair_counts` by two models.
     """
 
     def differences(sums: np.ndarray) -> np.ndarray:
@@ -207,11 +204,11 @@ def f1_test(a: np.ndarray, b: np.ndarray, *, samples: int = 10_000, seed: int = 
     difference = float(differences(both.sum(0)))
     low, high = error_interval(difference, jackknife_error(differences, both), len(both))
     kinds, counts = np.unique(both, axis=0, return_counts=True)
-    rng = np.random.default_rng(seed)
-    swapped = np.stack([rng.binomial(count, 0.5, size=samples) for count in counts], 1)
+    rng = np.random.default_rng(0)
+    swapped = np.stack([rng.binomial(count, 0.5, size=SWAPS) for count in counts], 1)
     moved = swapped @ (kinds[:, 3:] - kinds[:, :3])
     flipped = np.abs(differences(both.sum(0) + np.hstack([moved, -moved])))
-    p_value = (1 + np.count_nonzero(flipped >= abs(difference) - 1e-9)) / (samples + 1)
+    p_value = (1 + np.count_nonzero(flipped >= abs(difference) - 1e-9)) / (SWAPS + 1)
     return PairedTest(difference, low, high, 1.0 if (a == b).all() else float(p_value))
 
 

@@ -105,7 +105,7 @@ def holm(p_values) -> np.ndarray:
     return corrected
 
 
-def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000, seed: int = 0) -> PairedTest:
+def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000) -> PairedTest:
     """Compare two models on the same items.
 
     The p-value is the sign-flip permutation test's: under the null hypothesis each item's difference could as well have
@@ -117,7 +117,6 @@ def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000, seed: int = 
         b: (N,) scores of the second model, item for item.
         hit: score of a hit, where scores are hits and misses.
         samples: flips where the test is not exact.
-        seed: of the flips.
 
     Raises:
         ValueError: unequal lengths, no items, a NaN or infinite score.
@@ -126,7 +125,7 @@ def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000, seed: int = 
     if a.shape != b.shape:
         raise ValueError(f"Paired scores need the same items on both sides, got {len(a)} and {len(b)}.")
     difference = a - b
-    p_value = _sign_flip_p(difference, samples, np.random.default_rng(seed))
+    p_value = _sign_flip_p(difference, samples, np.random.default_rng(0))
     are_hits = np.isin([a, b], (0, hit)).all()
     ends = difference_interval(difference, hit) if are_hits else _students(difference)
     return PairedTest(float(difference.mean()), *ends, p_value)

@@ -127,16 +127,8 @@ def protocol_results(
 ) -> list[EvalResult]:
     """`lexicon_results` by every protocol, named in the rows' settings; a dictionary of phrases has none by the first.
 
-    Args:
-        dictionary: in normalised spelling.
-        vocabularies: of source and target.
-        vectors: (V, D) and (W, D) static vectors of both.
-        settings: of the rows.
-        protocols: of `PROTOCOLS`.
-        **fields: of the rows.
-
-    Raises:
-        ValueError: as `word_table` and `score_lexicon`.
+    The dictionary is in normalised spelling; `vectors` are (V, D) and (W, D) static ones of the vocabularies of source
+    and target. `settings` are joined to every row's, `fields` are those of `EvalResult`.
     """
     known_source = set(vocabularies[0].words[EOS + 1 :])
     known_target = set(vocabularies[1].words[EOS + 1 :])

@@ -514,16 +514,11 @@ def make_heads(
     wanted: Callable[..., bool],
     training_args: TrainingArguments,
     text: TrainingText,
-    device: str | None = None,
+    device: str | None,
 ) -> tuple[Encoder, dict[str, Head]]:
     """The encoder's vectors of all pairs, and the heads on them.
 
-    Args:
-        single: of a head on one layer, which is chosen.
-        wanted: whether one of some names is to compete.
-        training_args: of the Trainer.
-        text: all pairs.
-        device: of the encoder.
+    `single` is the recipe of a head on one layer, which is chosen; `wanted` says whether one of some names competes.
     """
     if not wanted("head", "layers", "fused"):
         last = replace(single, layer="last")
