@@ -105,8 +105,6 @@ def fit_head(
     ((pair, (_, translations)),) = pairs.items()
     fitting = _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress)
     with fitting as (settings, training_args):
-        if settings.init == "published":
-            raise ValueError("init='published' goes on training a published head: that is for the recipe.")
         base = _base(model, layer, pooling)
         (sides,) = _vectors(base, pairs, prompt, progress)
         head, _ = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
@@ -149,8 +147,6 @@ def fit_disentangler(
     pairs = _checked(source, target, languages)
     fitting = _settings(disentangler.SplitSettings, disentangler.TRAINING_DEFAULTS, options, seed, progress)
     with fitting as (settings, training_args):
-        if settings.init == "published":
-            raise ValueError("init='published' goes on training a published split: that is for the recipe.")
         base, kind = _base(model), settings.encoder_kind
         if kind == "auto":
             is_last = any(getattr(module, "pooling_mode", None) == "lasttoken" for module in base)
@@ -337,6 +333,8 @@ def _settings(
             near = difflib.get_close_matches(key, sorted(ours | of_trainer), n=1, cutoff=0.0)
             raise ValueError(f"unknown option {key!r}; the nearest known one is {near[0]!r}.")
     settings = kind(**{key: value for key, value in options.items() if key in ours})
+    if getattr(settings, "init", None) == "published":
+        raise ValueError("init='published' goes on training a published model: that is for the recipe.")
     trainer = {"save_strategy": "no", "dataloader_pin_memory": torch.cuda.is_available(), **defaults}
     trainer["disable_tqdm"] = not progress
     if not progress:

@@ -64,15 +64,21 @@ class Calibration:
             calibration = cls(**json.loads(path.read_text(encoding="utf-8")))
             knots = np.array(calibration.cosines, dtype=np.float64)
             scores = np.array(calibration.scores, dtype=np.float64)
-            steps, weights = np.diff(scores), np.array([*calibration.features.values()], dtype=np.float64)
-            sound = knots.shape == scores.shape == (len(calibration.cosines),) and len(knots) > 1
-            sound = sound and calibration.kind in KINDS
-            sound = sound and np.isfinite([knots, scores]).all() and (np.diff(knots) > 0).all()
-            sound = sound and ((steps >= 0).all() or (steps <= 0).all())
-            sound = sound and len(weights) > 0 and np.isfinite(weights).all()
+            weights = np.array([*calibration.features.values()], dtype=np.float64)
+            steps = np.diff(scores)
+            is_sound = (
+                calibration.kind in KINDS
+                and knots.shape == scores.shape == (len(calibration.cosines),)
+                and len(knots) > 1
+                and np.isfinite([knots, scores]).all()
+                and (np.diff(knots) > 0).all()
+                and ((steps >= 0).all() or (steps <= 0).all())
+                and len(weights) > 0
+                and np.isfinite(weights).all()
+            )
         except (AttributeError, TypeError, ValueError, RecursionError):
-            sound = False
-        if not sound:
+            is_sound = False
+        if not is_sound:
             raise ValueError(f"{path}: not a calibration of hfxling, or damaged; fit it again from human scores.")
         return calibration
 

@@ -49,12 +49,11 @@ def read_bucc(folder: str | Path, languages: tuple[str, str], split: str) -> Com
         ValueError: a line of another format, an id twice, a gold id that the text lacks, no gold pair; with the line.
     """
     folder, pairs = Path(folder), ("-".join(languages), "-".join(languages[::-1]))
-    for pair in pairs:
-        if (folder / f"{pair}.{split}.gold").is_file():
-            break
-    else:
+    present = [pair for pair in pairs if (folder / f"{pair}.{split}.gold").is_file()]
+    if not present:
         what = f"{pairs[0]}.{split}.gold with the text {pairs[0]}.{split}.{languages[0]} and .{languages[1]}"
         raise FileNotFoundError(f"{folder}: no {what}; give a folder of files named as BUCC's.")
+    pair = present[0]
     texts, rows = {}, {}
     for lang in languages:
         path = folder / f"{pair}.{split}.{lang}"
