@@ -178,7 +178,12 @@ def evaluate(
         "trust_remote_code": trust_remote_code,
     }
     load = partial(load_encoder, device=device, batch_size=batch_size, **common)
-    models = _Models(load, model, lexical, baseline, revision, lexical_revision, source_vectors, target_vectors)
+    vectors = load(source_vectors=source_vectors, target_vectors=target_vectors) if source_vectors else None
+    given = {"model": model, "lexical": lexical, "baseline": baseline}
+    if model is None:
+        lexical_revision = lexical_revision or revision
+    revisions = {"model": revision, "lexical": lexical_revision, "baseline": None}
+    models = _Models(load, given, revisions, vectors)
     folder = None if output is None else Path(output)
     options = {
         "languages": _languages(languages, task, models),
@@ -229,45 +234,36 @@ class _Models:
     def __init__(
         self,
         load: Callable[..., Encoder],
-        model: Any,
-        lexical: Any,
-        baseline: Any,
-        revision: str | None,
-        lexical_revision: str | None,
-        source_vectors: Sequence[str],
-        target_vectors: Sequence[str],
+        given: Mapping[str, Any],
+        revisions: Mapping[str, str | None],
+        vectors: Encoder | None,
     ):
+        self._load, self._given, self._revisions, self._vectors = load, given, dict(revisions), vectors
         self.identities: dict[str, str | None] = {}
-        self._stored = None
-        if source_vectors:
-            self._stored = load(source_vectors=source_vectors, target_vectors=target_vectors)
-            self.identities["vectors"] = self._stored.revision
-        if model is None and lexical_revision is None:
-            lexical_revision = revision
-        revisions = {"model": revision, "lexical": lexical_revision, "baseline": None}
-        for role, given in (("model", model), ("lexical", lexical), ("baseline", baseline)):
-            if given is None:
+        if vectors is not None:
+            self.identities["vectors"] = vectors.revision
+        for role, model in given.items():
+            if model is None:
                 continue
-            self.identities[role] = _identity(role, given, revisions[role])
-            if isinstance(given, str | Path) and not Path(given).exists():
+            self.identities[role] = _identity(role, model, revisions[role])
+            if isinstance(model, str | Path) and not Path(model).exists():
                 # What is loaded is the commit that the key holds, even when the branch moves on meanwhile.
-                revisions[role] = self.identities[role]
-        self._load_model = partial(
-            load, model, lexical, revision=revisions["model"], lexical_revision=revisions["lexical"]
-        )
-        self._load_baseline = None
-        if baseline is not None:
-            self._load_baseline = partial(load, baseline, revision=revisions["baseline"])
+                self._revisions[role] = self.identities[role]
 
     @cached_property
     def encoder(self) -> Encoder:
         """What is measured."""
-        return self._load_model() if self._stored is None else self._stored
+        if self._vectors is not None:
+            return self._vectors
+        revisions = {"revision": self._revisions["model"], "lexical_revision": self._revisions["lexical"]}
+        return self._load(self._given["model"], self._given["lexical"], **revisions)
 
     @cached_property
     def baseline(self) -> Encoder | None:
         """What it is compared with."""
-        return None if self._load_baseline is None else self._load_baseline()
+        if self._given["baseline"] is None:
+            return None
+        return self._load(self._given["baseline"], revision=self._revisions["baseline"])
 
 
 def _identity(role: str, model: Any, revision: str | None) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from hfxling.files import atomic_path
 
@@ -81,11 +82,14 @@ def write_results(
             if number is not None and not math.isfinite(number):
                 label = " ".join(filter(None, (row.metric, row.direction, f"on {row.dataset} {row.split}")))
                 raise ValueError(f"{label}: {name} is {number}. Only finite numbers are written to {path}.")
-    content = {"versions": package_versions()}
-    content |= {"recipe": recipe} if recipe is not None else {}
-    content |= {"settings": dict(settings)} if settings is not None else {}
+    content: dict[str, Any] = {"versions": package_versions()}
+    if recipe is not None:
+        content["recipe"] = recipe
+    if settings is not None:
+        content["settings"] = dict(settings)
+    content |= extra or {}
     try:
-        text = json.dumps(content | dict(extra or {}), ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
         lines = ",\n".join(json.dumps(_compact(row, with_items), ensure_ascii=False, default=_plain) for row in rows)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: settings or extra hold what JSON cannot: {error}.") from None

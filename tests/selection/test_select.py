@@ -130,7 +130,7 @@ def test_only_what_is_wanted_competes_with_what_it_is_made_of(tiny_bert, tmp_pat
 
 def test_what_wants_to_know_the_language_may_not_win_with_one_map(tiny_bert, tmp_path):
     options = {"model": str(tiny_bert), "output": None, "cache_dir": tmp_path, "one_map": True}
-    selection = hfxling.select(*SIDES, languages=LANGUAGES, **options)
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, **options, only=["fused"])
     assert not selection.winner.needs_language
     assert selection.candidate("sparse").needs_language
     assert selection.candidate("fused").needs_hfxling
@@ -190,7 +190,7 @@ def test_the_encoder_trained_further_is_a_stock_folder_with_its_adapter(tiny_ber
 
 
 def test_what_there_is_no_time_for_is_left_out_and_said(tiny_bert, tmp_path, caplog):
-    many = sentence_pairs(400)
+    many = sentence_pairs(200)
     sides = [[pair[side] for pair in many] for side in (0, 1)]
     options = {"only": ["finetuned", "finetuned_fused"], "minutes": 1e-4, "output": None, "cache_dir": tmp_path}
     selection = hfxling.select(*sides, languages=LANGUAGES, model=str(tiny_bert), device="cpu", **options)
@@ -224,20 +224,21 @@ def test_fine_tuning_takes_as_many_epochs_as_there_is_time_for(everything, monke
 def test_a_run_that_was_stopped_repeats_nothing_that_it_has_finished(tiny_bert, tmp_path, monkeypatch):
     options = {"only": ["finetuned_fused"], "choose": "finetuned_fused", "model": str(tiny_bert), "device": "cpu"}
     options |= {"languages": LANGUAGES, "cache_dir": tmp_path / "cache"}
-    undisturbed = hfxling.select(*SIDES, output=tmp_path / "undisturbed", **options)
+    sides = [side[:25] for side in SIDES]
+    undisturbed = hfxling.select(*sides, output=tmp_path / "undisturbed", **options)
     assert not list((tmp_path / "cache").glob("*/*.safetensors")), "what a finished run had kept is gone"
 
     with monkeypatch.context() as patch:
         patch.setattr("hfxling.selection.select.publish_run", stopped)
         with pytest.raises(KeyboardInterrupt):
-            hfxling.select(*SIDES, output=tmp_path / "stopped", **options)
+            hfxling.select(*sides, output=tmp_path / "stopped", **options)
     with monkeypatch.context() as patch:  # the contest is over: nothing of it is fitted again
         patch.setattr("hfxling.methods.dap.finetune.fit", stopped)
         patch.setattr("hfxling.selection.candidates.fit_links", stopped)
         patch.setattr("hfxling.selection.select.publish_run", stopped)
         with pytest.raises(KeyboardInterrupt):
-            hfxling.select(*SIDES, output=tmp_path / "stopped", **options)
-    resumed = hfxling.select(*SIDES, output=tmp_path / "stopped", **options)
+            hfxling.select(*sides, output=tmp_path / "stopped", **options)
+    resumed = hfxling.select(*sides, output=tmp_path / "stopped", **options)
     for one, other in zip(undisturbed.candidates, resumed.candidates):
         assert np.array_equal(one.hits(), other.hits())
     weights = [tmp_path / name / "model" / "model.safetensors" for name in ("undisturbed", "stopped")]
