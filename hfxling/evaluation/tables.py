@@ -155,13 +155,13 @@ def starting_point(rows: list[EvalResult]) -> str:
     return f"{value:.{digits}f} (p {p_told(p_value)})"
 
 
-def learning_curve(results: Sequence[EvalResult], rows: Sequence[dict]) -> tuple[str, Forecast] | None:
-    """(metric, forecast) of what another 1,000 pairs would bring, where rows set a `fraction`; else None."""
+def learning_curve(results: Sequence[EvalResult], rows: Sequence[dict]) -> Forecast | None:
+    """What another 1,000 pairs would bring to P@1, where rows set a `fraction`; else None."""
     if not any("fraction" in (row.get("set") or {}) for row in rows):
         return None
     show = {"metric": ["P@1"], "centering": ["none"], "method": ["cosine"], "direction": ["forward"]}
     curve = [row for row in _wanted(results, show) if row.settings["stage"] == "after"]
-    return "P@1", forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
+    return forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
 
 
 @dataclass(frozen=True)

@@ -449,12 +449,6 @@ class Competitors:
                 competed.append(each.candidate)
         return competed
 
-    def left_out(self) -> Candidate | None:
-        """What there was no time for."""
-        if self.finetuning is not None and self.finetuning.candidate.left_out:
-            return self.finetuning.candidate
-        return None
-
     def compete(self, folds: Sequence[np.ndarray], count: int) -> None:
         """Leave each fold of the `count` pairs out in turn: learn from the other pairs, rank these."""
         rows = np.arange(count)

@@ -62,7 +62,6 @@ class Selection:
         best: the one that found most pairs.
         text: the pairs that everything learns from.
         folds: numbers of the pairs that were left out together.
-        left_out: what there was no time for.
         chosen: whether the winner was asked for.
         tested: ranks of the translations in the test text, both ways, of what was written last and of the model as it
             came; {} where there is no test text.
@@ -76,7 +75,6 @@ class Selection:
     best: Candidate
     text: TrainingText
     folds: list[np.ndarray]
-    left_out: Candidate | None = None
     chosen: bool = False
     folders: dict[str, Path] = field(default_factory=dict)
     tested: dict[str, Ranks] = field(default_factory=dict)
@@ -110,18 +108,20 @@ class Selection:
             format_table(["", "P@1", "95 %", forward, backward, "pairs", "CPU s", "MB", "needs"], rows),
             f"{held} pairs left out in turn, {len(self.folds)} fold(s) of {len(self.folds[0])} neighbours, which are "
             "the candidates; P@1 in %, both ways",
-            "",
         ]
         for name, ranks in self.tested.items():
             hits = [hits_at(way, 1) for way in ranks]
             low, high = mean_interval(np.concatenate(hits))
             ways = f"{forward} {hits[0].mean():.1f}, {backward} {hits[1].mean():.1f} ({low:.1f} to {high:.1f} for both)"
-            lines[1] += f"\ntest, {len(hits[0])} pairs, {name}: {ways}"
-        if self.left_out is not None:
-            lines[1] += f"\n{self.left_out.name} does not compete: {self.left_out.left_out}"
+            lines.append(f"test, {len(hits[0])} pairs, {name}: {ways}")
+        finetuning = self._fitted.competitors.finetuning
+        if finetuning is not None and finetuning.candidate.left_out:
+            lines.append(f"finetuned does not compete: {finetuning.candidate.left_out}")
+        lines.append("")
         reason = self._reason()
         if not self.folders:
-            return "\n".join([*lines, f"{self.winner.name}{reason}; nothing is written yet"])
+            lines.append(f"{self.winner.name}{reason}; nothing is written yet")
+            return "\n".join(lines)
         lines.append(f"{self.winner.name}{reason}, is written:")
         for folder in dict.fromkeys(self.folders.values()):
             lines.append(f"model folder: {folder}")
@@ -387,10 +387,8 @@ def select(
     winner = _simplest(able, best) if choose is None else next(each for each in able if each.name == choose)
     called = "links" if model is None else model_name(str(model))
     fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, encoder_options)
-    left_out, is_chosen = competitors.left_out(), choose is not None
-    selection = Selection(
-        languages, candidates, winner, best, text, folds, left_out=left_out, chosen=is_chosen, _fitted=fitted
-    )
+    is_chosen = choose is not None
+    selection = Selection(languages, candidates, winner, best, text, folds, chosen=is_chosen, _fitted=fitted)
     if output is None:
         competitors.forget()
     else:
