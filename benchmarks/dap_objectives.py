@@ -36,9 +36,9 @@ from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import read_aligned
 from hfxling.data.readers import read_lines
 from hfxling.encoders.dense import SentenceEncoder
-from hfxling.evaluation.comparison import paired
+from hfxling.evaluation.compare import paired
 from hfxling.evaluation.items import Items
-from hfxling.evaluation.mining import Comparable, f1_of, mine_margin, mining_results
+from hfxling.evaluation.mining import Comparable, f1_of, mining_results
 from hfxling.evaluation.plots import scatter_tokens
 from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.evaluation.significance import PairedTest, error_interval, jackknife_error
@@ -225,7 +225,7 @@ def mined(folder: Path, talpco: Path) -> list[EvalResult]:
         bitexts = tuple(heap(text[lang][part], text["en"][part]) for part in parts)
         vectors = tuple(tuple(encoder.encode(side, progress=False) for side in (x.source, x.target)) for x in bitexts)
         about = {"dataset": "talpco", "direction": f"{lang}->en", "settings": {"stage": "after"}}
-        rows += mining_results(bitexts, vectors, mine_margin, **about)
+        rows += mining_results(bitexts, vectors, **about)
     return rows
 
 

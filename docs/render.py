@@ -419,7 +419,7 @@ def tested(rows: list[EvalResult], is_single: bool) -> str:
 def curve_line(rows: list[EvalResult], content: dict) -> str:
     """What more training pairs would buy, where sizes were studied."""
     found = learning_curve(rows, content.get("rows", []))
-    return f"\n\nAnother 1,000 pairs, points of P@1 ({rows[0].direction}, no centring): {found[1]}." if found else ""
+    return f"\n\nAnother 1,000 pairs, points of P@1 ({rows[0].direction}, no centring): {found}." if found else ""
 
 
 def shown(rows: list[EvalResult]) -> str:

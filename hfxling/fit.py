@@ -105,8 +105,6 @@ def fit_head(
     ((pair, (_, translations)),) = pairs.items()
     fitting = _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress)
     with fitting as (settings, training_args):
-        if settings.init == "published":
-            raise ValueError("init='published' goes on training a published head: that is for the recipe.")
         base = _base(model, layer, pooling)
         (sides,) = _vectors(base, pairs, prompt, progress)
         head, _ = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
@@ -149,8 +147,6 @@ def fit_disentangler(
     pairs = _checked(source, target, languages)
     fitting = _settings(disentangler.SplitSettings, disentangler.TRAINING_DEFAULTS, options, seed, progress)
     with fitting as (settings, training_args):
-        if settings.init == "published":
-            raise ValueError("init='published' goes on training a published split: that is for the recipe.")
         base, kind = _base(model), settings.encoder_kind
         if kind == "auto":
             is_last = any(getattr(module, "pooling_mode", None) == "lasttoken" for module in base)
@@ -196,7 +192,7 @@ def fit_aligner(
     prior = priors[0] if priors else None
     fitted = Aligner(model, vocabularies, languages, prior=prior)
     configuration = dataclasses.asdict(settings) | trained
-    fitted.origin = Origin("aligner", describe_aligner(languages), configuration, corpus.card_entries(None))
+    fitted.origin = _origin("aligner", describe_aligner(languages), configuration, corpus)
     return fitted
 
 
@@ -236,7 +232,7 @@ def fit_lexical(
         model = lexical.fit(views, settings, seed=seed)
     card = describe_lexical(list(pairs), is_shared=views[0].is_shared)
     configuration = dataclasses.asdict(settings) | {"seed": seed}
-    model.origin = Origin("lexical", card, configuration, corpus.card_entries(None))
+    model.origin = _origin("lexical", card, configuration, corpus)
     return model
 
 
@@ -274,21 +270,9 @@ def save_aligner(aligner: Aligner, folder: str | Path, *, licence: str | None = 
     _save(aligner, folder, lambda scratch: export_aligner(aligner.model, vocabularies, scratch, priors), licence, repo)
 
 
-@dataclasses.dataclass(frozen=True)
-class Origin:
-    """What a model was made of, for its card.
-
-    Attributes:
-        method: as its package under `hfxling.methods` is named.
-        card: fields of `CardInfo` that are the method's own.
-        configuration: resolved settings of the fit.
-        train_data: the training text as a card describes it.
-    """
-
-    method: str
-    card: dict[str, Any]
-    configuration: dict[str, Any]
-    train_data: list[dict]
+def _origin(method: str, card: dict[str, Any], configuration: dict[str, Any], corpus: Corpus) -> dict[str, Any]:
+    """What a model was made of: fields of `CardInfo`, of which `card` are the method's own."""
+    return card | {"method": method, "configuration": configuration, "train_data": corpus.card_entries(None)}
 
 
 def _save(
@@ -304,19 +288,13 @@ def _save(
         with atomic_path(folder) as scratch:
             write(scratch)
         return
-    train_data = origin.train_data
+    fields = origin | {"licence": licence or "other"}
     if licence is not None:
-        train_data = [entry | {"licence": licence} for entry in train_data]
-    fields = origin.card | {
-        "method": origin.method,
-        "licence": licence or "other",
-        "train_data": train_data,
-        "configuration": origin.configuration,
-    }
+        fields["train_data"] = [entry | {"licence": licence} for entry in origin["train_data"]]
     if repo is not None:
         fields["repo_id"] = repo
     with hidden():
-        publish(folder, write, [], CardInfo(**fields), recipe=f"hfxling.fit_{origin.method}")
+        publish(folder, write, [], CardInfo(**fields), recipe=f"hfxling.fit_{origin['method']}")
 
 
 def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None) -> dict[Pair, tuple]:
@@ -347,18 +325,7 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
 def _settings(
     kind: type, defaults: Mapping, options: Mapping, seed: int, progress: bool
 ) -> Iterator[tuple[Any, TrainingArguments]]:
-    """A method's settings and the Trainer's arguments, which has a temporary folder.
-
-    Args:
-        kind: dataclass of the method's settings.
-        defaults: of the Trainer's arguments, as the recipe has them.
-        options: fields of either.
-        seed: of training.
-        progress: show bars and the Trainer's log.
-
-    Raises:
-        ValueError: an unknown option, or a value that the method refuses.
-    """
+    """A method's settings and the Trainer's arguments, which has a temporary folder; `options` are fields of either."""
     ours = set(kind.__dataclass_fields__)
     of_trainer = {field.name for field in dataclasses.fields(TrainingArguments) if field.init} - _OF_RECIPES
     for key in options:
@@ -366,6 +333,8 @@ def _settings(
             near = difflib.get_close_matches(key, sorted(ours | of_trainer), n=1, cutoff=0.0)
             raise ValueError(f"unknown option {key!r}; the nearest known one is {near[0]!r}.")
     settings = kind(**{key: value for key, value in options.items() if key in ours})
+    if getattr(settings, "init", None) == "published":
+        raise ValueError("init='published' goes on training a published model: that is for the recipe.")
     trainer = {"save_strategy": "no", "dataloader_pin_memory": torch.cuda.is_available(), **defaults}
     trainer["disable_tqdm"] = not progress
     if not progress:

@@ -29,6 +29,7 @@ PAIRS = sentence_pairs(COUNT + 12)
 ZH, VI = ([pair[side] for pair in PAIRS[:COUNT]] for side in (0, 1))
 UNSEEN = [[*(pair[side] for pair in PAIRS[COUNT:]), PAIRS[0][side] * 9] for side in (0, 1)]  # one is cut
 QUICK = {"num_train_epochs": 2, "learning_rate": 1e-2, "use_cpu": True}
+CLOSED = {"fit": "procrustes", "progress": False}
 SMALL = {"size": 8, "evaluate_every": 1, "num_train_epochs": 2, "use_cpu": True}
 
 
@@ -154,7 +155,7 @@ def test_any_model_keeps_its_own_modules(plain, tmp_path):
 
 def test_a_folder_without_a_layer_gives_its_own_vectors(plain, tmp_path):
     plain.save_pretrained(str(tmp_path))
-    fitted, again = (hfxling.fit_head(model, ZH, VI, progress=False) for model in (plain, tmp_path))
+    fitted, again = (hfxling.fit_head(model, ZH, VI, **CLOSED) for model in (plain, tmp_path))
     assert close(again.encode_query(ZH), fitted.encode_query(ZH))
 
 
@@ -182,24 +183,24 @@ def test_one_prompt_stands_before_every_text_now_and_later(tiny_bert, tmp_path):
     modules = [Transformer(str(tiny_bert)), Pooling(HIDDEN)]
     bare = SentenceTransformer(modules=modules, device="cpu", prompts={"query": "ask "})
     prompted = SentenceTransformer(modules=modules, device="cpu", prompts={"in": "in "}, default_prompt_name="in")
-    expected = hfxling.fit_head(bare, ["in " + text for text in ZH], ["in " + text for text in VI], progress=False)
-    given = hfxling.fit_head(bare, ZH, VI, prompt="in ", progress=False)
-    own = hfxling.fit_head(prompted, ZH, VI, progress=False)
-    none = hfxling.fit_head(prompted, ZH, VI, prompt="", progress=False)
+    expected = hfxling.fit_head(bare, ["in " + text for text in ZH], ["in " + text for text in VI], **CLOSED)
+    given = hfxling.fit_head(bare, ZH, VI, prompt="in ", **CLOSED)
+    own = hfxling.fit_head(prompted, ZH, VI, **CLOSED)
+    none = hfxling.fit_head(prompted, ZH, VI, prompt="", **CLOSED)
     own.save_pretrained(str(tmp_path))
     for model in (given, own, SentenceTransformer(str(tmp_path), device="cpu")):
         assert close(model.encode_query(ZH), expected.encode_query(["in " + text for text in ZH]))
         assert close(model.encode(VI, task="document"), expected.encode_document(["in " + text for text in VI]))
-    without = hfxling.fit_head(bare, ZH, VI, progress=False)
+    without = hfxling.fit_head(bare, ZH, VI, **CLOSED)
     assert close(none.encode_query(ZH), without.encode_query(ZH))
     assert not close(none.encode_query(ZH), own.encode_query(ZH))
 
 
 def test_a_truncated_model_is_mapped_at_full_width_and_stays_truncated(tiny_bert):
     modules = [Transformer(str(tiny_bert)), Pooling(HIDDEN)]
-    whole = hfxling.fit_head(SentenceTransformer(modules=modules, device="cpu"), ZH, VI, progress=False)
+    whole = hfxling.fit_head(SentenceTransformer(modules=modules, device="cpu"), ZH, VI, **CLOSED)
     short = SentenceTransformer(modules=modules, device="cpu", truncate_dim=4)
-    assert close(hfxling.fit_head(short, ZH, VI, progress=False).encode_query(ZH), whole.encode_query(ZH))
+    assert close(hfxling.fit_head(short, ZH, VI, **CLOSED).encode_query(ZH), whole.encode_query(ZH))
     assert short.encode(ZH).shape == (COUNT, 4)
 
 
@@ -215,7 +216,7 @@ def test_every_distinct_text_is_encoded_once(plain, monkeypatch):
     seen = []
     encode = SentenceTransformer.encode
     monkeypatch.setattr(SentenceTransformer, "encode", lambda *a, **k: seen.append(a[1]) or encode(*a, **k))
-    hfxling.fit_head(plain, ZH + ZH[:5], VI + VI[3:8], progress=False)
+    hfxling.fit_head(plain, ZH + ZH[:5], VI + VI[3:8], **CLOSED)
     (texts,) = seen
     assert sorted(texts) == sorted(ZH + VI)
 
@@ -297,7 +298,7 @@ def test_what_cannot_work_is_said_in_one_line(source, target, options, message, 
 
 def test_models_that_cannot_be_mapped(plain, tiny_bert, tmp_path):
     routed = SentenceTransformer(str(save_routed(tiny_bert, tmp_path / "routed")), device="cpu")
-    for model in (routed, tmp_path / "routed", hfxling.fit_head(plain, ZH, VI, progress=False)):
+    for model in (routed, tmp_path / "routed", hfxling.fit_head(plain, ZH, VI, **CLOSED)):
         with pytest.raises(ValueError, match="has routes"):
             hfxling.fit_head(model, ZH, VI, progress=False)
     for options in ({"layer": 1}, {"pooling": "cls"}):

@@ -19,9 +19,6 @@ def mean_result(
 
     `baseline` is (N,) another system's scores of the same items; the settings then carry the paired test as "paired".
     `fields` are further ones of `EvalResult`: dataset, split, revision, direction, model, seed.
-
-    Raises:
-        ValueError: as `mean_interval` and `paired_test`.
     """
     hit = 100.0 if unit == "%" else 1.0
     low, high = mean_interval(values, hit=hit)

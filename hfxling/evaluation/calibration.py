@@ -22,27 +22,24 @@ PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3)  # of ridge regression, chosen by leaving
 
 @dataclass(frozen=True)
 class Calibration:
-    """A monotone piecewise linear map from cosines to human scores; constant outside the knots.
-
-    Where it reads another score, or several, `features` names them; the map is then of their weighted sum.
+    """A monotone piecewise linear map from a weighted sum of scores to human scores; constant outside the knots.
 
     `errors` are cross-validated, by kind: `mae` in the unit of the human scores, `pearson`; of "mean", the mean of the
     training folds given to every pair, `mae` alone.
     """
 
     kind: str  # one of `KINDS`
-    cosines: list[float]  # increasing knots: cosines, or weighted sums
+    cosines: list[float]  # increasing knots: cosines, or weighted sums of the features
     scores: list[float]  # their human scores, all rising or all falling
     errors: dict[str, dict[str, float]]
     pairs: int  # it was fitted on
     settings: dict = field(default_factory=dict)  # what it holds for: model, languages
     features: dict[str, float] = field(default_factory=lambda: {COSINE: 1.0})  # weights
 
-    def __call__(self, values) -> np.ndarray:
-        """Human scores for (N,) values of the one feature, or for each feature's (N,) by name; NaN where one is NaN."""
-        if isinstance(values, Mapping):
-            values = sum(weight * np.asarray(values[name], np.float64) for name, weight in self.features.items())
-        return np.interp(np.asarray(values, dtype=np.float64), self.cosines, self.scores)
+    def __call__(self, values: Mapping[str, Sequence[float]]) -> np.ndarray:
+        """(N,) human scores for (N,) values of each feature by its name; NaN where one is NaN."""
+        sums = sum(weight * np.asarray(values[name], np.float64) for name, weight in self.features.items())
+        return np.interp(sums, self.cosines, self.scores)
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""
@@ -67,24 +64,27 @@ class Calibration:
             calibration = cls(**json.loads(path.read_text(encoding="utf-8")))
             knots = np.array(calibration.cosines, dtype=np.float64)
             scores = np.array(calibration.scores, dtype=np.float64)
-            steps, weights = np.diff(scores), np.array([*calibration.features.values()], dtype=np.float64)
-            sound = knots.shape == scores.shape == (len(calibration.cosines),) and len(knots) > 1
-            sound = sound and calibration.kind in KINDS
-            sound = sound and np.isfinite([knots, scores]).all() and (np.diff(knots) > 0).all()
-            sound = sound and ((steps >= 0).all() or (steps <= 0).all())
-            sound = sound and len(weights) > 0 and np.isfinite(weights).all()
+            weights = np.array([*calibration.features.values()], dtype=np.float64)
+            steps = np.diff(scores)
+            is_sound = (
+                calibration.kind in KINDS
+                and knots.shape == scores.shape == (len(calibration.cosines),)
+                and len(knots) > 1
+                and np.isfinite([knots, scores]).all()
+                and (np.diff(knots) > 0).all()
+                and ((steps >= 0).all() or (steps <= 0).all())
+                and len(weights) > 0
+                and np.isfinite(weights).all()
+            )
         except (AttributeError, TypeError, ValueError, RecursionError):
-            sound = False
-        if not sound:
+            is_sound = False
+        if not is_sound:
             raise ValueError(f"{path}: not a calibration of hfxling, or damaged; fit it again from human scores.")
         return calibration
 
 
 def fit_calibration(
-    values: Sequence[float] | Mapping[str, Sequence[float]],
-    human: Sequence[float],
-    *,
-    settings: dict | None = None,
+    values: Mapping[str, Sequence[float]], human: Sequence[float], *, settings: dict | None = None
 ) -> Calibration:
     """Fit both kinds of map to all pairs, keep that with the smaller absolute error in `FOLDS`-fold cross-validation.
 
@@ -92,7 +92,7 @@ def fit_calibration(
     scores compete with these, too. `errors` then name the features before the kind, e.g. "cosine + links, linear".
 
     Args:
-        values: (N,) cosines, or (N,) values of each feature by its name.
+        values: (N,) of each feature by its name.
         human: (N,) scores of the same pairs, in any unit.
         settings: kept with the map.
 
@@ -101,8 +101,6 @@ def fit_calibration(
     """
     from sklearn.model_selection import KFold
 
-    if not isinstance(values, Mapping):
-        values = {COSINE: values}
     features = {name: np.asarray(of, dtype=np.float64) for name, of in values.items()}
     y = np.asarray(human, dtype=np.float64)
     for name, x in features.items():

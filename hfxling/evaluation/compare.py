@@ -1,15 +1,37 @@
-"""Whether models differ on what `hfxling evaluate` measured."""
+"""Do models differ on the same items? Paired tests of what `hfxling evaluate` measured, corrected for their number."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from hfxling.evaluation.comparison import Comparison, compare_results, comparison_table
-from hfxling.evaluation.results import format_table, read_results
+import numpy as np
+
+from hfxling.evaluation.items import Items
+from hfxling.evaluation.mining import f1_of, f1_test
+from hfxling.evaluation.results import EvalResult, format_table, p_told, read_results
+from hfxling.evaluation.significance import PairedTest, holm, paired_test
+from hfxling.evaluation.similarity import compare_correlations, pearson
 from hfxling.verbs import verb
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of two models."""
+
+    first: EvalResult
+    other: EvalResult
+    name: str  # of the other's file
+    test: PairedTest  # other - first
+    p_value: float  # corrected for the number of comparisons
+
+    def verdict(self, level: float = 0.05) -> str:
+        """Whether the other's figure is higher, lower, or not distinguishable from the first's."""
+        if self.p_value >= level:
+            return "not distinguishable"
+        return "higher" if self.test.difference > 0 else "lower"
 
 
 @dataclass(frozen=True)
@@ -26,7 +48,18 @@ class Comparisons:
 
     def table(self) -> str:
         """A line a comparison, with its verdict."""
-        return format_table(*comparison_table(self.comparisons, self.level))
+        headers = ["task", "direction", "metric", "n", "first", "compared with", "its value", "difference", "95 %"]
+        headers += ["p (Holm)", ""]
+        table = []
+        for one in self.comparisons:
+            first, other, test = one.first, one.other, one.test
+            digits = 1 if first.unit == "%" else 3
+            ends = [f"{end:.{digits}f}" for end in (test.low, test.high) if end is not None]
+            line = [first.settings.get("task"), first.direction, first.metric, first.n, f"{first.value:.{digits}f}"]
+            line += [one.name, f"{other.value:.{digits}f}", f"{test.difference:+.{digits}f}", " to ".join(ends)]
+            line += [p_told(one.p_value).removeprefix("= "), one.verdict(self.level)]
+            table.append(line)
+        return format_table(headers, table)
 
 
 @verb
@@ -68,3 +101,96 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
         for name, rows in runs.items():
             runs[name] = [row for row in rows if row.metric in metrics]
     return Comparisons(compare_results(runs), level)
+
+
+def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison]:
+    """Compare every figure of the first run with the same figure of each other run; p-values are corrected over all.
+
+    `runs` are rows with their items, by the run's name.
+
+    Raises:
+        ValueError: rows without items, items that contradict their figure, figures of other items, or none in common.
+    """
+    for name, rows in runs.items():
+        if not any(row.items for row in rows):
+            raise ValueError(f"{name}: no row has its items; measure it anew with hfxling evaluate, which keeps them.")
+        for row in rows:
+            if row.items:
+                check_items(name, row)
+    (first_name, first), *others = runs.items()
+    tests = []
+    for name, rows in others:
+        common = [*matched(first, rows)]
+        if not common:
+            raise ValueError(f"{first_name} and {name} have no figure in common; measure both by the same tasks.")
+        for one, other in common:
+            problem = "different text" if one.revision != other.revision else _mismatch(one.items, other.items)
+            if problem:
+                what = f"{one.metric} {one.direction or ''} of {one.dataset}".replace("  ", " ")
+                raise ValueError(f"{what}: {first_name} and {name} are of {problem}; measure both on the same.")
+            tests.append((one, other, name, paired(other.items, one.items)))
+    corrected = holm([test.p_value for *_, test in tests])
+    return [Comparison(*parts, float(p_value)) for parts, p_value in zip(tests, corrected)]
+
+
+def check_items(name: str, row: EvalResult) -> None:
+    """Refuse a row whose items are of another figure than it says: a file that was changed.
+
+    Files have six digits of every item and six decimals of every value, so a figure of items may be off by a little.
+    """
+    groups = row.items.groups
+    if row.items.kind == "mean":
+        figure = float(np.mean([group.mean() for group in groups]))
+        rounding = 1e-5 * max(np.abs(group).max() for group in groups)
+    elif row.items.kind == "F1":
+        figure = float(f1_of(groups[0].sum(0)))
+        if row.metric == "AER":  # its items are tested as those of an F1
+            figure = 100 - figure
+        rounding = 1e-4
+    else:
+        figure = float(np.mean([pearson(group[:, 0], group[:, 1]) for group in groups]))
+        rounding = max(1e-5 * np.max(np.abs(group).max(0) / group.std(0)) for group in groups)
+    if not abs(figure - row.value) <= rounding + 1e-5:
+        what = " ".join(filter(None, (row.metric, row.direction, "of", row.dataset)))
+        raise ValueError(f"{name}: {what} is {row.value:g}, but its items make {figure:g}; measure it anew.")
+
+
+def paired(a: Items, b: Items) -> PairedTest:
+    """The test that fits the figure: sign flips for means, swaps for F1, and `compare_correlations`."""
+    if a.kind == "F1":
+        return f1_test(a.groups[0], b.groups[0])
+    if a.kind == "mean":
+        return paired_test(_weighted(a.groups), _weighted(b.groups))
+    return compare_correlations([(x[:, 0], x[:, 1], y[:, 1]) for x, y in zip(a.groups, b.groups)])
+
+
+def matched(first: Sequence[EvalResult], rows: Sequence[EvalResult]) -> Iterator[tuple[EvalResult, EvalResult]]:
+    """Pairs of rows of the same figure; their similarities may differ where each model has but one."""
+    for one in first:
+        same = [row for row in rows if row.items and one.items and _figure(row) == _figure(one)]
+        alike = [row for row in same if row.settings.get("method") == one.settings.get("method")]
+        is_only = sum(_figure(row) == _figure(one) for row in first) == 1
+        if len(alike) == 1:
+            yield one, alike[0]
+        elif len(same) == 1 and is_only:
+            yield one, same[0]
+
+
+def _figure(row: EvalResult) -> tuple:
+    settings = row.settings
+    return settings.get("task"), row.metric, row.direction, settings.get("centering"), settings.get("languages")
+
+
+def _mismatch(a: Items, b: Items) -> str | None:
+    if a.kind != b.kind or [group.shape for group in a.groups] != [group.shape for group in b.groups]:
+        return "different items"
+    gold = {"pearson": 0, "F1": 2}.get(a.kind)
+    if gold is not None and any((x[:, gold] != y[:, gold]).any() for x, y in zip(a.groups, b.groups)):
+        return "different gold"
+    return None
+
+
+def _weighted(groups: Sequence[np.ndarray]) -> np.ndarray:
+    """All items' scores, weighted so that their mean is the mean of the groups' means."""
+    total = sum(map(len, groups))
+    return np.concatenate([group[:, 0] * (total / len(groups) / len(group)) for group in groups])

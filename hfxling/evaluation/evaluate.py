@@ -19,6 +19,7 @@ from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, filled_columns, format_table, p_told, read_results, write_results
 from hfxling.evaluation.tasks import TASKS, Task, TaskText
 from hfxling.evaluation.tatoeba import tatoeba_table
+from hfxling.models.pooling import POOLING_MODES
 from hfxling.verbs import Languages, Model, OutputFolder, Text, verb
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 METHODS = ("cosine", "csls")
 CENTERINGS = ("none", "corpus")
-POOLINGS = ("mean", "cls", "last")
 _RECIPE = "hfxling evaluate"
 logger = logging.getLogger(__name__)
 
@@ -178,7 +178,12 @@ def evaluate(
         "trust_remote_code": trust_remote_code,
     }
     load = partial(load_encoder, device=device, batch_size=batch_size, **common)
-    models = _Models(load, model, lexical, baseline, revision, lexical_revision, source_vectors, target_vectors)
+    vectors = load(source_vectors=source_vectors, target_vectors=target_vectors) if source_vectors else None
+    given = {"model": model, "lexical": lexical, "baseline": baseline}
+    if model is None:
+        lexical_revision = lexical_revision or revision
+    revisions = {"model": revision, "lexical": lexical_revision, "baseline": None}
+    models = _Models(load, given, revisions, vectors)
     folder = None if output is None else Path(output)
     options = {
         "languages": _languages(languages, task, models),
@@ -229,56 +234,36 @@ class _Models:
     def __init__(
         self,
         load: Callable[..., Encoder],
-        model: Any,
-        lexical: Any,
-        baseline: Any,
-        revision: str | None,
-        lexical_revision: str | None,
-        source_vectors: Sequence[str],
-        target_vectors: Sequence[str],
+        given: Mapping[str, Any],
+        revisions: Mapping[str, str | None],
+        vectors: Encoder | None,
     ):
+        self._load, self._given, self._revisions, self._vectors = load, given, dict(revisions), vectors
         self.identities: dict[str, str | None] = {}
-        self._stored = None
-        if source_vectors:
-            self._stored = load(source_vectors=source_vectors, target_vectors=target_vectors)
-            self.identities["vectors"] = self._stored.revision
-        if model is None and lexical_revision is None:
-            lexical_revision = revision
-        revisions = {"model": revision, "lexical": lexical_revision, "baseline": None}
-        for role, given in (("model", model), ("lexical", lexical), ("baseline", baseline)):
-            if given is None:
+        if vectors is not None:
+            self.identities["vectors"] = vectors.revision
+        for role, model in given.items():
+            if model is None:
                 continue
-            self.identities[role] = _identity(role, given, revisions[role])
-            if isinstance(given, str | Path) and not Path(given).exists():
+            self.identities[role] = _identity(role, model, revisions[role])
+            if isinstance(model, str | Path) and not Path(model).exists():
                 # What is loaded is the commit that the key holds, even when the branch moves on meanwhile.
-                revisions[role] = self.identities[role]
-        self._load_model = partial(
-            load, model, lexical, revision=revisions["model"], lexical_revision=revisions["lexical"]
-        )
-        self._load_baseline = None
-        if baseline is not None:
-            self._load_baseline = partial(load, baseline, revision=revisions["baseline"])
-
-    @property
-    def are_known(self) -> bool:
-        """Whether every change of a model changes `identities`."""
-        return None not in self.identities.values()
+                self._revisions[role] = self.identities[role]
 
     @cached_property
     def encoder(self) -> Encoder:
         """What is measured."""
-        return self._load_model() if self._stored is None else self._stored
+        if self._vectors is not None:
+            return self._vectors
+        revisions = {"revision": self._revisions["model"], "lexical_revision": self._revisions["lexical"]}
+        return self._load(self._given["model"], self._given["lexical"], **revisions)
 
     @cached_property
     def baseline(self) -> Encoder | None:
         """What it is compared with."""
-        return None if self._load_baseline is None else self._load_baseline()
-
-    def check_for(self, task: Task) -> None:
-        """ValueError where the task cannot use the models."""
-        for encoder in (self.encoder, self.baseline):
-            if task.needs_dense and encoder is not None and encoder.method == "dot":
-                raise ValueError(f"{encoder.label} has sparse vectors; geometry, probe and tokens need dense ones.")
+        if self._given["baseline"] is None:
+            return None
+        return self._load(self._given["baseline"], revision=self._revisions["baseline"])
 
 
 def _identity(role: str, model: Any, revision: str | None) -> str | None:
@@ -326,7 +311,7 @@ def _measured(
     decisive = [__version__, name, digest, models.identities, dict(common), task.settings(), dict(place)]
     key = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
     path = None
-    if folder is not None and models.are_known:
+    if folder is not None and None not in models.identities.values():
         path = folder / "tasks" / f"{name.replace(':', '-')}-{key}.json"
         if path.is_file():
             rows = read_results(path)
@@ -334,7 +319,9 @@ def _measured(
                 raise ValueError(f"{path} was measured with another model, text or setting; delete it.")
             logger.info("%s: measured before, kept in %s", name, path)
             return rows
-    models.check_for(task)
+    for encoder in (models.encoder, models.baseline):
+        if task.needs_dense and encoder is not None and encoder.method == "dot":
+            raise ValueError(f"{encoder.label} has sparse vectors; geometry, probe and tokens need dense ones.")
     row = _row_fields(name, models.encoder, models.baseline, common) | dict(place) | {"revision": digest}
     if models.baseline is None:
         rows = task.measure(content, models.encoder, row)
@@ -431,10 +418,10 @@ def _check_choices(
         raise ValueError(f"centering={centering!r} is not one of {', '.join(CENTERINGS)}.")
     if neighbours < 1:
         raise ValueError(f"neighbours={neighbours}: give 1 or more.")
-    if pooling is not None and (pooling not in POOLINGS or trust_remote_code):
+    if pooling is not None and (pooling not in POOLING_MODES or trust_remote_code):
         raise ValueError(
-            f"pooling={pooling!r}: give one of {', '.join(POOLINGS)}; it reads encoders of transformers, not code of "
-            "their repositories."
+            f"pooling={pooling!r}: give one of {', '.join(POOLING_MODES)}; it reads encoders of transformers, "
+            "not code of their repositories."
         )
     if layer is not None and not (pooling or "tokens" in tasks):
         raise ValueError(f"layer={layer}: for --pooling and for task tokens; leave it out.")

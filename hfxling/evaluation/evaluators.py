@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
 from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
 
-from .mining import Comparable, Miner, best_threshold, mine_margin, pair_counts, scores_of
+from .mining import Comparable, best_threshold, mine_margin, pair_counts, scores_of
 from .retrieval import gold_ranks
 
 
@@ -88,7 +87,6 @@ class MiningEvaluator(_PairEvaluator):
         test: sentences and gold pairs that are scored; see `hfxling.evaluation.mining.read_bucc`.
         languages: as for `RetrievalEvaluator`.
         k: neighbours of the margin.
-        miner: what finds pairs; by default `mine_margin` with that k.
         name: before the metrics' names.
         batch_size: texts encoded at once.
 
@@ -103,19 +101,18 @@ class MiningEvaluator(_PairEvaluator):
         languages: tuple[str, str] = ("source", "target"),
         *,
         k: int = 4,
-        miner: Miner | None = None,
         name: str = "",
         batch_size: int = 32,
     ):
         super().__init__(languages, name, batch_size)
-        self.training, self.test, self.k, self.miner, self.primary_metric = training, test, k, miner, "f1"
+        self.training, self.test, self.k, self.primary_metric = training, test, k, "f1"
 
     def __call__(self, model, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
         """F1, precision, recall and the threshold."""
         mined = []
         for bitext in (self.training, self.test):
             source, target, method = self.vectors(model, bitext.source, bitext.target)
-            mined.append((self.miner or partial(mine_margin, k=self.k, method=method))(source, target))
+            mined.append(mine_margin(source, target, k=self.k, method=method))
         threshold = best_threshold(mined[0], self.training)
         scores = scores_of(pair_counts(mined[1], self.test, threshold).sum(0)) / 100
         metrics = dict(zip(("precision", "recall", "f1"), scores.tolist())) | {"threshold": threshold}

@@ -54,11 +54,8 @@ def geometry_results(
 ) -> list[EvalResult]:
     """L_align over all pairs, with its 95 % interval, and L_uniform over all vectors of all languages.
 
-    Args:
-        pairs: for each language pair (source, target), (N, D) vectors each.
-        baseline: another system's vectors of the same sentences; the alignment row then carries the paired test.
-        settings: of both rows.
-        **fields: `EvalResult` fields: dataset, split, revision, model, seed.
+    `pairs` are (source, target), (N, D) vectors each, for each language pair. With another system's vectors of the same
+    sentences as `baseline` the alignment row carries the paired test. `fields` are those of `EvalResult`.
     """
     distances = np.concatenate([alignment(*sides) for sides in pairs])
     theirs = None if baseline is None else np.concatenate([alignment(*sides) for sides in baseline])

@@ -1,12 +1,10 @@
 """Mining bitext that is hidden in two piles of sentences (BUCC): F1 with a threshold from the training split.
 
-Takes vectors and never a model. Pairs come from a miner, (N, D) and (M, D) vectors to rows and scores; `mine_margin` is
-the one of Artetxe and Schwenk (2019), the best pair of every source sentence by margin.
+Takes vectors and never a model. A source sentence's pair is the best by margin (Artetxe and Schwenk 2019).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +21,8 @@ from .results import EvalResult
 from .significance import PairedTest, error_interval, jackknife_error, ratio_interval
 
 Mined = tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) source rows, target rows and scores
-Miner = Callable[[np.ndarray, np.ndarray], Mined]
 SPLITS = ("training", "test")
+SWAPS = 10_000  # of the test of two F1
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +49,11 @@ def read_bucc(folder: str | Path, languages: tuple[str, str], split: str) -> Com
         ValueError: a line of another format, an id twice, a gold id that the text lacks, no gold pair; with the line.
     """
     folder, pairs = Path(folder), ("-".join(languages), "-".join(languages[::-1]))
-    for pair in pairs:
-        if (folder / f"{pair}.{split}.gold").is_file():
-            break
-    else:
+    present = [pair for pair in pairs if (folder / f"{pair}.{split}.gold").is_file()]
+    if not present:
         what = f"{pairs[0]}.{split}.gold with the text {pairs[0]}.{split}.{languages[0]} and .{languages[1]}"
         raise FileNotFoundError(f"{folder}: no {what}; give a folder of files named as BUCC's.")
+    pair = present[0]
     texts, rows = {}, {}
     for lang in languages:
         path = folder / f"{pair}.{split}.{lang}"
@@ -160,8 +157,8 @@ def gold_only(source, target, method: str = "cosine") -> np.ndarray:
 def mining_results(
     bitexts: tuple[Comparable, Comparable],
     vectors: tuple[tuple, tuple],
-    miner: Miner,
     *,
+    k: int = 4,
     method: str = "cosine",
     **fields,
 ) -> list[EvalResult]:
@@ -170,12 +167,12 @@ def mining_results(
     Args:
         bitexts: training and test split.
         vectors: source and target vectors of both.
-        miner: finds pairs, the same way in both.
-        method: how vectors are compared in mteb's variant.
+        k: neighbours of the margin.
+        method: how vectors are compared, "cosine" or "dot".
         **fields: of `EvalResult`: dataset, direction, model, settings.
     """
-    threshold = best_threshold(miner(*vectors[0]), bitexts[0])
-    counts = pair_counts(miner(*vectors[1]), bitexts[1], threshold)
+    threshold = best_threshold(mine_margin(*vectors[0], k=k, method=method), bitexts[0])
+    counts = pair_counts(mine_margin(*vectors[1], k=k, method=method), bitexts[1], threshold)
     train_revision = bitexts[0].revision
     settings = fields.pop("settings", {}) | {"method": method, "threshold": threshold, "threshold_from": train_revision}
     fields |= {"revision": bitexts[1].revision, "split": "test"}
@@ -193,14 +190,10 @@ def mining_results(
     ]
 
 
-def f1_test(a: np.ndarray, b: np.ndarray, *, samples: int = 10_000, seed: int = 0) -> PairedTest:
+def f1_test(a: np.ndarray, b: np.ndarray) -> PairedTest:
     """Compare two F1 on the same sentences, in points: swaps of sentences' outcomes; the jackknife for the interval.
 
-    Args:
-        a: (N, 3) counts of `pair_counts`.
-        b: the other model's.
-        samples: of the swaps.
-        seed: of the swaps.
+    `a` and `b` are (N, 3) counts of `pair_counts` by two models.
     """
 
     def differences(sums: np.ndarray) -> np.ndarray:
@@ -210,11 +203,11 @@ def f1_test(a: np.ndarray, b: np.ndarray, *, samples: int = 10_000, seed: int = 
     difference = float(differences(both.sum(0)))
     low, high = error_interval(difference, jackknife_error(differences, both), len(both))
     kinds, counts = np.unique(both, axis=0, return_counts=True)
-    rng = np.random.default_rng(seed)
-    swapped = np.stack([rng.binomial(count, 0.5, size=samples) for count in counts], 1)
+    rng = np.random.default_rng(0)
+    swapped = np.stack([rng.binomial(count, 0.5, size=SWAPS) for count in counts], 1)
     moved = swapped @ (kinds[:, 3:] - kinds[:, :3])
     flipped = np.abs(differences(both.sum(0) + np.hstack([moved, -moved])))
-    p_value = (1 + np.count_nonzero(flipped >= abs(difference) - 1e-9)) / (samples + 1)
+    p_value = (1 + np.count_nonzero(flipped >= abs(difference) - 1e-9)) / (SWAPS + 1)
     return PairedTest(difference, low, high, 1.0 if (a == b).all() else float(p_value))
 
 

@@ -17,6 +17,7 @@ from mteb.cache import ResultCache
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 from scipy.sparse import issparse
+from sentence_transformers import SimilarityFunction
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.tasks import Rows, Task, TaskText, has_parts
@@ -68,17 +69,11 @@ class MtebEncoder:
 
     def similarity(self, embeddings1, embeddings2) -> np.ndarray:
         """(N, M) cosines, or inner products of sparse vectors."""
-        return self._ready(embeddings1) @ self._ready(embeddings2).T
+        return SimilarityFunction.to_similarity_fn(self.encoder.method)(embeddings1, embeddings2).numpy()
 
     def similarity_pairwise(self, embeddings1, embeddings2) -> np.ndarray:
         """(N,) the same of pairs."""
-        return np.einsum("ij,ij->i", self._ready(embeddings1), self._ready(embeddings2))
-
-    def _ready(self, vectors) -> np.ndarray:
-        vectors = np.asarray(vectors, np.float32)
-        if self.encoder.method == "dot":
-            return vectors
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+        return SimilarityFunction.to_similarity_pairwise_fn(self.encoder.method)(embeddings1, embeddings2).numpy()
 
 
 def model_meta(encoder: Encoder) -> ModelMeta:

@@ -6,14 +6,10 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hfxling.files import atomic_path
-
-if TYPE_CHECKING:
-    from .results import EvalResult
 
 _COLORS = ("#d1495b", "#30638e")
 # Fonts with letters that the default one lacks; those that are installed are used, letter by letter.
@@ -103,21 +99,6 @@ def _scatter(axes, sides: Sequence[np.ndarray], languages: Sequence[str], **styl
         axes.scatter(*points.T, label=language, color=color, **style)
     axes.set(xticks=[], yticks=[])
     axes.legend(loc="upper right")
-
-
-def plot_bars(path: str | Path, rows: Sequence[EvalResult]) -> None:
-    """Write a PNG: the value of each row that has an interval as a bar with that interval, named by its direction."""
-    rows = [row for row in rows if row.low is not None]
-    figure, (axes,) = _panels(6.4, 1 + 0.22 * len(rows))
-    values, lows, highs = np.array([(row.value, row.low, row.high) for row in rows]).T
-    places = np.arange(len(rows))
-    errors = np.array([values - lows, highs - values]).clip(0)
-    axes.barh(places, values, xerr=errors, color=_COLORS[1], error_kw={"linewidth": 0.8})
-    names = [" ".join(filter(None, (row.direction, row.settings.get("method")))) for row in rows]
-    axes.set_yticks(places, names, fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel(f"{rows[0].metric} {rows[0].unit}".strip())
-    _save_png(figure, path)
 
 
 def plot_trajectory(path: str | Path, runs: Mapping[str, Sequence[tuple[float, float]]]) -> None:

@@ -12,21 +12,20 @@ from .averages import mean_result
 from .results import EvalResult
 
 
-def language_probe(vectors, languages: Sequence[str], groups=None, *, seed: int = 0) -> np.ndarray:
+def language_probe(vectors, languages: Sequence[str], groups) -> np.ndarray:
     """Train a logistic regression to tell the language of unit vectors, and test it on others, 30 % of the groups.
 
     Args:
         vectors: (N, D) sentence vectors, of any length.
         languages: the N languages.
-        groups: (N,) what must stay together on one side of the split, such as the number of the pair: without it a
-            sentence's translation may be in the training part; None divides row by row.
-        seed: of the split.
+        groups: (N,) what stays together on one side of the split, such as the number of the pair: a sentence's
+            translation must not be in the training part.
 
     Returns:
         (M,) True where the language of a held-out vector was told; the mean is the accuracy.
 
     Raises:
-        ValueError: fewer than two languages, too few groups, lengths that differ, rows that are zero or NaN.
+        ValueError: fewer than two languages, too few groups, rows that are zero or NaN.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupShuffleSplit
@@ -34,12 +33,9 @@ def language_probe(vectors, languages: Sequence[str], groups=None, *, seed: int 
     from sklearn.preprocessing import StandardScaler
 
     vectors, languages = unit(vectors), np.asarray(languages)
-    groups = np.arange(len(vectors)) if groups is None else np.asarray(groups)
-    if not len(vectors) == len(languages) == len(groups):
-        raise ValueError(f"{len(vectors)} vectors, {len(languages)} languages, {len(groups)} groups; give one a row.")
     if len(set(languages.tolist())) < 2 or len(np.unique(groups)) < 4:
         raise ValueError("A language probe needs two languages and four groups at least.")
-    train, test = next(GroupShuffleSplit(1, test_size=0.3, random_state=seed).split(vectors, groups=groups))
+    train, test = next(GroupShuffleSplit(1, test_size=0.3, random_state=0).split(vectors, groups=groups))
     classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
     classifier.fit(vectors[train], languages[train])
     return classifier.predict(vectors[test]) == languages[test]
@@ -48,11 +44,10 @@ def language_probe(vectors, languages: Sequence[str], groups=None, *, seed: int 
 def probe_result(
     vectors,
     languages: Sequence[str],
-    groups=None,
+    groups,
     *,
     baseline=None,
     metric: str = "language accuracy",
-    seed_of_split: int = 0,
     settings: dict | None = None,
     **fields,
 ) -> EvalResult:
@@ -62,10 +57,8 @@ def probe_result(
     joined to the row's, which also say what guessing the commonest language reaches; `fields` are those of
     `EvalResult`: dataset, split, revision, model, seed.
     """
-    hits = 100.0 * language_probe(vectors, languages, groups, seed=seed_of_split)
-    theirs = None
-    if baseline is not None:
-        theirs = 100.0 * language_probe(baseline, languages, groups, seed=seed_of_split)
+    hits = 100.0 * language_probe(vectors, languages, groups)
+    theirs = None if baseline is None else 100.0 * language_probe(baseline, languages, groups)
     counts = np.unique(np.asarray(languages), return_counts=True)[1]
     own_settings = {**(settings or {}), "guessing": round(100 * float(counts.max() / counts.sum()), 2)}
     return mean_result(metric, hits, baseline=theirs, settings=own_settings, **fields)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from hfxling.files import atomic_path
 
@@ -71,24 +72,24 @@ def write_results(
     """Write rows and package versions as JSON, whole or not at all; the file's folder is created.
 
     `recipe` is the name of the program that measured them, `settings` its resolved configuration, `extra` holds further
-    top-level entries. `with_items` keeps the outcome of every item, for `hfxling.evaluation.comparison`.
+    top-level entries. `with_items` keeps the outcome of every item, for `hfxling.evaluation.compare`.
 
     Raises:
-        ValueError: a NaN or infinite number, named by its metric; an `extra` key that is taken; what JSON cannot hold.
+        ValueError: a NaN or infinite number, named by its metric; what JSON cannot hold.
     """
     for row in rows:
         for name, number in (("value", row.value), ("low", row.low), ("high", row.high)):
             if number is not None and not math.isfinite(number):
                 label = " ".join(filter(None, (row.metric, row.direction, f"on {row.dataset} {row.split}")))
                 raise ValueError(f"{label}: {name} is {number}. Only finite numbers are written to {path}.")
-    content = {"versions": package_versions()}
-    content |= {"recipe": recipe} if recipe is not None else {}
-    content |= {"settings": dict(settings)} if settings is not None else {}
-    taken = {"results", "versions", "recipe", "settings"} & set(extra or {})
-    if taken:
-        raise ValueError(f"extra may not use the key {', '.join(sorted(taken))} of a results file; rename it.")
+    content: dict[str, Any] = {"versions": package_versions()}
+    if recipe is not None:
+        content["recipe"] = recipe
+    if settings is not None:
+        content["settings"] = dict(settings)
+    content |= extra or {}
     try:
-        text = json.dumps(content | dict(extra or {}), ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
         lines = ",\n".join(json.dumps(_compact(row, with_items), ensure_ascii=False, default=_plain) for row in rows)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: settings or extra hold what JSON cannot: {error}.") from None
@@ -128,12 +129,9 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
     Floats show two decimals, None an empty cell. Columns of numbers are flushed right. Wide East Asian characters count
     two columns, combining marks (Thai and Lao vowels, tones) none.
     """
-    for number, row in enumerate(rows):
-        if len(row) != len(headers):
-            raise ValueError(f"Table row {number} has {len(row)} cells, the header {len(headers)}.")
     right = [_is_of_numbers(column) for column in zip(*rows)] or [False] * len(headers)
     cells = [list(map(_cell, row)) for row in (headers, *rows)]
-    widths = [max(3, *map(_display_width, column)) for column in zip(*cells)]
+    widths = [max(3, *map(_display_width, column)) for column in zip(*cells, strict=True)]
     rule = "|".join("-" * (width + 1) + (":" if flush else "-") for width, flush in zip(widths, right))
     lines = ["| " + " | ".join(map(_pad, row, widths, right)) + " |" for row in cells]
     return "\n".join([lines[0], f"|{rule}|", *lines[1:]])

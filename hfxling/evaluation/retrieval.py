@@ -115,7 +115,7 @@ def rank_translations(
     target_lang: str,
     methods: Sequence[str] = ("cosine",),
     centering: str = "none",
-    means: Mapping[str, np.ndarray] | tuple[np.ndarray, np.ndarray] | None = None,
+    means: tuple[np.ndarray, np.ndarray] | None = None,
     csls_k: int = 10,
 ) -> list[Ranking]:
     """Post-process the vectors and rank both directions under every method.
@@ -128,8 +128,7 @@ def rank_translations(
         methods: any of "cosine", "csls", or "dot" alone, which takes the vectors as they are, scipy's sparse ones too.
         centering: "none"; "train" subtracts `means`, learned from training text; "corpus" subtracts the means of the
             very vectors given, which uses the test text and cannot be had for a single sentence.
-        means: `language_mean` of both languages' training text, as (source, target) or keyed by language code; used and
-            required by "train" only.
+        means: `language_mean` of the training text of source and target; used and required by "train" only.
         csls_k: neighbours for CSLS.
 
     Raises:
@@ -138,15 +137,19 @@ def rank_translations(
     """
     if centering not in CENTERINGS:
         raise ValueError(f"centering={centering!r} is not one of {', '.join(CENTERINGS)}.")
-    pair = (None, None)
-    if centering == "train":
-        pair = _training_means(means, source_lang, target_lang)
+    if centering == "none":
+        means = None, None
     elif centering == "corpus":
-        pair = (language_mean(source), language_mean(target))
+        means = language_mean(source), language_mean(target)
+    elif means is None or any(mean is None for mean in means):
+        raise ValueError(
+            f"centering='train' needs means of both {source_lang} and {target_lang}, learned from training text "
+            "(language_mean); give them, or choose centering='none' or 'corpus'."
+        )
     if "dot" in methods and (len(methods) > 1 or centering != "none"):
         raise ValueError("method 'dot' takes the vectors as they are: give it alone, and centering 'none'.")
     if "dot" not in methods:
-        source, target = postprocess(source, pair[0]), postprocess(target, pair[1])
+        source, target = postprocess(source, means[0]), postprocess(target, means[1])
     extra = {"candidates": target.shape[0]} if target.shape[0] > source.shape[0] else {}
     rankings = []
     for method in methods:
@@ -199,7 +202,7 @@ def retrieval_results(
     target_lang: str,
     methods: Sequence[str] = ("cosine",),
     centering: str = "none",
-    means: Mapping[str, np.ndarray] | tuple[np.ndarray, np.ndarray] | None = None,
+    means: tuple[np.ndarray, np.ndarray] | None = None,
     csls_k: int = 10,
     **fields,
 ) -> list[EvalResult]:
@@ -208,17 +211,6 @@ def retrieval_results(
     return ranking_results(
         rank_translations(source, target, source_lang=source_lang, target_lang=target_lang, **how), **fields
     )
-
-
-def _training_means(means, source_lang: str, target_lang: str) -> tuple[np.ndarray, np.ndarray]:
-    if isinstance(means, Mapping):
-        means = (means.get(source_lang), means.get(target_lang))
-    if means is None or len(means) != 2 or any(mean is None for mean in means):
-        raise ValueError(
-            f"centering='train' needs means of both {source_lang} and {target_lang}, learned from training text "
-            "(language_mean); give them, or choose centering='none' or 'corpus'."
-        )
-    return tuple(means)
 
 
 def _count_per_row(mask: np.ndarray) -> np.ndarray:

@@ -28,33 +28,31 @@ class PairedTest:
     p_value: float  # two-sided probability of a difference at least this large if the two models were exchangeable
 
 
-def mean_interval(values, *, hit: float = 100.0, level: float = 0.95) -> Interval:
-    """Confidence interval (low, high) of the mean of (N,) per-item scores, in their unit.
+def mean_interval(values, *, hit: float = 100.0) -> Interval:
+    """95 % interval (low, high) of the mean of (N,) per-item scores, in their unit.
 
     Scores that are all 0 or `hit` are misses and hits: Wilson's interval of their rate, which has a width for 100 of
     100, too. Others: Student's t, whose ends are equal where all scores are, and (None, None) of a single score.
 
     Raises:
-        ValueError: no values, a NaN or infinite value, `level` outside 0..1.
+        ValueError: no values, a NaN or infinite value.
     """
     values = _scores(values)
-    if not 0 < level < 1:
-        raise ValueError(f"level={level} must lie between 0 and 1, e.g. 0.95.")
     if np.isin(values, (0, hit)).all():
         from scipy.stats import binomtest
 
-        rate = binomtest(np.count_nonzero(values), len(values)).proportion_ci(level, method="wilson")
+        rate = binomtest(np.count_nonzero(values), len(values)).proportion_ci(0.95, method="wilson")
         return hit * float(rate.low), hit * float(rate.high)
-    return _students(values, level)
+    return _students(values)
 
 
-def error_interval(value, error, count: int, *, level: float = 0.95) -> Interval:
-    """(low, high) of Student's t around an estimate from `count` items with a standard error; (None, None) of one."""
+def error_interval(value, error, count: int) -> Interval:
+    """95 % interval by Student's t around an estimate from `count` items with a standard error; (None, None) of one."""
     from scipy.stats import t
 
     if count < 2:
         return None, None
-    half = t.ppf((1 + level) / 2, count - 1) * error
+    half = t.ppf(0.975, count - 1) * error
     return float(value - half), float(value + half)
 
 
@@ -107,7 +105,7 @@ def holm(p_values) -> np.ndarray:
     return corrected
 
 
-def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000, seed: int = 0) -> PairedTest:
+def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000) -> PairedTest:
     """Compare two models on the same items.
 
     The p-value is the sign-flip permutation test's: under the null hypothesis each item's difference could as well have
@@ -119,7 +117,6 @@ def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000, seed: int = 
         b: (N,) scores of the second model, item for item.
         hit: score of a hit, where scores are hits and misses.
         samples: flips where the test is not exact.
-        seed: of the flips.
 
     Raises:
         ValueError: unequal lengths, no items, a NaN or infinite score.
@@ -128,7 +125,7 @@ def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000, seed: int = 
     if a.shape != b.shape:
         raise ValueError(f"Paired scores need the same items on both sides, got {len(a)} and {len(b)}.")
     difference = a - b
-    p_value = _sign_flip_p(difference, samples, np.random.default_rng(seed))
+    p_value = _sign_flip_p(difference, samples, np.random.default_rng(0))
     are_hits = np.isin([a, b], (0, hit)).all()
     ends = difference_interval(difference, hit) if are_hits else _students(difference)
     return PairedTest(float(difference.mean()), *ends, p_value)
@@ -154,9 +151,9 @@ def _scores(values) -> np.ndarray:
     return values
 
 
-def _students(values: np.ndarray, level: float = 0.95) -> Interval:
+def _students(values: np.ndarray) -> Interval:
     error = values.std() / math.sqrt(max(1, len(values) - 1))
-    return error_interval(values.mean(), error, len(values), level=level)
+    return error_interval(values.mean(), error, len(values))
 
 
 def _sign_flip_p(difference: np.ndarray, samples: int, rng: np.random.Generator) -> float:

@@ -42,11 +42,7 @@ def pearson(a, b) -> float:
 
 
 def williams_test(gold, a, b) -> float:
-    """Two-sided p-value for corr(gold, a) = corr(gold, b) on the same rows (Williams 1959; usual at WMT).
-
-    Raises:
-        ValueError: as `pearson`.
-    """
+    """Two-sided p-value for corr(gold, a) = corr(gold, b) on the same rows (Williams 1959; usual at WMT)."""
     from scipy.stats import t
 
     n = len(_standard(gold))
@@ -63,9 +59,6 @@ def williams_test(gold, a, b) -> float:
 def correlation_interval(gold, system) -> tuple[float, float]:
     """95 % interval of Pearson, on Fisher's scale with the jackknife's error: people's scores are not normally
     distributed, for which Fisher's own error is up to 1.6 times too small on the sets of WMT20.
-
-    Raises:
-        ValueError: as `pearson`.
     """
     error = jackknife_error(lambda sums: _fisher(_pearson_of(sums)), _products(gold, system))
     low, high = np.tanh(error_interval(_fisher(pearson(gold, system)), error, len(gold)))
@@ -76,9 +69,6 @@ def compare_correlations(sets: Sequence[tuple]) -> PairedTest:
     """corr(gold, a) - corr(gold, b), the mean over sets (gold, a, b): jackknife interval, and `williams_test`.
 
     The test of several sets, which are independent, is the normal one with the same error.
-
-    Raises:
-        ValueError: as `pearson`.
     """
     from scipy.stats import norm
 
@@ -110,9 +100,6 @@ def correlation_results(
     `scores` are for each set (N,) cosines of one system, `baseline` another's of the same rows: Pearson rows then carry
     the outcome of `compare_correlations` as "paired". `settings` are joined to every row's, e.g. {"stage": "after"};
     `fields` are further ones of `EvalResult`: model, model_revision, seed.
-
-    Raises:
-        ValueError: as `pearson`.
     """
     from scipy.stats import spearmanr
 

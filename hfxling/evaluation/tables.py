@@ -1,12 +1,12 @@
-"""A study's result rows as a table: rows of settings, columns of what was measured, the paper's figures last."""
+"""A study's result rows as a table, with the paper's figures; and what more training data would buy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from .learning_curve import Forecast, forecast
 from .results import EvalResult, interval_told, p_told
 
 UNTRAINED = "no training"
@@ -155,10 +155,60 @@ def starting_point(rows: list[EvalResult]) -> str:
     return f"{value:.{digits}f} (p {p_told(p_value)})"
 
 
-def learning_curve(results: Sequence[EvalResult], rows: Sequence[dict]) -> tuple[str, Forecast] | None:
-    """(metric, forecast) of what another 1,000 pairs would bring, where rows set a `fraction`; else None."""
+def learning_curve(results: Sequence[EvalResult], rows: Sequence[dict]) -> Forecast | None:
+    """What another 1,000 pairs would bring to P@1, where rows set a `fraction`; else None."""
     if not any("fraction" in (row.get("set") or {}) for row in rows):
         return None
     show = {"metric": ["P@1"], "centering": ["none"], "method": ["cosine"], "direction": ["forward"]}
     curve = [row for row in _wanted(results, show) if row.settings["stage"] == "after"]
-    return "P@1", forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
+    return forecast([row.settings["pairs"] for row in curve], [row.value for row in curve])
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Expected score at a larger size, with a 90 % band."""
+
+    size: int  # training pairs
+    value: float
+    low: float
+    high: float
+    gain: float  # over the fitted score at the largest measured size
+    gain_low: float
+    gain_high: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.gain:+.1f} (90 % band {self.gain_low:+.1f} to {self.gain_high:+.1f}), "
+            f"to {self.value:.1f} ({self.low:.1f} to {self.high:.1f}) at {self.size:,} pairs"
+        )
+
+
+def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Forecast:
+    """Fit `score = a + b log2(size)` to the runs and read it off at the largest size plus `extra`.
+
+    A straight line in the logarithm is the simplest curve that learning curves of this kind follow over a few
+    doublings. The bands are those of least squares (Student's t); that of the score is for a single further run and so
+    has a run's own scatter in it.
+
+    `sizes` are the training pairs of (R,) runs, `scores` what each reached.
+
+    Raises:
+        ValueError: when all runs have the same size, or there are two only: a line through two points has no band.
+    """
+    from scipy import stats
+
+    sizes, scores = np.asarray(sizes, np.float64), np.asarray(scores, np.float64)
+    runs = len(sizes)
+    if len(np.unique(sizes)) < 2 or runs < 3:
+        listed = ", ".join(f"{size:.0f}" for size in np.unique(sizes)) or "none"
+        raise ValueError(f"a learning curve needs three runs of at least two sizes, got {runs} (sizes: {listed}).")
+    x, here, at = np.log2(sizes), np.log2(sizes.max()), np.log2(sizes.max() + extra)
+    line = stats.linregress(x, scores)
+    residuals = scores - (line.intercept + line.slope * x)
+    scatter = np.sqrt(residuals @ residuals / (runs - 2))
+    wide = stats.t.ppf(0.95, runs - 2)
+    value, gain = line.intercept + line.slope * at, line.slope * (at - here)
+    margin = wide * np.sqrt(scatter**2 * (1 + 1 / runs) + (line.stderr * (at - x.mean())) ** 2)
+    gain_margin = wide * line.stderr * (at - here)
+    size = int(sizes.max() + extra)
+    return Forecast(size, value, value - margin, value + margin, gain, gain - gain_margin, gain + gain_margin)

@@ -23,13 +23,13 @@ from hfxling.data.pharaoh import read_aligned, texts_of
 from hfxling.data.scored import ScoredPairs, read_qe, read_sts17
 from hfxling.data.sources import SAMPLE, Source, load_pairs
 from hfxling.evaluation.averages import mean_result
-from hfxling.evaluation.comparison import matched, paired
+from hfxling.evaluation.compare import matched, paired
 from hfxling.evaluation.geometry import geometry_results
-from hfxling.evaluation.mining import SPLITS, mine_margin, mining_results, read_bucc
-from hfxling.evaluation.plots import can_draw, plot_bars, scatter_tokens
+from hfxling.evaluation.mining import SPLITS, mining_results, read_bucc
+from hfxling.evaluation.plots import can_draw, scatter_tokens
 from hfxling.evaluation.probes import probe_result
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.retrieval import gold_ranks, hits_at, rank_translations, ranking_results
+from hfxling.evaluation.retrieval import gold_ranks, hits_at, rank_translations, retrieval_results
 from hfxling.evaluation.similarity import correlation_results, cosines
 from hfxling.evaluation.spoilt import Spoiler
 from hfxling.evaluation.tatoeba import CODES, ENGLISH, load_tatoeba, rank_tatoeba, tatoeba_results
@@ -222,11 +222,7 @@ class Tatoeba(Task):
                 rankings[lang] = rank_translations(*vectors, source_lang=lang, target_lang=ENGLISH, methods=methods)
         else:
             rankings = rank_tatoeba(text, partial(encoder.encode, role="query"), methods=self.methods)
-        rows = tatoeba_results(text, rankings, **row)
-        path = self.picture("tatoeba", row["model"])
-        if path is not None:
-            plot_bars(path, [one for one in rows if "languages" not in one.settings])
-        return rows
+        return tatoeba_results(text, rankings, **row)
 
 
 def _code_for(encoder: Encoder, code: str) -> str:
@@ -257,15 +253,15 @@ class Retrieval(PairTask):
 
     def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
         vectors = encode_sides(encoder, text["source"], text["target"], self.languages)
-        rankings = rank_translations(
+        return retrieval_results(
             *vectors,
             source_lang=self.languages[0],
             target_lang=self.languages[1],
             methods=methods_for(encoder, self.methods),
             centering=self.centering,
             csls_k=min(10, len(text)),
+            **row,
         )
-        return ranking_results(rankings, **row)
 
 
 @dataclass(frozen=True)
@@ -295,8 +291,7 @@ class Mining(Task):
             vectors.append(encode_sides(encoder, bitext.source, bitext.target, self.languages))
         row["direction"] = "->".join(self.languages)
         row["settings"] = row["settings"] | {"k": self.neighbours}
-        mine = partial(mine_margin, k=self.neighbours, method=encoder.method)
-        return mining_results(text, tuple(vectors), mine, method=encoder.method, **row)
+        return mining_results(text, tuple(vectors), k=self.neighbours, method=encoder.method, **row)
 
 
 @dataclass(frozen=True)
@@ -328,15 +323,9 @@ class Similarity(Task):
     """Correlation of cosines, or of sparse inner products, with human scores: STS17."""
 
     needs = ("data",)
-    name: ClassVar[str] = "sts17"
-
-    def sets(self, folder: str) -> list[ScoredPairs]:
-        """The test sets in a folder."""
-        return read_sts17(folder)
 
     def read(self, text: TaskText) -> tuple[list[ScoredPairs], str]:
-        sets = self.sets(text.data[0])
-        return sets, content_hash(pairs.result_fields()["revision"] for pairs in sets)
+        return _with_hash(read_sts17(text.data[0]))
 
     def measure(self, text: list[ScoredPairs], encoder: Encoder, row: dict) -> Rows:
         scores = []
@@ -346,11 +335,11 @@ class Similarity(Task):
             scores.append(source.multiply(target).sum(1) if encoder.method == "dot" else cosines(source, target))
         for name in ("dataset", "split", "revision"):  # the sets say these better
             del row[name]
-        rows = correlation_results(text, scores, **row)
-        path = self.picture(self.name, row["model"])
-        if path is not None:
-            plot_bars(path, [one for one in rows if one.metric == "Pearson"])
-        return rows
+        return correlation_results(text, scores, **row)
+
+
+def _with_hash(sets: list[ScoredPairs]) -> tuple[list[ScoredPairs], str]:
+    return sets, content_hash(pairs.result_fields()["revision"] for pairs in sets)
 
 
 @dataclass(frozen=True)
@@ -358,10 +347,9 @@ class QualityEstimation(Similarity):
     """The same with people's scores of translations: MLQE-PE."""
 
     qe_split: str
-    name: ClassVar[str] = "qe"
 
-    def sets(self, folder: str) -> list[ScoredPairs]:
-        return read_qe(folder, split=self.qe_split)
+    def read(self, text: TaskText) -> tuple[list[ScoredPairs], str]:
+        return _with_hash(read_qe(text.data[0], split=self.qe_split))
 
 
 @dataclass(frozen=True)

@@ -101,16 +101,13 @@ def rank_tatoeba(
     sentences. Sorting by length is its own business. `methods` are any of "cosine", "csls".
 
     Raises:
-        ValueError: vectors of another count than the texts, or without a direction.
+        ValueError: vectors without a direction.
     """
     place: dict[str, int] = {}
     for dataset in pairs.values():
         for text in (*dataset["source"], *dataset["target"]):
             place.setdefault(text, len(place))
-    texts = list(place)
-    vectors = np.asarray(embed(texts))
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise ValueError(f"embed gave an array of shape {vectors.shape} for {len(texts)} texts; need one row a text.")
+    vectors = np.asarray(embed(list(place)))
     rankings = {}
     for lang, dataset in pairs.items():
         source = vectors[[place[text] for text in dataset["source"]]]
@@ -124,15 +121,14 @@ def tatoeba_results(
     rankings: Mapping[str, Sequence[Ranking]],
     *,
     baseline: Mapping[str, Sequence[Ranking]] | None = None,
-    groups: Mapping[str, Sequence[str]] | None = None,
     **fields,
 ) -> list[EvalResult]:
     """Accuracy (P@1) per language and direction, and the averages over 14, 28 and 36 languages, with 95% intervals.
 
     An average counts every language alike, whatever its size, and appears only where all its languages were measured;
-    `settings["missing"]` of every row names those that were not. `groups` are further averages: name -> languages. Each
-    row's `revision` is the content hash of its texts. With another model's rankings as `baseline` each language's rows
-    carry the paired test against it. `fields` are further ones of `EvalResult`: model, model_revision, seed, settings.
+    `settings["missing"]` of every row names those that were not. `revision` is the content hash of a row's texts. With
+    another model's rankings as `baseline` each language's rows carry the paired test against it. `fields` are further
+    ones of `EvalResult`: model, model_revision, seed, settings.
     """
     fields = {"dataset": "tatoeba", "split": "test"} | fields
     missing = [lang for lang in XTREME if lang not in rankings]
@@ -143,7 +139,7 @@ def tatoeba_results(
         theirs = None if baseline is None else baseline[lang]
         about = {"baseline": theirs, "settings": settings, "revision": hashes[lang]}
         rows += ranking_results(ranked, ks=(1,), **about, **fields)
-    for size, languages in (GROUPS | (groups or {})).items():
+    for size, languages in GROUPS.items():
         if not set(languages) <= set(rankings):
             continue
         fields["revision"] = content_hash([hashes[lang] for lang in languages])

@@ -50,17 +50,9 @@ def token_scores(pairs: Sequence[AlignedPair], token_states: TokenStates) -> Tok
 
     `token_states` is called once with all sentences, sources first: lists of words -> one (words, H) array each, with a
     NaN row for a word without a vector (cut off, or no piece of its own), whose cells count on neither side.
-
-    Raises:
-        ValueError: arrays that do not fit the words.
     """
     sentences = [list(pair.source) for pair in pairs] + [list(pair.target) for pair in pairs]
     states = token_states(sentences)
-    if len(states) != len(sentences):
-        raise ValueError(f"token_states gave {len(states)} arrays for {len(sentences)} sentences.")
-    for i, (words, shape) in enumerate(zip(sentences, map(np.shape, states))):
-        if len(shape) != 2 or shape[0] != len(words):
-            raise ValueError(f"token_states gave shape {shape} for sentence {i} of {len(words)} words.")
     units = [_unit(array) for array in states]
     means = [_pair_means(*row) for row in zip(pairs, units[: len(pairs)], units[len(pairs) :])]
     return TokenScores(*np.array(means, dtype=np.float64).reshape(-1, 2).T)

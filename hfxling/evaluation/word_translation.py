@@ -127,16 +127,8 @@ def protocol_results(
 ) -> list[EvalResult]:
     """`lexicon_results` by every protocol, named in the rows' settings; a dictionary of phrases has none by the first.
 
-    Args:
-        dictionary: in normalised spelling.
-        vocabularies: of source and target.
-        vectors: (V, D) and (W, D) static vectors of both.
-        settings: of the rows.
-        protocols: of `PROTOCOLS`.
-        **fields: of the rows.
-
-    Raises:
-        ValueError: as `word_table` and `score_lexicon`.
+    The dictionary is in normalised spelling; `vectors` are (V, D) and (W, D) static ones of the vocabularies of source
+    and target. `settings` are joined to every row's, `fields` are those of `EvalResult`.
     """
     known_source = set(vocabularies[0].words[EOS + 1 :])
     known_target = set(vocabularies[1].words[EOS + 1 :])
@@ -178,22 +170,18 @@ def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np
     return joined[0], joined[1]
 
 
-def translate(
-    queries, source: WordTable, target: WordTable, *, top: int = 5, csls_k: int = CSLS_K
-) -> tuple[np.ndarray, np.ndarray]:
+def translate(queries, source: WordTable, target: WordTable, *, top: int) -> tuple[np.ndarray, np.ndarray]:
     """(Q, top) rows of the target table, best first by CSLS, and their scores, for (Q, D) vectors of source words.
 
     CSLS is that of `hfxling.sentences.neighbours`; neighbourhoods are those of the whole vocabularies.
 
     Raises:
-        ValueError: vectors without direction, `csls_k` beyond the vocabularies.
+        ValueError: vectors without direction, vocabularies of fewer than `CSLS_K` words.
     """
-    return nearest(queries, target.vectors, top, "csls", csls_k=csls_k, pools=_pools(source, target))
+    return nearest(queries, target.vectors, top, "csls", csls_k=CSLS_K, pools=_pools(source, target))
 
 
-def score_lexicon(
-    dictionary: Dictionary, source: WordTable, target: WordTable, *, csls_k: int = CSLS_K
-) -> LexiconScores:
+def score_lexicon(dictionary: Dictionary, source: WordTable, target: WordTable) -> LexiconScores:
     """Rank the right translations of every dictionary word among all rows of the target table, by CSLS.
 
     A rank is one more than the number of other rows that score at least as much as the best right translation. The
@@ -226,7 +214,7 @@ def score_lexicon(
             rows_of_word.update(candidates.get(translation, ()))
         gold.append(sorted(rows_of_word))
     queries, rows = source.vectors[[row_of[word] for word in asked]], target.vectors
-    vectors = ranking_vectors(queries, rows, "csls", csls_k=csls_k, pools=_pools(source, target))
+    vectors = ranking_vectors(queries, rows, "csls", csls_k=CSLS_K, pools=_pools(source, target))
     ranks = _ranks_of_best(*vectors, gold)
     return LexiconScores(asked, ranks, len(dictionary), has_source, has_target, len(target.words))
 
@@ -235,11 +223,10 @@ def lexicon_results(
     scores: LexiconScores,
     dictionary: Dictionary,
     *,
-    ks: Sequence[int] = (1, 5),
     settings: Mapping | None = None,
     **fields,
 ) -> list[EvalResult]:
-    """P@k over the words that could be asked for, and the coverage both ways, as result rows in percent.
+    """P@1 and P@5 over the words that could be asked for, and the coverage both ways, as result rows in percent.
 
     A word counts as translated when any of its translations is among the first k candidates. `settings` are joined to
     every row's, `fields` are those of `EvalResult`: dataset, split, direction, model, seed.
@@ -247,7 +234,7 @@ def lexicon_results(
     entries = sorted((word, *sorted(translations)) for word, translations in dictionary.items())
     fields = {"revision": content_hash("\t".join(entry) for entry in entries)} | fields
     settings = {"candidates": scores.candidates, **(settings or {})}
-    rows = [mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=settings, **fields) for k in ks]
+    rows = [mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=settings, **fields) for k in (1, 5)]
     covered = {"coverage": len(scores.words), "source coverage": scores.source_covered}
     for name, count in (covered | {"target coverage": scores.target_covered}).items():
         rows.append(EvalResult(name, 100 * count / scores.total, scores.total, settings=settings, **fields))

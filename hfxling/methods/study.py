@@ -257,10 +257,9 @@ def report(study: Study, results: Sequence[EvalResult]) -> None:
     header, table = study_table(results, study.rows, args.paper_columns, about["show"])
     sys.stdout.write(f"\n{args.title}\n\n{format_table(header, table)}\n\n")
     figures: dict[str, Any] = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
-    curve = learning_curve(results, study.rows)
-    if curve:
-        metric, gains = curve
-        sys.stdout.write(f"another 1,000 pairs, points of {metric}: {gains}\n\n")
+    gains = learning_curve(results, study.rows)
+    if gains:
+        sys.stdout.write(f"another 1,000 pairs, points of P@1: {gains}\n\n")
         figures["another_1000_pairs"] = [round(gains.gain, 2), round(gains.gain_low, 2), round(gains.gain_high, 2)]
     last = {"name": args.name, "figures": figures, "settings": {"seeds": args.seeds}}
     sys.stdout.write(json.dumps(last, ensure_ascii=False) + "\n")

@@ -8,7 +8,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -41,6 +41,7 @@ from hfxling.methods.siamese.data import encode
 from hfxling.methods.siamese.train import head_inputs, infonce_maps, new_head
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_lexical import LexicalModel
+from hfxling.progress import bar
 
 logger = logging.getLogger(__name__)
 Ranks = tuple[np.ndarray, np.ndarray]  # of the left-out pairs, from source to target and back
@@ -88,16 +89,6 @@ class Candidate:
         """(N,) how much more of each sentence it finds than another one does, in the folds that both competed in."""
         folds = [fold for fold in self.ranks if fold in other.ranks]
         return self.hits(folds=folds) - other.hits(folds=folds)
-
-    @property
-    def there(self) -> float:
-        """P@1 in %, from source to target."""
-        return float(self.hits(0).mean())
-
-    @property
-    def back(self) -> float:
-        """P@1 in %, from target to source."""
-        return float(self.hits(1).mean())
 
     @property
     def precision(self) -> float:
@@ -168,10 +159,12 @@ class Head:
     Fitted on all pairs, which says of what form it is and with which settings; the folds fit the same anew.
     """
 
+    method = "siamese"
+
     def __init__(
         self, name: str, recipe: siamese.Arguments, training_args: TrainingArguments, vectors: PreparedVectors
     ):
-        self.recipe, self.training_args, self.vectors = recipe, training_args, vectors
+        self.recipe, self.training_args, self.prepared = recipe, training_args, vectors
         self.settings = narrowed(siamese.HeadSettings, recipe)
         self.sides = vectors.of(recipe.layer_index, recipe.pooling).train
         self.run: Run = siamese.run(recipe, training_args, vectors)
@@ -200,6 +193,10 @@ class Head:
         trained = partial(infonce_maps, self.settings, self.training_args)
         self.maps = fit_form(form, reached, source.astype(np.float64), target.astype(np.float64), trained)
 
+    def fit_all(self) -> Run:
+        """What is written: the head that was fitted on all pairs."""
+        return self.run
+
     def embed(self, side: int, rows: np.ndarray) -> np.ndarray:
         """(N, D) vectors of some texts of a side, by what was fitted last."""
         (ready,) = head_inputs(self.inputs, {self.recipe.languages[side]: self._vectors(side, rows)})
@@ -212,8 +209,12 @@ class Head:
 class Links:
     """Word links counted in the pairs: `sparse` vectors, and `static` word vectors made of the same."""
 
-    def __init__(self, recipe: lexical.Arguments, text: TrainingText, seed: int, cache_dir: str | Path):
-        self.recipe, self.text, self.seed, self.cache_dir = recipe, text, seed, Path(cache_dir)
+    method = "lexical"
+
+    def __init__(
+        self, recipe: lexical.Arguments, text: TrainingText, training_args: TrainingArguments, cache_dir: str | Path
+    ):
+        self.recipe, self.text, self.training_args, self.cache_dir = recipe, text, training_args, Path(cache_dir)
         self.kept: list[Path] = []  # folders that a run goes on from when it was stopped
         self.settings = narrowed(lexical.LinkSettings, recipe)
         self.static = Candidate("static")
@@ -221,7 +222,7 @@ class Links:
 
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
         """Count the links of some pairs, and rank the others; what an earlier run has counted is taken from there."""
-        facts = {"seed": self.seed, "settings": asdict(self.settings), "languages": self.text.languages}
+        facts = {"seed": self.training_args.seed, "settings": asdict(self.settings), "languages": self.text.languages}
         for name, rows in (("kept", kept), ("held", held)):
             facts[name] = content_hash(self.text.texts(0, rows), self.text.texts(1, rows))
         folder = self.cache_dir / digest_of(facts)
@@ -253,7 +254,7 @@ class Links:
         """Write the links of some pairs, and how they rank the others."""
         start = time.process_time()
         views = link_views(self.text.part(kept), self.settings)
-        model = fit_links(views, self.settings, seed=self.seed)
+        model = fit_links(views, self.settings, seed=self.training_args.seed)
         seconds = time.process_time() - start
         sides = self.text.texts(0, held), self.text.texts(1, held)
         rankings = rank_links(model, sides, self.text.languages)
@@ -271,14 +272,16 @@ class Links:
             model.save_pretrained(scratch)
             (scratch / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
 
-    def fit_all(self, training_args: TrainingArguments) -> tuple[PreparedLinks, Run]:
+    def fit_all(self) -> Run:
         """What is written: the links of all pairs."""
-        prepared = PreparedLinks(self.text.corpus, link_views(self.text.corpus, self.settings))
-        return prepared, lexical.run(self.recipe, training_args, prepared)
+        self.prepared = PreparedLinks(self.text.corpus, link_views(self.text.corpus, self.settings))
+        return lexical.run(self.recipe, self.training_args, self.prepared)
 
 
 class Finetuning:
     """The encoder itself trained further on the pairs, by translation ranking; one fold has to say how good it is."""
+
+    method = "dap"
 
     def __init__(
         self,
@@ -290,6 +293,7 @@ class Finetuning:
         cache_dir: str | Path,
     ):
         self.recipe, self.text, self.clock, self.seed, self.device = recipe, text, clock, seed, device
+        self.prepared = text
         self.cache_dir = Path(cache_dir)
         self.kept: list[Path] = []  # files that a run goes on from when it was stopped
         self.candidate = Candidate("finetuned", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
@@ -363,15 +367,16 @@ class Fused:
         if fold not in self.dense.candidate.ranks:
             return
         pool = kept[pool_rows(len(kept))]
-        self.folds[fold] = self._in_both_roles(held), self._in_both_roles(pool)
+        models = self.dense.embed, self.links.model.encode
+        self.folds[fold] = self._in_both_roles(held, *models), self._in_both_roles(pool, *models)
 
-    def _in_both_roles(self, rows: np.ndarray) -> Pools:
+    def _in_both_roles(self, rows: np.ndarray, embed: Callable, encode_sparse: Callable) -> Pools:
         """Dense and sparse vectors of some pairs, by language and role."""
         pools = {}
         for side, lang in enumerate(self.text.languages):
-            dense, texts = self.dense.embed(side, rows), self.text.texts(side, rows)
+            dense, texts = embed(side, rows), self.text.texts(side, rows)
             for role in ROLES:
-                pools[lang, role] = dense, self.links.model.encode(texts, lang, role)
+                pools[lang, role] = dense, encode_sparse(texts, lang, role)
         return pools
 
     def finish(self) -> None:
@@ -405,14 +410,13 @@ class Fused:
         def written(folder: Path) -> None:
             write(folder)
             dense, sparse = SentenceEncoder(str(folder), trust_remote_code=True), LexicalEncoder(str(links))
-            rows = pool_rows(len(self.text))
-            pools = {}
-            for side, lang in enumerate(self.text.languages):
-                texts = self.text.texts(side, rows)
+
+            def embed(side: int, rows: np.ndarray) -> np.ndarray:
                 # a head goes by language, whatever the role
-                vectors = dense.encode(texts, lang if dense.routes else None)
-                for role in ROLES:
-                    pools[lang, role] = vectors, sparse.encode(texts, lang, role)
+                language = self.text.languages[side] if dense.routes else None
+                return dense.encode(self.text.texts(side, rows), language)
+
+            pools = self._in_both_roles(pool_rows(len(self.text)), embed, sparse.encode)
             replace(self.fusion, pools=stored(pools), lexical=weights_hash(links)).save(folder)
 
         return written
@@ -445,33 +449,27 @@ class Competitors:
                 competed.append(each.candidate)
         return competed
 
-    def left_out(self) -> Candidate | None:
-        """What there was no time for."""
-        if self.finetuning is not None and self.finetuning.candidate.left_out:
-            return self.finetuning.candidate
-        return None
-
-    def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
-        """One fold: learn from some pairs, rank the others."""
-        if self.links is not None:
-            self.links.compete(fold, kept, held)
-        if self.encoder is not None:
-            self.encoder.compete(fold, held)
-        for head in self.heads.values():
-            head.compete(fold, kept, held)
-        for fused in self.fused_heads:
-            fused.compete(fold, kept, held)
-        if self.finetuning is not None and fold == 0:  # others take minutes each
-            self.finetuning.compete(fold, kept, held)
-            if self.finetuned_fused is not None:
-                self.finetuned_fused.compete(fold, kept, held)
-
-    def finish(self) -> None:
-        """What can be said only after the last fold."""
+    def compete(self, folds: Sequence[np.ndarray], count: int) -> None:
+        """Leave each fold of the `count` pairs out in turn: learn from the other pairs, rank these."""
+        rows = np.arange(count)
+        for number, held in enumerate(bar(folds, unit="fold", label="folds")):
+            self._compete_once(number, np.setdiff1d(rows, held), held)
         for fused in self.fused_heads:
             fused.finish()
         if self.finetuned_fused is not None:
             self.finetuned_fused.finish()
+
+    def _compete_once(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
+        if self.links is not None:
+            self.links.compete(fold, kept, held)
+        if self.encoder is not None:
+            self.encoder.compete(fold, held)
+        for learner in (*self.heads.values(), *self.fused_heads):
+            learner.compete(fold, kept, held)
+        if self.finetuning is not None and fold == 0:  # others take minutes each
+            self.finetuning.compete(fold, kept, held)
+            if self.finetuned_fused is not None:
+                self.finetuned_fused.compete(fold, kept, held)
 
     def forget(self) -> None:
         """Remove what was kept on disk for the case that the run is stopped."""
@@ -510,16 +508,11 @@ def make_heads(
     wanted: Callable[..., bool],
     training_args: TrainingArguments,
     text: TrainingText,
-    device: str | None = None,
+    device: str | None,
 ) -> tuple[Encoder, dict[str, Head]]:
     """The encoder's vectors of all pairs, and the heads on them.
 
-    Args:
-        single: of a head on one layer, which is chosen.
-        wanted: whether one of some names is to compete.
-        training_args: of the Trainer.
-        text: all pairs.
-        device: of the encoder.
+    `single` is the recipe of a head on one layer, which is chosen; `wanted` says whether one of some names competes.
     """
     if not wanted("head", "layers", "fused"):
         last = replace(single, layer="last")

@@ -36,10 +36,9 @@ from hfxling.methods.publishing import Run, publish_run
 from hfxling.methods.siamese.train import replace_arguments
 from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
-from hfxling.progress import bar
 from hfxling.verbs import CacheFolder, Languages, OutputFolder, Text, verb
 
-from .candidates import Candidate, Clock, Competitors, Finetuning, Fused, Links, Ranks, TrainingText, make_heads
+from .candidates import Candidate, Clock, Competitors, Finetuning, Fused, Head, Links, Ranks, TrainingText, make_heads
 
 logger = logging.getLogger(__name__)
 # In the order of what they ask of who uses them: of two that are as good the earlier one is taken.
@@ -63,7 +62,6 @@ class Selection:
         best: the one that found most pairs.
         text: the pairs that everything learns from.
         folds: numbers of the pairs that were left out together.
-        left_out: what there was no time for.
         chosen: whether the winner was asked for.
         tested: ranks of the translations in the test text, both ways, of what was written last and of the model as it
             came; {} where there is no test text.
@@ -77,7 +75,6 @@ class Selection:
     best: Candidate
     text: TrainingText
     folds: list[np.ndarray]
-    left_out: Candidate | None = None
     chosen: bool = False
     folders: dict[str, Path] = field(default_factory=dict)
     tested: dict[str, Ranks] = field(default_factory=dict)
@@ -101,27 +98,30 @@ class Selection:
         for candidate in self.candidates:
             low, high = candidate.interval
             scores = [f"{candidate.precision:.1f}", f"{low:.1f} to {high:.1f}"]
-            ways = [f"{candidate.there:.1f}", f"{candidate.back:.1f}", len(candidate.hits(0))]
+            there, back = candidate.hits(0), candidate.hits(1)
+            ways = [f"{there.mean():.1f}", f"{back.mean():.1f}", len(there)]
             cost = [f"{np.mean(candidate.cpu_s):.1f}", f"{candidate.megabytes:.1f}", candidate.needs]
             rows.append([candidate.name, *scores, *ways, *cost])
-        there, back = "->".join(self.languages), "->".join(self.languages[::-1])
+        forward, backward = "->".join(self.languages), "->".join(self.languages[::-1])
         held = sum(len(fold) for fold in self.folds)
         lines = [
-            format_table(["", "P@1", "95 %", there, back, "pairs", "CPU s", "MB", "needs"], rows),
+            format_table(["", "P@1", "95 %", forward, backward, "pairs", "CPU s", "MB", "needs"], rows),
             f"{held} pairs left out in turn, {len(self.folds)} fold(s) of {len(self.folds[0])} neighbours, which are "
             "the candidates; P@1 in %, both ways",
-            "",
         ]
         for name, ranks in self.tested.items():
             hits = [hits_at(way, 1) for way in ranks]
             low, high = mean_interval(np.concatenate(hits))
-            ways = f"{there} {hits[0].mean():.1f}, {back} {hits[1].mean():.1f} ({low:.1f} to {high:.1f} for both)"
-            lines[1] += f"\ntest, {len(hits[0])} pairs, {name}: {ways}"
-        if self.left_out is not None:
-            lines[1] += f"\n{self.left_out.name} does not compete: {self.left_out.left_out}"
+            ways = f"{forward} {hits[0].mean():.1f}, {backward} {hits[1].mean():.1f} ({low:.1f} to {high:.1f} for both)"
+            lines.append(f"test, {len(hits[0])} pairs, {name}: {ways}")
+        finetuning = self._fitted.competitors.finetuning
+        if finetuning is not None and finetuning.candidate.left_out:
+            lines.append(f"finetuned does not compete: {finetuning.candidate.left_out}")
+        lines.append("")
         reason = self._reason()
         if not self.folders:
-            return "\n".join([*lines, f"{self.winner.name}{reason}; nothing is written yet"])
+            lines.append(f"{self.winner.name}{reason}; nothing is written yet")
+            return "\n".join(lines)
         lines.append(f"{self.winner.name}{reason}, is written:")
         for folder in dict.fromkeys(self.folders.values()):
             lines.append(f"model folder: {folder}")
@@ -195,45 +195,33 @@ class Selection:
         return ranks
 
     def _write(self, candidate: Candidate, folder: Path) -> dict[str, Path]:
-        competitors, training_args = self._fitted.competitors, self._fitted.training_args
-        if candidate.name in ("head", "layers"):
-            head = competitors.heads[candidate.name]
-            return {"folder": self._publish("siamese", head.recipe, head.vectors, head.run, candidate, folder)}
-        if candidate.name == "finetuned":
-            model = competitors.finetuning
-            run = model.fit_all()
-            return {"folder": self._publish("dap", model.recipe, self.text, run, candidate, folder)}
-
+        competitors = self._fitted.competitors
         links = competitors.links
-        place = folder if candidate.name in ("static", "sparse") else folder / "lexical"
-        prepared, run = links.fit_all(training_args)
-        lexical_folder = self._publish("lexical", links.recipe, prepared, run, candidate, place)
         if candidate.name in ("static", "sparse"):
-            return {"folder": lexical_folder, "lexical": lexical_folder}
+            model_folder = self._publish(links, links.fit_all(), candidate, folder)
+            return {"folder": model_folder, "lexical": model_folder}
+        if candidate.name in ("head", "layers", "finetuned"):
+            dense = competitors.heads.get(candidate.name, competitors.finetuning)
+            return {"folder": self._publish(dense, dense.fit_all(), candidate, folder)}
 
-        if candidate.name == "fused":
-            fused, method = competitors.fused, "siamese"
-            recipe, prepared, run = fused.dense.recipe, fused.dense.vectors, fused.dense.run
-        else:
-            fused, method = competitors.finetuned_fused, "dap"
-            recipe, prepared, run = fused.dense.recipe, self.text, fused.dense.fit_all()
+        fused = competitors.fused if candidate.name == "fused" else competitors.finetuned_fused
+        lexical_folder = self._publish(links, links.fit_all(), candidate, folder / "lexical")
+        run = fused.dense.fit_all()
         run = replace(run, write=fused.writer(run.write, lexical_folder))
-        return {
-            "folder": self._publish(method, recipe, prepared, run, candidate, folder),
-            "lexical": lexical_folder,
-        }
+        return {"folder": self._publish(fused.dense, run, candidate, folder), "lexical": lexical_folder}
 
-    def _publish(self, method: str, recipe: Any, prepared: Any, run: Run, candidate: Candidate, folder: Path) -> Path:
+    def _publish(self, learner: Head | Finetuning | Links, run: Run, candidate: Candidate, folder: Path) -> Path:
         """Write FOLDER/model as the recipe of the method writes it, with the contest's scores."""
         competed = {each.name: round(each.precision, 2) for each in self.candidates}
         run = replace(run, results=self.results(candidate), extra=run.extra | {"competed": competed})
         fitted = self._fitted
-        training_args = fitted.competitors.finetuning.training_args if method == "dap" else fitted.training_args
         repository = fitted.training_args.hub_model_id
-        if repository and method == "lexical" and candidate.name not in ("static", "sparse"):
+        if repository and learner.method == "lexical" and candidate.name not in ("static", "sparse"):
             repository += "-lexical"  # beside the dense model, which has the name itself
-        training_args = replace_arguments(training_args, output_dir=str(folder), hub_model_id=repository)
-        publish_run(method, recipe, training_args, prepared, run, command=fitted.command, shown=False)
+        training_args = replace_arguments(learner.training_args, output_dir=str(folder), hub_model_id=repository)
+        publish_run(
+            learner.method, learner.recipe, training_args, learner.prepared, run, command=fitted.command, shown=False
+        )
         return folder / "model"
 
     def results(self, candidate: Candidate) -> list[EvalResult]:
@@ -377,7 +365,7 @@ def select(
         training_args = _training_arguments(folder, seed, repo, device)
         competitors = Competitors()
         if wanted("static", "sparse", "fused", "finetuned_fused"):
-            competitors.links = Links(links_args, text, seed, Path(cache_dir, "links"))
+            competitors.links = Links(links_args, text, training_args, Path(cache_dir, "links"))
         if model is not None and wanted(*ON_THE_ENCODER):
             frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
@@ -391,7 +379,7 @@ def select(
             competitors.finetuning = Finetuning(recipe, text, clock, seed, device, Path(cache_dir, "finetuned"))
             if wanted("finetuned_fused"):
                 competitors.finetuned_fused = Fused("finetuned_fused", competitors.finetuning, competitors.links)
-        _compete(competitors, folds, len(text))
+        competitors.compete(folds, len(text))
 
     candidates = competitors.candidates()
     able = _able(candidates, choose, one_map)
@@ -399,10 +387,8 @@ def select(
     winner = _simplest(able, best) if choose is None else next(each for each in able if each.name == choose)
     called = "links" if model is None else model_name(str(model))
     fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, encoder_options)
-    left_out, is_chosen = competitors.left_out(), choose is not None
-    selection = Selection(
-        languages, candidates, winner, best, text, folds, left_out=left_out, chosen=is_chosen, _fitted=fitted
-    )
+    is_chosen = choose is not None
+    selection = Selection(languages, candidates, winner, best, text, folds, chosen=is_chosen, _fitted=fitted)
     if output is None:
         competitors.forget()
     else:
@@ -420,14 +406,6 @@ def how_to_use(candidate: Candidate, folders: dict[str, Path]) -> str:
     if candidate.name != "sparse" and candidate.needs_remote_code:
         words.append("--trust_remote_code true")
     return " ".join(words)
-
-
-def _compete(competitors: Competitors, folds: Sequence[np.ndarray], count: int) -> None:
-    """Leave the pairs of every fold out in turn."""
-    rows = np.arange(count)
-    for number, held in enumerate(bar(folds, unit="fold", label="folds")):
-        competitors.compete(number, np.setdiff1d(rows, held), held)
-    competitors.finish()
 
 
 def _shown_test(test: Sequence[Any] | None) -> list[str]:

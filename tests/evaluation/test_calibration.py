@@ -11,53 +11,57 @@ def cosines():
     return np.random.default_rng(0).uniform(0.2, 0.9, size=400)
 
 
+def fit(cosines, human, **settings):
+    return fit_calibration({"cosine": cosines}, human, **settings)
+
+
 def noise(size, seed=1):
     return np.random.default_rng(seed).normal(0, 2, size=size)
 
 
 def test_a_line_is_found_again(cosines):
-    fitted = fit_calibration(cosines, 100 * cosines - 10 + noise(400))
+    fitted = fit(cosines, 100 * cosines - 10 + noise(400))
     assert fitted.kind == "linear"
-    np.testing.assert_allclose(fitted([0.3, 0.8]), [20, 70], atol=1)
+    np.testing.assert_allclose(fitted({"cosine": [0.3, 0.8]}), [20, 70], atol=1)
     assert fitted.errors["linear"]["mae"] == pytest.approx(2 * np.sqrt(2 / np.pi), rel=0.1)
     assert fitted.errors["linear"]["pearson"] > 0.99
     assert fitted.errors["mean"]["mae"] > 10
 
 
 def test_a_step_needs_the_isotonic_map(cosines):
-    fitted = fit_calibration(cosines, 80.0 * (cosines > 0.5) + noise(400))
+    fitted = fit(cosines, 80.0 * (cosines > 0.5) + noise(400))
     assert fitted.kind == "isotonic"
-    np.testing.assert_allclose(fitted([0.4, 0.6]), [0, 80], atol=3)
+    np.testing.assert_allclose(fitted({"cosine": [0.4, 0.6]}), [0, 80], atol=3)
     assert fitted.errors["isotonic"]["mae"] < fitted.errors["linear"]["mae"] / 3
 
 
 @pytest.mark.parametrize("shape", [lambda x: -50 * x, lambda x: -80.0 * (x > 0.5)])
 def test_human_scores_that_fall(cosines, shape):
     """Error rates: the better the translation, the lower."""
-    fitted = fit_calibration(cosines, shape(cosines) + noise(400))
-    assert fitted(0.3) > fitted(0.8) + 20
+    fitted = fit(cosines, shape(cosines) + noise(400))
+    assert fitted({"cosine": 0.3}) > fitted({"cosine": 0.8}) + 20
 
 
 def test_errors_are_those_of_pairs_that_were_not_fitted(cosines):
-    fitted = fit_calibration(cosines, np.random.default_rng(2).normal(50, 10, size=400))
+    fitted = fit(cosines, np.random.default_rng(2).normal(50, 10, size=400))
     assert abs(fitted.errors["isotonic"]["pearson"]) < 0.15
     assert fitted.errors["isotonic"]["mae"] > 0.98 * fitted.errors["mean"]["mae"]
 
 
 def test_constant_outside_the_knots(cosines):
-    fitted = fit_calibration(cosines, 100 * cosines + noise(400))
-    assert fitted(-1.0) == fitted(cosines.min())
-    assert fitted(1.0) == fitted(cosines.max())
+    fitted = fit(cosines, 100 * cosines + noise(400))
+    assert fitted({"cosine": -1.0}) == fitted({"cosine": cosines.min()})
+    assert fitted({"cosine": 1.0}) == fitted({"cosine": cosines.max()})
 
 
 @pytest.mark.parametrize("step", [False, True])
 def test_saved_and_loaded(cosines, tmp_path, step):
     human = 80.0 * (cosines > 0.5) + noise(400) if step else 100 * cosines + noise(400)
-    fitted = fit_calibration(cosines, human, settings={"model": "me/zh-vi"})
+    fitted = fit(cosines, human, settings={"model": "me/zh-vi"})
     fitted.save(tmp_path / "c.json")
     loaded = Calibration.load(tmp_path / "c.json")
     assert loaded == fitted
-    np.testing.assert_array_equal(loaded(cosines), fitted(cosines))
+    np.testing.assert_array_equal(loaded({"cosine": cosines}), fitted({"cosine": cosines}))
     assert [path.name for path in tmp_path.iterdir()] == ["c.json"]
 
 
@@ -74,7 +78,7 @@ def test_saved_and_loaded(cosines, tmp_path, step):
 )
 def test_what_cannot_be_calibrated(x, y, message):
     with pytest.raises(ValueError, match=message):
-        fit_calibration(x, y)
+        fit(x, y)
 
 
 def two_scores(size=300):
@@ -149,7 +153,7 @@ GOOD = {"kind": "linear", "cosines": [0, 1], "scores": [0, 100], "errors": {}, "
 def test_damaged_files_are_refused(tmp_path, changed):
     path = tmp_path / "c.json"
     path.write_text(json.dumps(GOOD))
-    assert Calibration.load(path)(0.5) == 50
+    assert Calibration.load(path)({"cosine": 0.5}) == 50
     path.write_text(json.dumps(GOOD | changed))
     with pytest.raises(ValueError, match=r"c\.json: not a calibration"):
         Calibration.load(path)

@@ -77,7 +77,7 @@ def test_counts_of_every_sentence():
 
 def test_results_take_the_threshold_from_training_text_alone():
     (training, one), (test, two) = planted(seed=1), planted(noise=1.0, seed=2)
-    rows = mining_results((training, test), (one, two), mine_margin, dataset="d", settings={"task": "mining"})
+    rows = mining_results((training, test), (one, two), dataset="d", settings={"task": "mining"})
     threshold = best_threshold(mine_margin(*one), training)
     counts = pair_counts(mine_margin(*two), test, threshold)
     assert rows[0].value == scores_of(counts.sum(0))[2]

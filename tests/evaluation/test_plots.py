@@ -1,12 +1,10 @@
-"""Projections are principal components of unit vectors; the picture is written whole or not at all."""
+"""Projections are principal components of unit vectors; pictures show every point and name every unit."""
 
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from hfxling.evaluation.averages import mean_result
-from hfxling.evaluation.plots import plot_bars, plot_trajectory, project_2d, scatter_before_after
-from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.plots import draw_alignment, plot_trajectory, project_2d, scatter_before_after
 
 pytest.importorskip("matplotlib")
 
@@ -24,14 +22,6 @@ def test_projection_is_the_pca_of_all_unit_vectors_together():
     for axis in range(2):
         sign = np.sign(found[0, axis] * expected[0, axis])
         np.testing.assert_allclose(found[:, axis], sign * expected[:, axis], atol=1e-5)
-
-
-def test_projection_keeps_groups_apart_and_ignores_lengths():
-    source, target = groups(20, 30)
-    found, scaled = project_2d(source, target), project_2d(source * 5, target * 0.1)
-    assert [x.shape for x in found] == [(20, 2), (30, 2)]
-    for before, after in zip(found, scaled):
-        np.testing.assert_allclose(np.abs(before), np.abs(after), atol=1e-5)
 
 
 def test_a_png_of_both_stages_with_a_line_for_each_pair(tmp_path, monkeypatch):
@@ -66,23 +56,6 @@ def test_a_png_of_both_stages_with_a_line_for_each_pair(tmp_path, monkeypatch):
         np.testing.assert_array_equal(labels[2 * stage][2], source.T)
 
 
-def test_a_failing_write_leaves_the_old_picture(tmp_path, monkeypatch):
-    from matplotlib.figure import Figure
-
-    path = tmp_path / "embeddings.png"
-    path.write_bytes(b"old")
-
-    def fail(self, scratch, **settings):
-        scratch.write_bytes(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(Figure, "savefig", fail)
-    with pytest.raises(OSError, match="disk full"):
-        scatter_before_after(path, groups(5, 5), groups(5, 5), ["zh", "vi"])
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_every_point_of_every_run_is_drawn(tmp_path, monkeypatch):
     from matplotlib.axes import Axes
     from matplotlib.image import imread
@@ -102,21 +75,21 @@ def test_every_point_of_every_run_is_drawn(tmp_path, monkeypatch):
     }
 
 
-def test_a_bar_with_its_interval_for_each_row_that_has_one(tmp_path, monkeypatch):
+def test_links_are_framed_and_units_are_numbered(tmp_path, monkeypatch):
     from matplotlib.axes import Axes
 
-    drawn = []
-    barh = Axes.barh
+    frames, labels, add, ticks = [], [], Axes.add_patch, Axes.set_xticks
+    monkeypatch.setattr(Axes, "add_patch", lambda axes, patch: frames.append(patch.get_xy()) or add(axes, patch))
+    monkeypatch.setattr(Axes, "set_xticks", lambda axes, at, names, **k: labels.extend(names) or ticks(axes, at, names))
+    path = tmp_path / "pair.png"
+    draw_alignment(path, np.eye(2, 3), ["今天", "ມື້"], ["hôm", "nay", "$x$"], [(0, 0), (1, 2)])
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert np.allclose(np.array(frames) + 0.46, [(0, 0), (2, 1)])  # across, down
+    assert labels == ["0 hôm", "1 nay", "2 $x$"]
 
-    def seen(axes, places, values, *, xerr, **settings):
-        drawn.append((values, xerr))
-        return barh(axes, places, values, xerr=xerr, **settings)
 
-    monkeypatch.setattr(Axes, "barh", seen)
-    about = {"dataset": "d", "split": "test", "direction": "deu->eng", "settings": {"method": "cosine"}}
-    row = mean_result("P@1", [100.0, 0.0, 0.0, 100.0], **about)
-    plot_bars(tmp_path / "bars.png", [row, EvalResult("P@1", 50.0, 4, **about)])
-    assert (tmp_path / "bars.png").read_bytes().startswith(b"\x89PNG")
-    ((values, errors),) = drawn
-    assert values.tolist() == [50]
-    assert errors.ravel().tolist() == [50 - row.low, row.high - 50]
+def test_a_matrix_of_another_shape_is_refused(tmp_path):
+    for source in (["a"], []):
+        with pytest.raises(ValueError, match="is no alignment of"):
+            draw_alignment(tmp_path / "pair.png", np.eye(2), source, ["b", "c"])
+    assert not any(tmp_path.iterdir())

@@ -57,11 +57,6 @@ def test_what_json_cannot_hold_is_refused_in_one_line(tmp_path, bad):
     assert not list(tmp_path.iterdir())
 
 
-def test_extra_may_not_overwrite_the_results(tmp_path):
-    with pytest.raises(ValueError, match="the key results"):
-        write_results(tmp_path / "r.json", [ROW], extra={"results": []})
-
-
 def with_field(**change):
     return {"results": [{"metric": "P@1", "value": 1.0, "n": 3, "dataset": "d", "split": "test", **change}]}
 
@@ -171,5 +166,5 @@ def test_a_table_without_rows_is_its_header():
 
 
 def test_a_row_of_another_length_is_refused():
-    with pytest.raises(ValueError, match="row 1 has 1 cells, the header 2"):
+    with pytest.raises(ValueError, match="shorter"):
         format_table(["a", "b"], [[1, 2], [3]])

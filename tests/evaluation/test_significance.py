@@ -27,12 +27,12 @@ def brute_force_p(difference):
 
 
 @pytest.mark.parametrize("hit", [100.0, 1.0])
-@pytest.mark.parametrize(("n", "k", "level"), [(454, 190, 0.95), (100, 100, 0.95), (50, 0, 0.8), (1, 1, 0.95)])
-def test_interval_of_hits_is_wilsons(n, k, level, hit):
-    z, rate = norm.ppf((1 + level) / 2), k / n
+@pytest.mark.parametrize(("n", "k"), [(454, 190), (100, 100), (50, 0), (1, 1)])
+def test_interval_of_hits_is_wilsons(n, k, hit):
+    z, rate = norm.ppf(0.975), k / n
     half = z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
     expected = hit * (rate + z**2 / (2 * n) + np.array([-half, half])) / (1 + z**2 / n)
-    np.testing.assert_allclose(mean_interval(hit * hits(n, k), hit=hit, level=level), expected, atol=1e-9)
+    np.testing.assert_allclose(mean_interval(hit * hits(n, k), hit=hit), expected, atol=1e-9)
 
 
 def test_100_of_100_has_a_width():
@@ -46,7 +46,7 @@ def test_interval_of_real_scores_is_students():
     np.testing.assert_allclose(mean_interval(values), ttest_1samp(values, 0).confidence_interval(), rtol=1e-12)
 
 
-def covering(simulate, truth, trials=1500):
+def covering(simulate, truth, trials=600):
     """Share of the intervals that contain the truth, in percent."""
     ends = np.array([simulate(np.random.default_rng(trial)) for trial in range(trials)])
     return 100 * np.mean((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
@@ -85,10 +85,10 @@ def test_95_percent_intervals_cover_the_truth_95_percent_of_the_time(what):
 
 def test_a_rate_drawn_at_random_is_covered_95_percent_of_the_time():
     rng, covered = np.random.default_rng(3), 0
-    for rate, n in zip(rng.uniform(0.01, 0.99, 4000), rng.integers(30, 500, 4000)):
+    for rate, n in zip(rng.uniform(0.01, 0.99, 1500), rng.integers(30, 500, 1500)):
         low, high = mean_interval(hits(n, rng.binomial(n, rate)), hit=1)
         covered += low <= rate <= high
-    assert 0.94 <= covered / 4000 <= 0.96
+    assert 0.935 <= covered / 1500 <= 0.965
 
 
 def test_a_difference_of_few_hits_is_covered_rather_too_often():
@@ -215,7 +215,6 @@ def test_equal_models_differ_significantly_in_five_percent_of_cases_at_most():
         (lambda: mean_interval([]), "non-empty"),
         (lambda: mean_interval([[1.0]]), "shape"),
         (lambda: mean_interval([1.0, float("nan")]), "1 of 2 scores are NaN or infinite, the first at position 1"),
-        (lambda: mean_interval([1.0], level=95), "level=95"),
         (lambda: paired_test([1, 0], [1]), "got 2 and 1"),
     ],
 )

@@ -50,7 +50,7 @@ POPULATIONS = {  # of variance 1
 def test_intervals_cover_as_often_as_they_say(population):
     """Of the correlation, of the difference of two systems' and of the average over sets."""
     rng, found = np.random.default_rng(0), []
-    for _ in range(1000):
+    for _ in range(400):
         sets = []
         for _ in range(2):
             gold, noise = POPULATIONS[population](rng, 300)

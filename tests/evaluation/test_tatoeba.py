@@ -6,7 +6,6 @@ import datasets
 import numpy as np
 import pytest
 
-from hfxling.evaluation.averages import macro_average
 from hfxling.evaluation.tatoeba import GROUPS, XTREME, load_tatoeba, rank_tatoeba, tatoeba_results, tatoeba_table
 
 # mBERT+DAP of the paper's tables 7 and 8, with two-letter codes, and the averages of its table 1.
@@ -161,28 +160,6 @@ def test_a_side_that_is_missing_or_shorter_is_an_error(tmp_path):
     (tmp_path / "deu-eng.eng").unlink()
     with pytest.raises(FileNotFoundError, match=r"deu-eng\.eng"):
         load_tatoeba(tmp_path)
-
-
-def test_vectors_of_another_count_are_refused(tmp_path):
-    write(tmp_path, "deu", [("a:1", "b:1")])
-    with pytest.raises(ValueError, match=r"\(1, 8\) for 2 texts"):
-        rank_tatoeba(load_tatoeba(tmp_path), lambda texts: bag(texts[:1]))
-
-
-def test_macro_interval_of_independent_groups_is_narrower_than_of_the_same_items():
-    rng = np.random.default_rng(0)
-    hard = rng.random(400) < 0.5
-    groups = [100.0 * hard for _ in range(6)]  # the same items succeed in every language
-    apart, together = macro_average(groups), macro_average(groups, same_items=True)
-    assert apart[0] == together[0] == pytest.approx(100 * hard.mean())
-    width = [high - low for _, (low, high) in (apart, together)]
-    assert width[1] / width[0] == pytest.approx(np.sqrt(6), rel=0.1)
-
-
-@pytest.mark.parametrize(("groups", "same"), [([], False), ([[1.0], []], False), ([[1.0], [1.0, 0.0]], True)])
-def test_macro_average_refuses_what_it_cannot_average(groups, same):
-    with pytest.raises(ValueError):
-        macro_average([np.array(group) for group in groups], same_items=same)
 
 
 @pytest.mark.shared

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hfxling.data.pharaoh import AlignedPair
-from hfxling.evaluation.comparison import paired
+from hfxling.evaluation.compare import paired
 from hfxling.evaluation.items import Items
 from hfxling.methods.dap.links import link_results, word_links
 from hfxling.words.links import itermax_links

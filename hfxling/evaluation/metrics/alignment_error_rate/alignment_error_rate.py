@@ -24,7 +24,8 @@ class AlignmentErrorRate(evaluate.Metric):
         gold = []
         for i, (line, links) in enumerate(zip(references, predicted)):
             sure, possible = parse_links(line, f"references[{i}]")
-            sizes = (max((link[side] for link in possible | links), default=-1) + 1 for side in (0, 1))
-            gold.append(AlignedPair(*(("",) * size for size in sizes), sure, possible))
+            source_size = 1 + max((i for i, _ in possible | links), default=-1)
+            target_size = 1 + max((j for _, j in possible | links), default=-1)
+            gold.append(AlignedPair(("",) * source_size, ("",) * target_size, sure, possible))
         scores = alignment_scores(count_links(predicted, gold).sum(0))
         return {name.lower(): float(value) / 100 for name, value in scores.items()}
