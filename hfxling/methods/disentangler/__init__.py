@@ -6,7 +6,6 @@ batches.py: vectors of many language pairs, read from disk in blocks.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from hfxling.evaluation.plots import can_draw, plot_trajectory
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.short_vectors import short_vector_results
 from hfxling.methods.checkpoints import newest_checkpoint
-from hfxling.methods.heads import assemble, write_frozen
+from hfxling.methods.heads import assemble, replace_arguments, write_frozen
 from hfxling.methods.publishing import Run, training_cost
 from hfxling.models.modeling_disentangler import DisentanglerModel
 
@@ -66,8 +65,8 @@ def one_by_one(
     for text, pair in zip(recipe.pairs, recipe.language_pairs):
         train_data, test_data = _of(recipe.train_data, pair), _of(recipe.test_data, pair)
         own = replace(recipe, pairs=[text], train_data=train_data, test_data=test_data)
-        training, name = copy.copy(training_args), name_of_pair(pair)
-        training.output_dir = str(Path(training_args.output_dir) / name)
+        name = name_of_pair(pair)
+        training = replace_arguments(training_args, output_dir=str(Path(training_args.output_dir) / name))
         if training_args.hub_model_id:
             training.hub_model_id = f"{training_args.hub_model_id}-{name.replace(':', '-')}"
         if newest_checkpoint(Path(training.output_dir)) is None:
@@ -123,8 +122,7 @@ def measure(
 ) -> tuple[list[EvalResult], Corpus]:
     """What `run` measures, with the encoder and split of a published folder, and the text that was read for it."""
     model, seed = DisentanglerModel.from_pretrained(folder).eval(), training_args.seed
-    if recipe.base_model is not None:  # the folder's own, which stops at the layer
-        recipe = replace(recipe, base_model=str(folder), base_revision=None)
+    recipe = recipe.with_encoder_of(folder)
     prepared = prepare([recipe])
     heads = [FittedSplit(model.head, "", {}, [], list(range(len(prepared.train))))]
     results = evaluate(prepared, heads, narrowed(SplitSettings, recipe), seed=seed, **_rows_of(recipe))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, Sampler
 
+from hfxling.methods.frozen import Sides
 from hfxling.methods.trainer import XlingTrainer
 from hfxling.models.losses import SPLIT_LOSSES, split_losses
 from hfxling.models.modeling_disentangler import DisentanglerHead
@@ -21,9 +22,6 @@ from .arguments import OBJECTIVES
 # Rows in a block, and blocks that are shuffled with each other: at 768 dimensions a block is 12 MB of each side, and
 # what is read at random lies within 200 MB.
 BLOCK, BLOCKS = 4096, 8
-
-
-Vectors = Sequence[tuple[np.ndarray, np.ndarray]]  # for each language pair (N, D) of the source and of the target
 
 
 class SplitObjective(nn.Module):
@@ -66,7 +64,7 @@ class PairRows(Dataset):
         rows: for each language pair the row numbers that are used, in the order of the disk.
     """
 
-    def __init__(self, vectors: Vectors, rows: Sequence[np.ndarray]):
+    def __init__(self, vectors: Sequence[Sides], rows: Sequence[np.ndarray]):
         self.vectors, self.rows = vectors, rows
         self.ends = np.cumsum([len(part) for part in rows])
 
@@ -161,16 +159,3 @@ def keep_freed_memory() -> None:
         mmap_threshold, trim_threshold = -3, -1  # as <malloc.h> names them; 32 MB is the most that the first may be
         mallopt(mmap_threshold, 1 << 25)
         mallopt(trim_threshold, 1 << 30)
-
-
-def divide(count: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers for training and for validation, both in order; at least two rows each.
-
-    Raises:
-        ValueError: for fewer than four rows or a share outside 0..1.
-    """
-    if not 0 < share < 1 or count < 4:
-        raise ValueError(f"{count} pairs, validation_share={share}: need at least four and a share between 0 and 1.")
-    held = np.zeros(count, bool)
-    held[rng.permutation(count)[: int(np.clip(round(count * share), 2, count - 2))]] = True
-    return np.flatnonzero(~held), np.flatnonzero(held)

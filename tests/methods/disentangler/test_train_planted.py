@@ -6,7 +6,7 @@ from transformers import TrainingArguments
 
 from hfxling.evaluation.similarity import cosines, pearson
 from hfxling.methods.disentangler.arguments import OBJECTIVES, TRAINING_DEFAULTS, SplitSettings
-from hfxling.methods.disentangler.train import fit, split_vectors
+from hfxling.methods.disentangler.train import fit, meaning_of
 
 SIZE = 24
 ONE = [("en", "de")]
@@ -49,7 +49,7 @@ def correlations(pairs, scale, objective, folder) -> np.ndarray:
     head = fit(train, SplitSettings(objective=objective), training_args).head
     found = []
     for sides, gold in planted(400, pairs, offsets, rng, distance=2):
-        ways = sides, [split_vectors(head, x)[1] for x in sides], [oracle(x, offsets, languages) for x in sides]
+        ways = sides, [meaning_of(head, x) for x in sides], [oracle(x, offsets, languages) for x in sides]
         found.append([pearson(gold, cosines(*way)) for way in ways])
     return np.array(found)
 
