@@ -526,7 +526,7 @@ def make_heads(
         return Encoder(last, encode([last], text.corpus, device)), {}
     several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
     vectors = encode([single, several], text.corpus, device)
-    choice = siamese.layers_for(several, vectors, training_args.seed)
+    choice = siamese.choose_layers(several, vectors, training_args.seed)
     several = replace(several, layer=choice.layer)
     is_set = several.layers is not None
     chosen = {}

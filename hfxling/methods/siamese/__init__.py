@@ -34,25 +34,34 @@ from hfxling.methods.heads import (
     write_frozen,
 )
 from hfxling.methods.publishing import Run, training_cost
-from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
 from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
 
 from .arguments import AUTO, TRAINING_DEFAULTS, HeadSettings, SiameseArguments
 from .card import card
 from .data import Prepared, encode, prepare
-from .layers import LayerChoice, choose_layers
+from .layers import choose_layers
 from .train import fit, plain_output, unit_layers
 
 Arguments = SiameseArguments
 SHOWN = 500  # training pairs in the picture where there is no test text
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "HeadSettings", "card", "fit", "layers_for", "measure", "prepare", "run"]
+__all__ = [
+    "TRAINING_DEFAULTS",
+    "Arguments",
+    "HeadSettings",
+    "card",
+    "choose_layers",
+    "fit",
+    "measure",
+    "prepare",
+    "run",
+]
 
 
 def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Fit a head on the run's share of the vectors, and measure retrieval before and after."""
     text, seed, chosen_layers = prepared.text, training_args.seed, {}
     if recipe.layer == AUTO:
-        choice = layers_for(recipe, prepared, seed)
+        choice = choose_layers(recipe, prepared, seed)
         recipe, chosen_layers = replace(recipe, layer=choice.layer), choice.record()
     rows, vectors = prepared.of(recipe.layer_index, recipe.pooling).draw(recipe.fraction, seed)
     texts = [text.train["target"][int(row)] for row in rows]
@@ -79,20 +88,6 @@ def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Pr
             scatter_before_after(folder / "embeddings.png", shown, after, recipe.languages)
 
     return Run(results, reached, write, branches=branches, vectors=final)
-
-
-def layers_for(recipe: SiameseArguments, prepared: Prepared, seed: int) -> LayerChoice:
-    """The layers that `--layer auto` reads; a family whose layers share a final norm has single ones only."""
-    config = recipe.encoder_config()
-    return choose_layers(
-        prepared,
-        narrowed(HeadSettings, recipe),
-        depth=config.num_hidden_layers,
-        pooling=recipe.pooling,
-        sets=config.model_type not in ENCODER_OF_SEQ2SEQ,
-        fraction=recipe.fraction,
-        seed=seed,
-    )
 
 
 def _measured(

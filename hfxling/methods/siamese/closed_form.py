@@ -149,11 +149,8 @@ def without_gap(mean_s: np.ndarray, mean_t: np.ndarray) -> np.ndarray:
 def standardised(source: np.ndarray, target: np.ndarray, *, shared: bool, whiten: bool) -> tuple[Affine, Affine]:
     """Maps that centre the vectors, or whiten them too, to a mean squared length of 1: what a head may start from.
 
-    Args:
-        source: (N, H).
-        target: (N, H).
-        shared: the same map for both languages, from both at once; the direction between their means is projected out.
-        whiten: by the covariance of the language, shrunken by `WHITENING` of its mean variance.
+    A shared map is made from both languages at once, and the direction between their means is projected out. They are
+    whitened by the covariance of the language, shrunken by `WHITENING` of its mean variance.
     """
     means = source.mean(0), target.mean(0)
     centred = source - means[0], target - means[1]
