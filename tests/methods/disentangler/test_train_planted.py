@@ -55,9 +55,8 @@ def correlations(pairs, scale, objective, folder) -> np.ndarray:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("pairs", [ONE, THREE], ids=["one pair", "three pairs, one head"])
-def test_constant_offsets_of_languages_are_found(pairs, objective, tmp_path):
-    before, after, best = correlations(pairs, 2.0, objective, tmp_path).T
+def test_constant_offsets_of_three_languages_are_found_by_one_head(objective, tmp_path):
+    before, after, best = correlations(THREE, 2.0, objective, tmp_path).T
     assert (before < 0.6).all()
     assert (best > 0.95).all()
     # Cross-reconstruction wants no more than that exchanging parts changes little: it leaves some of the offset.
