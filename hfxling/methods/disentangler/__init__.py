@@ -27,7 +27,7 @@ from .arguments import TRAINING_DEFAULTS, DisentanglerArguments, SplitSettings
 from .card import card
 from .data import Prepared, kind_of, prepare
 from .evaluate import evaluate, finished_vectors
-from .train import FittedSplit, fit, fit_heads
+from .train import fit, fit_heads
 
 Arguments = DisentanglerArguments
 __all__ = [
@@ -87,16 +87,18 @@ def run(recipe: DisentanglerArguments, training_args: TrainingArguments, prepare
     if settings.init == "published":
         options["start"] = DisentanglerModel.from_pretrained(recipe.base_model, **recipe.hub_kwargs).head
     with training_cost() as cost:
+        pairs = prepared.corpus.language_pairs
         if recipe.one_head_a_pair:
-            pairs = prepared.corpus.language_pairs
-            heads = fit_heads(prepared.train, pairs, settings, training_args, **options)
+            splits = fit_heads(prepared.train, pairs, settings, training_args, **options)
+            heads = [split.head for split in splits]
         else:
-            heads = [fit(prepared.train, settings, training_args, **options)]
-    first, *more = heads
+            splits = [fit(prepared.train, settings, training_args, **options)]
+            heads = [splits[0].head] * len(pairs)
+    first, *more = splits
     reached = dict(first.reached)
     if more:
         for name in reached:
-            reached[name] = [split.reached[name] for split in heads]
+            reached[name] = [split.reached[name] for split in splits]
     reached = {"objective": first.objective} | reached | cost
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)
@@ -124,7 +126,7 @@ def measure(
     model, seed = DisentanglerModel.from_pretrained(folder).eval(), training_args.seed
     recipe = recipe.with_encoder_of(folder)
     prepared = prepare([recipe])
-    heads = [FittedSplit(model.head, "", {}, [], list(range(len(prepared.train))))]
+    heads = [model.head] * len(prepared.vectors)
     results = evaluate(prepared, heads, narrowed(SplitSettings, recipe), seed=seed, **_rows_of(recipe))
     for vectors in finished_vectors(prepared, heads, seed):
         results += short_vector_results(vectors)

@@ -18,12 +18,12 @@ from hfxling.models.modeling_disentangler import DisentanglerHead
 
 from .arguments import SplitSettings
 from .data import Prepared, number_of_pair
-from .train import FittedSplit, division, language_of, meaning_of, sample_sides
+from .train import division, language_of, meaning_of, sample_sides
 
 
 def evaluate(
     data: Prepared,
-    splits: Sequence[FittedSplit],
+    heads: Sequence[DisentanglerHead],
     settings: SplitSettings,
     *,
     origin: Mapping,
@@ -34,29 +34,26 @@ def evaluate(
 
     Args:
         data: text and vectors.
-        splits: of each language pair, or one of all.
-        settings: of the splits: shares and sizes of the samples.
+        heads: of every language pair, or again and again the one of all.
+        settings: of the split: shares and sizes of the samples.
         origin: layer and pooling, for the rows.
         probe_pairs: validation pairs a language pair that probes read; 0 for no probes.
         seed: of the training run.
     """
     before = {"settings": {**origin, "stage": "before"}, "model": data.model}
     after = {"settings": {**origin, "stage": "after"}, "model": data.model, "seed": seed}
-    languages = data.corpus.language_pairs
     scores, split_scores = [], []
     for test, (source, target) in zip(data.corpus.scored, data.scored):
-        head = _head_of(splits, number_of_pair(languages, test.direction))
+        head = heads[number_of_pair(data.corpus.language_pairs, test.direction) or 0]  # of no pair: the one of all
         scores.append(cosines(source, target))
         split_scores.append(cosines(meaning_of(head, source), meaning_of(head, target)))
     results = correlation_results(data.corpus.scored, scores, **before)
     results += correlation_results(data.corpus.scored, split_scores, baseline=scores, **after)
-    embeds = _embeds(data, splits)
-    results += retrieval_results(data, as_it_came, embeds, settings=origin, model=data.model, seed=seed)
+    results += retrieval_results(data, as_it_came, _embeds(heads), settings=origin, model=data.model, seed=seed)
 
     # What follows reads held-out training pairs.
     fields = {"dataset": data.corpus.name, "split": "validation", "revision": data.corpus.revision()}
     before, after = before | fields, after | fields
-    heads = [_head_of(splits, number) for number in range(len(languages))]
     held = [rows for _, rows in division(data.train, settings.validation_share)]
     pairs = sample_sides(data.train, held, settings.geometry_pairs)
     meanings = []
@@ -95,23 +92,15 @@ def _probes(
     ]
 
 
-def finished_vectors(data: Prepared, splits: Sequence[FittedSplit], seed: int) -> list[FinalVectors]:
+def finished_vectors(data: Prepared, heads: Sequence[DisentanglerHead], seed: int) -> list[FinalVectors]:
     """Meaning parts of every language pair's test text, and of some of its training text."""
-    return final_vectors(data, _embeds(data, splits), model=data.model, seed=seed)
+    return final_vectors(data, _embeds(heads), model=data.model, seed=seed)
 
 
-def _embeds(data: Prepared, splits: Sequence[FittedSplit]) -> list[Embed]:
+def _embeds(heads: Sequence[DisentanglerHead]) -> list[Embed]:
     """What gives the meaning parts of every language pair."""
-    embeds = []
-    for number in range(len(data.vectors)):
-        embeds.append(partial(_meaning, _head_of(splits, number)))
-    return embeds
+    return [partial(_meaning, head) for head in heads]
 
 
 def _meaning(head: DisentanglerHead, vectors: np.ndarray, language: str) -> np.ndarray:
     return meaning_of(head, vectors)
-
-
-def _head_of(splits: Sequence[FittedSplit], pair: int | None) -> DisentanglerHead:
-    """The head that serves a language pair: its own, or the only one."""
-    return splits[0].head if len(splits) == 1 else next(split.head for split in splits if pair in split.pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
@@ -31,14 +31,12 @@ class FittedSplit:
         objective: that was trained.
         reached: epochs run, epoch kept, validation loss.
         trajectory: (epoch, L_align, L_uniform) of the validation pairs; epoch 0 is the untrained vectors.
-        pairs: numbers of the language pairs that it was trained on.
     """
 
     head: DisentanglerHead
     objective: str
     reached: dict
     trajectory: list[tuple[float, float, float]]
-    pairs: list[int]
 
 
 def default_objective(kind: str) -> str:
@@ -82,8 +80,7 @@ def fit_heads(
         own = training_args
         if len(pairs) > 1:
             own = replace_arguments(training_args, output_dir=f"{training_args.output_dir}/{name_of_pair(pair)}")
-        split = fit([vectors[number]], settings, own, rows=[rows[number]], **options)
-        splits.append(replace(split, pairs=[number]))
+        splits.append(fit([vectors[number]], settings, own, rows=[rows[number]], **options))
     return splits
 
 
@@ -140,7 +137,7 @@ def fit(
             losses.append(entry)
     best = min(losses, key=lambda entry: entry["eval_loss"])
     reached = {"epochs": losses[-1]["epoch"], "best_epoch": best["epoch"], "validation_loss": best["eval_loss"]}
-    return FittedSplit(head.eval().to("cpu"), objective, reached, trajectory, list(range(len(vectors))))
+    return FittedSplit(head.eval().to("cpu"), objective, reached, trajectory)
 
 
 def meaning_of(head: DisentanglerHead, vectors: np.ndarray) -> np.ndarray:

@@ -84,7 +84,7 @@ def fitted(data, tmp_path_factory):
 
 def test_the_split_finds_what_means_and_what_is_language(data, fitted):
     args, _, split = fitted
-    rows = values(measured(args, data, [split], seed=0))
+    rows = values(measured(args, data, [split.head] * 2, seed=0))
     before, after = (rows["Pearson", "en->de", stage] for stage in ("before", "after"))
     assert after.value > before.value + 0.02
     assert after.settings["paired"]["p_value"] < 0.05
@@ -101,15 +101,14 @@ def test_the_split_finds_what_means_and_what_is_language(data, fitted):
 
 def test_heads_of_their_own_are_what_each_pair_would_get_alone(data, tmp_path):
     args, training_args = arguments(tmp_path, heads="pair", num_train_epochs=1)
-    heads = fit_heads(data.train, [("en", "de"), ("ne", "en")], args, training_args)
-    assert [split.pairs for split in heads] == [[0], [1]]
+    heads = [split.head for split in fit_heads(data.train, [("en", "de"), ("ne", "en")], args, training_args)]
     args, alone = arguments(tmp_path / "alone", num_train_epochs=1)
     assert torch.equal(
         fit(data.train[1:], args, alone, rows=division(data.train, 0.1)[1:]).head.linear.weight,
-        heads[1].head.linear.weight,
+        heads[1].linear.weight,
     )
     rows = values(measured(args, data, heads))
-    meanings = [meaning_of(heads[0].head, side) for side in data.scored[0]]
+    meanings = [meaning_of(heads[0], side) for side in data.scored[0]]
     expected = np.corrcoef(cosines(*meanings), data.corpus.scored[0].scores)[0, 1]
     assert rows["Pearson", "en->de", "after"].value == pytest.approx(expected)
 
