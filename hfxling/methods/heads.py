@@ -36,13 +36,9 @@ def rank_pair(
     similarities: Sequence[str] = ("cosine",),
     centerings: Sequence[str] = ("none",),
 ) -> list[Ranking]:
-    """How the test text of a pair finds its translations, in both directions.
+    """How the test text of a pair finds its translations, in both directions, after `embed`.
 
-    Args:
-        vectors: frozen ones; the training text's give the means of the centring "train".
-        embed: what is made of them before they are compared.
-        similarities: as `methods` of `rank_translations`.
-        centerings: none, train or corpus.
+    The similarities are `methods` of `rank_translations`; the centring "train" subtracts the training text's means.
     """
     source_lang, target_lang = vectors.languages
     test = _embedded(embed, vectors.test, vectors.languages)
@@ -143,8 +139,8 @@ def retrieval_results(
         settings: of all rows, such as layer and pooling.
         model: name of the encoder.
         seed: of the training run.
-        similarities: as for `rank_pair`.
-        centerings: as for `rank_pair`.
+        similarities: cosine, csls.
+        centerings: none, train, corpus.
     """
     how = {"similarities": similarities, "centerings": centerings}
     results = []

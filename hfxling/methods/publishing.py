@@ -113,8 +113,8 @@ def publish_run(
         name: of the method.
         recipe: the options of its recipe.
         training_args: of the Trainer.
-        prepared: what its `prepare` gave.
-        run: what its `run` gave.
+        prepared: of its `prepare`.
+        run: of its `run`.
         argv: the command line as it was given; by default this process'.
         push: upload the finished folder.
         command: what was run, for the card; by default the method's recipe with `argv`.

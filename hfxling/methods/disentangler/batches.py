@@ -27,10 +27,8 @@ BLOCK, BLOCKS = 4096, 8
 class SplitObjective(nn.Module):
     """A head and its loss: what the Trainer trains.
 
-    Args:
-        head: splits vectors.
-        objective: "intra" (eqs. 1 and 2), "inter" (eqs. 3 and 4) or "both".
-        both_sides: separate meaning from language on the target side too, not only on the source side as printed.
+    The objective is "intra" (eqs. 1 and 2), "inter" (eqs. 3 and 4) or "both". With `both_sides` meaning is separated
+    from language on the target side too, not only on the source side as printed.
     """
 
     def __init__(self, head: DisentanglerHead, objective: str, both_sides: bool = False):
@@ -99,12 +97,8 @@ class BlockSampler(Sampler):
     """Shuffled row numbers of `PairRows` that lie near each other on disk for thousands of rows at a time.
 
     The rows are divided into blocks, anew in every epoch; some blocks at a time are shuffled each for itself and dealt
-    out in runs as long as a batch, so that a batch is of one language pair wherever that has rows enough.
-
-    Args:
-        dataset: its rows are numbered.
-        batch_size: length of a run.
-        seed: order of epoch k depends on (seed, k) alone.
+    out in runs as long as a batch, so that a batch is of one language pair wherever that has rows enough. The order of
+    epoch k depends on (seed, k) alone.
     """
 
     def __init__(self, dataset: PairRows, batch_size: int, seed: int = 0):

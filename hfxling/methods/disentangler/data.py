@@ -40,12 +40,6 @@ class Prepared(PreparedPairs):
 def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepared:
     """Read all text and the vectors of it, from the encoder through the cache, or from files.
 
-    Warns when the encoder's vocabulary does not cover a language.
-
-    Args:
-        rows: arguments of runs that share text and vectors.
-        training_args: of the Trainer, with evaluation and checkpoints for early stopping.
-
     Raises:
         ValueError: for settings that early stopping cannot work with, malformed text or vectors (see `load_corpus`,
             `load_vectors`), or fewer than two pairs.

@@ -48,8 +48,8 @@ def fit_form(
     Args:
         form: one of `FORMS`.
         settings: its own, as `candidates` or `tied` give them; others are not looked at.
-        source: (N, H) float64 vectors; row i is parallel to target row i.
-        target: (N, H).
+        source: (N, H) float64 vectors.
+        target: (N, H), translations row by row.
         trained: gives the maps of a trained head, where that is the form.
     """
     if form == ENCODER:
@@ -121,9 +121,7 @@ def choose(ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1) -> tup
     (paired, over held-out sentences of both directions) of the best mean reciprocal rank. Reciprocal ranks tell heads
     apart by fewer sentences than hits at the first place do.
 
-    Args:
-        ranks: of held-out sentences by settings, the same sentences in the same order, from `cross_validate`.
-        repeats: how often every sentence is there.
+    The ranks by settings are those of `cross_validate`, in which every sentence may be there several times.
     """
     scores = {key: 1 / np.concatenate(folds) for key, folds in ranks.items()}
     means = {key: float(score.mean()) for key, score in scores.items()}

@@ -189,7 +189,7 @@ def fit_closed_form(
         method: a key of `CLOSED_FORMS`.
         source: (N, H) vectors; row i is parallel to target row i.
         target: (N, H).
-        folds: of the cross-validation; each fold's candidates are searched for their own translations, at most 2,000.
+        folds: of the cross-validation.
         seed: of the folds.
         progress: show how far it is, where it takes more than two seconds.
 
@@ -289,15 +289,9 @@ def eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def shrunken_power(
     of_covariance: tuple[np.ndarray, np.ndarray], shrinkage: float, power: float, variance: float | None = None
 ) -> np.ndarray:
-    """(H, H) power of a covariance plus `shrinkage` times its mean variance, or another one.
+    """(H, H) power of a covariance, given by `eigen`, plus `shrinkage` times its mean variance, or another one.
 
     What is added keeps directions without any variance finite.
-
-    Args:
-        of_covariance: its eigenvalues and eigenvectors.
-        shrinkage: >= 0.
-        power: -0.5 whitens.
-        variance: by default the covariance's own mean variance.
     """
     values, vectors = of_covariance
     variance = values.mean() if variance is None else variance

@@ -47,12 +47,6 @@ class Prepared:
 def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
     """Read the text and its frozen vectors: those of every row's layer and pooling from one pass of the encoder.
 
-    Warns when the encoder's vocabulary does not cover a language or texts are longer than it can read.
-
-    Args:
-        rows: arguments of runs that share text and encoder.
-        training_args: of the Trainer.
-
     Raises:
         ValueError: no test text, malformed text or vectors (see `load_corpus`, `load_vectors`).
         FileNotFoundError: a file, folder or encoder that is not there.
@@ -80,12 +74,11 @@ def encode(rows: Sequence[SiameseArguments], corpus: Corpus, device: str | None 
 def labelled_pairs(
     targets: Sequence, *, pool_size: int = 1, parallel_only: bool = False, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every parallel pair once, and every source once more with a pool of wrong targets.
+    """Every parallel pair once, and unless `parallel_only` every source once more with a pool of wrong targets.
 
     Args:
-        targets: N target texts (or anything comparable); row i is the translation of source i.
-        pool_size: K candidates for every source, fewer where there are fewer distinct targets; 1 is a plain random
-            non-parallel pair.
+        targets: N target texts; row i is the translation of source i.
+        pool_size: K candidates for every source, fewer where there are fewer distinct targets.
         parallel_only: leave the non-parallel half out.
         seed: of the drawing.
 
@@ -94,7 +87,7 @@ def labelled_pairs(
         R = 2N or N. Parallel rows repeat their own target K times, so that one reduction over K fits both halves.
 
     Raises:
-        ValueError: when there is no wrong target to draw: fewer than two distinct targets.
+        ValueError: fewer than two distinct targets, of which none is wrong.
     """
     count = len(targets)
     rows = np.arange(count)

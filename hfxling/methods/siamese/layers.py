@@ -34,17 +34,11 @@ def layer_sets(depth: int) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class LayerChoice:
-    """Which layers were chosen.
+    """Which layers were chosen."""
 
-    Attributes:
-        layer: the best layer, or layers as in "0,3,6".
-        single_layer: the best single one.
-        scores: mean reciprocal ranks in cross-validation, by layer or layers.
-    """
-
-    layer: str
-    single_layer: str
-    scores: dict[str, float]
+    layer: str  # or several, as in "0,3,6"
+    single_layer: str  # the best one alone
+    scores: dict[str, float]  # mean reciprocal ranks in cross-validation, by layer or layers
 
     def record(self) -> dict:
         """For the card and the results."""
@@ -59,11 +53,6 @@ def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> La
     both languages, else a `tied` CCA, the quickest of each kind; the head that is fitted afterwards may be another one.
     The last layer is left only for one that is better by more than a standard error (paired, over held-out sentences).
     Sets of layers compete unless the layers of the encoder's family share a final norm.
-
-    Args:
-        prepared: with the vectors of every layer.
-        recipe: pooling, share of the training pairs, and the head that will be fitted.
-        seed: of the share and the folds.
     """
     settings = replace(narrowed(HeadSettings, recipe), init="identity")  # only the inputs of the head matter here
     config = recipe.encoder_config()

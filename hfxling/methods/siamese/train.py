@@ -41,15 +41,10 @@ class HeadObjective(nn.Module):
         self.source_lang, self.target_lang = languages
 
     def forward(self, source: Tensor, target: Tensor, label: Tensor) -> dict[str, Tensor]:
-        """Loss of a batch.
+        """Loss of a batch, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
 
-        Args:
-            source: (B, H) frozen vectors.
-            target: (B, K, H): K candidates, all the same for a parallel pair.
-            label: (B,) 0 for parallel, 1 for non-parallel.
-
-        Returns:
-            {"loss": scalar}, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
+        Of (B, H) source vectors, (B, K, H) candidates, all the same for a parallel pair, and (B,) labels: 0 is parallel,
+        1 non-parallel.
         """
         settings = self.settings
         if settings.fit == "contrastive" and settings.negatives in ("worst", "easiest") and target.shape[1] > 1:
@@ -97,12 +92,8 @@ def _equal_rows(vectors: Tensor) -> Tensor:
 class PairRows(torch.utils.data.Dataset):
     """Row numbers as a dataset; its `collate` gathers the vectors of a whole batch at once.
 
-    Args:
-        source: (N, H) vectors, or anything that gives them for an array of row numbers.
-        target: (N, H), likewise; row i is parallel to source row i.
-        texts: the N target texts: a repeated translation is never drawn as a negative.
-        settings: which loss and negatives.
-        seed: of the drawn negatives.
+    Source and target are (N, H) vectors, or anything that gives them for an array of row numbers. A translation that
+    repeats among the N target texts is never drawn as a negative.
     """
 
     def __init__(self, source, target, texts: Sequence[str], settings: HeadSettings, seed: int = 0):
