@@ -44,17 +44,7 @@ from .train import fit, plain_output, unit_layers
 
 Arguments = SiameseArguments
 SHOWN = 500  # training pairs in the picture where there is no test text
-__all__ = [
-    "TRAINING_DEFAULTS",
-    "Arguments",
-    "HeadSettings",
-    "card",
-    "choose_layers",
-    "fit",
-    "measure",
-    "prepare",
-    "run",
-]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "HeadSettings", "card", "fit", "measure", "prepare", "run"]
 
 
 def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:

@@ -43,8 +43,8 @@ class HeadObjective(nn.Module):
     def forward(self, source: Tensor, target: Tensor, label: Tensor) -> dict[str, Tensor]:
         """Loss of a batch, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
 
-        Of (B, H) source vectors, (B, K, H) candidates, all the same for a parallel pair, and (B,) labels: 0 is parallel,
-        1 non-parallel.
+        Of (B, H) source vectors, (B, K, H) candidates, all the same for a parallel pair, and (B,) labels, 0 where a
+        pair is parallel and 1 where it is not.
         """
         settings = self.settings
         if settings.fit == "contrastive" and settings.negatives in ("worst", "easiest") and target.shape[1] > 1:

@@ -42,10 +42,9 @@ def test_an_encoder_that_needs_nothing_is_left_alone(caplog):
     told = chosen["cross_validated"]
     assert told["chosen"] == told["encoder"]
     assert told["runner_up"]["form"] != "encoder"
-    assert caplog.messages == [
-        f"fit auto, 60 pairs, P@1 in % among the held-out pairs of a fold: encoder {told['encoder']['P@1']}; "
-        f"runner-up {choice._words(told['runner_up'])}; encoder as it came encoder {told['encoder']['P@1']}"
-    ]
+    (message,) = caplog.messages  # what --verbose shows
+    assert message.startswith("fit auto, 60 pairs, P@1 in % among the held-out pairs of a fold: encoder ")
+    assert message.endswith(f"encoder as it came encoder {told['encoder']['P@1']}")
 
 
 @pytest.mark.parametrize(

@@ -83,15 +83,6 @@ def test_a_shrunken_power_is_that_of_a_matrix_with_more_variance(power):
     np.testing.assert_allclose(shrunken_power(eigen(covariance), 0.3, power), expected, rtol=1e-6)
 
 
-def test_a_bar_is_shown_where_it_is_asked_for(monkeypatch):
-    source, target, _ = rotated(count=20, size=3)
-    shown = []
-    monkeypatch.setattr(closed_form, "tqdm", lambda parts, disable, desc, **_: shown.append((disable, desc)) or parts)
-    fit_closed_form("ridge", source, target)
-    fit_closed_form("ridge", source, target, progress=True)
-    assert shown == [(True, None), (False, "ridge")]
-
-
 @pytest.mark.parametrize("size", [8.0, 0.2])
 def test_discriminant_centres_both_languages_with_one_map(size):
     rng = np.random.default_rng(0)

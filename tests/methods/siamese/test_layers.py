@@ -8,10 +8,9 @@ import torch
 from tiny_models import HIDDEN
 
 from hfxling.methods.frozen import PairVectors
-from hfxling.methods.siamese import choose_layers
 from hfxling.methods.siamese.arguments import SiameseArguments
 from hfxling.methods.siamese.data import Prepared
-from hfxling.methods.siamese.layers import layer_sets
+from hfxling.methods.siamese.layers import choose_layers, layer_sets
 from hfxling.methods.siamese.train import head_inputs, new_head
 from hfxling.models.pooling import unit_parts
 
