@@ -37,13 +37,13 @@ def oracle(vectors, offsets, languages):
     return (vectors - center) @ (np.eye(SIZE) - plane.T @ plane)
 
 
-def correlations(pairs, scale, objective, folder) -> np.ndarray:
+def correlations(pairs, scale, objective, folder, epochs) -> np.ndarray:
     """(pairs, 3) Pearson with the planted similarity: of the vectors, of the trained meaning, of the oracle's."""
     rng = np.random.default_rng(1)
     languages = sorted({lang for pair in pairs for lang in pair})
     offsets = {lang: scale * rng.standard_normal(SIZE) for lang in languages}
     train = [sides for sides, _ in planted(600, pairs, offsets, rng, distance=0)]
-    training = {"num_train_epochs": 15, "learning_rate": 1e-2, "per_device_train_batch_size": 64, "use_cpu": True}
+    training = {"num_train_epochs": epochs, "learning_rate": 1e-2, "per_device_train_batch_size": 64, "use_cpu": True}
     training |= {"output_dir": str(folder), "disable_tqdm": True}
     training_args = TrainingArguments(**TRAINING_DEFAULTS | training)
     head = fit(train, SplitSettings(objective=objective), training_args).head
@@ -56,7 +56,7 @@ def correlations(pairs, scale, objective, folder) -> np.ndarray:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_constant_offsets_of_three_languages_are_found_by_one_head(objective, tmp_path):
-    before, after, best = correlations(THREE, 2.0, objective, tmp_path).T
+    before, after, best = correlations(THREE, 2.0, objective, tmp_path, epochs=8).T
     assert (before < 0.6).all()
     assert (best > 0.95).all()
     # Cross-reconstruction wants no more than that exchanging parts changes little: it leaves some of the offset.
@@ -65,5 +65,5 @@ def test_constant_offsets_of_three_languages_are_found_by_one_head(objective, tm
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_where_languages_do_not_differ_little_is_lost(objective, tmp_path):
-    before, after, _ = correlations(ONE, 0.0, objective, tmp_path).T
+    before, after, _ = correlations(ONE, 0.0, objective, tmp_path, epochs=15).T
     assert (after > before - {"intra": 0.02, "inter": 0.06, "both": 0.02}[objective]).all(), (before, after)
