@@ -43,8 +43,8 @@ from hfxling.methods.heads import rank_pair
 from hfxling.methods.siamese.arguments import HeadSettings, SiameseArguments
 from hfxling.methods.siamese.closed_form import CLOSED_FORMS
 from hfxling.methods.siamese.data import Prepared, prepare
-from hfxling.methods.siamese.evaluate import embedder
 from hfxling.methods.siamese.train import fit as fit_head
+from hfxling.methods.siamese.train import plain_output, unit_layers
 from hfxling.models import SiameseHead
 
 TITLE = "Heads on frozen layers, each at the settings that its development pairs choose"
@@ -130,7 +130,10 @@ class Search:
 
     def rank(self, vectors: PairVectors, head: SiameseHead | None) -> list[Ranking]:
         """Rankings of a head's outputs, or of the encoder's own vectors, under every centring."""
-        embed = embedder(head, vectors.layers)
+
+        def embed(side: np.ndarray, language: str) -> np.ndarray:
+            return unit_layers(side, vectors.layers) if head is None else plain_output(head, side, language)
+
         return rank_pair(vectors, embed, similarities=self.args.similarities, centerings=CENTERINGS)
 
     def score(self, settings: dict) -> dict[str, float]:

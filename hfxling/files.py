@@ -327,15 +327,6 @@ def reserved_array(path: str | Path, shape: tuple[int, ...]) -> np.ndarray:
     return array
 
 
-def free_memory() -> int:
-    """Bytes of memory that can be had without swapping; where the system does not say, half of all."""
-    table = Path("/proc/meminfo")
-    line = re.search(r"MemAvailable:\s+(\d+) kB", table.read_text()) if table.is_file() else None
-    if line:
-        return int(line[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-
-
 def content_hash(*columns: Iterable[str]) -> str:
     """16 hex digits of SHA-256 that change with any text, the order of texts, or the order of columns."""
     digest = hashlib.sha256()

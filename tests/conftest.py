@@ -1,5 +1,6 @@
 """Offline by default, one thread, tiny models built in code."""
 
+import gc
 import os
 import socket
 import sys
@@ -93,3 +94,9 @@ def no_matplotlib(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+def pytest_collection_finish(session):
+    """Take what the imports have made out of the garbage collection that every training asks for."""
+    gc.collect()
+    gc.freeze()

@@ -17,7 +17,6 @@ from hfxling.files import (
     atomic_path,
     check_apart,
     check_replaceable,
-    free_memory,
     reserved_array,
     scratch_in,
 )
@@ -179,10 +178,6 @@ def test_a_disk_that_is_really_full(tmp_path):
     cache, file = done.stdout.splitlines()  # and no file is there
     assert "features.unfinished.npy needs 0.5 MiB, 0.2 are free on this disk; make room" in cache
     assert "No space left on device" in file
-
-
-def test_free_memory_is_some_of_it():
-    assert 2**20 < free_memory() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def written(path, text="new"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 from transformers import AutoConfig, PreTrainedConfig
 
-from hfxling.data.corpus import TEXT_KEYS, Corpus, PairText, TextArguments
+from hfxling.data.corpus import TEXT_KEYS, Corpus, TextArguments
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
 from hfxling.data.sources import Pair, name_of_pair
@@ -94,6 +96,10 @@ class FrozenArguments(TextArguments):
             return True
         return (max(layer) if isinstance(layer, tuple) else layer) <= self.encoder_config().num_hidden_layers
 
+    def with_encoder_of(self, folder: Path) -> Self:
+        """The same with a published folder's own encoder, which stops at the layer; as they are where there is none."""
+        return self if self.base_model is None else replace(self, base_model=str(folder), base_revision=None)
+
     def encoder_config(self) -> PreTrainedConfig:
         """The encoder's configuration."""
         with one_line_where_missing(self.base_model):
@@ -132,21 +138,6 @@ def check_choices(settings: object, choices: Mapping[str, Sequence[str]]) -> Non
             raise ValueError(f"{name}={getattr(settings, name)!r} is not one of {', '.join(allowed)}.")
 
 
-def coverage_line(encoder: FrozenEncoder, texts: Mapping[str, Sequence[str]]) -> str:
-    """How the encoder's vocabulary covers each language's texts, for the card; bad coverage is warned of.
-
-    Args:
-        encoder: with a tokenizer.
-        texts: by language code.
-    """
-    rates = []
-    for lang, part in texts.items():
-        coverage = check_coverage(encoder.tokenizer, part, lang, encoder.max_length)
-        cut = f"{coverage.truncated} of {coverage.total} texts cut"
-        rates.append(f"{lang} {coverage.unknown_rate:.1%} unknown, {cut}")
-    return f"Characters the vocabulary lacks, texts past {encoder.max_length} tokens: {'; '.join(rates)}."
-
-
 @dataclass(frozen=True, eq=False)
 class PairVectors:
     """Frozen vectors of a language pair's text: what a head is fitted on and tested with.
@@ -181,10 +172,23 @@ class PairVectors:
         return rows, replace(self, train=train)
 
 
-def pair_vectors(
+@dataclass
+class FrozenVectors:
+    """The frozen vectors of a corpus.
+
+    Attributes:
+        pairs: of every language pair's text, by (layer, pooling).
+        scored: of both sides of every test set with human scores.
+    """
+
+    pairs: dict[View, list[PairVectors]]
+    scored: list[Sides]
+
+
+def frozen_vectors(
     frozen: FrozenArguments, corpus: Corpus, views: Sequence[View] | None = None, device: str | None = None
-) -> dict[View, list[PairVectors]]:
-    """The frozen vectors of every language pair's text, from one pass of the encoder, or from files.
+) -> FrozenVectors:
+    """The frozen vectors of all text, from one pass of the encoder, or from files.
 
     Sets the corpus' `coverage`, and warns where the encoder's vocabulary does not cover a language.
 
@@ -199,45 +203,70 @@ def pair_vectors(
         FileNotFoundError: a file or encoder that is not there.
     """
     views = list(views or [(frozen.layer_index, frozen.pooling)])
-    prompt = frozen.text_prompt
     if frozen.train_vectors:
-        ready, sides, tests = [], [], []
-        for pair in corpus.pairs:
-            test = given_vectors("test_vectors", frozen.test_vectors, name_of_pair(pair.languages), len(pair.test))
-            train = training_vectors(frozen, pair)
-            ready.append(PairVectors(pair.languages, train, test, prompt=prompt))
-            sides += [train, test]
-            tests.append((pair.test["source"], pair.test["target"], test))
-        check_vectors(frozen, sides, tests)
-        return dict.fromkeys(views, ready)
+        return _from_files(frozen, corpus, views)
+    prompt = frozen.text_prompt
     encoder = frozen.encoder(views, device)
+    corpus.coverage = _coverage_line(encoder, corpus)
+    by_view: dict[View, list[PairVectors]] = {view: [] for view in views}
+    for pair in corpus.pairs:
+        arrays = {}  # (N, views, H) by split and side
+        for split, dataset in (("train", pair.train), ("test", pair.test)):
+            for lang, side in zip(pair.languages, ("source", "target")):
+                arrays[split, side] = encoder.features(dataset[side], frozen.cache_dir, f"{lang} {split}")
+        for number, view in enumerate(views):
+            train = arrays["train", "source"][:, number], arrays["train", "target"][:, number]
+            test = arrays["test", "source"][:, number], arrays["test", "target"][:, number]
+            by_view[view].append(PairVectors(pair.languages, train, test, prompt=prompt))
+    scored = []
+    for test in corpus.scored:
+        source = encoder.features(test.source, frozen.cache_dir)[:, 0]
+        target = encoder.features(test.target, frozen.cache_dir)[:, 0]
+        scored.append((source, target))
+    return FrozenVectors(by_view, scored)
+
+
+def _coverage_line(encoder: FrozenEncoder, corpus: Corpus) -> str:
+    """How the encoder's vocabulary covers each language's texts, for the card; bad coverage is warned of."""
     texts: dict[str, list[str]] = {}
     for pair in corpus.pairs:
         for lang, side in zip(pair.languages, ("source", "target")):
             texts.setdefault(lang, []).extend([*pair.train[side], *pair.test[side]])
-    corpus.coverage = coverage_line(encoder, texts)
-    by_view: dict[View, list[PairVectors]] = {view: [] for view in views}
+    rates = []
+    for lang, part in texts.items():
+        coverage = check_coverage(encoder.tokenizer, part, lang, encoder.max_length)
+        cut = f"{coverage.truncated} of {coverage.total} texts cut"
+        rates.append(f"{lang} {coverage.unknown_rate:.1%} unknown, {cut}")
+    return f"Characters the vocabulary lacks, texts past {encoder.max_length} tokens: {'; '.join(rates)}."
+
+
+def _from_files(frozen: FrozenArguments, corpus: Corpus, views: Sequence[View]) -> FrozenVectors:
+    """The vectors that `train_vectors` and `test_vectors` name, whatever the view."""
+    pairs, scored = [], []
+    given, tests = [], []  # all vectors; (source texts, target texts, vectors) of every test set
+    for test in corpus.scored:
+        sides = _read_vectors("test_vectors", frozen.test_vectors, test.direction.replace("->", "-"), len(test.source))
+        scored.append(sides)
+        tests.append((test.source, test.target, sides))
     for pair in corpus.pairs:
-        arrays = {}  # (N, views, H) by split
-        for split in ("train", "test"):
-            dataset = getattr(pair, split)
-            arrays[split] = []
-            for lang, side in zip(pair.languages, ("source", "target")):
-                arrays[split].append(encoder.features(dataset[side], frozen.cache_dir, f"{lang} {split}"))
-        for number, view in enumerate(views):
-            train = arrays["train"][0][:, number], arrays["train"][1][:, number]
-            test = arrays["test"][0][:, number], arrays["test"][1][:, number]
-            by_view[view].append(PairVectors(pair.languages, train, test, prompt=prompt))
-    return by_view
+        name = name_of_pair(pair.languages)
+        train = _read_vectors("train_vectors", frozen.train_vectors, name, pair.read)
+        if len(pair.train) < pair.read:  # some pairs were dropped since
+            rows = np.asarray(pair.train["row"])
+            train = train[0][rows], train[1][rows]
+        test = train[0][:0], train[1][:0]
+        if len(pair.test):
+            test = _read_vectors("test_vectors", frozen.test_vectors, name, len(pair.test))
+            tests.append((pair.test["source"], pair.test["target"], test))
+        pairs.append(PairVectors(pair.languages, train, test, prompt=frozen.text_prompt))
+        given.append(train)
+    given += [vectors for _, _, vectors in tests]
+    _check_vectors(frozen, given, tests)
+    return FrozenVectors(dict.fromkeys(views, pairs), scored)
 
 
-def given_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> Sides:
-    """The vectors of a pair or test set from the files that `train_vectors` or `test_vectors` name.
-
-    Raises:
-        ValueError: no entry of that name; malformed files (see `load_vectors`).
-        FileNotFoundError: a file that is not there.
-    """
+def _read_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> Sides:
+    """The vectors of a pair or test set from the files that `train_vectors` or `test_vectors` name."""
     named = {}
     for entry in entries:
         if "=" in entry:
@@ -254,26 +283,11 @@ def given_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> 
     return load_vectors(paths[0], rows=rows), load_vectors(paths[1], rows=rows)
 
 
-def training_vectors(frozen: FrozenArguments, pair: PairText) -> Sides:
-    """The rows of `train_vectors` that are left of a pair: one was given for every pair as it was read."""
-    sides = given_vectors("train_vectors", frozen.train_vectors, name_of_pair(pair.languages), pair.read)
-    if len(pair.train) == pair.read:
-        return sides
-    rows = np.asarray(pair.train["row"])
-    return sides[0][rows], sides[1][rows]
+def _check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Sequence[tuple]) -> None:
+    """Refuse given vectors of different widths.
 
-
-def check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Sequence[tuple]) -> None:
-    """Refuse given vectors that do not belong together.
-
-    Args:
-        frozen: the encoder, where one is given too.
-        given: all of them.
-        tests: (source texts, target texts, their vectors) of every test set.
-
-    Raises:
-        ValueError: different widths; vectors that are not the encoder's where one is given too: the published model
-            would not be the one that was measured.
+    Where the encoder is given too, also those that are not the encoder's: the published model would not be the one that
+    was measured.
     """
     widths = {array.shape[1] for array in chain.from_iterable(given)}
     if len(widths) > 1:
@@ -296,5 +310,5 @@ def check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Sequen
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Rows of length 1."""
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    """Rows at length 1, rows of zeros as they are."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

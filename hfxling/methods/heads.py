@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from hfxling.hub.writing import export
 from hfxling.models.stock import StockModel
 
 from .checks import refuse_evaluation
-from .frozen import FrozenArguments, PairVectors, pair_vectors
+from .frozen import FrozenArguments, PairVectors, frozen_vectors
 from .publishing import Run, training_cost
 
 Embed = Callable[[np.ndarray, str], np.ndarray]  # (N, H) frozen vectors and their language to (N, D)
@@ -36,13 +36,9 @@ def rank_pair(
     similarities: Sequence[str] = ("cosine",),
     centerings: Sequence[str] = ("none",),
 ) -> list[Ranking]:
-    """How the test text of a pair finds its translations, in both directions.
+    """How the test text of a pair finds its translations, in both directions, after `embed`.
 
-    Args:
-        vectors: frozen ones; the training text's give the means of the centring "train".
-        embed: what is made of them before they are compared.
-        similarities: as `methods` of `rank_translations`.
-        centerings: one after the other.
+    The similarities are `methods` of `rank_translations`; the centring "train" subtracts the training text's means.
     """
     source_lang, target_lang = vectors.languages
     test = _embedded(embed, vectors.test, vectors.languages)
@@ -63,59 +59,30 @@ def rank_pair(
     return rankings
 
 
-def before_and_after(
-    vectors: PairVectors,
-    before: Embed,
-    after: Embed,
-    *,
-    settings: Mapping,
-    seed: int,
-    similarities: Sequence[str] = ("cosine",),
-    centerings: Sequence[str] = ("none",),
-    **fields,
-) -> list[EvalResult]:
-    """P@1 and P@5 before and after, both directions, each "after" row tested against its "before".
-
-    Args:
-        vectors: of the pair.
-        before: the frozen vectors as they are compared.
-        after: the finished model's.
-        settings: of all rows, such as layer and pooling.
-        seed: of the training run.
-        similarities: as for `rank_pair`.
-        centerings: as for `rank_pair`.
-        **fields: of `EvalResult`: dataset, split, revision, model.
-    """
-    how = {"similarities": similarities, "centerings": centerings}
-    start, end = rank_pair(vectors, before, **how), rank_pair(vectors, after, **how)
-    results = ranking_results(start, settings={**settings, "stage": "before"}, **fields)
-    return results + ranking_results(end, baseline=start, settings={**settings, "stage": "after"}, seed=seed, **fields)
-
-
-def final_vectors(vectors: PairVectors, embed: Embed, fields: dict) -> FinalVectors:
-    """What a finished model gives for both sides of the test text, and of some of the training text."""
-    test = _embedded(embed, vectors.test, vectors.languages)
-    train = _embedded(embed, (vectors.train[0][:MOST], vectors.train[1][:MOST]), vectors.languages)
-    return FinalVectors(tuple(vectors.languages), test, train, fields)
-
-
 def _embedded(embed: Embed, sides: Sequence[np.ndarray], languages: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return embed(sides[0], languages[0]), embed(sides[1], languages[1])
 
 
 @torch.inference_mode()
-def apply_rows(function: Callable[[Tensor], Tensor], vectors: np.ndarray) -> np.ndarray:
+def apply_rows(
+    function: Callable[[Tensor], Tensor], vectors: np.ndarray, device: torch.device | None = None
+) -> np.ndarray:
     """A function of (n, H) float32 tensors on (N, H) vectors, block by block."""
     blocks = torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536)
-    return torch.cat([function(block) for block in blocks]).numpy()
+    return torch.cat([function(block.to(device)).cpu() for block in blocks]).numpy()
+
+
+def replace_arguments(training_args: TrainingArguments, **changes) -> TrainingArguments:
+    """A copy of the Trainer's arguments with other values, which are not checked anew."""
+    changed = copy.copy(training_args)
+    for key, value in changes.items():
+        setattr(changed, key, value)
+    return changed
 
 
 def head_trainer_arguments(training_args: TrainingArguments) -> TrainingArguments:
     """The Trainer's arguments for training on cached vectors: it neither drops columns nor pushes checkpoints."""
-    changed = copy.copy(training_args)
-    changed.remove_unused_columns = False
-    changed.push_to_hub = False
-    return changed
+    return replace_arguments(training_args, remove_unused_columns=False, push_to_hub=False)
 
 
 def assemble(cls: type[StockModel], head: nn.Module, frozen: FrozenArguments) -> StockModel:
@@ -152,20 +119,85 @@ class PreparedPairs:
 Fit = Callable[[Sequence[PairVectors]], tuple[nn.Module, dict]]  # vectors to a head, and what was reached
 
 
+def retrieval_results(
+    prepared: PreparedPairs,
+    before: Embed,
+    after: Sequence[Embed],
+    *,
+    settings: Mapping,
+    model: str,
+    seed: int,
+    similarities: Sequence[str] = ("cosine",),
+    centerings: Sequence[str] = ("none",),
+) -> list[EvalResult]:
+    """P@1 and P@5 before and after, both directions, each "after" row tested against its "before".
+
+    Args:
+        prepared: text and vectors; language pairs without test text have no rows.
+        before: the frozen vectors as they are compared.
+        after: what the finished model makes of them, for every language pair.
+        settings: of all rows, such as layer and pooling.
+        model: name of the encoder.
+        seed: of the training run.
+        similarities: cosine, csls.
+        centerings: none, train, corpus.
+    """
+    how = {"similarities": similarities, "centerings": centerings}
+    results = []
+    for pair, vectors, embed in zip(prepared.corpus.pairs, prepared.vectors, after):
+        if not len(pair.test):
+            continue
+        fields = prepared.corpus.test_fields(pair) | {"model": model}
+        start, end = rank_pair(vectors, before, **how), rank_pair(vectors, embed, **how)
+        results += ranking_results(start, settings={**settings, "stage": "before"}, **fields)
+        results += ranking_results(end, baseline=start, settings={**settings, "stage": "after"}, seed=seed, **fields)
+    return results
+
+
+def final_vectors(prepared: PreparedPairs, after: Sequence[Embed], *, model: str, seed: int) -> list[FinalVectors]:
+    """What a finished model gives for all test text, and for some of the training text; as `retrieval_results`."""
+    finished = []
+    for pair, vectors, embed in zip(prepared.corpus.pairs, prepared.vectors, after):
+        if not len(pair.test):
+            continue
+        fields = prepared.corpus.test_fields(pair) | {"model": model, "seed": seed}
+        test = _embedded(embed, vectors.test, vectors.languages)
+        train = _embedded(embed, (vectors.train[0][:MOST], vectors.train[1][:MOST]), vectors.languages)
+        finished.append(FinalVectors(tuple(vectors.languages), test, train, fields))
+    return finished
+
+
+def as_it_came(vectors: np.ndarray, language: str) -> np.ndarray:
+    """The vectors that the encoder gave."""
+    return np.asarray(vectors)
+
+
+def corpus_with_test(recipe: FrozenArguments, training_args: TrainingArguments | None = None) -> Corpus:
+    """The text of a head that is fitted in one go and tested before and after.
+
+    Raises:
+        ValueError: no test text, malformed text, evaluation while nothing is trained.
+        FileNotFoundError: a file that is not there.
+    """
+    refuse_evaluation(training_args, "a head")
+    corpus = load_corpus(recipe)
+    if not any(len(pair.test) for pair in corpus.pairs):
+        raise ValueError(
+            f"{' '.join(recipe.train_data)}: no test text; give --test_data, such as my.zh+my.vi@1501-2000 beside "
+            "--train_data my.zh+my.vi@1-1500."
+        )
+    return corpus
+
+
 def prepare_pairs(rows: Sequence[FrozenArguments], training_args: TrainingArguments | None = None) -> PreparedPairs:
     """`prepare` of a method whose runs differ in the head alone: text and vectors of all language pairs.
 
     Raises:
-        ValueError: no test text, malformed text or vectors, evaluation while nothing is trained.
+        ValueError: as `corpus_with_test`, malformed vectors.
         FileNotFoundError: a file, folder or encoder that is not there.
     """
-    first = rows[0]
-    refuse_evaluation(training_args, "a head")
-    corpus = load_corpus(first)
-    if not any(len(pair.test) for pair in corpus.pairs):
-        text = " ".join(first.train_data)
-        raise ValueError(f"{text}: no test text; give --test_data, such as my.zh+my.vi@1501-2000.")
-    (vectors,) = pair_vectors(first, corpus).values()
+    corpus = corpus_with_test(rows[0], training_args)
+    (vectors,) = frozen_vectors(rows[0], corpus).pairs.values()
     return PreparedPairs(corpus, vectors)
 
 
@@ -187,8 +219,8 @@ def run_head(
     def write(folder: Path) -> None:
         write_frozen(recipe, assemble(cls, head, recipe), folder)
 
-    results = _ranked(head, recipe, training_args.seed, prepared)
-    return Run(results, reached, write, vectors=partial(_finished, head, recipe, training_args.seed, prepared))
+    results, final = _measured(head, recipe, training_args.seed, prepared)
+    return Run(results, reached, write, vectors=final)
 
 
 def measure_head(
@@ -196,39 +228,24 @@ def measure_head(
 ) -> tuple[list[EvalResult], Corpus]:
     """`measure` of such a method: the rows of `run_head`, by the encoder and head of a published folder."""
     head = cls.from_pretrained(folder).eval().head
-    if recipe.base_model is not None:  # the folder's own encoder, which stops at the layer
-        recipe = replace(recipe, base_model=str(folder), base_revision=None)
+    recipe = recipe.with_encoder_of(folder)
     prepared = prepare_pairs([recipe])
-    results = _ranked(head, recipe, training_args.seed, prepared)
-    for vectors in _finished(head, recipe, training_args.seed, prepared):
+    results, final = _measured(head, recipe, training_args.seed, prepared)
+    for vectors in final():
         results += short_vector_results(vectors)
     return results, prepared.corpus
 
 
-def _ranked(head: nn.Module, recipe: FrozenArguments, seed: int, prepared: PreparedPairs) -> list[EvalResult]:
-    results = []
-    for pair, vectors in zip(prepared.corpus.pairs, prepared.vectors):
-        if len(pair.test):
-            fields = prepared.corpus.test_fields(pair) | {"model": model_name(recipe.base_model)}
-            settings = {"layer": recipe.layer, "pooling": recipe.pooling}
-            results += before_and_after(vectors, as_it_came, by_head(head), settings=settings, seed=seed, **fields)
-    return results
+def _measured(
+    head: nn.Module, recipe: FrozenArguments, seed: int, prepared: PreparedPairs
+) -> tuple[list[EvalResult], Callable[[], list[FinalVectors]]]:
+    """The rows of a head, and what gives its final vectors."""
 
+    def embed(vectors: np.ndarray, language: str) -> np.ndarray:
+        return apply_rows(head, vectors)
 
-def _finished(head: nn.Module, recipe: FrozenArguments, seed: int, prepared: PreparedPairs) -> list[FinalVectors]:
-    finished = []
-    for pair, vectors in zip(prepared.corpus.pairs, prepared.vectors):
-        if len(pair.test):
-            fields = prepared.corpus.test_fields(pair) | {"model": model_name(recipe.base_model), "seed": seed}
-            finished.append(final_vectors(vectors, by_head(head), fields))
-    return finished
-
-
-def as_it_came(vectors: np.ndarray, language: str) -> np.ndarray:
-    """The vectors that the encoder gave."""
-    return np.asarray(vectors)
-
-
-def by_head(head: nn.Module) -> Embed:
-    """What a head makes of them."""
-    return lambda vectors, language: apply_rows(head, vectors)
+    after = [embed] * len(prepared.vectors)
+    fields = {"model": model_name(recipe.base_model), "seed": seed}
+    settings = {"layer": recipe.layer, "pooling": recipe.pooling}
+    results = retrieval_results(prepared, as_it_came, after, settings=settings, **fields)
+    return results, partial(final_vectors, prepared, after, **fields)

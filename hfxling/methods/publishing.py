@@ -70,13 +70,7 @@ def training_cost() -> Iterator[dict[str, float]]:
 def check_run(training_args: TrainingArguments, recipe: TextArguments | None = None, *, has_card: bool = True) -> bool:
     """Refuse what cannot succeed, find the checkpoint to resume from, and keep the Trainer from pushing checkpoints.
 
-    Args:
-        training_args: as they were given.
-        recipe: its options; what is pushed may be released by its licences, and its base model is on the Hub.
-        has_card: whether the recipe writes one; without a card nothing is pushed.
-
-    Returns:
-        Whether the finished folder is to be pushed.
+    Returns whether the finished folder is to be pushed; without a card nothing is.
 
     Raises:
         ValueError: a push without card, repository, token or licence, a token on the command line, what `check_trainer`
@@ -89,26 +83,16 @@ def check_run(training_args: TrainingArguments, recipe: TextArguments | None = N
         raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
     if push:
         check_push(training_args.hub_model_id)
-        check_release(recipe)
+        base = told_apart(getattr(recipe, "base_model", None) or "precomputed vectors")
+        text = {"name": recipe.name, "licence": recipe.licence}
+        stated = {"licence": recipe.licence, "base_model": base, "train_data": [text]}
+        faults = release_faults(stated, base_licence(base, HfApi()))
+        if faults:
+            raise ValueError(f"push_to_hub: {'; '.join(faults)}")
     check_trainer(training_args)
     check_replaceable(Path(training_args.output_dir, "model"), vars(recipe).values() if recipe else ())
     training_args.resume_from_checkpoint = checkpoint_of(training_args)
     return push
-
-
-def check_release(recipe: TextArguments) -> None:
-    """Refuse to push what may not be released, before anything is trained.
-
-    Raises:
-        ValueError: a base model that is a local folder; text, or a base model, whose licence is not stated or forbids
-            it.
-    """
-    base = told_apart(getattr(recipe, "base_model", None) or "precomputed vectors")
-    text = {"name": recipe.name, "licence": recipe.licence}
-    stated = {"licence": recipe.licence, "base_model": base, "train_data": [text]}
-    faults = release_faults(stated, base_licence(base, HfApi()))
-    if faults:
-        raise ValueError(f"push_to_hub: {'; '.join(faults)}")
 
 
 def publish_run(
@@ -129,8 +113,8 @@ def publish_run(
         name: of the method.
         recipe: the options of its recipe.
         training_args: of the Trainer.
-        prepared: what the method's `prepare` gave.
-        run: what its `run` gave.
+        prepared: of its `prepare`.
+        run: of its `run`.
         argv: the command line as it was given; by default this process'.
         push: upload the finished folder.
         command: what was run, for the card; by default the method's recipe with `argv`.
@@ -177,14 +161,7 @@ def publish_run(
 
 
 def write_run(name: str, recipe: Any, training_args: TrainingArguments, run: Run, table: str) -> list[EvalResult]:
-    """Write the folders of a run that has no card, each with its results.json, and print a table.
-
-    Args:
-        name: of the program, as examples/pretrain.py.
-        recipe: the program's options.
-        training_args: of the Trainer.
-        run: what was trained.
-        table: of its results.
+    """Write the folders of a run that has no card, each with its results.json, and print a table of its results.
 
     Raises:
         ValueError: for weights or results that are not finite.
@@ -215,7 +192,7 @@ def _shown(value: object) -> str:
 
 
 def before_and_after(results: Sequence[EvalResult]) -> str:
-    """What was measured before and after training, P@1 for all P@k; columns that say nothing are left out."""
+    """A table of what was measured before and after training, P@1 for all P@k, without columns that say nothing."""
     lines: dict[tuple, dict[str, EvalResult]] = {}
     for row in results:
         if row.metric.startswith("P@") and not row.metric.startswith("P@1"):
@@ -224,19 +201,8 @@ def before_and_after(results: Sequence[EvalResult]) -> str:
         lines.setdefault((row.dataset, row.direction, row.metric, *how, row.n), {})[row.settings["stage"]] = row
     if not lines:
         return ""
-    header = [
-        "test set",
-        "direction",
-        "metric",
-        "similarity",
-        "centring",
-        "decoding",
-        "n",
-        "before",
-        "after",
-        "95 %",
-        "p",
-    ]
+    header = ["test set", "direction", "metric", "similarity", "centring", "decoding", "n"]
+    header += ["before", "after", "95 %", "p"]
     table = []
     for key, stages in lines.items():
         digits = 1 if next(iter(stages.values())).unit == "%" else 3

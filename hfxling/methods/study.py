@@ -90,16 +90,11 @@ class StudyArguments:
                 raise ValueError(f"row {row.get('label')}: seeds={row['seeds']}: give a list of numbers.")
         for choice in product(*(axis.items() for axis in grid)):
             if choice:
-                labels, keys = zip(*choice)
-                rows.append({"label": " ".join(labels), "set": _merged(keys)})
+                keys: dict = {}
+                for _, of_label in choice:
+                    keys |= of_label
+                rows.append({"label": " ".join(label for label, _ in choice), "set": keys})
         return rows
-
-
-def _merged(mappings: Iterable[dict]) -> dict:
-    merged: dict = {}
-    for mapping in mappings:
-        merged |= mapping
-    return merged
 
 
 @dataclass
@@ -111,7 +106,6 @@ class Study:
         rows: what is run.
         base: the method's keys in the configuration, over the method's defaults.
         command_line: what is left of the command line; it wins over `base`.
-        path: of the results file.
     """
 
     args: StudyArguments
@@ -193,7 +187,7 @@ def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
 
 
 def run_study(study: Study) -> list[EvalResult]:
-    """Run every row with every seed, seed by seed; the results file is written anew after each run.
+    """Run every row with every seed, seed by seed, and report; the results file is written anew after each run.
 
     Rows that share text and encoder are prepared together, once. A study that was stopped goes on: runs that the file
     holds are not repeated, if nothing but rows was added since. Rows whose layer the encoder lacks are left out.

@@ -64,11 +64,8 @@ class _Checkpoints(TrainerCallback):
 class XlingTrainer(Trainer):
     """Trains any module whose forward returns {"loss": ..., "loss_<part>": ...}.
 
-    Args:
-        evaluators: called with the model at every evaluation; their rows are logged as `eval_<dataset>_<metric>` (with
-            the direction where there is one) and kept in `last_results`.
-        *args: as for `transformers.Trainer`.
-        **kwargs: as for `transformers.Trainer`.
+    The evaluators are called with the model at every evaluation; their rows are logged as `eval_<dataset>_<metric>`
+    (with the direction where there is one) and kept in `last_results`. All else is as in `transformers.Trainer`.
     """
 
     def __init__(self, *args, evaluators: Sequence[Evaluator] = (), **kwargs):
@@ -93,15 +90,11 @@ class XlingTrainer(Trainer):
         return self.accelerator.unwrap_model(self.model).eval()
 
     def training_step(self, model, inputs, num_items_in_batch=None) -> torch.Tensor:
-        """As in the Trainer, with a loss that is finite.
-
-        Raises:
-            ValueError: for one that is not.
-        """
+        """As in the Trainer, with a loss that is finite."""
         return self.finite(super().training_step(model, inputs, num_items_in_batch))
 
     def finite(self, loss: torch.Tensor) -> torch.Tensor:
-        """The loss of a step, checked: there is no way on from one that is not finite.
+        """The loss of a step; the ValueError of one that is not finite, from which there is no way on.
 
         The Trainer looks at every loss too (`logging_nan_inf_filter`, to keep such losses out of the log), so nothing
         waits for the device that did not wait before.
@@ -124,11 +117,7 @@ class XlingTrainer(Trainer):
                 raise self.diverged(self.state.global_step, "weights are not finite")
 
     def train(self, *args, **kwargs):
-        """As in the Trainer, with weights that are finite.
-
-        Raises:
-            ValueError: for a loss or weights that are not.
-        """
+        """As in the Trainer, with weights that are finite."""
         reached = super().train(*args, **kwargs)
         self.check_weights()
         return reached

@@ -20,12 +20,7 @@ def measured_again(
 ) -> tuple[list[EvalResult], Corpus]:
     """The rows that the method's evaluation gives for the folder, and the text that it read.
 
-    Args:
-        record: content of the folder's results.json.
-        folder: of the model.
-        root: where the relative paths of text begin that the record has.
-        cache_dir: where frozen vectors are kept.
-        device: "cpu"; by default a GPU when there is one.
+    The relative paths of text in `record`, the content of the folder's results.json, begin at `root`.
 
     Raises:
         ValueError: a method, or settings, that this hfxling does not know; text that is malformed or of none of the

@@ -6,7 +6,6 @@ import contextlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from transformers import TrainingArguments
 
@@ -19,14 +18,6 @@ from hfxling.hub.zoo import ZOO, Entry
 from . import method
 
 CARDS = "model_cards"
-
-
-def arguments(entry: Entry, root: Path) -> tuple[Any, TrainingArguments]:
-    """What the recipe makes of the entry's command; `root` is that of the project."""
-    package = method(entry.method)
-    words = [*entry.words(), "--use_cpu", "true"]  # this machine need not be one that could train it
-    with contextlib.chdir(root):
-        return parse_arguments((package.Arguments, TrainingArguments), words, defaults=package.TRAINING_DEFAULTS)
 
 
 def zoo_card(entry: Entry, root: Path) -> str:
@@ -45,12 +36,16 @@ def zoo_card(entry: Entry, root: Path) -> str:
 
 
 def planned(entry: Entry, root: Path) -> CardInfo:
-    """What the card of a model says that nobody has trained."""
-    recipe, _ = arguments(entry, root)
+    """What the card of a model says that nobody has trained: what the recipe makes of the entry's command."""
+    package = method(entry.method)
+    words = [*entry.words(), "--use_cpu", "true"]  # this machine need not be one that could train it
+    types = (package.Arguments, TrainingArguments)
+    with contextlib.chdir(root):
+        recipe, _ = parse_arguments(types, words, defaults=package.TRAINING_DEFAULTS)
     corpus = SimpleNamespace(languages=entry.languages, coverage=None)
     prepared = SimpleNamespace(corpus=corpus, views=[SimpleNamespace(is_shared=False)])
     run = SimpleNamespace(reached={"objective": getattr(recipe, "objective", None)})
-    of_method = method(entry.method).card(recipe, prepared, run)
+    of_method = package.card(recipe, prepared, run)
     status = "**Not trained at full size yet, so there are no scores here.** The command below trains it"
     status += f" ({entry.cost})."
     fault = entry.release_fault()
@@ -74,9 +69,7 @@ def planned(entry: Entry, root: Path) -> CardInfo:
 def zoo_table(root: Path, above: str = "") -> str:
     """Every entry with its first figure, both directions, where it was trained; of which pair, if there are several.
 
-    Args:
-        root: of the repository.
-        above: put before the links to cards, such as "../" for a page in a folder.
+    `above` is put before the links to cards, such as "../" for a page in a folder.
     """
     rows = []
     for entry in ZOO.values():

@@ -38,6 +38,7 @@ from hfxling.methods.siamese.arguments import AUTO
 from hfxling.methods.siamese.choice import INFONCE, TIED, fit_form
 from hfxling.methods.siamese.data import Prepared as PreparedVectors
 from hfxling.methods.siamese.data import encode
+from hfxling.methods.siamese.layers import choose_layers
 from hfxling.methods.siamese.train import head_inputs, infonce_maps, new_head
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_lexical import LexicalModel
@@ -519,7 +520,7 @@ def make_heads(
         return Encoder(last, encode([last], text.corpus, device)), {}
     several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
     vectors = encode([single, several], text.corpus, device)
-    choice = siamese.layers_for(several, vectors, training_args.seed)
+    choice = choose_layers(several, vectors, training_args.seed)
     several = replace(several, layer=choice.layer)
     is_set = several.layers is not None
     chosen = {}

@@ -31,9 +31,9 @@ from hfxling.evaluation.significance import mean_interval
 from hfxling.files import check_place, check_replaceable
 from hfxling.methods import lexical, siamese
 from hfxling.methods.dap.finetune import finetuning as dap_options
+from hfxling.methods.heads import replace_arguments
 from hfxling.methods.lexical.data import LEAST_PAIRS
 from hfxling.methods.publishing import Run, publish_run
-from hfxling.methods.siamese.train import replace_arguments
 from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
 from hfxling.verbs import CacheFolder, Languages, OutputFolder, Text, verb

@@ -51,7 +51,6 @@ def trained(train, tmp_path_factory) -> Path:
         ({"seed": 1}, "seed=42, not 1"),
         ({"learning_rate": 0.5}, "learning_rate=5e-05, not 0.5"),
         ({"layer": 1}, "layer='2', not '1'"),
-        ({"temperature": 0.1}, "temperature=0.05, not 0.1"),
         ({"per_device_train_batch_size": 4}, "batch=8, not 4"),
         ({"train_data": "other.tsv"}, "training text="),
         ({"base_model": "copy"}, "base_model="),

@@ -108,27 +108,18 @@ def test_the_folder_is_complete_and_nothing_else_is_left(published):
     assert [path.name for path in published.parent.iterdir()] == ["model"]
 
 
-def test_without_matplotlib_only_the_picture_is_missing(run, published, tmp_path, no_matplotlib):
-    folder = run(tmp_path, fit="cca")
-    assert {path.name for path in published.iterdir()} - {path.name for path in folder.iterdir()} == {"embeddings.png"}
-
-
 @pytest.mark.parametrize(
     ("fit", "options"),
     [
         ("cca", {}),
         ("auto", {}),
         ("auto", {"one_map": "true", "layer": "0,2"}),
-        ("cca", {"centering": "train"}),
-        ("discriminant", {"pooling": "cls"}),
-        ("procrustes", {"train_data": "train.zh+train.vi", "test_data": "test.zh+test.vi"}),
-        ("ridge", {"layer": "all"}),
-        ("infonce", {"head": "tanh", "normalize_input": False}),
-        ("contrastive", {"centering": "train", "per_language": True}),
+        ("discriminant", {"pooling": "cls", "train_data": "train.zh+train.vi", "test_data": "test.zh+test.vi"}),
+        ("ridge", {"layer": "all", "centering": "train"}),
         ("tied", {"layer": "0,2"}),
-        ("discriminant", {"layer": "0,1,2", "pooling": "cls"}),
+        ("infonce", {"head": "tanh", "normalize_input": False}),
         ("infonce", {"layer": "auto", "inputs": "whitened", "per_language": True}),
-        ("infonce", {"layer": "0,2", "inputs": "centred"}),
+        ("contrastive", {"centering": "train", "per_language": True}),
         ("contrastive", {"inputs": "whitened", "head": "tanh2", "center_input": True}),
     ],
 )
@@ -166,9 +157,9 @@ def test_the_folder_is_the_model_that_was_measured(fit, options, run, data, tmp_
         assert measured.value == pytest.approx(hits_at(ranks, 1).mean(), abs=1e-4)
 
 
-@pytest.mark.parametrize("options", [{"fit": "cca"}, {"fit": "cca", "normalize_input": False}])
-def test_a_branch_is_a_model_for_one_language_that_needs_not_be_named(options, run, data, tmp_path):
-    folder = run(tmp_path, **options)
+@pytest.mark.parametrize("options", [{}, {"normalize_input": False}])
+def test_a_branch_is_a_model_for_one_language_that_needs_not_be_named(options, run, published, data, tmp_path):
+    folder = run(tmp_path, fit="cca", **options) if options else published
     whole = SentenceTransformer(str(folder), device="cpu")
     with pytest.raises(ValueError, match="Available routes: task='zh', task='vi'"):
         whole.encode(["你好"])
@@ -235,10 +226,12 @@ def test_the_command_of_the_card_is_the_one_that_ran(published):
     assert command.endswith(f"--output_dir {published.parent}")
 
 
-def test_the_published_configuration_gives_the_same_model_again(published, tmp_path, data):
+def test_the_published_configuration_gives_the_same_model_again(published, tmp_path, data, no_matplotlib):
     options = {"config": published / "config.yaml", "cache_dir": data / "cache", "output_dir": tmp_path}
     siamese.main(command_line(options))
     assert_same_head(published, tmp_path / "model")
+    names = [{path.name for path in folder.iterdir()} for folder in (published, tmp_path / "model")]
+    assert names[0] - names[1] == {"embeddings.png"}  # without matplotlib only the picture is missing
     assert yaml.safe_load((published / "config.yaml").read_text())["fit"] == "cca"
 
 
@@ -332,9 +325,7 @@ ERRORS = {
     "no test text": ({"test_data": None}, "no test text; give --test_data"),
     "wrong layer": ({"layer": 4}, r"layer=4 is outside hidden_states 0\.\.3"),
     "no layer": ({"layer": "top"}, "layer='top': give a number"),
-    "wrong fit": ({"fit": "lda"}, "fit='lda' is not one of auto, cca, "),
     "wrong dtype": ({"encode_dtype": "float8"}, "encode_dtype='float8' is not one of float32, bfloat16"),
-    "wrong distance": ({"fit": "contrastive", "distance": "dot"}, "distance='dot' is not one of euclidean"),
     "wrong head": ({"fit": "infonce", "head": "gelu"}, "head='gelu' is not one of linear"),
     "missing encoder": ({"base_model": "no/such/encoder"}, "base_model='no/such/encoder' is neither the folder"),
     "one vector too few": ({"train_vectors": "test.zh.npy+test.vi.npy"}, "20 vectors for 83 texts"),
@@ -356,19 +347,6 @@ def test_errors_are_one_line_and_leave_nothing(case, run, data, vector_files, tm
     assert not (tmp_path / "out").exists()
 
 
-def test_a_real_command_line_ends_in_one_line_too(tmp_path):
-    """The same in a process of its own: exit status, stderr, and --config, from another folder."""
-    (tmp_path / "run.yaml").write_text("pairs: [zh-vi]\ntrain_data: [a.zh+a.vi]\nbase_modle: x\n")
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(ROOT / "recipes" / "siamese.py"), "--config", "run.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Traceback" not in done.stderr
-    expected = "error: unknown key 'base_modle' in run.yaml; the nearest known one is 'base_model'; see --help for all."
-    assert done.stderr.rstrip("\n").split("\n")[-1] == expected
-    assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
-
-
 def test_the_results_file_names_what_ran(published):
     content = json.loads((published / "results.json").read_text(encoding="utf-8"))
     assert content["recipe"] == "recipes/siamese.py"
@@ -387,8 +365,6 @@ def test_losses_go_to_trackio(data, tiny_bert, tmp_path):
     recipe = [sys.executable, str(ROOT / "recipes" / "siamese.py"), *words]
     done = subprocess.run(recipe, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    read = "from trackio.sqlite_storage import SQLiteStorage as S; print(*S.get_all_metrics_for_run('heads', 'first'))"
-    read = [sys.executable, "-c", read]
-    told = subprocess.run(read, env=env, cwd=tmp_path, capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr[-2000:]
-    assert {"train/loss", "train/learning_rate"} <= {*told.stdout.split()}
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "trackio").rglob("heads.db*"))
+    assert b'"train/loss"' in kept
+    assert b'"train/learning_rate"' in kept

@@ -292,13 +292,14 @@ def test_a_finished_study_runs_nothing(path, shared_data, monkeypatch):
     words = left_to_the_command_line(path, given)
     words += ["--layer", then["layer"]] if "\nlayer:" in path.read_text(encoding="utf-8") else []
     read = read_study(["--config", str(path), "--results_dir", "results", *words])
-    _, after = finished_runs(read, resolved(*read.settings()[0]))
+    settings = read.settings()
+    _, after = finished_runs(read, resolved(*settings[0]))
     done = {(row.seed, row.settings["row"]) for row in after}
     wanted = {
         (seed, row["label"])
-        for (row, settings) in zip(read.rows, read.settings())
+        for row, (own, _) in zip(read.rows, settings)
         for seed in row.get("seeds", read.args.seeds)
-        if settings[0].is_possible() and row["label"] != UNTRAINED
+        if own.is_possible() and row["label"] != UNTRAINED
     }
     stale = {(row.seed, row.settings["row"]) for row in read_results(read.path) if "stale" in row.settings}
     assert wanted - done == stale

@@ -6,7 +6,6 @@ batches.py: vectors of many language pairs, read from disk in blocks.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from hfxling.evaluation.plots import can_draw, plot_trajectory
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.short_vectors import short_vector_results
 from hfxling.methods.checkpoints import newest_checkpoint
-from hfxling.methods.heads import assemble, write_frozen
+from hfxling.methods.heads import assemble, replace_arguments, write_frozen
 from hfxling.methods.publishing import Run, training_cost
 from hfxling.models.modeling_disentangler import DisentanglerModel
 
@@ -28,7 +27,7 @@ from .arguments import TRAINING_DEFAULTS, DisentanglerArguments, SplitSettings
 from .card import card
 from .data import Prepared, kind_of, prepare
 from .evaluate import evaluate, finished_vectors
-from .train import FittedSplit, fit, fit_heads
+from .train import fit, fit_heads
 
 Arguments = DisentanglerArguments
 __all__ = [
@@ -66,8 +65,8 @@ def one_by_one(
     for text, pair in zip(recipe.pairs, recipe.language_pairs):
         train_data, test_data = _of(recipe.train_data, pair), _of(recipe.test_data, pair)
         own = replace(recipe, pairs=[text], train_data=train_data, test_data=test_data)
-        training, name = copy.copy(training_args), name_of_pair(pair)
-        training.output_dir = str(Path(training_args.output_dir) / name)
+        name = name_of_pair(pair)
+        training = replace_arguments(training_args, output_dir=str(Path(training_args.output_dir) / name))
         if training_args.hub_model_id:
             training.hub_model_id = f"{training_args.hub_model_id}-{name.replace(':', '-')}"
         if newest_checkpoint(Path(training.output_dir)) is None:
@@ -88,16 +87,18 @@ def run(recipe: DisentanglerArguments, training_args: TrainingArguments, prepare
     if settings.init == "published":
         options["start"] = DisentanglerModel.from_pretrained(recipe.base_model, **recipe.hub_kwargs).head
     with training_cost() as cost:
+        pairs = prepared.corpus.language_pairs
         if recipe.one_head_a_pair:
-            pairs = prepared.corpus.language_pairs
-            heads = fit_heads(prepared.train, pairs, settings, training_args, **options)
+            splits = fit_heads(prepared.train, pairs, settings, training_args, **options)
+            heads = [split.head for split in splits]
         else:
-            heads = [fit(prepared.train, settings, training_args, **options)]
-    first, *more = heads
+            splits = [fit(prepared.train, settings, training_args, **options)]
+            heads = [splits[0].head] * len(pairs)
+    first, *more = splits
     reached = dict(first.reached)
     if more:
         for name in reached:
-            reached[name] = [split.reached[name] for split in heads]
+            reached[name] = [split.reached[name] for split in splits]
     reached = {"objective": first.objective} | reached | cost
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)
@@ -123,10 +124,9 @@ def measure(
 ) -> tuple[list[EvalResult], Corpus]:
     """What `run` measures, with the encoder and split of a published folder, and the text that was read for it."""
     model, seed = DisentanglerModel.from_pretrained(folder).eval(), training_args.seed
-    if recipe.base_model is not None:  # the folder's own, which stops at the layer
-        recipe = replace(recipe, base_model=str(folder), base_revision=None)
+    recipe = recipe.with_encoder_of(folder)
     prepared = prepare([recipe])
-    heads = [FittedSplit(model.head, "", {}, [], list(range(len(prepared.train))))]
+    heads = [model.head] * len(prepared.vectors)
     results = evaluate(prepared, heads, narrowed(SplitSettings, recipe), seed=seed, **_rows_of(recipe))
     for vectors in finished_vectors(prepared, heads, seed):
         results += short_vector_results(vectors)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, Sampler
 
+from hfxling.methods.frozen import Sides
 from hfxling.methods.trainer import XlingTrainer
 from hfxling.models.losses import SPLIT_LOSSES, split_losses
 from hfxling.models.modeling_disentangler import DisentanglerHead
@@ -23,16 +24,11 @@ from .arguments import OBJECTIVES
 BLOCK, BLOCKS = 4096, 8
 
 
-Vectors = Sequence[tuple[np.ndarray, np.ndarray]]  # for each language pair (N, D) of the source and of the target
-
-
 class SplitObjective(nn.Module):
     """A head and its loss: what the Trainer trains.
 
-    Args:
-        head: splits vectors.
-        objective: "intra" (eqs. 1 and 2), "inter" (eqs. 3 and 4) or "both".
-        both_sides: separate meaning from language on the target side too, not only on the source side as printed.
+    The objective is "intra" (eqs. 1 and 2), "inter" (eqs. 3 and 4) or "both". With `both_sides` meaning is separated
+    from language on the target side too, not only on the source side as printed.
     """
 
     def __init__(self, head: DisentanglerHead, objective: str, both_sides: bool = False):
@@ -66,7 +62,7 @@ class PairRows(Dataset):
         rows: for each language pair the row numbers that are used, in the order of the disk.
     """
 
-    def __init__(self, vectors: Vectors, rows: Sequence[np.ndarray]):
+    def __init__(self, vectors: Sequence[Sides], rows: Sequence[np.ndarray]):
         self.vectors, self.rows = vectors, rows
         self.ends = np.cumsum([len(part) for part in rows])
 
@@ -101,12 +97,8 @@ class BlockSampler(Sampler):
     """Shuffled row numbers of `PairRows` that lie near each other on disk for thousands of rows at a time.
 
     The rows are divided into blocks, anew in every epoch; some blocks at a time are shuffled each for itself and dealt
-    out in runs as long as a batch, so that a batch is of one language pair wherever that has rows enough.
-
-    Args:
-        dataset: its rows are numbered.
-        batch_size: length of a run.
-        seed: order of epoch k depends on (seed, k) alone.
+    out in runs as long as a batch, so that a batch is of one language pair wherever that has rows enough. The order of
+    epoch k depends on (seed, k) alone.
     """
 
     def __init__(self, dataset: PairRows, batch_size: int, seed: int = 0):
@@ -161,16 +153,3 @@ def keep_freed_memory() -> None:
         mmap_threshold, trim_threshold = -3, -1  # as <malloc.h> names them; 32 MB is the most that the first may be
         mallopt(mmap_threshold, 1 << 25)
         mallopt(trim_threshold, 1 << 30)
-
-
-def divide(count: int, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers for training and for validation, both in order; at least two rows each.
-
-    Raises:
-        ValueError: for fewer than four rows or a share outside 0..1.
-    """
-    if not 0 < share < 1 or count < 4:
-        raise ValueError(f"{count} pairs, validation_share={share}: need at least four and a share between 0 and 1.")
-    held = np.zeros(count, bool)
-    held[rng.permutation(count)[: int(np.clip(round(count * share), 2, count - 2))]] = True
-    return np.flatnonzero(~held), np.flatnonzero(held)

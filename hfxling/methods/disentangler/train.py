@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
 
 from hfxling.data.sources import Pair, name_of_pair
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.results import EvalResult
 from hfxling.methods.frozen import Sides
-from hfxling.methods.heads import head_trainer_arguments
+from hfxling.methods.heads import apply_rows, head_trainer_arguments, replace_arguments
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.modeling_disentangler import DisentanglerHead
 
 from .arguments import SplitSettings
-from .batches import PairRows, SplitObjective, SplitTrainer, divide
+from .batches import PairRows, SplitObjective, SplitTrainer
 
 Rows = tuple[np.ndarray, np.ndarray]  # of a language pair, for training and for validation
 
@@ -33,14 +31,12 @@ class FittedSplit:
         objective: that was trained.
         reached: epochs run, epoch kept, validation loss.
         trajectory: (epoch, L_align, L_uniform) of the validation pairs; epoch 0 is the untrained vectors.
-        pairs: numbers of the language pairs that it was trained on.
     """
 
     head: DisentanglerHead
     objective: str
     reached: dict
     trajectory: list[tuple[float, float, float]]
-    pairs: list[int]
 
 
 def default_objective(kind: str) -> str:
@@ -51,24 +47,18 @@ def default_objective(kind: str) -> str:
 def new_head(
     settings: SplitSettings, hidden_size: int, start: DisentanglerHead | None = None, **origin
 ) -> DisentanglerHead:
-    """An untrained split, or one with the weights of another.
+    """An untrained split of D-dimensional vectors; where `settings.init` is "published", with the weights of `start`.
 
-    Args:
-        settings: of the split.
-        hidden_size: D.
-        start: the split to go on from where `settings.init` is "published".
-        **origin: fields of its configuration that say where vectors come from: layer, pooling, prompt.
+    `origin` are the fields of its configuration that say where vectors come from: layer, pooling, prompt.
 
     Raises:
-        ValueError: when that has no bias where one is asked for, or the other way round.
+        ValueError: a start that has no bias where one is asked for, or the other way round.
     """
     fields = settings.head_fields() | origin
     head = DisentanglerHead(DisentanglerConfig(**fields, hidden_size=hidden_size))
     if settings.init == "share":
         head.init_share()
     if settings.init == "published":
-        if start is None:
-            raise ValueError("init='published' goes on with a model's split: give it as --base_model.")
         published = start.config.head_dict()
         if published != published | fields:
             raise ValueError(f"init='published': base_model was published with other settings: {published}.")
@@ -83,23 +73,14 @@ def fit_heads(
     training_args: TrainingArguments,
     **options,
 ) -> list[FittedSplit]:
-    """A split for each language pair; several are trained in folders of their own.
-
-    Args:
-        vectors: of every language pair.
-        pairs: their languages.
-        settings: of the splits.
-        training_args: of the Trainer.
-        **options: further arguments of `fit`.
-    """
+    """A split for each language pair; several are trained in folders of their own. `options` are those of `fit`."""
     splits = []
     rows = division(vectors, settings.validation_share)
     for number, pair in enumerate(pairs):
-        own = copy.copy(training_args)
+        own = training_args
         if len(pairs) > 1:
-            own.output_dir = f"{training_args.output_dir}/{name_of_pair(pair)}"
-        split = fit([vectors[number]], settings, own, rows=[rows[number]], **options)
-        splits.append(replace(split, pairs=[number]))
+            own = replace_arguments(training_args, output_dir=f"{training_args.output_dir}/{name_of_pair(pair)}")
+        splits.append(fit([vectors[number]], settings, own, rows=[rows[number]], **options))
     return splits
 
 
@@ -121,8 +102,8 @@ def fit(
         training_args: of the Trainer, the seed among them.
         kind: of the encoder, "encoder" or "llm": the objective "auto" goes by it.
         rows: of every pair for training and for validation; by default those of `division`.
-        start: as for `new_head`.
-        **origin: as for `new_head`.
+        start: the split to go on from where `settings.init` is "published".
+        **origin: where the vectors come from, as for `new_head`.
     """
     objective = default_objective(kind) if settings.objective == "auto" else settings.objective
     set_seed(training_args.seed)
@@ -132,7 +113,10 @@ def fit(
     place = {"dataset": "validation", "split": "validation"}
 
     def geometry(model: SplitObjective) -> list[EvalResult]:
-        return geometry_results([meaning_of(model.head, sides) for sides in pairs], **place)
+        meanings = []
+        for source, target in pairs:
+            meanings.append((meaning_of(model.head, source), meaning_of(model.head, target)))
+        return geometry_results(meanings, **place)
 
     trainer = SplitTrainer(
         SplitObjective(head, objective, settings.both_sides),
@@ -153,22 +137,37 @@ def fit(
             losses.append(entry)
     best = min(losses, key=lambda entry: entry["eval_loss"])
     reached = {"epochs": losses[-1]["epoch"], "best_epoch": best["epoch"], "validation_loss": best["eval_loss"]}
-    return FittedSplit(head.eval().to("cpu"), objective, reached, trajectory, list(range(len(vectors))))
+    return FittedSplit(head.eval().to("cpu"), objective, reached, trajectory)
 
 
-@torch.inference_mode()
-def split_vectors(head: DisentanglerHead, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(N, D) vectors e, their meaning parts and their language parts."""
-    blocks = torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536)
-    pooled = torch.cat([head.prepare(block) for block in blocks])
-    meaning = torch.cat([head(block) for block in pooled.split(65536)])
-    return pooled.numpy(), meaning.numpy(), (pooled - meaning).numpy()
+def meaning_of(head: DisentanglerHead, vectors: np.ndarray) -> np.ndarray:
+    """(N, D) meaning parts of vectors, computed where the head is."""
+    return apply_rows(lambda rows: head(head.prepare(rows)), vectors, head.linear.weight.device)
+
+
+def language_of(head: DisentanglerHead, vectors: np.ndarray) -> np.ndarray:
+    """(N, D) language parts: what the meaning leaves of the vectors."""
+    return apply_rows(head.prepare, vectors, head.linear.weight.device) - meaning_of(head, vectors)
 
 
 def division(vectors: Sequence[Sides], share: float) -> list[Rows]:
-    """Training and validation rows of each language pair, the same for every seed: runs compare on the same rows."""
+    """Training and validation rows of each language pair, in order, at least two of both.
+
+    They are the same for every seed: runs compare on the same rows.
+
+    Raises:
+        ValueError: for a language pair with fewer than four rows.
+    """
     rng = np.random.default_rng(0)
-    return [divide(len(source), share, rng) for source, _ in vectors]
+    rows = []
+    for source, _ in vectors:
+        count = len(source)
+        if count < 4:
+            raise ValueError(f"{count} pairs, validation_share={share}: need at least four.")
+        held_out = np.zeros(count, bool)
+        held_out[rng.permutation(count)[: int(np.clip(round(count * share), 2, count - 2))]] = True
+        rows.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
+    return rows
 
 
 def sample_sides(vectors: Sequence[Sides], rows: Sequence[np.ndarray], limit: int) -> list[list[np.ndarray]]:
@@ -178,10 +177,3 @@ def sample_sides(vectors: Sequence[Sides], rows: Sequence[np.ndarray], limit: in
         chosen = np.sort(np.random.default_rng(0).permutation(part)[:limit])
         sampled.append([np.asarray(side[chosen], np.float32) for side in sides])
     return sampled
-
-
-@torch.inference_mode()
-def meaning_of(head: DisentanglerHead, sides: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Meaning parts, on the device where the head is."""
-    device = head.linear.weight.device
-    return [head(head.prepare(torch.from_numpy(side).to(device))).cpu().numpy() for side in sides]

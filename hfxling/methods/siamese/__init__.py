@@ -8,10 +8,12 @@ layers.py: the choice of layers, which comes before the fit and needs vectors of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from transformers import TrainingArguments
 
 from hfxling.arguments import narrowed
@@ -19,31 +21,37 @@ from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.encoders.identity import model_name
 from hfxling.evaluation.plots import can_draw, scatter_before_after
 from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.retrieval import CENTERINGS
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
 from hfxling.hub.writing import write_branch
 from hfxling.methods.frozen import PairVectors
-from hfxling.methods.heads import apply_rows, assemble, final_vectors, write_frozen
+from hfxling.methods.heads import (
+    PreparedPairs,
+    apply_rows,
+    assemble,
+    final_vectors,
+    retrieval_results,
+    write_frozen,
+)
 from hfxling.methods.publishing import Run, training_cost
-from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
 from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
 
 from .arguments import AUTO, TRAINING_DEFAULTS, HeadSettings, SiameseArguments
 from .card import card
-from .data import Prepared, prepare
-from .evaluate import evaluate
-from .layers import LayerChoice, choose_layers
-from .train import fit, plain_output
+from .data import Prepared, encode, prepare
+from .layers import choose_layers
+from .train import fit, plain_output, unit_layers
 
 Arguments = SiameseArguments
 SHOWN = 500  # training pairs in the picture where there is no test text
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "HeadSettings", "card", "fit", "layers_for", "measure", "prepare", "run"]
+__all__ = ["TRAINING_DEFAULTS", "Arguments", "HeadSettings", "card", "fit", "measure", "prepare", "run"]
 
 
 def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Fit a head on the run's share of the vectors, and measure retrieval before and after."""
     text, seed, chosen_layers = prepared.text, training_args.seed, {}
     if recipe.layer == AUTO:
-        choice = layers_for(recipe, prepared, seed)
+        choice = choose_layers(recipe, prepared, seed)
         recipe, chosen_layers = replace(recipe, layer=choice.layer), choice.record()
     rows, vectors = prepared.of(recipe.layer_index, recipe.pooling).draw(recipe.fraction, seed)
     texts = [text.train["target"][int(row)] for row in rows]
@@ -55,12 +63,7 @@ def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Pr
     reached = {"fit": recipe.fit, "pairs": len(rows)} | chosen_layers | chosen | cost
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], reached)
-    results, final = [], tuple
-    if len(text.test):
-        fields = prepared.corpus.test_fields(text) | {"model": model_name(recipe.base_model), "seed": seed}
-        results = evaluate(vectors, head, **_rows_of(recipe), **fields)
-        final = partial(_final_vectors, vectors, head, fields)
-
+    results, final = _measured(recipe, prepared, vectors, head, seed)
     has_branches = recipe.base_model is not None and head.config.needs_language
     branches = tuple(head.config.languages) if has_branches else ()
 
@@ -77,28 +80,23 @@ def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Pr
     return Run(results, reached, write, branches=branches, vectors=final)
 
 
-def layers_for(recipe: SiameseArguments, prepared: Prepared, seed: int) -> LayerChoice:
-    """The layers that `--layer auto` reads; a family whose layers share a final norm has single ones only."""
-    config = recipe.encoder_config()
-    return choose_layers(
-        prepared,
-        narrowed(HeadSettings, recipe),
-        depth=config.num_hidden_layers,
-        pooling=recipe.pooling,
-        sets=config.model_type not in ENCODER_OF_SEQ2SEQ,
-        fraction=recipe.fraction,
-        seed=seed,
-    )
+def _measured(
+    recipe: SiameseArguments, prepared: Prepared, vectors: PairVectors, head: SiameseHead, seed: int
+) -> tuple[list[EvalResult], Callable[[], list[FinalVectors]]]:
+    """Retrieval before and after, by every centring, and what gives the finished model's vectors."""
 
+    def before(side: np.ndarray, language: str) -> np.ndarray:
+        return unit_layers(side, vectors.layers)
 
-def _rows_of(recipe: SiameseArguments) -> dict:
-    """What the result rows say of the vectors, and how these are compared."""
-    return {"settings": {"layer": recipe.layer, "pooling": recipe.pooling}, "similarities": recipe.similarities}
+    def finished(side: np.ndarray, language: str) -> np.ndarray:
+        return apply_rows(partial(head, language=language), side)
 
-
-def _final_vectors(vectors: PairVectors, head: SiameseHead, fields: dict) -> list[FinalVectors]:
-    """What the finished model gives for both sides of the test and training text."""
-    return [final_vectors(vectors, lambda side, lang: apply_rows(partial(head, language=lang), side), fields)]
+    pairs = PreparedPairs(prepared.corpus, [vectors])
+    fields = {"model": model_name(recipe.base_model), "seed": seed}
+    how = {"similarities": recipe.similarities, "centerings": CENTERINGS}
+    settings = {"layer": recipe.layer, "pooling": recipe.pooling}
+    results = retrieval_results(pairs, before, [partial(plain_output, head)], settings=settings, **how, **fields)
+    return results, partial(final_vectors, pairs, [finished], **fields)
 
 
 def measure(
@@ -109,13 +107,11 @@ def measure(
     if recipe.layer == AUTO:
         layers = model.config.layer
         recipe = replace(recipe, layer=",".join(map(str, layers if isinstance(layers, list) else [layers])))
-    if recipe.base_model is not None:  # the folder's own encoder, which stops at the layer
-        recipe = replace(recipe, base_model=str(folder), base_revision=None)
+    recipe = recipe.with_encoder_of(folder)
     corpus = load_corpus(recipe)
     if not len(corpus.pairs[0].test):
         return [], corpus
-    prepared = prepare([recipe])
+    prepared = encode([recipe], corpus)
     _, vectors = prepared.of(recipe.layer_index, recipe.pooling).draw(recipe.fraction, training_args.seed)
-    fields = corpus.test_fields(prepared.text) | {"seed": training_args.seed}
-    results = evaluate(vectors, model.head, **_rows_of(recipe), **fields)
-    return results + short_vector_results(*_final_vectors(vectors, model.head, fields)), prepared.corpus
+    results, final = _measured(recipe, prepared, vectors, model.head, training_args.seed)
+    return results + short_vector_results(*final()), corpus

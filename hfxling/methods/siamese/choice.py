@@ -29,12 +29,7 @@ def candidates(source: np.ndarray, target: np.ndarray, *, one_map: bool = False)
 
     The encoder as it came; centred: its vectors less the mean of both languages, without the direction between the two;
     `discriminant`, one map for both, and `tied`, one a language (with share 0 the CCA), each with shares of the encoder
-    in it.
-
-    Args:
-        source: (N, H) vectors; row i is parallel to target row i.
-        target: (N, H).
-        one_map: only those with the same map for both languages.
+    in it. With `one_map` only those with the same map for both languages.
     """
     as_it_came, centred = _as_it_came(source), _centred(source, target)
     yield {"form": ENCODER}, as_it_came, as_it_came
@@ -53,24 +48,21 @@ def fit_form(
     Args:
         form: one of `FORMS`.
         settings: its own, as `candidates` or `tied` give them; others are not looked at.
-        source: (N, H) float64 vectors; row i is parallel to target row i.
-        target: (N, H).
-        trained: from the two arrays to a trained head's maps, where that is the form.
+        source: (N, H) float64 vectors.
+        target: (N, H), translations row by row.
+        trained: gives the maps of a trained head, where that is the form.
     """
     if form == ENCODER:
         as_it_came = _as_it_came(source)
         return as_it_came, as_it_came
     if form == INFONCE:
         return trained(source, target)
-    heads = []
     if form in (DISCRIMINANT, TIED):
-        closed = discriminant if form == DISCRIMINANT else tied
-        heads = [({}, *with_settings(closed, source, target, settings))]
-    if "anchor" in settings:
-        heads = list(_anchored(form, heads, source, target, (settings["anchor"],)))
-    if heads:
-        _, of_source, of_target = heads[0]
-        return of_source, of_target
+        maps = with_settings(discriminant if form == DISCRIMINANT else tied, source, target, settings)
+        if "anchor" not in settings:
+            return maps
+        for _, *anchored in _anchored(form, [({}, *maps)], source, target, (settings["anchor"],)):
+            return tuple(anchored)
     centred = _centred(source, target)  # the form itself, or all that is left where pairs share nothing
     return centred, centred
 
@@ -89,17 +81,10 @@ def _centred(source: np.ndarray, target: np.ndarray) -> Affine:
 def _anchored(
     form: str, heads: Iterable[Maps], source: np.ndarray, target: np.ndarray, anchors: Iterable[float]
 ) -> Iterable[Maps]:
-    """Heads, and the same drawn towards the centred encoder: maps whose inner products are the sum of both's.
+    """Heads of a form, and the same drawn towards the centred encoder: maps whose inner products are the sum of both's.
 
     `x' M y` with `M = U S V'` is the inner product of `sqrt(S) U' x` and `sqrt(S) V' y`, so the sum takes no more room
-    than either. Both are brought to a mean squared length of 1 first.
-
-    Args:
-        form: its name.
-        heads: settings and maps.
-        source: (N, H) that they were fitted on.
-        target: (N, H).
-        anchors: shares of the centred encoder.
+    than either. Both are brought to a mean squared length of 1 first. An anchor is the encoder's share.
     """
     means, encoder = (source.mean(0), target.mean(0)), np.eye(source.shape[1])
     if form == DISCRIMINANT:  # one map: it subtracts the middle, and the direction between the languages
@@ -136,9 +121,7 @@ def choose(ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1) -> tup
     (paired, over held-out sentences of both directions) of the best mean reciprocal rank. Reciprocal ranks tell heads
     apart by fewer sentences than hits at the first place do.
 
-    Args:
-        ranks: of held-out sentences by settings, the same sentences in the same order, from `cross_validate`.
-        repeats: how often every sentence is there.
+    The ranks by settings are those of `cross_validate`, in which every sentence may be there several times.
     """
     scores = {key: 1 / np.concatenate(folds) for key, folds in ranks.items()}
     means = {key: float(score.mean()) for key, score in scores.items()}

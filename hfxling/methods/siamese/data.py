@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hfxling.data.corpus import Corpus, PairText, load_corpus
+from hfxling.data.corpus import Corpus, PairText
 from hfxling.data.documents import join_paragraphs
 from hfxling.encoders.frozen import View
-from hfxling.files import free_memory
-from hfxling.methods.checks import refuse_evaluation
-from hfxling.methods.frozen import PairVectors, Sides, pair_vectors
+from hfxling.methods.frozen import PairVectors, frozen_vectors
+from hfxling.methods.heads import corpus_with_test
 from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
 
 from .arguments import SiameseArguments
@@ -29,16 +28,15 @@ class Prepared:
     vectors: dict[View, PairVectors]
 
     def of(self, layer: int | str | tuple[int, ...] | None, pooling: str) -> PairVectors:
-        """The vectors of a layer, or of several."""
+        """The vectors of a layer, or of several side by side."""
         if not isinstance(layer, tuple):
             return self.vectors[layer, pooling]
         parts = [self.vectors[each, pooling] for each in layer]
-        return replace(
-            parts[0],
-            train=side_by_side([part.train for part in parts]),
-            test=side_by_side([part.test for part in parts]),
-            layers=layer,
-        )
+        sides = {}
+        for split in ("train", "test"):
+            source, target = zip(*(getattr(part, split) for part in parts))
+            sides[split] = np.concatenate(source, axis=1), np.concatenate(target, axis=1)
+        return replace(parts[0], layers=layer, **sides)
 
     @property
     def text(self) -> PairText:
@@ -46,92 +44,51 @@ class Prepared:
         return self.corpus.pairs[0]
 
 
-def side_by_side(layers: Sequence[Sides]) -> Sides:
-    """The (N, H) vectors of each layer, source and target, as (N, layers * H)."""
-    source, target = zip(*layers)
-    return np.concatenate(source, axis=1), np.concatenate(target, axis=1)
-
-
 def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
     """Read the text and its frozen vectors: those of every row's layer and pooling from one pass of the encoder.
-
-    Warns when the encoder's vocabulary does not cover a language or texts are longer than it can read.
-
-    Args:
-        rows: arguments of runs that share text and encoder.
-        training_args: of the Trainer.
 
     Raises:
         ValueError: no test text, malformed text or vectors (see `load_corpus`, `load_vectors`).
         FileNotFoundError: a file, folder or encoder that is not there.
     """
     first = rows[0]
-    refuse_evaluation(training_args, "a head")
     several = [row.layer for row in rows if isinstance(row.layer_index, tuple)]
     if several and first.encoder_config().model_type in ENCODER_OF_SEQ2SEQ:
         raise ValueError(f"layer={several[0]}: the layers of {first.base_model} share a final norm; give a single one.")
-    corpus = load_corpus(first)
-    (text,) = corpus.pairs
-    if not len(text.test):
-        raise ValueError(
-            f"{' '.join(first.train_data)}: no test text; give --test_data, such as my.zh+my.vi@1501-2000 beside "
-            "--train_data my.zh+my.vi@1-1500."
-        )
-    if first.paragraphs:
-        text.test = join_paragraphs(text.test)
-    return encode(rows, corpus)
+    return encode(rows, corpus_with_test(first, training_args))
 
 
 def encode(rows: Sequence[SiameseArguments], corpus: Corpus, device: str | None = None) -> Prepared:
     """The frozen vectors of a corpus, with or without test text; as `prepare` otherwise."""
+    (text,) = corpus.pairs
+    if rows[0].paragraphs:
+        text.test = join_paragraphs(text.test)
     views: dict = {}
     for row in rows:
         for layer in row.single_layers():
             views[layer, row.pooling] = None
-    by_view = pair_vectors(rows[0], corpus, views, device)
+    by_view = frozen_vectors(rows[0], corpus, views, device).pairs
     return Prepared(corpus, {view: vectors for view, (vectors,) in by_view.items()})
 
 
-def _check_memory(pool_size: int, pairs: int, batch: int) -> None:
-    """Refuse a pool whose row numbers and batches are more than there is memory for."""
-    per_candidate = 5 * 8 * pairs + 4 * 4 * batch  # parallel, drawn, joined; vectors, outputs, gradients
-    free = free_memory()
-    if pool_size > 1 and per_candidate * pool_size > 0.8 * free:
-        need, most = per_candidate * pool_size / 2**30, max(1, int(0.8 * free / per_candidate))
-        raise ValueError(
-            f"pool_size={pool_size}: {pairs} pairs take {need:.1f} GiB of memory, {free / 2**30:.1f} are free; "
-            f"give {most} or fewer, or a smaller per_device_train_batch_size."
-        )
-
-
 def labelled_pairs(
-    targets: Sequence,
-    *,
-    pool_size: int = 1,
-    parallel_only: bool = False,
-    seed: int = 0,
-    batch: int = 0,
+    targets: Sequence, *, pool_size: int = 1, parallel_only: bool = False, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every parallel pair once, and every source once more with a pool of wrong targets.
+    """Every parallel pair once, and unless `parallel_only` every source once more with a pool of wrong targets.
 
     Args:
-        targets: N target texts (or anything comparable); row i is the translation of source i.
-        pool_size: K candidates for every source, fewer where there are fewer distinct targets; 1 is a plain random
-            non-parallel pair.
+        targets: N target texts; row i is the translation of source i.
+        pool_size: K candidates for every source, fewer where there are fewer distinct targets.
         parallel_only: leave the non-parallel half out.
         seed: of the drawing.
-        batch: numbers that one candidate adds to a batch of vectors, for the memory that the pool takes.
 
     Returns:
         `source` (R,) and `target` (R, K) row numbers and `label` (R,), 0 for parallel and 1 for non-parallel, with
         R = 2N or N. Parallel rows repeat their own target K times, so that one reduction over K fits both halves.
 
     Raises:
-        ValueError: when there is no wrong target to draw: fewer than two distinct targets; candidates that memory does
-            not hold.
+        ValueError: fewer than two distinct targets, of which none is wrong.
     """
-    if pool_size < 1:
-        raise ValueError(f"pool_size={pool_size}: a pool needs at least one candidate.")
     count = len(targets)
     rows = np.arange(count)
     identity = np.unique(np.asarray(targets, dtype=object).astype(str), return_inverse=True)[1]
@@ -139,7 +96,6 @@ def labelled_pairs(
     if distinct == 1 and not parallel_only:
         raise ValueError(f"{count} pairs with a single distinct target: non-parallel pairs need at least two.")
     pool_size = min(pool_size, max(1, distinct - 1))
-    _check_memory(pool_size, count, batch)
     own = np.repeat(rows[:, None], pool_size, axis=1)
     if parallel_only:
         return rows, own, np.zeros(count, np.int64)

@@ -10,7 +10,10 @@ from itertools import islice
 
 import numpy as np
 
-from .arguments import HeadSettings
+from hfxling.arguments import narrowed
+from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
+
+from .arguments import HeadSettings, SiameseArguments
 from .choice import Maps, candidates
 from .closed_form import cross_validate, discriminant, tied
 from .data import Prepared
@@ -31,17 +34,11 @@ def layer_sets(depth: int) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class LayerChoice:
-    """Which layers were chosen.
+    """Which layers were chosen."""
 
-    Attributes:
-        layer: the best layer, or layers as in "0,3,6".
-        single_layer: the best single one.
-        scores: mean reciprocal ranks in cross-validation, by layer or layers.
-    """
-
-    layer: str
-    single_layer: str
-    scores: dict[str, float]
+    layer: str  # or several, as in "0,3,6"
+    single_layer: str  # the best one alone
+    scores: dict[str, float]  # mean reciprocal ranks in cross-validation, by layer or layers
 
     def record(self) -> dict:
         """For the card and the results."""
@@ -49,38 +46,24 @@ class LayerChoice:
         return {"layer": self.layer, "single_layer": self.single_layer, "layer_scores": rounded}
 
 
-def choose_layers(
-    prepared: Prepared,
-    settings: HeadSettings,
-    *,
-    depth: int,
-    pooling: str,
-    sets: bool = True,
-    fraction: float = 1.0,
-    seed: int = 0,
-) -> LayerChoice:
+def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> LayerChoice:
     """The layer or layers by which most translations of held-out training pairs are found.
 
     By their vectors as they are, centred, and behind a closed form: `discriminant` where the head will be one map for
     both languages, else a `tied` CCA, the quickest of each kind; the head that is fitted afterwards may be another one.
     The last layer is left only for one that is better by more than a standard error (paired, over held-out sentences).
-
-    Args:
-        prepared: with the vectors of every layer.
-        settings: of the head that will be fitted.
-        depth: the last layer's number.
-        pooling: of the vectors.
-        sets: whether sets of layers compete, too.
-        fraction: share of the training pairs.
-        seed: of the share and the folds.
+    Sets of layers compete unless the layers of the encoder's family share a final norm.
     """
-    settings = replace(settings, init="identity")  # only the inputs of the head matter here
+    settings = replace(narrowed(HeadSettings, recipe), init="identity")  # only the inputs of the head matter here
+    config = recipe.encoder_config()
+    depth, has_sets = config.num_hidden_layers, config.model_type not in ENCODER_OF_SEQ2SEQ
     reciprocal_ranks: dict[str, np.ndarray] = {}
     singles = [str(layer) for layer in range(depth + 1)]
-    several = [",".join(map(str, layers)) for layers in layer_sets(depth)] if sets else []
+    several = [",".join(map(str, layers)) for layers in layer_sets(depth)] if has_sets else []
     for layer in [*singles, *several]:
         numbers = tuple(map(int, layer.split(",")))
-        _, vectors = prepared.of(numbers if len(numbers) > 1 else numbers[0], pooling).draw(fraction, seed)
+        whole = prepared.of(numbers if len(numbers) > 1 else numbers[0], recipe.pooling)
+        _, vectors = whole.draw(recipe.fraction, seed)
         sides = dict(zip(vectors.languages, vectors.train))
         head = new_head(settings, sides, vectors.layers)
         source, target = head_inputs(head, sides)

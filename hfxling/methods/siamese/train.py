@@ -12,20 +12,19 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PrinterCallback, TrainingArguments, set_seed
+from transformers import TrainingArguments, set_seed
 
 from hfxling.evaluation.retrieval import language_mean
 from hfxling.methods.frozen import PairVectors
-from hfxling.methods.heads import apply_rows, head_trainer_arguments
-from hfxling.methods.strength import strength_rotation
+from hfxling.methods.heads import apply_rows, head_trainer_arguments, replace_arguments
 from hfxling.methods.trainer import XlingTrainer
 from hfxling.models.losses import contrastive_loss, pair_distance, translation_ranking_loss
 from hfxling.models.modeling_siamese import SiameseHead
 from hfxling.models.pooling import unit_parts
 
-from .arguments import AUTO, GOES_ON, HeadSettings
+from .arguments import AUTO, HeadSettings
 from .choice import fit_auto
-from .closed_form import WHITENING, Affine, fit_closed_form, shrunken_power, standardised
+from .closed_form import WHITENING, Affine, eigen, fit_closed_form, shrunken_power, standardised, strength_rotation
 from .data import labelled_pairs
 
 # Of the in-batch softmax that competes in `--fit auto`.
@@ -34,13 +33,7 @@ INFONCE_EPOCHS, INFONCE_STEPS = 30, 1000  # the fewer of both
 
 
 class HeadObjective(nn.Module):
-    """A head and its loss: what the Trainer trains.
-
-    Args:
-        head: to be trained.
-        settings: the loss, and which of a pool is the negative.
-        languages: of source and target.
-    """
+    """A head and its loss: what the Trainer trains. `languages` are those of source and target."""
 
     def __init__(self, head: SiameseHead, settings: HeadSettings, languages: Sequence[str]):
         super().__init__()
@@ -48,15 +41,10 @@ class HeadObjective(nn.Module):
         self.source_lang, self.target_lang = languages
 
     def forward(self, source: Tensor, target: Tensor, label: Tensor) -> dict[str, Tensor]:
-        """Loss of a batch.
+        """Loss of a batch, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
 
-        Args:
-            source: (B, H) frozen vectors.
-            target: (B, K, H): K candidates, all the same for a parallel pair.
-            label: (B,) 0 for parallel, 1 for non-parallel.
-
-        Returns:
-            {"loss": scalar}, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
+        Of (B, H) source vectors, (B, K, H) candidates, all the same for a parallel pair, and (B,) labels, 0 where a
+        pair is parallel and 1 where it is not.
         """
         settings = self.settings
         if settings.fit == "contrastive" and settings.negatives in ("worst", "easiest") and target.shape[1] > 1:
@@ -104,25 +92,18 @@ def _equal_rows(vectors: Tensor) -> Tensor:
 class PairRows(torch.utils.data.Dataset):
     """Row numbers as a dataset; its `collate` gathers the vectors of a whole batch at once.
 
-    Args:
-        source: (N, H) vectors, or anything that gives them for an array of row numbers.
-        target: (N, H), likewise; row i is parallel to source row i.
-        texts: the N target texts: a repeated translation is never drawn as a negative.
-        settings: which loss and negatives.
-        seed: of the drawn negatives.
-        batch: numbers of a batch of source vectors, see `labelled_pairs`.
+    Source and target are (N, H) vectors, or anything that gives them for an array of row numbers. A translation that
+    repeats among the N target texts is never drawn as a negative.
     """
 
-    def __init__(self, source, target, texts: Sequence[str], settings: HeadSettings, seed: int = 0, batch: int = 0):
+    def __init__(self, source, target, texts: Sequence[str], settings: HeadSettings, seed: int = 0):
         self.vectors = source, target
         if settings.fit == "infonce":
             rows = np.arange(len(texts))
             self.rows = rows, rows[:, None], np.zeros(len(rows), np.int64)
         else:
             pool_size = 1 if settings.negatives == "random" else settings.pool_size
-            self.rows = labelled_pairs(
-                texts, pool_size=pool_size, parallel_only=settings.parallel_only, seed=seed, batch=batch
-            )
+            self.rows = labelled_pairs(texts, pool_size=pool_size, parallel_only=settings.parallel_only, seed=seed)
 
     def __len__(self) -> int:
         return len(self.rows[0])
@@ -140,31 +121,18 @@ class PairRows(torch.utils.data.Dataset):
         }
 
 
-def set_affine(head: SiameseHead, maps: dict[str, Affine]) -> None:
-    """Put maps into the first layer of a head with bias; a shared head takes the first one."""
-    for key, layers in head.maps.items():
-        affine = maps.get(key) or next(iter(maps.values()))
-        with torch.no_grad():
-            layers[0].weight.copy_(torch.from_numpy(affine.weight))
-            layers[0].bias.copy_(torch.from_numpy(affine.bias))
-
-
 def new_head(
     settings: HeadSettings,
     sides: dict[str, np.ndarray],
     layers: tuple[int, ...] | None = None,
     start: SiameseHead | None = None,
 ) -> SiameseHead:
-    """An untrained head as the settings describe it, or with the weights of another one.
+    """An untrained head as the settings describe it; where `settings.init` is "published", with the weights of `start`.
 
-    Args:
-        settings: of the head.
-        sides: (N, H) vectors of every language, which give the means of centred inputs.
-        layers: where the vectors of several layers stand side by side, which.
-        start: the head to go on from where `settings.init` is "published".
+    The (N, H) vectors of every language give the means of centred inputs.
 
     Raises:
-        ValueError: when that is a head of another kind, or missing.
+        ValueError: a start of another kind.
     """
     width = next(iter(sides.values())).shape[1]
     head = SiameseHead(settings.head_config(width, list(sides), layers))
@@ -176,19 +144,14 @@ def new_head(
             maps[lang] = _input_map(side, head.config.parts, settings.input_power)
         head.set_input_maps(maps)
     if settings.init == "published":
-        if start is None:
-            raise ValueError(GOES_ON)
-        if _shapes(start) != _shapes(head):
+        shapes = [{name: tensor.shape for name, tensor in each.state_dict().items()} for each in (start, head)]
+        if shapes[0] != shapes[1]:
             raise ValueError(
                 f"init='published': base_model has a head of another kind ({start.config.head_dict()}); "
                 "give the same --head, --bias, --per_language, --center_input and --centering."
             )
         head.load_state_dict(start.state_dict())
     return head
-
-
-def _shapes(head: SiameseHead) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in head.state_dict().items()}
 
 
 def _input_map(vectors: np.ndarray, parts: int, power: float) -> tuple[Tensor, Tensor]:
@@ -199,7 +162,7 @@ def _input_map(vectors: np.ndarray, parts: int, power: float) -> tuple[Tensor, T
     """
     units = apply_rows(lambda rows: unit_parts(rows, parts), vectors).astype(np.float64)
     blocks = np.split(units, parts, axis=1)
-    weights = [shrunken_power(np.cov(block.T, bias=True), WHITENING, -power) for block in blocks]
+    weights = [shrunken_power(eigen(np.cov(block.T, bias=True)), WHITENING, -power) for block in blocks]
     weight = torch.block_diag(*map(torch.from_numpy, weights))
     return weight, -weight @ torch.from_numpy(units.mean(0))
 
@@ -254,14 +217,11 @@ def order_components(head: SiameseHead, sides: dict[str, np.ndarray]) -> None:
     """Turn the output of a linear head so that its strongest components come first; no cosine changes.
 
     `truncate_dim` then keeps what matters. After an activation nothing can be turned.
-
-    Args:
-        head: in evaluation mode.
-        sides: (N, H) training vectors of both languages.
     """
     if head.activation != "linear":
         return
-    rotation = torch.from_numpy(strength_rotation(*(plain_output(head, x, lang) for lang, x in sides.items())).copy())
+    outputs = [plain_output(head, side, lang) for lang, side in sides.items()]
+    rotation = torch.from_numpy(strength_rotation(*outputs).copy())
     with torch.no_grad():
         for layers in head.maps.values():
             for parameter in layers[-1].parameters():  # (D, H) weight, and (D,) bias where there is one
@@ -277,16 +237,13 @@ def train_rows(
 ) -> dict:
     """Train a head with the Trainer on (N, H) vectors of both languages; returns how many steps, and the loss."""
     source, target = (torch.from_numpy(np.array(array)) for array in sides.values())
-    batch = training_args.train_batch_size * source.shape[1]
-    rows = PairRows(source, target, texts, settings, training_args.seed, batch)
+    rows = PairRows(source, target, texts, settings, training_args.seed)
     trainer = XlingTrainer(
         HeadObjective(head, settings, list(sides)),
         head_trainer_arguments(training_args),
         train_dataset=rows,
         data_collator=rows.collate,
     )
-    if training_args.logging_strategy == "no":
-        trainer.remove_callback(PrinterCallback)  # which would print the run's speed all the same
     reached = trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
     if training_args.resume_from_checkpoint:  # the Trainer forgets the losses from before a checkpoint
         return {"steps": reached.global_step}
@@ -343,22 +300,10 @@ def infonce_maps(
     return (maps["source"], maps["target"]) if per_language else (maps["shared"], maps["shared"])
 
 
-def replace_arguments(training_args: TrainingArguments, **changes) -> TrainingArguments:
-    """A copy of the Trainer's arguments with other values."""
-    changed = copy.copy(training_args)
-    for key, value in changes.items():
-        setattr(changed, key, value)
-    return changed
-
-
 def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | None = None, **fields) -> SiameseHead:
-    """A head with these maps in its first layer, as wide as they are.
+    """A head with these maps by language in its first layer, as wide as they are.
 
-    Args:
-        head: whose configuration and centred inputs it keeps.
-        maps: by language.
-        others: whose further layers it gets.
-        **fields: of its configuration that are other than those of `head`.
+    It keeps the configuration, `fields` apart, and the centred inputs of `head`; further layers are those of `others`.
     """
     config = copy.deepcopy(head.config)
     width, out = config.input_size, len(next(iter(maps.values())).bias)
@@ -371,7 +316,11 @@ def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | 
         for layers in widened.maps.values():
             nn.init.zeros_(layers[-1].bias)
         widened.load_state_dict(others.state_dict(), strict=False)
-    set_affine(widened, maps)
+    for key, layers in widened.maps.items():
+        affine = maps.get(key) or next(iter(maps.values()))  # a shared head takes the first one
+        with torch.no_grad():
+            layers[0].weight.copy_(torch.from_numpy(affine.weight))
+            layers[0].bias.copy_(torch.from_numpy(affine.bias))
     return widened
 
 
@@ -387,6 +336,6 @@ def unit_layers(vectors: np.ndarray, layers: tuple[int, ...] | None) -> np.ndarr
     return apply_rows(lambda rows: unit_parts(rows, len(layers)), vectors)
 
 
-def plain_output(head: SiameseHead, vectors: np.ndarray, lang: str) -> np.ndarray:
+def plain_output(head: SiameseHead, vectors: np.ndarray, language: str) -> np.ndarray:
     """The head's raw output, before any centring."""
-    return apply_rows(lambda rows: head.project(rows, lang), vectors)
+    return apply_rows(lambda rows: head.project(rows, language), vectors)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hfxling.methods.disentangler import batches as split
-from hfxling.methods.disentangler.batches import BlockSampler, PairRows, SplitObjective, divide
+from hfxling.methods.disentangler.batches import BlockSampler, PairRows, SplitObjective
 from hfxling.models import DisentanglerConfig, DisentanglerHead
 from hfxling.models.losses import SPLIT_LOSSES
 
@@ -79,14 +79,3 @@ def test_the_loss_is_the_sum_of_the_objectives_terms_and_all_are_reported(object
     assert outputs["loss"].item() == pytest.approx(expected.item(), rel=1e-6)
     outputs["loss"].backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in head.parameters())
-
-
-def test_division_is_complete_disjoint_and_in_order():
-    used, held = divide(101, 0.1, np.random.default_rng(0))
-    assert len(held) == 10
-    assert sorted([*used, *held]) == list(range(101))
-    assert (np.diff(used) > 0).all()
-    assert [len(part) for part in divide(4, 0.01, np.random.default_rng(0))] == [2, 2]
-    for count, share in ((3, 0.1), (50, 0.0), (50, 1.0)):
-        with pytest.raises(ValueError, match=f"{count} pairs, validation_share={share}"):
-            divide(count, share, np.random.default_rng(0))

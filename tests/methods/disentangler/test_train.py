@@ -16,7 +16,8 @@ from hfxling.methods.disentangler import run
 from hfxling.methods.disentangler.arguments import TRAINING_DEFAULTS, DisentanglerArguments
 from hfxling.methods.disentangler.data import Prepared, prepare
 from hfxling.methods.disentangler.evaluate import evaluate
-from hfxling.methods.disentangler.train import default_objective, division, fit, fit_heads, split_vectors
+from hfxling.methods.disentangler.train import default_objective, division, fit, fit_heads, language_of, meaning_of
+from hfxling.methods.frozen import PairVectors
 
 SIZE, PAIRS = 16, 120
 LANGUAGES = {"en": 0, "de": 1, "ne": 2}
@@ -36,19 +37,20 @@ def data() -> Prepared:
     from datasets import Dataset
 
     rng = np.random.default_rng(0)
-    pairs, train = [], []
+    pairs, vectors = [], []
     for languages in (("en", "de"), ("ne", "en")):
         meaning = rng.standard_normal((PAIRS, 8))
-        train.append(tuple(made_of(meaning, language, rng) for language in languages))
+        sides = tuple(made_of(meaning, language, rng) for language in languages)
+        vectors.append(PairVectors(languages, sides, (sides[0][:0], sides[1][:0])))
         texts = [f"{languages} {i}" for i in range(PAIRS)]
-        columns = {"source": texts, "target": texts, "row": range(PAIRS)}
-        pairs.append(PairText(languages, Dataset.from_dict(columns), None, [], [], PAIRS))
+        text = Dataset.from_dict({"source": texts, "target": texts, "row": range(PAIRS)})
+        pairs.append(PairText(languages, text, text.select([]), [], [], PAIRS))
     meaning = rng.standard_normal((200, 8))
     other = meaning + rng.uniform(0, 3, (200, 1)) * rng.standard_normal((200, 8))
     gold = np.array([a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(meaning, other)])
     tests = [ScoredPairs("made", "test", "en->de", ["x"] * 200, ["y"] * 200, gold)]
-    vectors = [(made_of(meaning, "en", rng), made_of(other, "de", rng))]
-    return Prepared(Corpus(pairs, "made", tests), train, vectors, [], [], "encoder", "made-up")
+    scored = [(made_of(meaning, "en", rng), made_of(other, "de", rng))]
+    return Prepared(Corpus(pairs, "made", tests), vectors, scored, "encoder", "made-up")
 
 
 def arguments(tmp_path, **options):
@@ -82,7 +84,7 @@ def fitted(data, tmp_path_factory):
 
 def test_the_split_finds_what_means_and_what_is_language(data, fitted):
     args, _, split = fitted
-    rows = values(measured(args, data, [split], seed=0))
+    rows = values(measured(args, data, [split.head] * 2, seed=0))
     before, after = (rows["Pearson", "en->de", stage] for stage in ("before", "after"))
     assert after.value > before.value + 0.02
     assert after.settings["paired"]["p_value"] < 0.05
@@ -92,21 +94,21 @@ def test_the_split_finds_what_means_and_what_is_language(data, fitted):
     assert rows["language accuracy", None, "after"].value < rows["language accuracy", None, "before"].value == 100
     assert before.seed is None
     assert after.seed == 0
-    pooled, meaning, language = split_vectors(split.head, data.train[0][0])
-    np.testing.assert_allclose(meaning + language, pooled, atol=1e-6)
+    vectors = data.train[0][0]
+    both = meaning_of(split.head, vectors) + language_of(split.head, vectors)
+    np.testing.assert_allclose(both, vectors, atol=1e-6)
 
 
 def test_heads_of_their_own_are_what_each_pair_would_get_alone(data, tmp_path):
-    args, training_args = arguments(tmp_path, heads="pair", num_train_epochs=2)
-    heads = fit_heads(data.train, [("en", "de"), ("ne", "en")], args, training_args)
-    assert [split.pairs for split in heads] == [[0], [1]]
-    args, alone = arguments(tmp_path / "alone", num_train_epochs=2)
+    args, training_args = arguments(tmp_path, heads="pair", num_train_epochs=1)
+    heads = [split.head for split in fit_heads(data.train, [("en", "de"), ("ne", "en")], args, training_args)]
+    args, alone = arguments(tmp_path / "alone", num_train_epochs=1)
     assert torch.equal(
         fit(data.train[1:], args, alone, rows=division(data.train, 0.1)[1:]).head.linear.weight,
-        heads[1].head.linear.weight,
+        heads[1].linear.weight,
     )
     rows = values(measured(args, data, heads))
-    meanings = [split_vectors(heads[0].head, side)[1] for side in data.scored[0]]
+    meanings = [meaning_of(heads[0], side) for side in data.scored[0]]
     expected = np.corrcoef(cosines(*meanings), data.corpus.scored[0].scores)[0, 1]
     assert rows["Pearson", "en->de", "after"].value == pytest.approx(expected)
 
@@ -151,14 +153,22 @@ def test_the_seed_decides(data, tmp_path):
         args, training_args = arguments(tmp_path / name, seed=seed, num_train_epochs=1)
         return fit(data.train, args, training_args).head.linear.weight
 
-    first = weight(1, "a")
-    assert torch.equal(first, weight(1, "b"))
-    assert not torch.allclose(first, weight(2, "c"), atol=1e-3)
+    assert not torch.allclose(weight(1, "a"), weight(2, "b"), atol=1e-3)
 
 
 def test_a_run_tells_what_it_cost(data, tmp_path):
     args, training_args = arguments(tmp_path, num_train_epochs=1, probe_pairs=0)
     assert run(args, training_args, data).reached.keys() >= {"epochs", "train_cpu_s", "train_seconds", "objective"}
+
+
+def test_division_is_complete_disjoint_and_in_order():
+    ((used, held), small) = division([(np.zeros((101, 2)),) * 2, (np.zeros((4, 2)),) * 2], 0.1)
+    assert len(held) == 10
+    assert sorted([*used, *held]) == list(range(101))
+    assert (np.diff(used) > 0).all()
+    assert [len(part) for part in small] == [2, 2]
+    with pytest.raises(ValueError, match=r"^3 pairs, validation_share=0\.1: need at least four"):
+        division([(np.zeros((3, 2)),) * 2], 0.1)
 
 
 def test_default_objectives():

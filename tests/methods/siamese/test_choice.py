@@ -9,6 +9,7 @@ from transformers import TrainingArguments
 from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.methods.frozen import PairVectors
 from hfxling.methods.siamese import choice
+from hfxling.methods.siamese import train as train_module
 from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, HeadSettings, SiameseArguments
 from hfxling.methods.siamese.choice import candidates, choose, fit_auto, fit_form
 from hfxling.methods.siamese.closed_form import Affine, discriminant, tied
@@ -41,10 +42,9 @@ def test_an_encoder_that_needs_nothing_is_left_alone(caplog):
     told = chosen["cross_validated"]
     assert told["chosen"] == told["encoder"]
     assert told["runner_up"]["form"] != "encoder"
-    assert caplog.messages == [
-        f"fit auto, 60 pairs, P@1 in % among the held-out pairs of a fold: encoder {told['encoder']['P@1']}; "
-        f"runner-up {choice._words(told['runner_up'])}; encoder as it came encoder {told['encoder']['P@1']}"
-    ]
+    (message,) = caplog.messages  # what --verbose shows
+    assert message.startswith("fit auto, 60 pairs, P@1 in % among the held-out pairs of a fold: encoder ")
+    assert message.endswith(f"encoder as it came encoder {told['encoder']['P@1']}")
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,7 @@ def test_a_trained_head_that_falls_behind_is_left_after_one_fold(monkeypatch):
 def test_a_head_of_the_recipe(one_map, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(choice, "TRAINED_FROM", 50)
     monkeypatch.setattr(choice, "MOST", 1)
+    monkeypatch.setattr(train_module, "INFONCE_EPOCHS", 10)
     settings = HeadSettings(one_map=one_map)
     quick = TRAINING_DEFAULTS | {"output_dir": str(tmp_path), "use_cpu": True, "disable_tqdm": True}
     train, test = (tuple(side.astype(np.float32) for side in sides(60, gap=2.0, seed=i)) for i in range(2))

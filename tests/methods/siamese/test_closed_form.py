@@ -10,12 +10,14 @@ from hfxling.methods.siamese.closed_form import (
     PER_LANGUAGE,
     cca,
     discriminant,
+    eigen,
     fit_closed_form,
     principal_directions,
     procrustes,
     ridge,
     shrunken_power,
     standardised,
+    strength_rotation,
     tied,
 )
 
@@ -78,16 +80,7 @@ def test_a_shrunken_power_is_that_of_a_matrix_with_more_variance(power):
 
     covariance = np.cov(np.random.default_rng(0).normal(size=(5, 40)))
     expected = fractional_matrix_power(covariance + 0.3 * np.trace(covariance) / 5 * np.eye(5), power)
-    np.testing.assert_allclose(shrunken_power(covariance, 0.3, power), expected, rtol=1e-6)
-
-
-def test_a_bar_is_shown_where_it_is_asked_for(monkeypatch):
-    source, target, _ = rotated(count=20, size=3)
-    shown = []
-    monkeypatch.setattr(closed_form, "tqdm", lambda parts, disable, desc, **_: shown.append((disable, desc)) or parts)
-    fit_closed_form("ridge", source, target)
-    fit_closed_form("ridge", source, target, progress=True)
-    assert shown == [(True, None), (False, "ridge")]
+    np.testing.assert_allclose(shrunken_power(eigen(covariance), 0.3, power), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [8.0, 0.2])
@@ -177,3 +170,33 @@ def test_standardised_vectors(shared, whiten):
     values = [np.linalg.eigvalsh(np.cov(side.T))[1:] for side in moved]  # but for the projected direction
     if whiten and not shared:
         assert max((each.max() / each.min()) for each in values) < 4 < source.var(0).max() / source.var(0).min()
+
+
+def translations(count=400, size=12):
+    """Vectors that share their components the less the later they stand; one of them tells the language."""
+    rng = np.random.default_rng(0)
+    meaning = rng.normal(size=(count, size)) * np.linspace(2.0, 0.1, size)
+    sides = [meaning + 0.3 * rng.normal(size=(count, size)) for _ in range(2)]
+    for side, sign in zip(sides, (1, -1)):
+        side[:, 5] = sign * 5.0  # the language
+    turn = np.linalg.qr(rng.normal(size=(size, size)))[0]
+    return [side @ turn for side in sides], turn
+
+
+def test_the_strongest_directions_come_first_and_what_tells_the_language_last():
+    sides, turn = translations()
+    rotation = strength_rotation(*sides)
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(12), atol=1e-12)
+    found = np.abs(rotation @ turn.T)  # rows: components found, columns: as they were made
+    assert found[0].argmax() == 0
+    assert found[-1].argmax() == 5
+    x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) @ rotation.T for side in sides)
+    shared = (x * y).mean(0)
+    np.testing.assert_array_equal(shared, np.sort(shared)[::-1])
+    np.testing.assert_allclose(strength_rotation(x, y), np.eye(12), atol=1e-9)  # in this order already
+
+
+def test_texts_without_a_vector_do_not_count_for_the_order():
+    sides, _ = translations()
+    more = [np.vstack([side, np.zeros(12)]) for side in sides]
+    np.testing.assert_allclose(np.abs(strength_rotation(*more) @ strength_rotation(*sides).T), np.eye(12), atol=1e-6)

@@ -36,11 +36,10 @@ def arguments(folder, **changes):
 
 
 def train(module, rows, folder, **changes):
-    resume = changes.pop("resume", None)
     trainer = XlingTrainer(
         module, head_trainer_arguments(arguments(folder, **changes)), train_dataset=rows, data_collator=rows.collate
     )
-    trainer.train(resume_from_checkpoint=resume)
+    trainer.train()
     return trainer
 
 
@@ -105,13 +104,8 @@ def test_negatives_are_never_translations():
     assert len(labelled_pairs(texts, parallel_only=True)[0]) == 6
 
 
-def test_a_pool_is_no_larger_than_the_text_and_fits_in_memory(monkeypatch):
+def test_a_pool_is_no_larger_than_the_text():
     assert labelled_pairs(["a", "b", "a", "c"], pool_size=100_000)[1].shape == (8, 2)
-    texts = [str(i) for i in range(50)]
-    monkeypatch.setattr("hfxling.methods.siamese.data.free_memory", lambda: 100_000)
-    with pytest.raises(ValueError, match=r"^pool_size=49: 50 pairs take 0\.0 GiB .* give 22 or fewer"):
-        labelled_pairs(texts, pool_size=100, batch=96)
-    assert labelled_pairs(texts, pool_size=22, batch=96)[1].shape == (100, 22)
 
 
 def test_negatives_need_two_distinct_targets():
@@ -157,25 +151,10 @@ def test_cached_vectors_train_the_same_head_as_the_encoder_in_the_loop(tiny_bert
     for vectors in ((encode(zh), encode(vi)), (InTheLoop(zh), InTheLoop(vi))):
         module = HeadObjective(head(), settings(pool_size=2), LANGUAGES)
         rows = PairRows(*vectors, vi, module.settings)
-        train(module, rows, tmp_path / "run", save_strategy="no")
+        train(module, rows, tmp_path / "run", save_strategy="no", num_train_epochs=1)
         weights.append(module.head.maps["shared"][0].weight.detach())
     assert torch.allclose(weights[0], weights[1], atol=1e-5)
     assert not torch.allclose(weights[0], head().maps["shared"][0].weight, atol=1e-2)
-
-
-def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
-    source, target, texts = features(40), features(40, seed=1), [str(i) for i in range(40)]
-
-    def fresh():
-        module = HeadObjective(head(dropout=0.2), settings(pool_size=2), LANGUAGES)
-        return module, PairRows(source, target, texts, module.settings)
-
-    whole, rows = fresh()
-    train(whole, rows, tmp_path / "whole", save_steps=7, save_total_limit=None)
-    resumed, rows = fresh()
-    train(resumed, rows, tmp_path / "again", save_strategy="no", resume=str(tmp_path / "whole" / "checkpoint-14"))
-    for (name, expected), (_, found) in zip(whole.state_dict().items(), resumed.state_dict().items()):
-        assert torch.allclose(found, expected, atol=1e-7), name
 
 
 @pytest.mark.parametrize(
@@ -183,6 +162,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
     [
         ({"fit": "triplet"}, "fit='triplet' is not one of auto, cca, "),
         ({"negatives": "hardest"}, "negatives='hardest' is not one of random"),
+        ({"distance": "dot"}, "distance='dot' is not one of euclidean"),
         ({"margin": -1.0}, "margin=-1.0 must be >= 0"),
         ({"temperature": 0.0}, "temperature=0.0 > 0"),
     ],
