@@ -316,8 +316,8 @@ def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[Sco
     tests = [test.select_columns(["source", "target"]) for test in tests if len(test)]
     pair.leaks = 0
     if tests and not settings.keep_leaks:
-        pair.train, report = drop_leaks(pair.train, joined(tests))
-        pair.leaks = report.exact + report.near
+        pair.train, leaks = drop_leaks(pair.train, joined(tests))
+        pair.leaks = len(leaks)
     if settings.max_train_pairs is not None and settings.max_train_pairs < len(pair.train):
         kept = np.random.default_rng(_SEED).choice(len(pair.train), settings.max_train_pairs, replace=False)
         pair.train = pair.train.select(np.sort(kept))
