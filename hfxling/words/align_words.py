@@ -29,9 +29,8 @@ from hfxling.verbs import Languages, Model, OutputFile, verb
 from .aligner import AlignedLine, Aligner
 from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
 from .joint import LEARN_FROM, JointAligner
-from .layers import Layer
 from .links import METHODS, UNITS, Method, Units
-from .sources import open_aligner
+from .sources import Layer, open_aligner
 from .stored import PairLinks, StoredParts, packed
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import cached_file
 
 from hfxling.data.segment import Span
@@ -82,9 +82,8 @@ class WordEncoder:
 
     def _load(self, name: str, revision: str | None, layer: int | None, device: str, dtype: torch.dtype) -> None:
         hub_kwargs = {"revision": revision} if revision else {}
+        self.layer = default_layer(depth_of(name, revision)) if layer is None else layer
         with one_line_where_missing(name, "model"):
-            whole = None if layer is not None else load_config(name, hub_kwargs)
-            self.layer = default_layer(whole.num_hidden_layers) if layer is None else layer
             self.model = load_encoder(name, self.layer, dtype=dtype, **hub_kwargs).to(device)
             self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
         self.name = name
@@ -210,11 +209,14 @@ def default_layer(depth: int) -> int:
     return LAYERS.get(depth, round(0.6 * depth))
 
 
-def load_config(name: str, hub_kwargs: dict):
-    """The configuration of an encoder."""
-    from transformers import AutoConfig
-
-    return AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+def depth_of(model: SentenceTransformer | str | Path, revision: str | None) -> int | None:
+    """How many layers an encoder has; None for a loaded model that does not start with one."""
+    if hasattr(model, "prompts"):
+        encoder = getattr(model[0], "auto_model", None)
+        return None if encoder is None else encoder.config.num_hidden_layers
+    hub_kwargs = {"revision": revision} if revision else {}
+    with one_line_where_missing(str(model), "model"):
+        return AutoConfig.from_pretrained(str(model), trust_remote_code=False, **hub_kwargs).num_hidden_layers
 
 
 def similarities(source: Sequence[np.ndarray], target: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -28,10 +28,9 @@ from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
 from .joint import LEARN_FROM, segment_similarities
-from .layers import Layer
 from .pairs import EncodedPairs
 from .prior import translation_counts
-from .sources import LinkSource, links_of_text
+from .sources import Layer, LinkSource, links_of_text
 
 By = Literal["static", "links", "both"]
 EXAMPLES = 2

@@ -15,11 +15,11 @@ from hfxling.words import prior as link_prior
 from hfxling.words.aligner import membership, words
 from hfxling.words.encoder import WordEncoder, similarities
 from hfxling.words.joint import JointAligner, View, segment_similarities, view_segmenters, word_map
-from hfxling.words.layers import agreed_layer
 from hfxling.words.links import agreement, attention, softmax_links
 from hfxling.words.pairs import EncodedPairs
 from hfxling.words.prior import LinkPrior
 from hfxling.words.probability import THRESHOLDS, link_evidence, link_probability
+from hfxling.words.sources import agreed_layer
 
 
 @pytest.fixture(scope="module")
