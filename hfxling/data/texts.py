@@ -53,7 +53,7 @@ def read_texts(data: str) -> Texts:
     if Path(path).is_file():
         if suffix_of(path) in TABLE_SUFFIXES:
             column = column or COLUMN
-            rows = read_rows(Request((path,), "", "", (column, column), None, None, True))
+            rows = read_rows(Request((path,), "", "", (column, column)))
             rows = [(number, text) for number, text, _, _ in rows]
         else:
             rows = list(read_lines(path))

@@ -48,8 +48,10 @@ def test_links_go_to_standard_output_or_a_file_the_same_for_any_batch(folder, tm
 def test_spans_slice_back_to_the_words_of_the_original_line(folder, tmp_path):
     (tmp_path / "s").write_text("  Dog\teats\u200b rice\n\n", encoding="utf-8")
     (tmp_path / "t").write_text("狗\u3000吃 饭 \n饭\n", encoding="utf-8")
-    hfxling.align_words(tmp_path / "s", tmp_path / "t", model=folder, spans=tmp_path / "spans", symmetrize="union")
-    first, second = map(json.loads, (tmp_path / "spans").read_text().splitlines())
+    hfxling.align_words(
+        tmp_path / "s", tmp_path / "t", model=folder, output=tmp_path / "spans.jsonl", symmetrize="union"
+    )
+    first, second = map(json.loads, (tmp_path / "spans.jsonl").read_text().splitlines())
     assert ["  Dog\teats\u200b rice"[a:b] for a, b in first["source"]] == ["Dog", "eats\u200b", "rice"]
     assert ["狗\u3000吃 饭 "[a:b] for a, b in first["target"]] == ["狗", "吃", "饭"]
     assert first["links"]
@@ -79,8 +81,8 @@ def test_confidence_is_fitted_stored_and_used(folder, tmp_path, capsys):
     assert 0 <= json.loads(Path(path).read_text())["settings"]["expected_calibration_error"] < 0.3
     with pytest.raises(ValueError, match="by grow-diag-final-and, not by itermax; give --symmetrize grow"):
         align(folder, confidence=path)
-    everything = align(folder, confidence=path, symmetrize=method, spans=tmp_path / "spans")
-    rows = [json.loads(row)["links"] for row in (tmp_path / "spans").read_text().splitlines()]
+    everything = align(folder, confidence=path, symmetrize=method, output=tmp_path / "spans.jsonl")
+    rows = [json.loads(row)["links"] for row in (tmp_path / "spans.jsonl").read_text().splitlines()]
     probabilities = [link["confidence"] for row in rows for link in row]
     assert min(probabilities) < max(probabilities)
     middle = sorted(probabilities)[len(probabilities) // 2] + 1e-3

@@ -310,7 +310,7 @@ def test_links_are_those_of_the_least_probability_of_their_kind(encoder):
 
 def test_a_word_without_a_link_has_a_probability_of_that(tmp_path):
     source, target = sentences(30)
-    result = hfxling.align_words(source, target, languages=("en", "zh"), spans=tmp_path / "spans.jsonl")
+    result = hfxling.align_words(source, target, languages=("en", "zh"), output=tmp_path / "spans.jsonl")
     record = json.loads((tmp_path / "spans.jsonl").read_text().splitlines()[0])
     for name, units, side in (("source_null", "source", 0), ("target_null", "target", 1)):
         assert len(record[name]) == len(record[units])
