@@ -253,7 +253,7 @@ def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
     columns = {"source": pairs.source, "target": pairs.target}
     for name, code in zip(("source_lang", "target_lang"), languages):
         columns[name] = [code] * len(pairs)
-    text = PairText(languages, _nothing(languages), _nothing(languages), [pairs.name], [])
+    text = PairText(languages, _nothing(), _nothing(), [pairs.name], [])
     _filter(settings, text, Dataset.from_dict(columns))
     _guard_and_cap(settings, text, ())
     return Corpus([text], pairs.name)
@@ -269,7 +269,7 @@ def _train_text(settings: TextArguments, sources: Sequence[Source], pair: Pair, 
             data = source.fill(pair).data
             if data not in missing:
                 used.append(data)
-    text = PairText(pair, parts[0], _nothing(pair), used, missing)
+    text = PairText(pair, parts[0], _nothing(), used, missing)
     if streaming:
         stream, _ = filter_parallel(_interleaved(parts), min_words=settings.min_words)
         text.train = stream if settings.max_train_pairs is None else stream.take(settings.max_train_pairs)
@@ -312,8 +312,11 @@ def _check_used(name: str, texts: Sequence[str], sources: Sequence[Source], pair
 
 
 def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[ScoredPairs]) -> None:
-    tests = [pair.test, *(_texts(test.source, test.target) for test in scored)]
-    tests = [test.select_columns(["source", "target"]) for test in tests if len(test)]
+    from datasets import Dataset
+
+    tests = [pair.test.select_columns(["source", "target"])] if len(pair.test) else []
+    for test in scored:
+        tests.append(Dataset.from_dict({"source": list(test.source), "target": list(test.target)}))
     pair.leaks = 0
     if tests and not settings.keep_leaks:
         pair.train, leaks = drop_leaks(pair.train, joined(tests))
@@ -329,13 +332,7 @@ def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[Sco
         )
 
 
-def _texts(source: Sequence[str], target: Sequence[str]) -> Dataset:
-    from datasets import Dataset
-
-    return Dataset.from_dict({"source": list(source), "target": list(target)})
-
-
-def _nothing(pair: Pair) -> Dataset:
+def _nothing() -> Dataset:
     from datasets import Dataset, Features, Value
 
     return Dataset.from_dict({name: [] for name in COLUMNS}, features=Features(dict.fromkeys(COLUMNS, Value("string"))))

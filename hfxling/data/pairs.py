@@ -60,7 +60,6 @@ def read_pairs(
     target: Text | None = None,
     languages: Pair = ("src", "tgt"),
     *,
-    split: str = "train",
     skip_bad: bool = False,
     keep_space: bool = False,
     column: str | None = None,
@@ -72,7 +71,6 @@ def read_pairs(
         source: source texts, or a source of them or of both sides.
         target: the translations; None where `source` has both sides.
         languages: codes of both.
-        split: of a Hub data set or the sample.
         skip_bad: what is no pair (an empty side, a wrong number of columns) becomes a row with "" on that side, and is
             not refused.
         keep_space: leave white space around a sentence, so that places in it hold for the line as it stands.
@@ -84,7 +82,7 @@ def read_pairs(
         FileNotFoundError: neither a file nor a Hub id.
     """
     if is_source(source):
-        pairs = _from_source(source, target, languages, split, skip_bad, keep_space, column)
+        pairs = _from_source(source, target, languages, skip_bad, keep_space, column)
     else:
         pairs = _in_memory(source, target, skip_bad, keep_space)
     if longest is not None:
@@ -98,7 +96,6 @@ def _from_source(
     source: str | Path,
     target: Text | None,
     languages: Pair,
-    split: str,
     skip_bad: bool,
     keep_space: bool,
     column: str | None,
@@ -114,7 +111,7 @@ def _from_source(
             raise ValueError(
                 f"{data}: a column of values is read from a table; give a TSV, CSV, JSONL or Parquet file."
             )
-        rows = load_pairs([data], languages, split=split)
+        rows = load_pairs([data], languages)
         return Pairs(list(rows["source"]), list(rows["target"]), list(range(1, len(rows) + 1)), parsed.name)
     if len(paths) == 2 and (column or parsed.columns):
         raise ValueError(f"{data}: two text files have no columns, of values or others; give one table.")

@@ -85,9 +85,16 @@ class LinkConfidence:
             mean, scale, weight, bias = _regression(features[seen], right[seen])
             logits[held_out] = (features[held_out] - mean) / scale @ weight + bias
         step = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0).fit(logits, right)
-        *arrays, bias = _regression(features, right)
-        mean, scale, weight, knots, values = (x.tolist() for x in (*arrays, step.X_thresholds_, step.y_thresholds_))
-        return cls(mean, scale, weight, bias, knots, values, settings)
+        mean, scale, weight, bias = _regression(features, right)
+        return cls(
+            mean.tolist(),
+            scale.tolist(),
+            weight.tolist(),
+            bias,
+            step.X_thresholds_.tolist(),
+            step.y_thresholds_.tolist(),
+            settings,
+        )
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """(L,) probabilities that links with these (L, F) features are right."""

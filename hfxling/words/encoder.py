@@ -32,18 +32,13 @@ _MOST_UNKNOWN = 0.5  # share of a text's pieces that may be unknown to the encod
 class WordEncoder:
     """Vectors of words in context, out of one layer of a multilingual encoder.
 
-    Args:
-        model: folder or Hub id of an encoder, a sentence-transformers model or one of ours; a loaded
-            SentenceTransformer.
-        revision: branch, tag or commit on the Hub.
-        layer: index into `hidden_states`; by default what suits the encoder's depth, see `LAYERS`.
-        prompt: put before every text; by default the model's own, or what its family wants.
-        device: by default a GPU when there is one.
-        dtype: of the computation, "float32" or "bfloat16"; a loaded model keeps its own.
+    The model is a folder or Hub id of an encoder, a sentence-transformers model or one of ours, or a loaded
+    SentenceTransformer, which keeps its dtype. By default the layer suits the encoder's depth, see `LAYERS`, the prompt
+    is the model's own, or what its family wants, and the device a GPU when there is one.
 
     Attributes:
         name: folder or Hub id.
-        layer: the one that is read.
+        layer: index into `hidden_states` of the one that is read.
         means: of every language what all its pieces have in common.
         kept: pieces of lines that are read more than once, see `keep`.
 
@@ -102,16 +97,11 @@ class WordEncoder:
     def __call__(
         self, lines: Sequence[str], views: Sequence[Sequence[Sequence[Span]]], language: str = ""
     ) -> list[list[np.ndarray]]:
-        """(U, H) vectors of the units of every line, for each of several ways to cut the lines into units.
+        """(U, H) vectors of the units of every line, for each of several views, ways to cut the lines into units.
 
         A unit is the mean of its pieces, each of unit length; it is zero where it has none. Pieces are centred: what
         all pieces of a language have in common is taken off. That mean is learnt from the first call that has enough
         text, and kept. Texts longer than the encoder's limit are read in windows that overlap.
-
-        Args:
-            lines: N texts.
-            views: of each view the units of every line.
-            language: whose mean is to be taken off.
 
         Raises:
             ValueError: text whose script the encoder does not know.

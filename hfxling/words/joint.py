@@ -108,13 +108,9 @@ class JointAligner(LineAligner):
     ) -> JointAligner:
         """Learn links from line-aligned text.
 
-        Args:
-            languages: codes of source and target.
-            source: N sentences.
-            target: their translations, line by line; a pair with an empty side teaches nothing.
-            encoder: heeded in every E step. It is run on no more than `LEARN_FROM` pairs, the first ones.
-            segmenters: of every view those of source and target; by default words and pieces.
-            **options: as for the class.
+        An encoder is heeded in every E step, and run on no more than `LEARN_FROM` pairs, the first ones. A pair with an
+        empty side teaches nothing. `segmenters` are of every view those of source and target, by default words and
+        pieces; options are those of the class.
 
         Raises:
             ValueError: no pair with words on both sides; and as the class.
@@ -133,15 +129,20 @@ class JointAligner(LineAligner):
         if encoder is None:
             aligner._learn_links(aligner._read(source, target))
             return aligner
-        first = source[:MAP_FROM], target[:MAP_FROM]
-        encoder.keep(first[0])
-        encoder.keep(first[1])
-        aligner.word_map = _learnt_map(languages, views, encoder, *first)
-        pairs = aligner._read(source, target)
-        encoder.kept.clear()
+        pairs = aligner._read_with_map(source, target)
         aligner._learn_links(pairs)
         aligner._already_read = dict(zip(zip(source, target), pairs))
         return aligner
+
+    def _read_with_map(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
+        """Learn the map of the encoder's vectors from the first pairs, and read all pairs by it."""
+        first = source[:MAP_FROM], target[:MAP_FROM]
+        for side in first:
+            self.encoder.keep(side)
+        self.word_map = _learnt_map(self.languages, self.views, self.encoder, *first)
+        pairs = self._read(source, target)
+        self.encoder.kept.clear()
+        return pairs
 
     def _learn_links(self, pairs: Sequence[_ReadPair]) -> None:
         """Fill every view's priors by EM."""
@@ -338,15 +339,8 @@ def segment_similarities(
     target: Sequence[str],
 ) -> list[np.ndarray]:
     """Of every pair the (S, T) cosines of its segments, by vectors that the map of first links has evened out."""
-    view = View(list(vocabularies), [])
-    aligner = JointAligner(languages, [view], encoder, units="segments")
-    first = source[:MAP_FROM], target[:MAP_FROM]
-    encoder.keep(first[0])
-    encoder.keep(first[1])
-    aligner.word_map = _learnt_map(languages, [view], encoder, *first)
-    pairs = aligner._read(source, target)
-    encoder.kept.clear()
-    return [pair.similarity[1] for pair in pairs]
+    aligner = JointAligner(languages, [View(list(vocabularies), [])], encoder, units="segments")
+    return [pair.similarity[1] for pair in aligner._read_with_map(source, target)]
 
 
 def _learnt_map(
@@ -373,9 +367,7 @@ def word_map(source: np.ndarray, target: np.ndarray) -> np.ndarray:
 
     C = (1 - SHRINKAGE) D + SHRINKAGE I mean(diag D), D the mean of d d^T / 2 over differences d of linked vectors.
 
-    Args:
-        source: (L, H) vectors of words.
-        target: (L, H) vectors of the words that they are linked to.
+    Source and target are (L, H) vectors of words and of those that they are linked to.
     """
     difference = unit_length(source) - unit_length(target)
     width = difference.shape[1]

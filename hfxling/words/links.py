@@ -152,8 +152,6 @@ def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float
         return pick(soft.similarity, soft.sizes)
     if method == MEAN:
         return (soft.forward + soft.backward) / 2 > max(0.5, null)
-    if method not in SYMMETRIZATIONS:
-        raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
     return symmetrize(*directed_links(soft, null), method)
 
 

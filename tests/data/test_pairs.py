@@ -45,7 +45,7 @@ def test_texts_in_memory():
     assert (pairs.source, pairs.lines, pairs.name) == (["一", "二"], [1, 2], IN_MEMORY)
     heaps = read_heaps(["一", "", " 三 "], VI)
     assert (heaps[0].texts, heaps[0].lines) == (["一", "三"], [1, 3])
-    assert read_pairs("sample", None, PAIR, split="test").name == "sample"
+    assert read_pairs("sample", None, PAIR).name == "sample"
 
 
 def test_bad_rows_are_refused_or_skipped(folder):
