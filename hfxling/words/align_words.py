@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -191,7 +190,6 @@ def align_words(
     dtype: Literal["float32", "bfloat16"] = "float32",
     symmetrize: Method | None = None,
     units: Units = "words",
-    null: float = 0.0,
     fit_confidence: str | None = None,
     confidence: str | None = None,
     min_confidence: float = 0.0,
@@ -236,7 +234,6 @@ def align_words(
         symmetrize: how links are decided; by default by probability (for a trained aligner by mean, and by itermax if
             it was trained without statistical links); argmax, itermax and softmax compare vectors alone.
         units: between which links are: words, which white space sets apart, the links' own segments, or characters.
-        null: weight up to which a word's best partner is no link.
         fit_confidence: gold file, source TAB target TAB links: learn a confidence from it, and write that to
             `confidence`; no other text is read.
         confidence: JSON file of a fitted confidence, whose probabilities become the scores.
@@ -258,7 +255,7 @@ def align_words(
         ValueError: text, languages or options that do not fit, another kind of model, matplotlib missing for a heatmap.
         FileNotFoundError: no such file or model.
     """
-    _check_choices(symmetrize, units, null, batch_size)
+    _check_choices(symmetrize, units, batch_size)
     if heatmap is not None and not can_draw():
         raise ValueError(f"heatmap={str(heatmap)!r} needs matplotlib: pip install 'hfxling[eval]'.")
     if fit_confidence is not None:
@@ -271,7 +268,6 @@ def align_words(
             learn=learn,
             revision=revision,
             symmetrize=symmetrize,
-            null=null,
             output=confidence,
             batch_size=batch_size,
             progress=progress,
@@ -293,7 +289,6 @@ def align_words(
         "dtype": dtype,
         "units": units,
         "method": symmetrize,
-        "null": null,
     }
 
     def scored(aligner: LineAligner, source: Sequence[str], target: Sequence[str]) -> list[PairLinks]:
@@ -379,7 +374,6 @@ def fit_link_confidence(
     learn: bool = True,
     revision: str | None = None,
     symmetrize: Method | None = None,
-    null: float = 0.0,
     output: OutputFile | None = None,
     batch_size: int | None = None,
     progress: bool = True,
@@ -401,7 +395,6 @@ def fit_link_confidence(
         learn: learn links from the sentences where none are given.
         revision: branch, tag or commit of the model on the Hub.
         symmetrize: how links are decided, see `align_words`.
-        null: weight up to which a word's best partner is no link.
         output: JSON file for the confidence.
         batch_size: pairs at a time; by default as many as fit.
         progress: show a bar.
@@ -413,7 +406,7 @@ def fit_link_confidence(
         ValueError: a malformed gold file, or one with links of fewer than 10 pairs; and as `align_words`.
         FileNotFoundError: no such file or model.
     """
-    _check_choices(symmetrize, "words", null, batch_size)
+    _check_choices(symmetrize, "words", batch_size)
     pairs = read_aligned(gold)
     source, target = texts_of(pairs)
     aligner, _ = open_aligner(
@@ -425,7 +418,6 @@ def fit_link_confidence(
         learn=learn,
         revision=revision,
         method=symmetrize,
-        null=null,
     )
     lines = list(bar(aligner(source, target, batch_size=batch_size), total=len(pairs), unit="pairs"))
     features, is_right, groups = gather(lines, pairs)
@@ -448,14 +440,12 @@ def fit_link_confidence(
     return fitted
 
 
-def _check_choices(symmetrize: str | None, units: str, null: float, batch_size: int | None) -> None:
+def _check_choices(symmetrize: str | None, units: str, batch_size: int | None) -> None:
     """Refuse options that are wrong whatever the model is."""
     if symmetrize is not None and symmetrize not in METHODS:
         raise ValueError(f"symmetrize={symmetrize!r} is not one of {', '.join(METHODS)}.")
     if units not in UNITS:
         raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
-    if not math.isfinite(null) or null < 0:
-        raise ValueError(f"null={null}: give a number, 0 or more.")
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: give 1 or more.")
 

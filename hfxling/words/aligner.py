@@ -17,7 +17,7 @@ from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignerModel
 
 from .encoder import unit_length
-from .links import MEAN, METHODS, PROBABILITY, SIMILARITIES, UNITS, SoftAlignment, decode
+from .links import MEAN, METHODS, PROBABILITY, UNITS, SoftAlignment, decode
 from .pairs import pad, pad_matrices
 from .prior import LinkPrior
 
@@ -53,20 +53,17 @@ class LineAligner(ABC):
         units: "words" (what white space sets apart in the lines, as Pharaoh counts them), "segments" (the
             vocabularies' own) or "characters".
         method: one of `METHODS`.
-        null: see `directed_links`; methods that compare vectors do not look at weights.
 
     Raises:
-        ValueError: unknown units or method, or a `null` that the method does not look at.
+        ValueError: unknown units or method.
     """
 
-    def __init__(self, languages: Sequence[str], units: str, method: str, null: float):
+    def __init__(self, languages: Sequence[str], units: str, method: str):
         if units not in UNITS:
             raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
         if method not in METHODS:
             raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
-        if null and method in SIMILARITIES:
-            raise ValueError(f"null={null} says nothing to {method}, which compares vectors; give another method.")
-        self.languages, self.units, self.method, self.null = tuple(languages), units, method, null
+        self.languages, self.units, self.method = tuple(languages), units, method
 
     def __call__(
         self, source: Sequence[str], target: Sequence[str], *, batch_size: int | None = None
@@ -106,7 +103,6 @@ class Aligner(LineAligner):
         languages: codes of source and target.
         units: as for `LineAligner`.
         method: one of `METHODS` but "probability"; by default `default_method` chooses.
-        null: as for `LineAligner`.
         prior: what the attention starts from, where the model was trained with one.
 
     Raises:
@@ -121,12 +117,11 @@ class Aligner(LineAligner):
         *,
         units: str = "words",
         method: str | None = None,
-        null: float = 0.0,
         prior: LinkPrior | None = None,
     ):
         if method == PROBABILITY:
             raise ValueError("symmetrize=probability is of links learnt from text and of encoders; give mean.")
-        super().__init__(languages, units, method or default_method(prior), null)
+        super().__init__(languages, units, method or default_method(prior))
         self.model, self.prior = model, prior
         self.vocabularies = vocabularies_of(vocabularies, languages)
 
@@ -147,7 +142,7 @@ class Aligner(LineAligner):
             encoded.append([row for row, _ in side])
             units.append([own for _, own in side])
         soft = self._soft(encoded, units)
-        return aligned_lines(list(zip(*units)), soft, decode(soft, self.method, self.null))
+        return aligned_lines(list(zip(*units)), soft, decode(soft, self.method))
 
     def _soft(self, batch: list[list[Encoding]], units: list[list[list[Span]]]) -> SoftAlignment:
         """Run the model and gather its segments' weights and vectors into units."""

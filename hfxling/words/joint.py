@@ -66,7 +66,6 @@ class JointAligner(LineAligner):
         encoder: similarities of words; None for links alone.
         units: as for `LineAligner`; segments are those of the first view.
         method: one of `METHODS`; by default "probability".
-        null: weight or probability up to which there is no link; links by probability have a least one of their own.
 
     Attributes:
         kind: which of these it is, by which `probability.py` knows its weights.
@@ -84,9 +83,8 @@ class JointAligner(LineAligner):
         *,
         units: str = "words",
         method: str | None = None,
-        null: float = 0.0,
     ):
-        super().__init__(languages, units, method or PROBABILITY, null)
+        super().__init__(languages, units, method or PROBABILITY)
         if encoder is None and method in SIMILARITIES:
             raise ValueError(f"symmetrize={method} compares vectors, and links have none; give mean, or an encoder.")
         if units == "segments" and not views:
@@ -316,10 +314,9 @@ class JointAligner(LineAligner):
                 similarity[place, :s, :t] = pair.similarity[0]
         probability = link_probability(self.kind, stacked, self.decisive, sizes)
         soft = SoftAlignment(*np.mean(stacked[: self.decisive], axis=0), similarity, sizes)
-        if self.method == PROBABILITY:
-            links = probability > max(THRESHOLDS[self.kind], self.null)
-        else:
-            links = decode(soft, self.method, self.null)
+        links = probability > THRESHOLDS[self.kind]
+        if self.method != PROBABILITY:
+            links = decode(soft, self.method)
         return aligned_lines([pair.units for pair, _ in batch], soft, links, probability)
 
 

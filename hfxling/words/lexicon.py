@@ -118,7 +118,6 @@ def lexicon(
     runs: int = 3,
     by: By | None = None,
     dictionary: str | None = None,
-    origin: str | None = None,
     output: OutputFile | None = None,
     progress: bool = True,
 ) -> Lexicon:
@@ -148,8 +147,7 @@ def lexicon(
         runs: segments at most of a word made of several; 1 for none.
         by: what makes words near: the aligner's static vectors, how often they are linked in the text, or both; by
             default links, and static vectors of an aligner that was trained without statistical links.
-        dictionary: TSV file, word TAB translation [TAB origin], to be scored against.
-        origin: only dictionary lines of this origin, e.g. concept.
+        dictionary: TSV file, word TAB translation, to be scored against.
         output: TSV file.
         progress: show a bar.
 
@@ -165,7 +163,7 @@ def lexicon(
             raise ValueError(f"{name}={value}: give 1 or more.")
     if by is not None and by not in get_args(By):
         raise ValueError(f"by={by!r} is not one of {', '.join(get_args(By))}.")
-    entries = {} if dictionary is None else read_dictionary(dictionary, origin=origin)
+    entries = {} if dictionary is None else read_dictionary(dictionary)
     links, text = links_of_text(model, languages, source, target, revision=revision, layer=layer)
     if links.network is None and by not in (None, "links"):
         raise ValueError(f"by={by} needs an aligner's vectors, and {links.name} has none; give by links.")

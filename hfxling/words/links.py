@@ -41,13 +41,13 @@ class SoftAlignment:
     sizes: np.ndarray  # (B, 2) source and target units of each pair
 
 
-def directed_links(soft: SoftAlignment, null: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def directed_links(soft: SoftAlignment) -> tuple[np.ndarray, np.ndarray]:
     """The best source unit of every target unit, and vice versa: two (B, S, T) bool arrays, forward and backward.
 
-    A unit whose best partner weighs no more than `null` stays without link.
+    A unit whose best partner weighs nothing stays without link.
     """
-    forward = _is_largest(soft.forward, 1) & (soft.forward > null)
-    return forward, _is_largest(soft.backward, 2) & (soft.backward > null)
+    forward = _is_largest(soft.forward, 1) & (soft.forward > 0)
+    return forward, _is_largest(soft.backward, 2) & (soft.backward > 0)
 
 
 def agreement(pairs: Iterable[SoftAlignment]) -> float:
@@ -138,7 +138,7 @@ def attention(similarity: np.ndarray, sizes: np.ndarray, temperature: float) -> 
     return directions[0], directions[1]
 
 
-def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float = 0.0) -> np.ndarray:
+def decode(soft: SoftAlignment, method: str = "grow-diag-final-and") -> np.ndarray:
     """(B, S, T) bool links by one of `METHODS`, other than "probability", which `probability.py` knows.
 
     A symmetrization of both attentions, "mean" (links that both directions together find likelier than not: weights of
@@ -151,8 +151,8 @@ def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float
         pick = {"argmax": argmax_links, "itermax": itermax_links, "softmax": softmax_links}[method]
         return pick(soft.similarity, soft.sizes)
     if method == MEAN:
-        return (soft.forward + soft.backward) / 2 > max(0.5, null)
-    return symmetrize(*directed_links(soft, null), method)
+        return (soft.forward + soft.backward) / 2 > 0.5
+    return symmetrize(*directed_links(soft), method)
 
 
 def _is_largest(matrix: np.ndarray, axis: int) -> np.ndarray:

@@ -88,7 +88,6 @@ def open_aligner(
     dtype: str = "float32",
     units: str = "words",
     method: str | None = None,
-    null: float = 0.0,
     first: int | None = None,
 ) -> tuple[Aligner | JointAligner, Pairs]:
     """Read text, and make what aligns it: links, an encoder, both, or a trained aligner.
@@ -99,7 +98,7 @@ def open_aligner(
         FileNotFoundError: no such model or file.
         ValueError: models, languages or options that do not fit.
     """
-    options = {"units": units, "method": method, "null": null}
+    options = {"units": units, "method": method}
     model = with_links(model, is_encoder_kept=True)
     has_encoder = model is not None and is_encoder(model, revision)
     if model is not None and not has_encoder:

@@ -102,7 +102,6 @@ def test_confidence_is_fitted_stored_and_used(folder, tmp_path, capsys):
         (["source", "target", "--heatmap", "p.png", "--pair", "41"], "pair=41 is outside the pairs 1-40"),
         (["empty", "empty2"], "no sentence pair in it"),
         (["source", "target", "--batch_size", "0"], "batch_size=0: give 1 or more"),
-        (["source", "target", "--null", "nan"], "null=nan: give a number"),
         (["source", "target", "--output", "."], "output=. is a folder; name a file"),
         (["source", "target", "--symmetrize", "magic"], "grow-diag-final-and"),
     ],
