@@ -15,7 +15,7 @@ from typing import Any
 
 from .parallel import BLANK, LONGEST, check_languages, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, read_rows
-from .sources import SAMPLE, Pair, Source, hub_parts, load_pairs
+from .sources import Pair, Source, hub_parts, load_pairs
 from .texts import Texts, read_texts
 
 IN_MEMORY = "texts in memory"
@@ -105,7 +105,7 @@ def _from_source(
         raise ValueError("give both sides as texts in memory, or both as files.")
     data = joined_source(source, target)
     parsed = Source.parse(data)
-    paths = parsed.files(languages) if parsed.data != SAMPLE else ()
+    paths = parsed.files(languages)
     if not paths:
         if column is not None:
             raise ValueError(
@@ -116,7 +116,7 @@ def _from_source(
     if len(paths) == 2 and (column or parsed.columns):
         raise ValueError(f"{data}: two text files have no columns, of values or others; give one table.")
     columns = parsed.fill(languages).columns
-    request = Request(tuple(paths), *languages, columns, column, parse_range(parsed.lines), skip_bad=skip_bad)
+    request = Request(paths, *languages, columns, column, parse_range(parsed.lines), skip_bad=skip_bad)
     pairs = Pairs([], [], [], parsed.name, files=request.paths)
     for number, own_source, own_target, value in checked_rows(request, keep_space=keep_space):
         pairs.source.append(own_source)

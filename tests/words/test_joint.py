@@ -172,7 +172,7 @@ def test_a_loaded_model_is_read_at_its_layer(tiny_sentence_transformer):
 
 def test_links_of_a_lexical_model_beside_an_encoder(tiny_bert):
     rows = hfxling.load_parallel("sample", "en", "id")
-    sample = list(rows["source"])[:150], list(rows["target"])[:150]
+    sample = list(rows["source"])[:60], list(rows["target"])[:60]
     lexical = hfxling.fit_lexical(*sample, ("en", "id"), rank=32, progress=False)
     alone = hfxling.align_words(*sample, links=lexical, units="segments")
     together = hfxling.align_words(*sample, links=lexical, model=str(tiny_bert), units="segments", learn=False)
