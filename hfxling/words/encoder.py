@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from transformers import AutoConfig, AutoTokenizer
-from transformers.utils import cached_file
 
 from hfxling.data.segment import Span
 from hfxling.encoders.frozen import DTYPES, length_sorted, token_limit
-from hfxling.encoders.prompts import prompt_for
+from hfxling.encoders.prompts import prompt_for, prompt_of
 from hfxling.missing import check_device, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
 
@@ -63,14 +61,14 @@ class WordEncoder:
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if hasattr(model, "prompts") and hasattr(model, "tokenizer"):
             self._take_loaded(model, layer)
-            stored, default = model.prompts, model.default_prompt_name
+            own_prompt = prompt_for(self.name, model.prompts, model.default_prompt_name, prompt)
         else:
             self._load(str(model), revision, layer, device, getattr(torch, dtype))
-            stored, default = _stored_prompts(str(model), revision)
+            own_prompt = prompt_of(str(model), revision) if prompt is None else prompt
         if not getattr(self.tokenizer, "is_fast", False):
             kind = type(self.tokenizer).__name__
             raise ValueError(f"{self.name}: {kind} does not say where its pieces stand; give a model with a fast one.")
-        self.prompt = prompt_for(self.name, stored, default, prompt) or ""
+        self.prompt = own_prompt or ""
         self.means: dict[str, np.ndarray] = {}
         self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.limit = token_limit(self.tokenizer, self.model.config)
@@ -212,19 +210,6 @@ def depth_of(model: SentenceTransformer | str | Path, revision: str | None) -> i
 def similarities(source: Sequence[np.ndarray], target: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Of every sentence pair the (S, T) float16 cosines of its units' vectors; 0 for a unit without a vector."""
     return [(unit_length(x) @ unit_length(y).T).astype(np.float16) for x, y in zip(source, target)]
-
-
-def _stored_prompts(name: str, revision: str | None) -> tuple[dict[str, str], str | None]:
-    """What a sentence-transformers folder says about prompts."""
-    file = cached_file(
-        name,
-        "config_sentence_transformers.json",
-        revision=revision,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
-    content = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
-    return content.get("prompts") or {}, content.get("default_prompt_name")
 
 
 def _joined(offsets: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

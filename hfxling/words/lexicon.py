@@ -223,27 +223,17 @@ def _word_vectors(
         static = [links.network.static_table(language).detach().numpy() for language in links.languages]
     if by == "static":
         return static
-    pairs = _pairs(links, encoded)
+    count = len(text) if links.encoder is None else LEARN_FROM
+    source, target = ([row.ids for row in side[:count]] for side in encoded)
+    pairs = EncodedPairs(links.languages, source, target)
     if links.network is None and not links.is_learnt:
         counts = links.prior.link_counts(pairs, [len(vocabulary) for vocabulary in links.vocabularies])
-    else:
-        counts = _learnt_counts(links, text, encoded)
-    return link_vectors(counts, static)
-
-
-def _pairs(links: LinkSource, encoded: Sequence[Sequence[Encoding]], count: int | None = None) -> EncodedPairs:
-    source, target = encoded
-    return EncodedPairs(links.languages, [row.ids for row in source[:count]], [row.ids for row in target[:count]])
-
-
-def _learnt_counts(links: LinkSource, text: Pairs, encoded: Sequence[Sequence[Encoding]]):
-    """(V, W) sparse counts of links that are learnt from the text, with an encoder where there is one."""
-    count = len(text) if links.encoder is None else LEARN_FROM
-    own = None
+        return link_vectors(counts, static)
+    similarity = None
     if links.encoder is not None:
         lines = text.source[:count], text.target[:count]
-        own = segment_similarities(links.languages, links.vocabularies, links.encoder, *lines)
-    return translation_counts(_pairs(links, encoded, count), links.vocabularies, own)
+        similarity = segment_similarities(links.languages, links.vocabularies, links.encoder, *lines)
+    return link_vectors(translation_counts(pairs, links.vocabularies, similarity), static)
 
 
 def _translations(
