@@ -87,7 +87,7 @@ def argmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
     Arguments as in `SoftAlignment`.
     """
-    similarity = np.where(_real(similarity.shape, sizes), similarity, -np.inf)
+    similarity = np.where(is_real(similarity.shape, sizes), similarity, -np.inf)
     return _is_largest(similarity, 1) & _is_largest(similarity, 2) & (similarity > -1)
 
 
@@ -98,7 +98,7 @@ def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2,
     similarity, scaled to 0..1. Pairs with at most two units on a side stop after the first round, as the authors' code
     does; so do pairs in which all units of a side are aligned. Arguments as in `SoftAlignment`.
     """
-    real = _real(similarity.shape, sizes)
+    real = is_real(similarity.shape, sizes)
     links = argmax_links(similarity, sizes)
     similarity = (similarity + 1) / 2
     more = sizes.min(1) > 2
@@ -128,7 +128,7 @@ def attention(similarity: np.ndarray, sizes: np.ndarray, temperature: float) -> 
     softmax_s(similarity[s, t] / temperature) and softmax_t(similarity[s, t] / temperature), zero at padding.
     Arguments as in `SoftAlignment`.
     """
-    real = _real(similarity.shape, sizes)
+    real = is_real(similarity.shape, sizes)
     scores = np.where(real, similarity / temperature, -np.inf)
     directions = []
     for axis in (1, 2):
@@ -162,7 +162,7 @@ def _is_largest(matrix: np.ndarray, axis: int) -> np.ndarray:
     return mask
 
 
-def _real(shape: tuple[int, ...], sizes: np.ndarray) -> np.ndarray:
+def is_real(shape: tuple[int, ...], sizes: np.ndarray) -> np.ndarray:
     """(B, S, T) mask of what is not padding."""
     rows, columns = np.arange(shape[1]), np.arange(shape[2])
     return (rows < sizes[:, :1])[:, :, None] & (columns < sizes[:, 1:])[:, None]
