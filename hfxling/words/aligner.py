@@ -41,7 +41,6 @@ class AlignedLine:
     target: list[Span]
     links: list[Link]  # (position of source unit, position of target unit), sorted
     soft: SoftAlignment  # the pair's own, a batch of one
-    hard: np.ndarray  # (1, S, T) bool, the same links as a matrix
     probability: np.ndarray | None = None  # (1, S, T) that a link is right, where that is known without gold links
 
 
@@ -229,7 +228,7 @@ def aligned_lines(
         own_soft = SoftAlignment(soft.forward[own], soft.backward[own], soft.similarity[own], soft.sizes[row : row + 1])
         places = list(map(tuple, np.argwhere(links[row, :s, :t]).tolist()))
         likely = None if probability is None else probability[own]
-        lines.append(AlignedLine(*units[row], places, own_soft, links[own], likely))
+        lines.append(AlignedLine(*units[row], places, own_soft, likely))
     return lines
 
 

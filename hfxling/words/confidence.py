@@ -37,7 +37,8 @@ def link_features(line: AlignedLine) -> np.ndarray:
     forward, backward, similarity = line.soft.forward[0], line.soft.backward[0], line.soft.similarity[0]
     rank_forward = 1 + (forward > forward[i, j][:, None, None]).sum(1)[np.arange(len(i)), j]
     rank_backward = 1 + (backward > backward[i, j][:, None, None]).sum(2)[np.arange(len(i)), i]
-    hard, (sources, targets) = line.hard[0], forward.shape
+    sources, targets = forward.shape
+    links_of_source, links_of_target = np.bincount(i), np.bincount(j)
     columns = [
         np.log(np.maximum(forward[i, j], _LEAST)),
         np.log(np.maximum(backward[i, j], _LEAST)),
@@ -47,7 +48,7 @@ def link_features(line: AlignedLine) -> np.ndarray:
         np.log(rank_backward),
         similarity[i, j],
         np.abs((i + 0.5) / sources - (j + 0.5) / targets),
-        np.log(hard.sum(1)[i] + hard.sum(0)[j] - 1),
+        np.log(links_of_source[i] + links_of_target[j] - 1),
         np.full(len(i), np.log(min(sources, targets))),
     ]
     return np.column_stack(columns).astype(np.float64)
