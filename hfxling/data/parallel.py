@@ -87,8 +87,11 @@ def load_parallel(
     paths = () if data == "sample" else local_paths(data, (source_lang, target_lang))
     request = Request(paths, source_lang, target_lang, columns, None, parse_range(lines), streaming)
     if data == "sample":
+        from .sample import load_sample
+
         _refuse("the sample", config=config, revision=revision, lines=lines, source_column=columns)
-        return _load_sample(request, split)
+        dataset = load_sample(source_lang, target_lang, split)
+        return dataset.to_iterable_dataset() if streaming else dataset
     if not paths:
         _refuse("a Hub dataset", lines=lines)
         return _load_hub(str(data), request, split=split, config=config, revision=revision)
@@ -159,13 +162,6 @@ def _features() -> Features:
     from datasets import Features, Value
 
     return Features({name: Value("string") for name in ("source", "target", "source_lang", "target_lang")})
-
-
-def _load_sample(request: Request, split: str) -> Dataset | IterableDataset:
-    from .sample import load_sample
-
-    dataset = load_sample(request.source_lang, request.target_lang, split)
-    return dataset.to_iterable_dataset() if request.streaming else dataset
 
 
 def _load_local(request: Request) -> Dataset | IterableDataset:
