@@ -30,8 +30,8 @@ from hfxling.evaluation.alignment import alignment_results, count_links, error_t
 from hfxling.evaluation.results import EvalResult
 from hfxling.methods.aligner.data import learn_priors
 from hfxling.words import prior as link_prior
-from hfxling.words.aligner import Aligner
 from hfxling.words.classes import stem
+from hfxling.words.joint import JointAligner, View
 from hfxling.words.links import itermax_links, symmetrize
 from hfxling.words.pairs import EncodedPairs
 
@@ -123,8 +123,8 @@ def prior_links(
     vocabularies = learn_vocabularies(lines, segmenters=segmenters)
     ids = ([row.ids for row in vocabularies[lang].encode_batch(text)] for lang, text in lines.items())
     (prior,) = learn_priors([EncodedPairs(languages, *ids)], vocabularies)
-    aligned = Aligner(prior, vocabularies, languages, method=method, prior=prior)(*sides)
-    return [{*line.links} for line in aligned]
+    view = View([vocabularies[lang] for lang in languages], [prior])
+    return [{*line.links} for line in JointAligner(languages, [view], method=method)(*sides)]
 
 
 def without_start(languages: tuple[str, str], gold: Sequence[AlignedPair]) -> Links:

@@ -25,7 +25,7 @@ COMMANDS = {
     "bootstrap here": ["a.zh", "b.vi", "--seed_pairs", "pairs.tsv", *LANGUAGES, "--output", "."],
     "quality": ["pairs.tsv", "--model", "m", *LANGUAGES, "--output", "./pairs.tsv"],
     "align": ["a.zh", "b.vi", "--model", "m", "--output", "link"],
-    "align twice": ["a.zh", "b.vi", "--model", "m", "--output", "x", "--spans", "./x"],
+    "align twice": ["a.zh", "b.vi", "--model", "m", "--output", "x", "--heatmap", "./x"],
     "lexicon": ["a.zh", "b.vi", "--model", "m", "--output", "b.vi"],
     "align-documents": ["a.zh", "pairs.tsv", "--model", "m", "--output", "pairs.tsv", *LANGUAGES],
     "mine": ["a.zh", "pairs.tsv#1", "--lexical", "m", *LANGUAGES, "--output", "pairs.tsv"],
@@ -80,7 +80,7 @@ def test_devices_are_written_to(name, heap, links, capfd):
 
 
 TOGETHER = {name: [*WRITERS[name], "--output", "made/out.tsv"] for name in WRITERS} | {
-    "align spans": ["a.zh", "b.vi", "--languages", "zh", "vi", "--spans", "made/out.tsv"],
+    "align": ["a.zh", "b.vi", "--languages", "zh", "vi", "--output", "made/out.tsv"],
     "align-documents": ["a.zh", "b.vi", "--model", "m", "--output", "made/out.tsv"],
     "encode": ["a.zh", "--model", "m", "--output", "made/out.npy"],
     "bootstrap": ["a.zh", "b.vi", "--seed_pairs", "pairs.tsv", *LANGUAGES, "--output", "made/out"],

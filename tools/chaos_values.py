@@ -136,7 +136,6 @@ VALUES = [
     (("align",), {"batch_size": 0}, ("batch_size",)),
     (("align",), {"heatmap": "h.png", "pair": 99}, ("pair", "99", "30")),
     (("align",), {"heatmap": "TEXT"}, ("heatmap", "is a folder")),
-    (("align",), {"null": "nan"}, ("null",)),
     (("lexicon",), {"top": -1}, ("top", "1 or more")),
     (("lexicon",), {"min_count": 0}, ("min_count", "1 or more")),
     (("lexicon",), {"min_count": 9_999}, ("min_count", "9999")),

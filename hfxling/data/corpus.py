@@ -120,8 +120,6 @@ class PairText:
         languages: source and target.
         train: columns source, target, source_lang, target_lang, and row: the pair's place among those that were read.
         test: the same without row; empty where there is none.
-        sources: what was read.
-        missing: sources that do not have the pair.
         read: pairs read, those dropped later included.
         dropped: training pairs removed, by reason.
         leaks: training pairs removed because the test text has them; None where none was looked for.
@@ -130,8 +128,6 @@ class PairText:
     languages: Pair
     train: AnyDataset
     test: Dataset
-    sources: list[str]
-    missing: Collection[str]
     read: int | None = None
     dropped: dict[str, int] = field(default_factory=dict)
     leaks: int | None = None
@@ -171,7 +167,7 @@ class Corpus:
         pairs = []
         for languages, (source, target) in texts.items():
             train = Dataset.from_dict({"source": list(source), "target": list(target)})
-            pairs.append(PairText(languages, train, train.select([]), ["memory"], [], read=len(train)))
+            pairs.append(PairText(languages, train, train.select([]), read=len(train)))
         return cls(pairs, "memory")
 
     @property
@@ -230,8 +226,13 @@ def load_corpus(
         FileNotFoundError: a file or data set that is not there.
     """
     sources = [Source.parse(text) for text in settings.train_data]
-    pairs = [_train_text(settings, sources, pair, streaming) for pair in settings.language_pairs]
-    _check_used("train_data", settings.train_data, sources, pairs)
+    pairs, missing = [], {}
+    for languages in settings.language_pairs:
+        parts, missing[languages] = read_sources(sources, languages, settings.train_split, streaming)
+        if not parts:
+            raise no_text(languages, missing[languages])
+        pairs.append(_train_text(settings, parts, languages, streaming))
+    _check_used("train_data", settings.train_data, missing)
     if tests is None:
         tests = _test_text(settings)
     for pair in pairs:
@@ -253,28 +254,20 @@ def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
     columns = {"source": pairs.source, "target": pairs.target}
     for name, code in zip(("source_lang", "target_lang"), languages):
         columns[name] = [code] * len(pairs)
-    text = PairText(languages, _nothing(languages), _nothing(languages), [pairs.name], [])
+    text = PairText(languages, _nothing(), _nothing())
     _filter(settings, text, Dataset.from_dict(columns))
     _guard_and_cap(settings, text, ())
     return Corpus([text], pairs.name)
 
 
-def _train_text(settings: TextArguments, sources: Sequence[Source], pair: Pair, streaming: bool) -> PairText:
-    parts, missing = read_sources(sources, pair, settings.train_split, streaming)
-    if not parts:
-        raise no_text(pair, missing)
-    used = []
-    for source in sources:
-        if source.is_for(pair):
-            data = source.fill(pair).data
-            if data not in missing:
-                used.append(data)
-    text = PairText(pair, parts[0], _nothing(pair), used, missing)
-    if streaming:
-        stream, _ = filter_parallel(_interleaved(parts), min_words=settings.min_words)
-        text.train = stream if settings.max_train_pairs is None else stream.take(settings.max_train_pairs)
+def _train_text(settings: TextArguments, parts: Sequence[AnyDataset], pair: Pair, streaming: bool) -> PairText:
+    """The filtered training text out of several sources."""
+    text = PairText(pair, _nothing(), _nothing())
+    if not streaming:
+        _filter(settings, text, joined(parts))
         return text
-    _filter(settings, text, joined(parts))
+    stream, _ = filter_parallel(_interleaved(parts), min_words=settings.min_words)
+    text.train = stream if settings.max_train_pairs is None else stream.take(settings.max_train_pairs)
     return text
 
 
@@ -289,35 +282,38 @@ def _test_text(settings: TextArguments) -> dict[Pair, Dataset]:
     """The test text that the arguments name, by pair; a pair that no source has is missing."""
     texts = settings.test_sources()
     sources = [Source.parse(text) for text in texts]
-    pairs = [PairText(pair, None, None, [], []) for pair in settings.language_pairs]
-    tests = {}
-    for pair in pairs:
-        parts, pair.missing = read_sources(sources, pair.languages, settings.test_split)
+    tests, missing = {}, {}
+    for pair in settings.language_pairs:
+        parts, missing[pair] = read_sources(sources, pair, settings.test_split)
         if parts:
-            tests[pair.languages] = test = joined(parts)
-            if len(test) == 1:  # among one there is nothing to find, and its mean is itself
-                name = name_of_pair(pair.languages)
+            tests[pair] = joined(parts)
+            if len(tests[pair]) == 1:  # among one there is nothing to find, and its mean is itself
+                name = name_of_pair(pair)
                 raise ValueError(f"test_data={' '.join(texts)}: 1 test pair of {name}; give 2 or more.")
-    _check_used("test_data", texts, sources, pairs)
+    _check_used("test_data", texts, missing)
     return tests
 
 
-def _check_used(name: str, texts: Sequence[str], sources: Sequence[Source], pairs: Sequence[PairText]) -> None:
-    """Refuse a source that has text of none of the pairs: its name is misspelt."""
-    for text, source in zip(texts, sources):
-        asked = [pair for pair in pairs if source.is_for(pair.languages)]
-        if all(source.fill(pair.languages).data in pair.missing for pair in asked):
-            names = ", ".join(name_of_pair(pair.languages) for pair in pairs)
+def _check_used(name: str, texts: Sequence[str], missing: Mapping[Pair, Collection[str]]) -> None:
+    """Refuse a source that has text of none of the pairs: its name is misspelt; `missing` is what lacks each pair."""
+    for text in texts:
+        source = Source.parse(text)
+        asked = [pair for pair in missing if source.is_for(pair)]
+        if all(source.fill(pair).data in missing[pair] for pair in asked):
+            names = ", ".join(map(name_of_pair, missing))
             raise ValueError(f"{name}={text!r} has text of none of the pairs {names}; check its spelling.")
 
 
 def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[ScoredPairs]) -> None:
-    tests = [pair.test, *(_texts(test.source, test.target) for test in scored)]
-    tests = [test.select_columns(["source", "target"]) for test in tests if len(test)]
+    from datasets import Dataset
+
+    tests = [pair.test.select_columns(["source", "target"])] if len(pair.test) else []
+    for test in scored:
+        tests.append(Dataset.from_dict({"source": list(test.source), "target": list(test.target)}))
     pair.leaks = 0
     if tests and not settings.keep_leaks:
-        pair.train, report = drop_leaks(pair.train, joined(tests))
-        pair.leaks = report.exact + report.near
+        pair.train, leaks = drop_leaks(pair.train, joined(tests))
+        pair.leaks = len(leaks)
     if settings.max_train_pairs is not None and settings.max_train_pairs < len(pair.train):
         kept = np.random.default_rng(_SEED).choice(len(pair.train), settings.max_train_pairs, replace=False)
         pair.train = pair.train.select(np.sort(kept))
@@ -329,13 +325,7 @@ def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[Sco
         )
 
 
-def _texts(source: Sequence[str], target: Sequence[str]) -> Dataset:
-    from datasets import Dataset
-
-    return Dataset.from_dict({"source": list(source), "target": list(target)})
-
-
-def _nothing(pair: Pair) -> Dataset:
+def _nothing() -> Dataset:
     from datasets import Dataset, Features, Value
 
     return Dataset.from_dict({name: [] for name in COLUMNS}, features=Features(dict.fromkeys(COLUMNS, Value("string"))))

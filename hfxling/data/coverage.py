@@ -79,6 +79,16 @@ def check_coverage(
     with bytes to fall back on, gives more than `MAX_PIECES_PER_CHARACTER`.
     """
     coverage = measure_coverage(tokenizer, texts, max_length)
+    for problem in coverage_problems(tokenizer, coverage, lang, max_length):
+        warnings.warn(problem, CoverageWarning, stacklevel=2)
+    return coverage
+
+
+def coverage_problems(
+    tokenizer: PreTrainedTokenizerBase, coverage: Coverage, lang: str, max_length: int | None
+) -> list[str]:
+    """What `check_coverage` warns of."""
+    problems = []
     problem = ""
     if coverage.unknown_rate > MAX_UNKNOWN_RATE:
         of = "characters" if tokenizer.is_fast else "pieces"
@@ -89,13 +99,13 @@ def check_coverage(
         if coverage.missing_scripts:
             problem += f", script {', '.join(coverage.missing_scripts[:3])} missing"
         name = tokenizer.name_or_path or type(tokenizer).__name__
-        what = f"{lang!r} is badly covered by tokenizer {name!r}: {problem}; choose an encoder trained on it"
-        warnings.warn(what, CoverageWarning, stacklevel=2)
+        problems.append(f"{lang!r} is badly covered by tokenizer {name!r}: {problem}; choose an encoder trained on it")
     if coverage.truncated:
         share = f"{coverage.truncated} of {coverage.total} {lang!r} texts ({coverage.truncated / coverage.total:.1%})"
-        what = f"{share} are longer than max_length={max_length} tokens and lose their ends; raise it or split them"
-        warnings.warn(what, CoverageWarning, stacklevel=2)
-    return coverage
+        problems.append(
+            f"{share} are longer than max_length={max_length} tokens and lose their ends; raise it or split them"
+        )
+    return problems
 
 
 def _rates(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -152,13 +153,11 @@ def top_count(top: float | str, total: int) -> int:
     Raises:
         ValueError: neither a count of 1 or more nor a share between 0 and 1.
     """
-    number: float | None = None
-    for kind in (int, float):
-        if number is None:
-            try:
-                number = kind(top) if isinstance(top, str) else top
-            except ValueError:
-                continue
+    number = top
+    if isinstance(top, str):
+        with suppress(ValueError):
+            number = float(top)
+            number = int(top)  # a whole number is a count, and stays one
     if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
         return number
     if isinstance(number, float) and 0 < number < 1:

@@ -8,16 +8,15 @@ are understood.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from .parallel import BLANK, check_languages
-from .readers import Request, csv_records, read_rows, suffix_of, table_rows, tsv_records
-from .sources import SAMPLE, Pair, Source, hub_parts, load_pairs
-from .texts import LONGEST, Texts, read_texts
+from .parallel import BLANK, LONGEST, check_languages, check_lengths, checked_rows, parse_range, plain_side
+from .readers import Request, read_rows
+from .sources import Pair, Source, hub_parts, load_pairs
+from .texts import Texts, read_texts
 
 IN_MEMORY = "texts in memory"
 Text = str | Path | Sequence[str]
@@ -61,7 +60,6 @@ def read_pairs(
     target: Text | None = None,
     languages: Pair = ("src", "tgt"),
     *,
-    split: str = "train",
     skip_bad: bool = False,
     keep_space: bool = False,
     column: str | None = None,
@@ -73,7 +71,6 @@ def read_pairs(
         source: source texts, or a source of them or of both sides.
         target: the translations; None where `source` has both sides.
         languages: codes of both.
-        split: of a Hub data set or the sample.
         skip_bad: what is no pair (an empty side, a wrong number of columns) becomes a row with "" on that side, and is
             not refused.
         keep_space: leave white space around a sentence, so that places in it hold for the line as it stands.
@@ -84,53 +81,50 @@ def read_pairs(
         ValueError: sides of unequal length, no pair, what is no text, too long a side; with the line.
         FileNotFoundError: neither a file nor a Hub id.
     """
-    pairs = _read(source, target, languages, split, skip_bad, keep_space, column)
+    if is_source(source):
+        pairs = _from_source(source, target, languages, skip_bad, keep_space, column)
+    else:
+        pairs = _in_memory(source, target, skip_bad, keep_space)
     if longest is not None:
-        _check_lengths(pairs, longest)
+        name = " and ".join(pairs.files) or pairs.name
+        for line, *sides in zip(pairs.lines, pairs.source, pairs.target):
+            check_lengths(f"{name}, line {line}", *sides, longest)
     return pairs
 
 
-def _check_lengths(pairs: Pairs, longest: int) -> None:
-    """Refuse what would take hours, or more memory than there is."""
-    for name, side in (("source", pairs.source), ("target", pairs.target)):
-        for line, text in zip(pairs.lines, side):
-            if len(text) > longest:
-                raise ValueError(
-                    f"{' and '.join(pairs.files) or pairs.name}, line {line}: the {name} side has {len(text):,} "
-                    f"letters; give texts of at most {longest:,}."
-                )
-
-
-def _read(
-    source: Text,
+def _from_source(
+    source: str | Path,
     target: Text | None,
     languages: Pair,
-    split: str,
     skip_bad: bool,
     keep_space: bool,
     column: str | None,
 ) -> Pairs:
-    if not is_source(source):
-        return _in_memory(source, target, skip_bad, keep_space)
     check_languages(*languages)
     if target is not None and not is_source(target):
         raise ValueError("give both sides as texts in memory, or both as files.")
     data = joined_source(source, target)
     parsed = Source.parse(data)
-    paths = parsed.files(languages) if parsed.data != SAMPLE else ()
+    paths = parsed.files(languages)
     if not paths:
         if column is not None:
             raise ValueError(
                 f"{data}: a column of values is read from a table; give a TSV, CSV, JSONL or Parquet file."
             )
-        rows = load_pairs([data], languages, split=split)
-        numbers = list(range(1, len(rows) + 1))
-        return Pairs(list(rows["source"]), list(rows["target"]), numbers, parsed.name)
+        rows = load_pairs([data], languages)
+        return Pairs(list(rows["source"]), list(rows["target"]), list(range(1, len(rows) + 1)), parsed.name)
     if len(paths) == 2 and (column or parsed.columns):
         raise ValueError(f"{data}: two text files have no columns, of values or others; give one table.")
     columns = parsed.fill(languages).columns
-    request = Request(tuple(paths), *languages, columns, column, None, True)
-    return _from_files(request, parsed, skip_bad, keep_space)
+    request = Request(paths, *languages, columns, column, parse_range(parsed.lines), skip_bad=skip_bad)
+    pairs = Pairs([], [], [], parsed.name, files=request.paths)
+    for number, own_source, own_target, value in checked_rows(request, keep_space=keep_space):
+        pairs.source.append(own_source)
+        pairs.target.append(own_target)
+        pairs.lines.append(number)
+        pairs.values.append(value)
+    has_header = len(paths) == 1 and next(read_rows(request))[0] > 1
+    return replace(pairs, has_header=has_header)
 
 
 def is_source(text: Any) -> bool:
@@ -168,65 +162,10 @@ def _in_memory(source: Sequence[str], target: Sequence[str] | None, skip_bad: bo
         raise ValueError("no sentence pair; give at least one.")
     for name, side in zip(("source", "target"), sides):
         for row, text in enumerate(side):
-            side[row] = _text(text, keep_space)
+            side[row] = plain_side(text, keep_space)
             if not side[row] and not skip_bad:
                 raise ValueError(f"{name}[{row}] is {text!r}; leave out pairs with an empty side.")
     return Pairs(*sides, list(range(1, len(sides[0]) + 1)), IN_MEMORY)
-
-
-def _from_files(request: Request, parsed: Source, skip_bad: bool, keep_space: bool) -> Pairs:
-    first, last = 1, None
-    if parsed.lines:
-        first, last = map(int, parsed.lines.split("-"))
-        if not 1 <= first <= last:
-            raise ValueError(f"lines {parsed.lines}: give first-last, from 1.")
-    names = " and ".join(request.paths)
-    pairs = Pairs([], [], [], parsed.name, files=request.paths)
-    has_header = False
-    for count, (number, source, target, value) in enumerate(_rows(request, skip_bad), 1):
-        if count == 1:
-            has_header = number > 1
-        if count < first or (last is not None and count > last):
-            continue
-        source, target = _text(source, keep_space), _text(target, keep_space)
-        if not (source and target) and not skip_bad:
-            side = "target" if source else "source"
-            place = f"{names}, {request.unit} {number}"
-            raise ValueError(f"{place}: the {side} side holds no text; fill it in or remove the pair.")
-        pairs.source.append(source)
-        pairs.target.append(target)
-        pairs.lines.append(number)
-        pairs.values.append(value)
-    if not pairs.lines:
-        raise ValueError(f"{names}: no sentence pair in it; give at least one.")
-    if last is not None and len(pairs) < last - first + 1:
-        raise ValueError(f"{names}: {first + len(pairs) - 1} pairs, but lines {parsed.lines} are asked for.")
-    return Pairs(pairs.source, pairs.target, pairs.lines, pairs.name, has_header, pairs.values, request.paths)
-
-
-def _text(side: Any, keep_space: bool) -> str:
-    """The side, without outer white space if that is not to be kept; "" for what is no text."""
-    if not isinstance(side, str) or not side.strip(BLANK):
-        return ""
-    return side if keep_space else side.strip()
-
-
-def _rows(request: Request, skip_bad: bool) -> Iterator[tuple]:
-    """Rows of the file or files; with `skip_bad` empty ones where a table's row has too many or too few columns."""
-    path = request.paths[0]
-    suffix = suffix_of(path)
-    if not skip_bad or len(request.paths) == 2 or suffix not in (".tsv", ".csv"):
-        return read_rows(request)
-    records = csv_records(path) if suffix == ".csv" else tsv_records(path)
-    return table_rows(path, _padded(records), request)
-
-
-def _padded(records: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    """Records, empty where they have not as many cells as the first one."""
-    start = list(islice(records, 1))
-    width = len(start[0][1]) if start else 0
-    for number, cells in chain(start, records):
-        yield number, cells if len(cells) == width else [""] * width
 
 
 def read_heaps(source: Text, target: Text | None = None, languages: Pair | None = None) -> tuple[Texts, Texts]:

@@ -1,6 +1,6 @@
 """Parallel text from the embedded corpus, local files or the Hub, as one kind of dataset.
 
-Whatever the origin, the columns are `source`, `target`, `source_lang`, `target_lang` and, on request, `score`.
+Whatever the origin, the columns are `source`, `target`, `source_lang` and `target_lang`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .readers import TABLE_SUFFIXES, Request, find_keys, finite, flat, kind_of, read_rows, suffix_of
+from .readers import TABLE_SUFFIXES, Request, Row, find_keys, flat, kind_of, read_rows, suffix_of
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features, IterableDataset
@@ -50,16 +50,15 @@ def load_parallel(
     revision: str | None = None,
     source_column: str | None = None,
     target_column: str | None = None,
-    score_column: str | None = None,
     lines: str | None = None,
     streaming: bool = False,
 ) -> Dataset | IterableDataset:
-    r"""Load sentence pairs as a dataset with the columns source, target, source_lang, target_lang[, score].
+    r"""Load sentence pairs as a dataset with the columns source, target, source_lang, target_lang.
 
     Outer white space is stripped from both sides; the text is otherwise left as it is. Local text is UTF-8 (a byte
     order mark is dropped) and its lines end with `\n` only. Files are checked to their end before anything is
-    returned; with `streaming` the same errors come when the line is reached. A Hub row without text on a side, or
-    without the score asked for, is left out, as its user cannot mend it; a warning counts them unless streamed.
+    returned; with `streaming` the same errors come when the line is reached. A Hub row without text on a side
+    is left out, as its user cannot mend it; a warning counts them unless streamed.
 
     Args:
         data: "sample", the corpus embedded in hfxling; or one .tsv (never quoted), .csv (RFC 4180),
@@ -74,7 +73,6 @@ def load_parallel(
         source_column: name of the source column. Default: `translation[source_lang]`, then a column named after the
             language, then `readers.COLUMN_PAIRS`. In a TSV or CSV also a 0-based position ("0").
         target_column: the same for the target; both are given or neither.
-        score_column: name (or position) of a column of numbers to keep as `score`.
         lines: "first-last", from 1 and inclusive: the records of a local file to keep, not counting a header.
         streaming: return an `IterableDataset`.
 
@@ -86,18 +84,20 @@ def load_parallel(
     if (source_column is None) != (target_column is None):
         raise ValueError(f"source_column={source_column!r}, target_column={target_column!r}: give both or neither")
     columns = None if source_column is None else (str(source_column), str(target_column))
-    score = None if score_column is None else str(score_column)
     paths = () if data == "sample" else local_paths(data, (source_lang, target_lang))
-    request = Request(paths, source_lang, target_lang, columns, score, _parse_range(lines), streaming)
+    request = Request(paths, source_lang, target_lang, columns, None, parse_range(lines), streaming)
     if data == "sample":
-        _refuse("the sample", config=config, revision=revision, lines=lines, source_column=columns, score_column=score)
-        return _load_sample(request, split)
+        from .sample import load_sample
+
+        _refuse("the sample", config=config, revision=revision, lines=lines, source_column=columns)
+        dataset = load_sample(source_lang, target_lang, split)
+        return dataset.to_iterable_dataset() if streaming else dataset
     if not paths:
         _refuse("a Hub dataset", lines=lines)
         return _load_hub(str(data), request, split=split, config=config, revision=revision)
     _refuse("a local file", config=config, revision=revision)
     if len(paths) == 2:
-        _refuse("a pair of text files", source_column=columns, score_column=score)
+        _refuse("a pair of text files", source_column=columns)
     return _load_local(request)
 
 
@@ -120,7 +120,8 @@ def _refuse(origin: str, **arguments: object) -> None:
             raise ValueError(f"{name}={value!r} does not apply to {origin}; leave it out")
 
 
-def _parse_range(lines: str | None) -> tuple[int, int] | None:
+def parse_range(lines: str | None) -> tuple[int, int] | None:
+    """First and last record of "first-last"; ValueError for anything else."""
     if lines is None:
         return None
     match = re.fullmatch(r"\s*([0-9]+)\s*-\s*([0-9]+)\s*", str(lines))
@@ -157,18 +158,10 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
     return paths
 
 
-def _features(request: Request) -> Features:
+def _features() -> Features:
     from datasets import Features, Value
 
-    text = {name: Value("string") for name in ("source", "target", "source_lang", "target_lang")}
-    return Features(text if request.score_column is None else {**text, "score": Value("float64")})
-
-
-def _load_sample(request: Request, split: str) -> Dataset | IterableDataset:
-    from .sample import load_sample
-
-    dataset = load_sample(request.source_lang, request.target_lang, split)
-    return dataset.to_iterable_dataset() if request.streaming else dataset
+    return Features({name: Value("string") for name in ("source", "target", "source_lang", "target_lang")})
 
 
 def _load_local(request: Request) -> Dataset | IterableDataset:
@@ -176,66 +169,76 @@ def _load_local(request: Request) -> Dataset | IterableDataset:
     from datasets import Dataset, IterableDataset
     from datasets.fingerprint import Hasher
 
-    features = _features(request)
+    features = _features()
     if request.streaming:
         return IterableDataset.from_generator(_examples, features=features, gen_kwargs={"request": request})
-    pairs, tables, kinds = _checked_pairs(request), [], (pa.string(), pa.string(), pa.float64())
+    pairs, tables = _sound_pairs(request), []
     while block := list(islice(pairs, _BLOCK)):
-        source, target, *score = (pa.array(column, kind) for column, kind in zip(zip(*block), kinds))
-        languages = (pa.repeat(request.source_lang, len(block)), pa.repeat(request.target_lang, len(block)))
-        tables.append(pa.table([source, target, *languages, *score], names=list(features)))
+        source, target = (pa.array(column, pa.string()) for column in zip(*block))
+        languages = pa.repeat(request.source_lang, len(block)), pa.repeat(request.target_lang, len(block))
+        tables.append(pa.table([source, target, *languages], names=list(features)))
     files = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in request.paths]
     # Without a fingerprint of its own a dataset pickles its whole text to make one.
     return Dataset(pa.concat_tables(tables), fingerprint=Hasher.hash((request, files)))
 
 
-def _examples(request: Request) -> Iterator[dict[str, Any]]:
+def _examples(request: Request) -> Iterator[dict[str, str]]:
     languages = {"source_lang": request.source_lang, "target_lang": request.target_lang}
-    for source, target, *score in _checked_pairs(request):
-        yield {"source": source, "target": target, **languages, **({"score": score[0]} if score else {})}
+    for source, target in _sound_pairs(request):
+        yield {"source": source, "target": target, **languages}
 
 
-def _checked_pairs(request: Request) -> Iterator[tuple]:
-    """Yield (source, target[, score]) of the wanted records, stripped and checked."""
-    where, unit = " and ".join(request.paths), request.unit
+def _sound_pairs(request: Request) -> Iterator[tuple[str, str]]:
+    """Yield source and target of the wanted records; lost characters are warned of."""
+    where = " and ".join(request.paths)
+    lost = first_lost = 0
+    for number, source, target, _ in checked_rows(request):
+        check_lengths(f"{where}, {request.unit} {number}", source, target, LONGEST)
+        if "\ufffd" in source or "\ufffd" in target:
+            lost, first_lost = lost + 1, first_lost or number
+        yield source, target
+    if lost:
+        what = "hold U+FFFD, so characters were lost in a conversion; fetch the text anew or check these lines"
+        warnings.warn(f"{where}: {lost} pair(s), first at {request.unit} {first_lost}, {what}", stacklevel=2)
+
+
+def checked_rows(request: Request, *, keep_space: bool = False) -> Iterator[Row]:
+    """Yield the wanted rows of local text, without outer white space if that is not to be kept.
+
+    Raises:
+        ValueError: a side without text where the request does not skip such pairs, no row, or fewer than are asked for;
+            with file and line.
+    """
+    where = " and ".join(request.paths)
     first, last = request.lines or (1, math.inf)
-    count = lost = first_lost = 0
-    for count, (number, source, target, score) in enumerate(read_rows(request), 1):
+    count = 0
+    for count, (number, source, target, value) in enumerate(read_rows(request), 1):
         if count > last and request.streaming:
             return
         if not first <= count <= last:  # read on even so: encoding and line counts are checked to the end
             continue
-        try:
-            source, target = source.strip(), target.strip()
-            sound = source.strip(BLANK) and target.strip(BLANK)
-        except (AttributeError, TypeError):
-            sound = False
-        if not sound:
-            raise _side_error(request, f"{unit} {number}", source, target)
-        _check_length(f"{where}, {unit} {number}", source, target)
-        if "\ufffd" in source or "\ufffd" in target:
-            lost, first_lost = lost + 1, first_lost or number
-        if request.score_column is None:
-            yield source, target
-        else:
-            value = finite(score)
-            if not math.isfinite(value):
-                what = f"{where}, {unit} {number}: score {score!r} is not a finite number"
-                raise ValueError(f"{what}; correct it (decimal point) or remove the pair")
-            yield source, target, value
+        sides = plain_side(source, keep_space), plain_side(target, keep_space)
+        if not all(sides) and not request.skip_bad:
+            raise _side_error(request, f"{request.unit} {number}", source, target)
+        yield number, *sides, value
     if count == 0:
-        raise ValueError(f"{where}: no sentence pair (empty, or a header alone); give at least one")
+        raise ValueError(f"{where}: no sentence pair in it (empty, or a header alone); give at least one")
     if request.lines and count < last:
         raise ValueError(f"{where}: {count} records, but lines='{first}-{last}' asks for more; lower the range")
-    if lost:
-        what = "hold U+FFFD, so characters were lost in a conversion; fetch the text anew or check these lines"
-        warnings.warn(f"{where}: {lost} pair(s), first at {unit} {first_lost}, {what}", stacklevel=2)
 
 
-def _check_length(place: str, source: str, target: str) -> None:
-    letters = max(len(source), len(target))
-    if letters > LONGEST:
-        raise ValueError(f"{place}: a side has {letters:,} letters; give texts of at most {LONGEST:,}")
+def plain_side(side: Any, keep_space: bool = False) -> str:
+    """The side, without outer white space if that is not to be kept; "" for what is no text."""
+    if not isinstance(side, str) or not side.strip(BLANK):
+        return ""
+    return side if keep_space else side.strip()
+
+
+def check_lengths(place: str, source: str, target: str, longest: int) -> None:
+    """Refuse what would take hours, or more memory than there is."""
+    for name, side in (("source", source), ("target", target)):
+        if len(side) > longest:
+            raise ValueError(f"{place}: the {name} side has {len(side):,} letters; give texts of at most {longest:,}.")
 
 
 def _side_error(request: Request, place: str, source: Any, target: Any) -> ValueError:
@@ -269,34 +272,34 @@ def _load_hub(data: str, request: Request, **where: str | None) -> Dataset | Ite
     example = next(iter(dataset.take(1)), None)
     if example is None:
         raise ValueError(f"{place}: the dataset has no rows; choose another split or configuration")
-    keys = find_keys(flat(example), request, place)
+    keys = find_keys(flat(example), request, place)[:2]
     loaded = dataset.map(
         _hub_batch,
         batched=True,
         remove_columns=list(example),
-        features=_features(request),
+        features=_features(),
         fn_kwargs={"keys": keys, "languages": (request.source_lang, request.target_lang), "place": place},
     )
     if not request.streaming and len(loaded) < len(dataset):
-        what = "without text on a side, with more than 1,000,000 letters or without a score"
+        what = "without text on a side or with more than 1,000,000 letters"
         dropped = len(dataset) - len(loaded)
         warnings.warn(f"{place}: left out {dropped} of {len(dataset)} rows, {what}", stacklevel=3)
     return loaded
 
 
-def _hub_batch(batch: dict[str, list], keys: tuple, languages: tuple[str, str], place: str) -> dict[str, list]:
-    """Rows of a Hub set in our columns, less those with an empty side or no score."""
+def _hub_batch(
+    batch: dict[str, list], keys: tuple[str, str], languages: tuple[str, str], place: str
+) -> dict[str, list]:
+    """Rows of a Hub set in our columns, less those with an empty side."""
     kept = []
     for values in zip(*batch.values()):
         row = flat(dict(zip(batch, values)))
-        fields = [row.get(key) for key in keys if key is not None]  # no key where `translation` is null
-        for key, value, kind in zip(keys, fields, (str, str, (int, float))):
-            if value is not None and not isinstance(value, kind):
-                wanted = "text" if kind is str else "numbers"
-                raise ValueError(f"{place}: column {key!r} holds {kind_of(value)}, not {wanted}; name another column")
-        source, target, *score = fields
-        has_text = all(side and len(side) <= LONGEST and side.strip(BLANK) for side in (source, target))
-        if has_text and all(s is not None and s == s for s in score):
-            kept.append((source.strip(), target.strip(), *languages, *score))
-    names = ["source", "target", "source_lang", "target_lang", "score"][: len(keys) + 2 - (keys[2] is None)]
+        sides = [row.get(key) for key in keys]  # no key where `translation` is null
+        for key, side in zip(keys, sides):
+            if side is not None and not isinstance(side, str):
+                raise ValueError(f"{place}: column {key!r} holds {kind_of(side)}, not text; name another column")
+        source, target = map(plain_side, sides)
+        if source and target and max(map(len, sides)) <= LONGEST:
+            kept.append((source, target, *languages))
+    names = ["source", "target", "source_lang", "target_lang"]
     return {name: [row[i] for row in kept] for i, name in enumerate(names)}

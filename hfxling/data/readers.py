@@ -21,7 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-Row = tuple[int, Any, Any, Any]  # line (in Parquet: row) number from 1, source, target, score or None
+Row = tuple[int, Any, Any, Any]  # line (in Parquet: row) number from 1, source, target, further value or None
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
 # Column pairs of common Hub sets, source first; columns named after the two languages come before these.
@@ -41,15 +41,16 @@ _SIGNATURES = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller of `load_parallel` asked for."""
+    """What is to be read of local text."""
 
     paths: tuple[str, ...]  # one table or two text files
     source_lang: str
     target_lang: str
-    columns: tuple[str, str] | None  # names (in a TSV or CSV also 0-based positions) of both sides; None to find them
-    score_column: str | None
-    lines: tuple[int, int] | None  # first and last record wanted, from 1
-    streaming: bool
+    columns: tuple[str, str] | None = None  # names (in a TSV or CSV also 0-based positions); None to find them
+    value_column: str | None = None  # a further one
+    lines: tuple[int, int] | None = None  # first and last record wanted, from 1
+    streaming: bool = False
+    skip_bad: bool = False  # what is no pair is a row with "" on that side, and is not refused
 
     @property
     def unit(self) -> str:
@@ -58,14 +59,14 @@ class Request:
 
 
 def read_rows(request: Request) -> Iterator[Row]:
-    """Yield every row of the file or files of a request, sides and score as they stand there."""
+    """Yield every row of the file or files of a request, sides and value as they stand there."""
     path, suffix = request.paths[0], suffix_of(request.paths[0])
     if len(request.paths) == 2:
         return _pair_rows(request.paths)
     if suffix == ".tsv":
-        return table_rows(path, tsv_records(path), request)
+        return _table_rows(path, _tsv_records(path), request)
     if suffix == ".csv":
-        return table_rows(path, csv_records(path), request)
+        return _table_rows(path, _csv_records(path), request)
     records = _parquet_records(path, request) if suffix == ".parquet" else _json_records(path)
     return _record_rows(path, records, request)
 
@@ -82,7 +83,7 @@ def kind_of(value: Any) -> str:
 
 
 def finite(value: Any) -> float:
-    """A score as a number; NaN for what is none."""
+    """A value as a number; NaN for what is none."""
     try:
         return math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -99,18 +100,18 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_keys(record: dict[str, Any], request: Request, place: str) -> tuple[str, str, str | None]:
-    """The keys of source, target and score (None where not asked for) in flat records like this one."""
+    """The keys of source, target and value (None where not asked for) in flat records like this one."""
     pair = request.columns or _known_pair(record, request)
-    if pair is None or not {*pair, request.score_column} - {None} <= record.keys():
+    if pair is None or not {*pair, request.value_column} - {None} <= record.keys():
         raise _column_error(place, record, request)
-    return *pair, request.score_column
+    return *pair, request.value_column
 
 
 def _positions(cells: list[str], request: Request, place: str) -> tuple[int, int, int | None, bool]:
-    """Positions of source, target and score in a TSV or CSV with this first row, and whether the row is a header."""
+    """Positions of source, target and value in a TSV or CSV with this first row, and whether the row is a header."""
     cells = [cell.strip() for cell in cells]
     known = _known_pair(cells, request)
-    wanted = (*(request.columns or known or ("0", "1")), request.score_column)
+    wanted = (*(request.columns or known or ("0", "1")), request.value_column)
     named = {name for name in wanted if name is not None and not name.isdecimal()}
     if not named <= set(cells):
         raise _column_error(place, cells, request)
@@ -120,11 +121,11 @@ def _positions(cells: list[str], request: Request, place: str) -> tuple[int, int
             places.append(None)
         else:
             places.append(cells.index(name) if name in named else int(name))
-    source, target, score = places
-    need = 1 + max(source, target, score or 0)
+    source, target, value = places
+    need = 1 + max(source, target, value or 0)
     if need > len(cells):
         raise ValueError(f"{place}: {len(cells)} column(s) where {need} are needed; check the separator (tab or comma)")
-    return source, target, score, bool(named or known)
+    return source, target, value, bool(named or known)
 
 
 def _known_pair(names: Iterable[str], request: Request) -> tuple[str, str] | None:
@@ -148,7 +149,7 @@ def _plain(name: str) -> str:
 def _column_error(place: str, names: Iterable[str], request: Request) -> ValueError:
     """A column is missing: the one that was named, or any known pair."""
     names = [name[:30] for name in names]
-    for name in (*(request.columns or ()), request.score_column):
+    for name in (*(request.columns or ()), request.value_column):
         if name is not None and name not in names:
             near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
             remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "name one of these"
@@ -214,12 +215,12 @@ def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
         yield count, source, target, None
 
 
-def tsv_records(path: str) -> Iterator[tuple[int, list[str]]]:
+def _tsv_records(path: str) -> Iterator[tuple[int, list[str]]]:
     """(number, cells) of every line of a TSV file."""
     return ((number, text.split("\t")) for number, text in read_lines(path))
 
 
-def csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
     """(number of its first line, cells) of every record of a CSV file; a quoted cell may span lines."""
     reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
     while True:
@@ -234,19 +235,21 @@ def csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
         yield start, cells
 
 
-def table_rows(path: str, records: Iterator[tuple[int, list[str]]], request: Request) -> Iterator[Row]:
+def _table_rows(path: str, records: Iterator[tuple[int, list[str]]], request: Request) -> Iterator[Row]:
     """The rows that a request wants of a TSV or CSV, the header (where there is one) read and passed over."""
     width = 0
     for number, cells in records:
         if not width:
-            source, target, score, is_header = _positions(cells, request, f"{path}, line {number}")
+            source, target, value, is_header = _positions(cells, request, f"{path}, line {number}")
             width = len(cells)
             if is_header:
                 continue
-        if len(cells) != width:
+        if len(cells) != width and request.skip_bad:
+            cells = [""] * width
+        elif len(cells) != width:
             what = f"too {'many' if len(cells) > width else 'few'} columns: {len(cells)} where line 1 has {width}"
             raise ValueError(f"{path}, line {number}: {what}; remove stray separators or fill in what is missing")
-        yield number, cells[source], cells[target], None if score is None else cells[score]
+        yield number, cells[source], cells[target], None if value is None else cells[value]
 
 
 # Records with names -----------------------------------------------------------------------------
@@ -255,9 +258,9 @@ def table_rows(path: str, records: Iterator[tuple[int, list[str]]], request: Req
 def _record_rows(path: str, records: Iterator[tuple[int, dict[str, Any]]], request: Request) -> Iterator[Row]:
     keys = None
     for number, record in records:
-        source, target, score = keys = keys or find_keys(record, request, f"{path}, {request.unit} {number}")
+        source, target, value = keys = keys or find_keys(record, request, f"{path}, {request.unit} {number}")
         try:
-            yield number, record[source], record[target], None if score is None else record[score]
+            yield number, record[source], record[target], None if value is None else record[value]
         except KeyError as error:
             what = f"{path}, {request.unit} {number}: no key {error} among {list(record)[:20]}"
             raise ValueError(f"{what}; add it or remove the record") from None

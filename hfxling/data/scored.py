@@ -10,7 +10,8 @@ import numpy as np
 
 from hfxling.files import content_hash
 
-from .readers import Request, finite, read_rows
+from .parallel import checked_rows
+from .readers import Request, finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,17 +46,16 @@ def read_scored(
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file of scored pairs; check the path.")
-    request = Request((str(path),), *columns, columns, score_column, None, False)
-    rows = []
-    for line, *texts, score in read_rows(request):
-        for text, name in zip(texts, columns):
-            if not isinstance(text, str) or not text.strip():
-                raise ValueError(f"{path}, {request.unit} {line}: {name} is empty; fill it in or remove the row.")
-        if not math.isfinite(number := finite(score)):
+    request = Request((str(path),), *columns, columns, score_column)
+    source, target, scores = [], [], []
+    for line, *texts, score in checked_rows(request):
+        number = finite(score)
+        if not math.isfinite(number):
             where = f"{path}, {request.unit} {line}"
             raise ValueError(f"{where}: {score_column}={score!r} is no finite number; correct it.")
-        rows.append((texts[0].strip(), texts[1].strip(), number))
-    source, target, scores = map(list, zip(*rows)) if rows else ([], [], [])
+        source.append(texts[0])
+        target.append(texts[1])
+        scores.append(number)
     if len(scores) < 4 or len(set(scores)) == 1:
         raise ValueError(f"{path}: {len(scores)} rows with {len(set(scores))} scores have no correlation; give more.")
     return ScoredPairs(source=source, target=target, scores=np.array(scores), **fields)

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import json
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, permutations
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
+from .coverage import script_name
 from .segment import MAX_LETTERS, SPECIAL_TOKENS, UNIGRAM_SIZE, UNK, Vocabulary, script_normalizer
 from .unigram import learn_unigram, settle
 
 MINOR = 0.2  # share of a text's letters up to which another language's script may stand in it
-_NAMES = {"CJK": "Han"}  # of scripts whose letters are called otherwise
 LONE = ("Han", "Hiragana", "Katakana")  # scripts whose letters stand alone
 _MARKS = r"[\p{M}\u200c\u200d]*"  # with joiners, which spell
 
@@ -35,7 +34,7 @@ def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
         counts: Counter[str] = Counter()
         for character, count in characters.items():
             if character.isalpha():
-                counts[_script(character)] += count
+                counts[script_name(character)] += count
         shares[lang] = {script: count / counts.total() for script, count in counts.items()}
     own = {lang: max(share, key=share.get) for lang, share in shares.items() if share}
     if len({*own.values()}) < len(lines):
@@ -71,7 +70,7 @@ def learn_shared_vocabularies(
     for text in chain.from_iterable(lines.values()):
         row: dict[str | None, list[str]] = {}
         for word, _ in cuts.pre_tokenize_str(normalizer.normalize_str(text)):
-            row.setdefault(owner.get(_script(word[0])), []).append(word)
+            row.setdefault(owner.get(script_name(word[0])), []).append(word)
         for lang, words in row.items():
             groups.setdefault(lang, []).append(words)
     specials, is_whole = [*SPECIAL_TOKENS.values()], all(lang in whole or scripts[lang] in LONE for lang in lines)
@@ -113,9 +112,3 @@ def _pieces(rows: Sequence[Sequence[str]], lang: str, size: int) -> dict[str, fl
     tokenizer = learn_unigram(rows, size, specials, max_length=longest)
     settle(tokenizer, [" ".join(row) for row in rows], len(specials))
     return dict(json.loads(tokenizer.to_str())["model"]["vocab"][len(specials) :])
-
-
-def _script(letter: str) -> str:
-    """Unicode's name of a letter's script, as far as the letter's own name tells it."""
-    name = unicodedata.name(letter, "?").partition(" ")[0]
-    return _NAMES.get(name, name.capitalize())

@@ -149,12 +149,10 @@ class Source:
         """What `load_parallel` makes of it: columns source, target, source_lang, target_lang."""
         source = self.fill(pair)
         data, config, revision = source.data, None, None
-        if data != SAMPLE:
-            if hub := hub_parts(data):
-                data, config, revision = hub
-            else:
-                paths = self.files(pair)
-                data = list(paths) if len(paths) == 2 else paths[0] if paths else data
+        if hub := hub_parts(data):
+            data, config, revision = hub
+        elif "+" in data and not Path(data).exists():
+            data = data.split("+")
         source_column, target_column = source.columns or (None, None)
         return load_parallel(
             data,

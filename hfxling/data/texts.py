@@ -49,11 +49,13 @@ def read_texts(data: str) -> Texts:
         FileNotFoundError: neither a file nor a Hub id.
         ValueError: nothing in it, no such column, not UTF-8, damaged; with the line.
     """
-    path, _, column = (data, "", "") if Path(data).exists() else data.rpartition("#") if "#" in data else (data, "", "")
+    path, column = data, ""
+    if "#" in data and not Path(data).exists():
+        path, _, column = data.rpartition("#")
     if Path(path).is_file():
         if suffix_of(path) in TABLE_SUFFIXES:
             column = column or COLUMN
-            rows = read_rows(Request((path,), "", "", (column, column), None, None, True))
+            rows = read_rows(Request((path,), "", "", (column, column)))
             rows = [(number, text) for number, text, _, _ in rows]
         else:
             rows = list(read_lines(path))

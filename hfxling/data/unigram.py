@@ -76,11 +76,7 @@ def learn_shared_pieces(words: Iterable[Sequence[str]], size: int, special_token
     """Learn what words have in common: parts of two different words or more, and letters.
 
     Han characters are pieces by themselves. Every different word counts once, or frequent ones would be pieces whole.
-
-    Args:
-        words: of each line, without white space inside.
-        size: pieces at most, special ones included.
-        special_tokens: with ids from 0; the second one stands for what is unknown.
+    Arguments are those of `learn_unigram`.
 
     Raises:
         ValueError: fewer pieces than letters, or no words.
@@ -100,11 +96,7 @@ def learn_shared_pieces(words: Iterable[Sequence[str]], size: int, special_token
 
 
 def _counted(words: Iterable[Sequence[str]], size: int, special: int) -> Counter[str]:
-    """How often each word occurs.
-
-    Raises:
-        ValueError: no words, or more letters than there are pieces besides the special ones.
-    """
+    """How often each word occurs; ValueError for no words, or fewer pieces than letters and special ones."""
     counts: Counter[str] = Counter()
     for line in words:
         for word in line:
@@ -136,15 +128,8 @@ def _trained(
 ) -> tuple[Tokenizer, list, dict[str, float]]:
     """A tokenizer, its special pieces, and the others with their scores.
 
-    In alphabetical order: the trainer's own changes from run to run, and the seeded start of a word's vector with it.
-
-    Args:
-        sentences: the words as often as they count.
-        counts: of the words.
-        size: pieces at most, special ones included.
-        special_tokens: with ids from 0.
-        max_length: letters of a piece at most.
-        cuts: that no piece crosses, besides white space.
+    `sentences` are the words as often as they count; no piece crosses `cuts` or white space. Pieces are in alphabetical
+    order: the trainer's own changes from run to run, and the seeded start of a word's vector with it.
     """
     always = _letters(counts)
     letters = {letter for letter in always if len(letter) == 1}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .coverage import CoverageWarning, check_coverage
+from .coverage import coverage_problems, measure_coverage
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -28,12 +27,10 @@ def warn_of_coverage(model: SentenceTransformer, pairs: Iterable[tuple[str, str]
     tokenizer = getattr(model, "tokenizer", None)
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         return
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CoverageWarning)
-        for texts, language in zip(zip(*pairs), languages):
-            check_coverage(tokenizer, texts, language, model.max_seq_length)
-    for warning in caught:
-        logger.warning(warning.message)
+    for texts, language in zip(zip(*pairs), languages):
+        coverage = measure_coverage(tokenizer, texts, model.max_seq_length)
+        for problem in coverage_problems(tokenizer, coverage, language, model.max_seq_length):
+            logger.warning(problem)
 
 
 def warn_of_languages(foreign: Sequence[int], totals: Sequence[int], languages: Sequence[str]) -> None:

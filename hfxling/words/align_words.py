@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,12 +25,11 @@ from hfxling.parts import parts_beside
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
-from .aligner import AlignedLine, Aligner
+from .aligner import AlignedLine, Aligner, LineAligner
 from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
 from .joint import LEARN_FROM, JointAligner
-from .layers import Layer
 from .links import METHODS, UNITS, Method, Units
-from .sources import open_aligner
+from .sources import Layer, open_aligner
 from .stored import PairLinks, StoredParts, packed
 
 logger = logging.getLogger(__name__)
@@ -79,30 +77,22 @@ class WordLinks:
     def save(self, path: str | Path, *, with_scores: bool = False) -> None:
         """Write the links: what `to_text` says, or by the file's ending `.jsonl` or `.tsv`.
 
-        A TSV file has a row a link: pair from 1, i, j, source unit, target unit, score.
+        A TSV file has a row a link: pair from 1, i, j, source unit, target unit, score. A JSONL file has a line a pair:
+        places of all units, links with places and scores, how probable it is that a unit has no link.
         """
         ending = Path(path).suffix.lower()
-        if ending == ".jsonl":
-            self.save_spans(path)
-        elif ending == ".tsv":
-            self._save_table(path)
-        else:
-            with atomic_path(path) as scratch:
-                scratch.write_text(self.to_text(with_scores=with_scores), encoding="utf-8")
-
-    def _save_table(self, path: str | Path) -> None:
-        with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as lines:
-            lines.write("pair\ti\tj\tsource\ttarget\tscore\n")
-            for number, pair in enumerate(self.pairs, 1):
-                for (i, j), score in zip(pair.links, pair.scores):
-                    words = f"{pair.source[i].text}\t{pair.target[j].text}"
-                    lines.write(f"{number}\t{i}\t{j}\t{words}\t{score:.4f}\n")
-
-    def save_spans(self, path: str | Path) -> None:
-        """Write a line of JSON a pair: places of all units, how probable it is that each has no link, and links."""
-        with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as lines:
-            for pair in self.pairs:
-                lines.write(json.dumps(self._record(pair), ensure_ascii=False) + "\n")
+        with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as file:
+            if ending == ".jsonl":
+                for pair in self.pairs:
+                    file.write(json.dumps(self._record(pair), ensure_ascii=False) + "\n")
+            elif ending == ".tsv":
+                file.write("pair\ti\tj\tsource\ttarget\tscore\n")
+                for number, pair in enumerate(self.pairs, 1):
+                    for (i, j), score in zip(pair.links, pair.scores):
+                        words = f"{pair.source[i].text}\t{pair.target[j].text}"
+                        file.write(f"{number}\t{i}\t{j}\t{words}\t{score:.4f}\n")
+            else:
+                file.write(self.to_text(with_scores=with_scores))
 
     def _record(self, pair: PairLinks) -> dict[str, list]:
         source = [[span.start, span.end] for span in pair.source]
@@ -200,13 +190,11 @@ def align_words(
     dtype: Literal["float32", "bfloat16"] = "float32",
     symmetrize: Method | None = None,
     units: Units = "words",
-    null: float = 0.0,
     fit_confidence: str | None = None,
     confidence: str | None = None,
     min_confidence: float = 0.0,
     output: OutputFile | None = None,
     with_scores: bool = False,
-    spans: OutputFile | None = None,
     heatmap: OutputFile | None = None,
     pair: int = 1,
     batch_size: int | None = None,
@@ -246,14 +234,13 @@ def align_words(
         symmetrize: how links are decided; by default by probability (for a trained aligner by mean, and by itermax if
             it was trained without statistical links); argmax, itermax and softmax compare vectors alone.
         units: between which links are: words, which white space sets apart, the links' own segments, or characters.
-        null: weight up to which a word's best partner is no link.
         fit_confidence: gold file, source TAB target TAB links: learn a confidence from it, and write that to
             `confidence`; no other text is read.
         confidence: JSON file of a fitted confidence, whose probabilities become the scores.
         min_confidence: leave out links with a lower score; of a trained aligner it needs a confidence, or links.
-        output: file of links, a line a pair; with the ending .jsonl places and scores, too; with .tsv a row a link.
-        with_scores: write a score behind every link in that file, such as 0-0:0.97.
-        spans: file of JSON lines with the places of the linked words in the original lines, and the scores.
+        output: file of links, a line a pair; with the ending .jsonl also the places of all units in the original lines,
+            and the scores; with .tsv a row a link.
+        with_scores: write a score behind every link in a file of links, such as 0-0:0.97.
         heatmap: PNG of one pair's weights.
         pair: number of the pair for the heatmap, from 1.
         batch_size: pairs at a time, by default as many as fit; the links do not depend on it.
@@ -268,11 +255,11 @@ def align_words(
         ValueError: text, languages or options that do not fit, another kind of model, matplotlib missing for a heatmap.
         FileNotFoundError: no such file or model.
     """
-    _check_choices(symmetrize, units, null, batch_size)
+    _check_choices(symmetrize, units, batch_size)
     if heatmap is not None and not can_draw():
         raise ValueError(f"heatmap={str(heatmap)!r} needs matplotlib: pip install 'hfxling[eval]'.")
     if fit_confidence is not None:
-        _check_only_gold(confidence, units, [source, output, spans, heatmap])
+        _check_only_gold(confidence, units, [source, output, heatmap])
         return fit_link_confidence(
             fit_confidence,
             languages=languages,
@@ -281,7 +268,6 @@ def align_words(
             learn=learn,
             revision=revision,
             symmetrize=symmetrize,
-            null=null,
             output=confidence,
             batch_size=batch_size,
             progress=progress,
@@ -303,27 +289,30 @@ def align_words(
         "dtype": dtype,
         "units": units,
         "method": symmetrize,
-        "null": null,
     }
 
-    def scored(aligner: Aligner | JointAligner, source: Sequence[str], target: Sequence[str]) -> list[PairLinks]:
+    def scored(aligner: LineAligner, source: Sequence[str], target: Sequence[str]) -> list[PairLinks]:
         lines = aligner(source, target, batch_size=batch_size)
         return [_scored(line, fitted, min_confidence) for line in lines]
 
     if plan:
         return plan_of(partial(open_aligner, source, target, languages, **options), scored)
     aligner, text = open_aligner(source, target, languages, **options)
-    _check_opened(aligner, text, fitted, confidence, min_confidence, None if heatmap is None else pair)
+    if heatmap is not None and not 1 <= pair <= len(text):
+        raise ValueError(f"pair={pair} is outside the pairs 1-{len(text)} of {text.name}.")
+    if fitted is not None:
+        _check_method(fitted, confidence, aligner.method)
+    elif min_confidence and isinstance(aligner, Aligner) and aligner.prior is None:
+        raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
     settings = {name: str(value) for name, value in options.items() if name not in ("model", "links", "device")}
     settings |= {"languages": list(aligner.languages), "min_confidence": min_confidence, "version": version("hfxling")}
-    parts = _parts_of(text, output or spans, (model, revision), (links, links_revision), confidence, settings)
+    parts = _parts_of(text, output, (model, revision), (links, links_revision), confidence, settings)
     pairs = _aligned(aligner, text, parts, scored)
     if heatmap is not None:
         (line,) = aligner([text.source[pair - 1]], [text.target[pair - 1]])
-        _draw(heatmap, line, pairs[pair - 1])
+        units = [[span.text for span in side] for side in (line.source, line.target)]
+        draw_alignment(heatmap, _weights(line), *units, pairs[pair - 1].links)
     result = WordLinks(aligner.languages, aligner.method, pairs, fitted is not None)
-    if spans is not None:
-        result.save_spans(spans)
     if output is not None:
         result.save(output, with_scores=with_scores)
     parts.clear()
@@ -331,7 +320,7 @@ def align_words(
 
 
 def _aligned(
-    aligner: Aligner | JointAligner, text: Pairs, parts: StoredParts, scored: Callable[..., list[PairLinks]]
+    aligner: LineAligner, text: Pairs, parts: StoredParts, scored: Callable[..., list[PairLinks]]
 ) -> list[PairLinks]:
     """The links of all pairs, part by part."""
     # An encoder learns the means of both languages from the first pairs that it reads: these are never skipped.
@@ -385,7 +374,6 @@ def fit_link_confidence(
     learn: bool = True,
     revision: str | None = None,
     symmetrize: Method | None = None,
-    null: float = 0.0,
     output: OutputFile | None = None,
     batch_size: int | None = None,
     progress: bool = True,
@@ -407,7 +395,6 @@ def fit_link_confidence(
         learn: learn links from the sentences where none are given.
         revision: branch, tag or commit of the model on the Hub.
         symmetrize: how links are decided, see `align_words`.
-        null: weight up to which a word's best partner is no link.
         output: JSON file for the confidence.
         batch_size: pairs at a time; by default as many as fit.
         progress: show a bar.
@@ -419,7 +406,7 @@ def fit_link_confidence(
         ValueError: a malformed gold file, or one with links of fewer than 10 pairs; and as `align_words`.
         FileNotFoundError: no such file or model.
     """
-    _check_choices(symmetrize, "words", null, batch_size)
+    _check_choices(symmetrize, "words", batch_size)
     pairs = read_aligned(gold)
     source, target = texts_of(pairs)
     aligner, _ = open_aligner(
@@ -431,7 +418,6 @@ def fit_link_confidence(
         learn=learn,
         revision=revision,
         method=symmetrize,
-        null=null,
     )
     lines = list(bar(aligner(source, target, batch_size=batch_size), total=len(pairs), unit="pairs"))
     features, is_right, groups = gather(lines, pairs)
@@ -454,14 +440,12 @@ def fit_link_confidence(
     return fitted
 
 
-def _check_choices(symmetrize: str | None, units: str, null: float, batch_size: int | None) -> None:
+def _check_choices(symmetrize: str | None, units: str, batch_size: int | None) -> None:
     """Refuse options that are wrong whatever the model is."""
     if symmetrize is not None and symmetrize not in METHODS:
         raise ValueError(f"symmetrize={symmetrize!r} is not one of {', '.join(METHODS)}.")
     if units not in UNITS:
         raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
-    if not math.isfinite(null) or null < 0:
-        raise ValueError(f"null={null}: give a number, 0 or more.")
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: give 1 or more.")
 
@@ -474,26 +458,8 @@ def _check_only_gold(confidence: str | None, units: str, others: Sequence[Any]) 
         raise ValueError("fit_confidence reads nothing but the gold file; leave text and other outputs out.")
 
 
-def _check_opened(
-    aligner: Aligner | JointAligner,
-    text: Pairs,
-    fitted: LinkConfidence | None,
-    confidence: str | None,
-    min_confidence: float,
-    drawn: int | None,
-) -> None:
-    """Refuse a pair to draw, or a confidence, that does not fit the text or the aligner."""
-    if drawn is not None and not 1 <= drawn <= len(text):
-        raise ValueError(f"pair={drawn} is outside the pairs 1-{len(text)} of {text.name}.")
-    if min_confidence and fitted is None and getattr(aligner, "prior", True) is None:
-        raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
-    _check_fitted_on(fitted, confidence, aligner.method)
-
-
-def _check_fitted_on(fitted: LinkConfidence | None, path: str | None, method: str) -> None:
+def _check_method(fitted: LinkConfidence, path: str, method: str) -> None:
     """Refuse a confidence of links that were decided in another way."""
-    if fitted is None:
-        return
     own_method = fitted.settings.get("method", method)
     if own_method != method:
         raise ValueError(
@@ -528,21 +494,13 @@ def _weights(line: AlignedLine) -> np.ndarray:
     return (line.soft.forward[0] + line.soft.backward[0]) / 2
 
 
-def _draw(path: str | Path, line: AlignedLine, kept: PairLinks) -> None:
-    source = [span.text for span in line.source]
-    target = [span.text for span in line.target]
-    draw_alignment(path, _weights(line), source, target, kept.links)
-
-
 def plan_of(
-    opened: Callable[..., tuple[Aligner | JointAligner, Pairs]],
-    scored: Callable[[Aligner | JointAligner, Sequence[str], Sequence[str]], list[PairLinks]],
+    opened: Callable[..., tuple[LineAligner, Pairs]],
+    scored: Callable[[LineAligner, Sequence[str], Sequence[str]], list[PairLinks]],
 ) -> AlignmentPlan:
     """What it will take, from growing samples measured here and now.
 
-    Args:
-        opened: as `open_aligner`, of which `first` is left to be told.
-        scored: the links of some pairs.
+    `opened` is `open_aligner`, of which `first` is left to be told; `scored` makes links of some pairs.
     """
     size = _FEW
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignerModel
 
 from .encoder import unit_length
-from .links import MEAN, METHODS, PROBABILITY, SIMILARITIES, UNITS, SoftAlignment, decode
+from .links import MEAN, METHODS, PROBABILITY, UNITS, SoftAlignment, decode
 from .pairs import pad, pad_matrices
 from .prior import LinkPrior
 
@@ -40,54 +41,28 @@ class AlignedLine:
     target: list[Span]
     links: list[Link]  # (position of source unit, position of target unit), sorted
     soft: SoftAlignment  # the pair's own, a batch of one
-    hard: np.ndarray  # (1, S, T) bool, the same links as a matrix
     probability: np.ndarray | None = None  # (1, S, T) that a link is right, where that is known without gold links
 
 
-class Aligner:
-    """A trained model and its vocabularies, from lines of text to links.
+class LineAligner(ABC):
+    """From lines of text to links: what all aligners share.
 
     Args:
-        model: with `align_states(source, target, languages)`, as `AlignerModel` has it.
-        vocabularies: of both languages.
         languages: codes of source and target.
         units: "words" (what white space sets apart in the lines, as Pharaoh counts them), "segments" (the
             vocabularies' own) or "characters".
-        method: one of `METHODS`; by default `default_method` chooses.
-        null: see `directed_links`; "argmax" and "itermax" do not look at weights.
-        prior: what the attention starts from, where the model was trained with one.
+        method: one of `METHODS`.
 
     Raises:
-        ValueError: unknown units or method, a `null` that the method does not look at, or a language without
-            vocabulary.
+        ValueError: unknown units or method.
     """
 
-    def __init__(
-        self,
-        model,
-        vocabularies: Mapping[str, Vocabulary],
-        languages: Sequence[str],
-        *,
-        units: str = "words",
-        method: str | None = None,
-        null: float = 0.0,
-        prior: LinkPrior | None = None,
-    ):
-        method = method or default_method(prior)
+    def __init__(self, languages: Sequence[str], units: str, method: str):
         if units not in UNITS:
             raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
-        if method == PROBABILITY:
-            raise ValueError("symmetrize=probability is of links learnt from text and of encoders; give mean.")
         if method not in METHODS:
             raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
-        if null and method in SIMILARITIES:
-            raise ValueError(f"null={null} says nothing to {method}, which compares vectors; give another method.")
-        for lang in languages:
-            if lang not in vocabularies:
-                raise ValueError(f"language {lang!r} is none of the model's: {', '.join(vocabularies)}.")
-        self.model, self.languages = model, tuple(languages)
-        self.vocabularies = [vocabularies[lang] for lang in languages]
-        self.units, self.method, self.null, self.prior = units, method, null, prior
+        self.languages, self.units, self.method = tuple(languages), units, method
 
     def __call__(
         self, source: Sequence[str], target: Sequence[str], *, batch_size: int | None = None
@@ -102,24 +77,71 @@ class Aligner:
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source and {len(target)} target lines; give files aligned line by line.")
         for start in range(0, len(source), _CHUNK):
-            lines = source[start : start + _CHUNK], target[start : start + _CHUNK]
-            encoded = [vocabulary.encode_batch(side) for vocabulary, side in zip(self.vocabularies, lines)]
-            aligned: list[AlignedLine | None] = [None] * len(lines[0])
-            sizes = np.array([[len(left.ids), len(right.ids)] for left, right in zip(*encoded)])
-            for rows in unit_batches(sizes, batch_size):
-                batch, units = [], []
-                for side, of_side in zip(lines, encoded):
-                    own = [of_side[row] for row in rows]
-                    batch.append(own)
-                    units.append([units_of(side[row], of.spans, self.units) for row, of in zip(rows, own)])
-                for row, line in zip(rows, self._align(batch, units)):
+            prepared, sizes = self._prepared(source[start : start + _CHUNK], target[start : start + _CHUNK])
+            aligned: list[AlignedLine | None] = [None] * len(prepared)
+            for rows in _unit_batches(sizes, batch_size):
+                for row, line in zip(rows, self._decided([prepared[row] for row in rows])):
                     aligned[row] = line
             yield from aligned
 
-    def _align(self, batch: list[list[Encoding]], units: list[list[list[Span]]]) -> list[AlignedLine]:
-        soft = self._soft(batch, units)
-        links = decode(soft, self.method, self.null)
-        return aligned_lines(list(zip(*units)), soft, links)
+    @abstractmethod
+    def _prepared(self, source: Sequence[str], target: Sequence[str]) -> tuple[list, np.ndarray]:
+        """What deciding needs of every pair, and (N, 2) sizes by which pairs are put together."""
+
+    @abstractmethod
+    def _decided(self, batch: list) -> list[AlignedLine]:
+        """The links of some of these pairs."""
+
+
+class Aligner(LineAligner):
+    """A trained model and its vocabularies, from lines of text to links.
+
+    Args:
+        model: with `align_states(source, target, languages, prior)`, as `AlignerModel` has it.
+        vocabularies: of both languages.
+        languages: codes of source and target.
+        units: as for `LineAligner`.
+        method: one of `METHODS` but "probability"; by default `default_method` chooses.
+        prior: what the attention starts from, where the model was trained with one.
+
+    Raises:
+        ValueError: as `LineAligner`; a language without vocabulary.
+    """
+
+    def __init__(
+        self,
+        model,
+        vocabularies: Mapping[str, Vocabulary],
+        languages: Sequence[str],
+        *,
+        units: str = "words",
+        method: str | None = None,
+        prior: LinkPrior | None = None,
+    ):
+        if method == PROBABILITY:
+            raise ValueError("symmetrize=probability is of links learnt from text and of encoders; give mean.")
+        super().__init__(languages, units, method or default_method(prior))
+        self.model, self.prior = model, prior
+        self.vocabularies = vocabularies_of(vocabularies, languages)
+
+    def _prepared(self, source: Sequence[str], target: Sequence[str]) -> tuple[list, np.ndarray]:
+        """Both sides' segments and units of every pair, and how many segments there are."""
+        sides = []
+        for vocabulary, lines in zip(self.vocabularies, (source, target)):
+            side = []
+            for line, encoded in zip(lines, vocabulary.encode_batch(lines)):
+                side.append((encoded, units_of(line, encoded.spans, self.units)))
+            sides.append(side)
+        sizes = [[len(left.ids), len(right.ids)] for (left, _), (right, _) in zip(*sides)]
+        return list(zip(*sides)), np.array(sizes)
+
+    def _decided(self, batch: list) -> list[AlignedLine]:
+        encoded, units = [], []
+        for side in zip(*batch):
+            encoded.append([row for row, _ in side])
+            units.append([own for _, own in side])
+        soft = self._soft(encoded, units)
+        return aligned_lines(list(zip(*units)), soft, decode(soft, self.method))
 
     def _soft(self, batch: list[list[Encoding]], units: list[list[list[Span]]]) -> SoftAlignment:
         """Run the model and gather its segments' weights and vectors into units."""
@@ -156,6 +178,14 @@ def load_aligner(name: str, **hub_kwargs) -> tuple[AlignerModel, dict[str, Vocab
     with one_line_where_missing(name, "model", "an aligner"):
         model = AlignerModel.from_pretrained(name, **hub_kwargs).eval()
         return model, load_vocabularies(name, model.config.languages, **hub_kwargs)
+
+
+def vocabularies_of(vocabularies: Mapping[str, Vocabulary], languages: Sequence[str]) -> list[Vocabulary]:
+    """Those of some languages; ValueError for one that there is none of."""
+    for language in languages:
+        if language not in vocabularies:
+            raise ValueError(f"language {language!r} is none of the model's: {', '.join(vocabularies)}.")
+    return [vocabularies[language] for language in languages]
 
 
 def words(line: str) -> list[Span]:
@@ -198,11 +228,11 @@ def aligned_lines(
         own_soft = SoftAlignment(soft.forward[own], soft.backward[own], soft.similarity[own], soft.sizes[row : row + 1])
         places = list(map(tuple, np.argwhere(links[row, :s, :t]).tolist()))
         likely = None if probability is None else probability[own]
-        lines.append(AlignedLine(*units[row], places, own_soft, links[own], likely))
+        lines.append(AlignedLine(*units[row], places, own_soft, likely))
     return lines
 
 
-def unit_batches(sizes: np.ndarray, batch_size: int | None) -> Iterator[list[int]]:
+def _unit_batches(sizes: np.ndarray, batch_size: int | None) -> Iterator[list[int]]:
     """Rows of like (N, 2) sizes, largest first, as many as `_CELLS` allows or `batch_size` says."""
     batch, largest = [], np.ones(2, int)
     for row in np.lexsort((-sizes[:, 1], -sizes[:, 0])).tolist():
@@ -225,5 +255,5 @@ def _memberships(units: list[list[Span]], encoded: list[Encoding]) -> np.ndarray
     return table
 
 
-def _array(tensor) -> np.ndarray:
+def _array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.float().cpu().numpy()

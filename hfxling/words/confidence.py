@@ -37,7 +37,8 @@ def link_features(line: AlignedLine) -> np.ndarray:
     forward, backward, similarity = line.soft.forward[0], line.soft.backward[0], line.soft.similarity[0]
     rank_forward = 1 + (forward > forward[i, j][:, None, None]).sum(1)[np.arange(len(i)), j]
     rank_backward = 1 + (backward > backward[i, j][:, None, None]).sum(2)[np.arange(len(i)), i]
-    hard, (sources, targets) = line.hard[0], forward.shape
+    sources, targets = forward.shape
+    links_of_source, links_of_target = np.bincount(i), np.bincount(j)
     columns = [
         np.log(np.maximum(forward[i, j], _LEAST)),
         np.log(np.maximum(backward[i, j], _LEAST)),
@@ -47,7 +48,7 @@ def link_features(line: AlignedLine) -> np.ndarray:
         np.log(rank_backward),
         similarity[i, j],
         np.abs((i + 0.5) / sources - (j + 0.5) / targets),
-        np.log(hard.sum(1)[i] + hard.sum(0)[j] - 1),
+        np.log(links_of_source[i] + links_of_target[j] - 1),
         np.full(len(i), np.log(min(sources, targets))),
     ]
     return np.column_stack(columns).astype(np.float64)
@@ -85,9 +86,16 @@ class LinkConfidence:
             mean, scale, weight, bias = _regression(features[seen], right[seen])
             logits[held_out] = (features[held_out] - mean) / scale @ weight + bias
         step = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0).fit(logits, right)
-        *arrays, bias = _regression(features, right)
-        mean, scale, weight, knots, values = (x.tolist() for x in (*arrays, step.X_thresholds_, step.y_thresholds_))
-        return cls(mean, scale, weight, bias, knots, values, settings)
+        mean, scale, weight, bias = _regression(features, right)
+        return cls(
+            mean.tolist(),
+            scale.tolist(),
+            weight.tolist(),
+            bias,
+            step.X_thresholds_.tolist(),
+            step.y_thresholds_.tolist(),
+            settings,
+        )
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """(L,) probabilities that links with these (L, F) features are right."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer
-from transformers.utils import cached_file
+from transformers import AutoConfig, AutoTokenizer
 
 from hfxling.data.segment import Span
 from hfxling.encoders.frozen import DTYPES, length_sorted, token_limit
-from hfxling.encoders.prompts import prompt_for
+from hfxling.encoders.prompts import prompt_for, prompt_of
 from hfxling.missing import check_device, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
 
@@ -32,18 +30,13 @@ _MOST_UNKNOWN = 0.5  # share of a text's pieces that may be unknown to the encod
 class WordEncoder:
     """Vectors of words in context, out of one layer of a multilingual encoder.
 
-    Args:
-        model: folder or Hub id of an encoder, a sentence-transformers model or one of ours; a loaded
-            SentenceTransformer.
-        revision: branch, tag or commit on the Hub.
-        layer: index into `hidden_states`; by default what suits the encoder's depth, see `LAYERS`.
-        prompt: put before every text; by default the model's own, or what its family wants.
-        device: by default a GPU when there is one.
-        dtype: of the computation, "float32" or "bfloat16"; a loaded model keeps its own.
+    The model is a folder or Hub id of an encoder, a sentence-transformers model or one of ours, or a loaded
+    SentenceTransformer, which keeps its dtype. By default the layer suits the encoder's depth, see `LAYERS`, the prompt
+    is the model's own, or what its family wants, and the device a GPU when there is one.
 
     Attributes:
         name: folder or Hub id.
-        layer: the one that is read.
+        layer: index into `hidden_states` of the one that is read.
         means: of every language what all its pieces have in common.
         kept: pieces of lines that are read more than once, see `keep`.
 
@@ -68,23 +61,22 @@ class WordEncoder:
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if hasattr(model, "prompts") and hasattr(model, "tokenizer"):
             self._take_loaded(model, layer)
-            stored, default = model.prompts, model.default_prompt_name
+            own_prompt = prompt_for(self.name, model.prompts, model.default_prompt_name, prompt)
         else:
             self._load(str(model), revision, layer, device, getattr(torch, dtype))
-            stored, default = _stored_prompts(str(model), revision)
+            own_prompt = prompt_of(str(model), revision) if prompt is None else prompt
         if not getattr(self.tokenizer, "is_fast", False):
             kind = type(self.tokenizer).__name__
             raise ValueError(f"{self.name}: {kind} does not say where its pieces stand; give a model with a fast one.")
-        self.prompt = prompt_for(self.name, stored, default, prompt) or ""
+        self.prompt = own_prompt or ""
         self.means: dict[str, np.ndarray] = {}
         self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.limit = token_limit(self.tokenizer, self.model.config)
 
     def _load(self, name: str, revision: str | None, layer: int | None, device: str, dtype: torch.dtype) -> None:
         hub_kwargs = {"revision": revision} if revision else {}
+        self.layer = default_layer(depth_of(name, revision)) if layer is None else layer
         with one_line_where_missing(name, "model"):
-            whole = None if layer is not None else load_config(name, hub_kwargs)
-            self.layer = default_layer(whole.num_hidden_layers) if layer is None else layer
             self.model = load_encoder(name, self.layer, dtype=dtype, **hub_kwargs).to(device)
             self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
         self.name = name
@@ -103,16 +95,11 @@ class WordEncoder:
     def __call__(
         self, lines: Sequence[str], views: Sequence[Sequence[Sequence[Span]]], language: str = ""
     ) -> list[list[np.ndarray]]:
-        """(U, H) vectors of the units of every line, for each of several ways to cut the lines into units.
+        """(U, H) vectors of the units of every line, for each of several views, ways to cut the lines into units.
 
         A unit is the mean of its pieces, each of unit length; it is zero where it has none. Pieces are centred: what
         all pieces of a language have in common is taken off. That mean is learnt from the first call that has enough
         text, and kept. Texts longer than the encoder's limit are read in windows that overlap.
-
-        Args:
-            lines: N texts.
-            views: of each view the units of every line.
-            language: whose mean is to be taken off.
 
         Raises:
             ValueError: text whose script the encoder does not know.
@@ -210,29 +197,19 @@ def default_layer(depth: int) -> int:
     return LAYERS.get(depth, round(0.6 * depth))
 
 
-def load_config(name: str, hub_kwargs: dict):
-    """The configuration of an encoder."""
-    from transformers import AutoConfig
-
-    return AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+def depth_of(model: SentenceTransformer | str | Path, revision: str | None) -> int | None:
+    """How many layers an encoder has; None for a loaded model that does not start with one."""
+    if hasattr(model, "prompts"):
+        encoder = getattr(model[0], "auto_model", None)
+        return None if encoder is None else encoder.config.num_hidden_layers
+    hub_kwargs = {"revision": revision} if revision else {}
+    with one_line_where_missing(str(model), "model"):
+        return AutoConfig.from_pretrained(str(model), trust_remote_code=False, **hub_kwargs).num_hidden_layers
 
 
 def similarities(source: Sequence[np.ndarray], target: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Of every sentence pair the (S, T) float16 cosines of its units' vectors; 0 for a unit without a vector."""
     return [(unit_length(x) @ unit_length(y).T).astype(np.float16) for x, y in zip(source, target)]
-
-
-def _stored_prompts(name: str, revision: str | None) -> tuple[dict[str, str], str | None]:
-    """What a sentence-transformers folder says about prompts."""
-    file = cached_file(
-        name,
-        "config_sentence_transformers.json",
-        revision=revision,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
-    content = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
-    return content.get("prompts") or {}, content.get("default_prompt_name")
 
 
 def _joined(offsets: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -10,17 +10,17 @@ attention make the probability of every link (`probability.py`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hfxling.data.segment import Encoding, Span, Vocabulary, default_segmenter, word_segmenter
 
-from .aligner import AlignedLine, aligned_lines, membership, unit_batches, units_of
+from .aligner import AlignedLine, LineAligner, aligned_lines, membership, units_of
 from .classes import equal_classes, word_classes
 from .encoder import WordEncoder, similarities, unit_length
-from .links import METHODS, PROBABILITY, SIMILARITIES, TEMPERATURE, UNITS, SoftAlignment, attention, decode
+from .links import PROBABILITY, SIMILARITIES, TEMPERATURE, SoftAlignment, attention, decode
 from .pairs import EncodedPairs
 from .prior import LinkPrior, posteriors_of
 from .probability import THRESHOLDS, Directions, link_probability
@@ -32,7 +32,6 @@ LONGEST = 150  # segments of a sentence that links are learnt from, as in traini
 LONGEST_LINE = 2_000  # units of a line that is aligned
 MAP_FROM = 2_000  # pairs at most, the first ones, whose links the map of vectors is learnt from
 SURE, SHRINKAGE = 0.8, 0.3  # probability of these links, and share of the identity in the map. Chosen on xlwa-dev
-_CHUNK = 2_000  # pairs that are read together
 
 
 @dataclass(frozen=True)
@@ -58,23 +57,22 @@ class _ReadPair:
     similarity: list[np.ndarray] | None  # (S, T) cosines by an encoder: of the units, then of every view's segments
 
 
-class JointAligner:
+class JointAligner(LineAligner):
     """Lines of text to links, by statistical links, an encoder, or both.
 
     Args:
         languages: codes of source and target.
         views: statistical links; [] for an encoder alone.
         encoder: similarities of words; None for links alone.
-        units: "words" (what white space sets apart), "segments" (those of the first view) or "characters".
+        units: as for `LineAligner`; segments are those of the first view.
         method: one of `METHODS`; by default "probability".
-        null: weight or probability up to which there is no link; links by probability have a least one of their own.
 
     Attributes:
         kind: which of these it is, by which `probability.py` knows its weights.
         word_map: (H, H) that the encoder's vectors of words are multiplied by; None where none was learnt.
 
     Raises:
-        ValueError: unknown units or method, or one that compares vectors where there is no encoder.
+        ValueError: as `LineAligner`; a method that compares vectors, or segments, where there are none.
     """
 
     def __init__(
@@ -85,21 +83,13 @@ class JointAligner:
         *,
         units: str = "words",
         method: str | None = None,
-        null: float = 0.0,
     ):
-        method = method or PROBABILITY
-        if units not in UNITS:
-            raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
-        if method not in METHODS:
-            raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
+        super().__init__(languages, units, method or PROBABILITY)
         if encoder is None and method in SIMILARITIES:
             raise ValueError(f"symmetrize={method} compares vectors, and links have none; give mean, or an encoder.")
-        if null and method in SIMILARITIES:
-            raise ValueError(f"null={null} says nothing to {method}, which compares vectors; give another method.")
         if units == "segments" and not views:
             raise ValueError("units=segments are those that links are learnt between; an encoder alone has none.")
-        self.languages, self.views, self.encoder = tuple(languages), list(views), encoder
-        self.units, self.method, self.null = units, method, null
+        self.views, self.encoder = list(views), encoder
         self.word_map: np.ndarray | None = None
         self._already_read: dict[tuple[str, str], _ReadPair] = {}
 
@@ -116,13 +106,9 @@ class JointAligner:
     ) -> JointAligner:
         """Learn links from line-aligned text.
 
-        Args:
-            languages: codes of source and target.
-            source: N sentences.
-            target: their translations, line by line; a pair with an empty side teaches nothing.
-            encoder: heeded in every E step. It is run on no more than `LEARN_FROM` pairs, the first ones.
-            segmenters: of every view those of source and target; by default words and pieces.
-            **options: as for the class.
+        An encoder is heeded in every E step, and run on no more than `LEARN_FROM` pairs, the first ones. A pair with an
+        empty side teaches nothing. `segmenters` are of every view those of source and target, by default words and
+        pieces; options are those of the class.
 
         Raises:
             ValueError: no pair with words on both sides; and as the class.
@@ -141,15 +127,20 @@ class JointAligner:
         if encoder is None:
             aligner._learn_links(aligner._read(source, target))
             return aligner
-        first = source[:MAP_FROM], target[:MAP_FROM]
-        encoder.keep(first[0])
-        encoder.keep(first[1])
-        aligner.word_map = _learnt_map(languages, views, encoder, *first)
-        pairs = aligner._read(source, target)
-        encoder.kept.clear()
+        pairs = aligner._read_with_map(source, target)
         aligner._learn_links(pairs)
         aligner._already_read = dict(zip(zip(source, target), pairs))
         return aligner
+
+    def _read_with_map(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
+        """Learn the map of the encoder's vectors from the first pairs, and read all pairs by it."""
+        first = source[:MAP_FROM], target[:MAP_FROM]
+        for side in first:
+            self.encoder.keep(side)
+        self.word_map = _learnt_map(self.languages, self.views, self.encoder, *first)
+        pairs = self._read(source, target)
+        self.encoder.kept.clear()
+        return pairs
 
     def _learn_links(self, pairs: Sequence[_ReadPair]) -> None:
         """Fill every view's priors by EM."""
@@ -180,28 +171,11 @@ class JointAligner:
             return "saved" if is_saved else "links"
         return "saved and encoder" if is_saved else "links and encoder"
 
-    def __call__(
-        self, source: Sequence[str], target: Sequence[str], *, batch_size: int | None = None
-    ) -> Iterator[AlignedLine]:
-        """Align line i of the source with line i of the target, in that order; an empty side gives no links.
-
-        `batch_size` pairs at a time, by default as many as fit; the links do not depend on it.
-
-        Raises:
-            ValueError: unequal numbers of lines.
-        """
-        if len(source) != len(target):
-            raise ValueError(f"{len(source)} source and {len(target)} target lines; give files aligned line by line.")
-        for start in range(0, len(source), _CHUNK):
-            lines = source[start : start + _CHUNK], target[start : start + _CHUNK]
-            read = self._read(*lines)
-            weights = self._weights(read)
-            aligned: list[AlignedLine | None] = [None] * len(read)
-            sizes = np.array([[len(pair.units[0]), len(pair.units[1])] for pair in read])
-            for rows in unit_batches(sizes, batch_size):
-                for row, line in zip(rows, self._decide(read, weights, rows, sizes[rows])):
-                    aligned[row] = line
-            yield from aligned
+    def _prepared(self, source: Sequence[str], target: Sequence[str]) -> tuple[list, np.ndarray]:
+        """What is known of every pair, its weights one by one, and how many units it has."""
+        read = self._read(source, target)
+        sizes = np.array([[len(pair.units[0]), len(pair.units[1])] for pair in read])
+        return list(zip(read, zip(*self._weights(read)))), sizes
 
     def weights(self, source: Sequence[str], target: Sequence[str]) -> list[list[Directions]]:
         """Of every prior, then of the encoder, the (S, T) forward and backward weights of every pair's units."""
@@ -327,29 +301,23 @@ class JointAligner:
                 own_weights.append((forward, backward))
         return weights
 
-    def _decide(
-        self, read: Sequence[_ReadPair], weights: Sequence[Sequence[Directions]], rows: Sequence[int], sizes: np.ndarray
-    ) -> list[AlignedLine]:
-        """Links of a batch, the pairs of these rows; `sizes` (B, 2) are their units."""
-        shape = len(rows), max(1, sizes[:, 0].max()), max(1, sizes[:, 1].max())
-        stacked = []
-        for of_pairs in weights:
-            padded = np.zeros((2, *shape))
-            for place, row in enumerate(rows):
-                padded[:, place, : sizes[place, 0], : sizes[place, 1]] = of_pairs[row]
-            stacked.append((padded[0], padded[1]))
-        probability = link_probability(self.kind, stacked, self.decisive, sizes)
+    def _decided(self, batch: list[tuple[_ReadPair, Sequence[Directions]]]) -> list[AlignedLine]:
+        sizes = np.array([[len(pair.units[0]), len(pair.units[1])] for pair, _ in batch])
+        shape = len(batch), *np.maximum(1, sizes.max(0))
         similarity = np.full(shape, -1.0)
-        if self.encoder is not None:
-            for place, row in enumerate(rows):
-                similarity[place, : sizes[place, 0], : sizes[place, 1]] = read[row].similarity[0]
-        forward, backward = np.mean(stacked[: self.decisive], axis=0)
-        soft = SoftAlignment(forward, backward, similarity, sizes)
-        if self.method == PROBABILITY:
-            links = probability > max(THRESHOLDS[self.kind], self.null)
-        else:
-            links = decode(soft, self.method, self.null)
-        return aligned_lines([read[row].units for row in rows], soft, links, probability)
+        stacked = [np.zeros((2, *shape)) for _ in batch[0][1]]
+        for place, (pair, weights) in enumerate(batch):
+            s, t = sizes[place]
+            for padded, own in zip(stacked, weights):
+                padded[:, place, :s, :t] = own
+            if self.encoder is not None:
+                similarity[place, :s, :t] = pair.similarity[0]
+        probability = link_probability(self.kind, stacked, self.decisive, sizes)
+        soft = SoftAlignment(*np.mean(stacked[: self.decisive], axis=0), similarity, sizes)
+        links = probability > THRESHOLDS[self.kind]
+        if self.method != PROBABILITY:
+            links = decode(soft, self.method)
+        return aligned_lines([pair.units for pair, _ in batch], soft, links, probability)
 
 
 def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
@@ -368,15 +336,8 @@ def segment_similarities(
     target: Sequence[str],
 ) -> list[np.ndarray]:
     """Of every pair the (S, T) cosines of its segments, by vectors that the map of first links has evened out."""
-    view = View(list(vocabularies), [])
-    aligner = JointAligner(languages, [view], encoder, units="segments")
-    first = source[:MAP_FROM], target[:MAP_FROM]
-    encoder.keep(first[0])
-    encoder.keep(first[1])
-    aligner.word_map = _learnt_map(languages, [view], encoder, *first)
-    pairs = aligner._read(source, target)
-    encoder.kept.clear()
-    return [pair.similarity[1] for pair in pairs]
+    aligner = JointAligner(languages, [View(list(vocabularies), [])], encoder, units="segments")
+    return [pair.similarity[1] for pair in aligner._read_with_map(source, target)]
 
 
 def _learnt_map(
@@ -403,9 +364,7 @@ def word_map(source: np.ndarray, target: np.ndarray) -> np.ndarray:
 
     C = (1 - SHRINKAGE) D + SHRINKAGE I mean(diag D), D the mean of d d^T / 2 over differences d of linked vectors.
 
-    Args:
-        source: (L, H) vectors of words.
-        target: (L, H) vectors of the words that they are linked to.
+    Source and target are (L, H) vectors of words and of those that they are linked to.
     """
     difference = unit_length(source) - unit_length(target)
     width = difference.shape[1]

@@ -28,10 +28,9 @@ from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
 from .joint import LEARN_FROM, segment_similarities
-from .layers import Layer
 from .pairs import EncodedPairs
 from .prior import translation_counts
-from .sources import LinkSource, links_of_text
+from .sources import Layer, LinkSource, links_of_text
 
 By = Literal["static", "links", "both"]
 EXAMPLES = 2
@@ -119,7 +118,6 @@ def lexicon(
     runs: int = 3,
     by: By | None = None,
     dictionary: str | None = None,
-    origin: str | None = None,
     output: OutputFile | None = None,
     progress: bool = True,
 ) -> Lexicon:
@@ -149,8 +147,7 @@ def lexicon(
         runs: segments at most of a word made of several; 1 for none.
         by: what makes words near: the aligner's static vectors, how often they are linked in the text, or both; by
             default links, and static vectors of an aligner that was trained without statistical links.
-        dictionary: TSV file, word TAB translation [TAB origin], to be scored against.
-        origin: only dictionary lines of this origin, e.g. concept.
+        dictionary: TSV file, word TAB translation, to be scored against.
         output: TSV file.
         progress: show a bar.
 
@@ -166,7 +163,7 @@ def lexicon(
             raise ValueError(f"{name}={value}: give 1 or more.")
     if by is not None and by not in get_args(By):
         raise ValueError(f"by={by!r} is not one of {', '.join(get_args(By))}.")
-    entries = {} if dictionary is None else read_dictionary(dictionary, origin=origin)
+    entries = {} if dictionary is None else read_dictionary(dictionary)
     links, text = links_of_text(model, languages, source, target, revision=revision, layer=layer)
     if links.network is None and by not in (None, "links"):
         raise ValueError(f"by={by} needs an aligner's vectors, and {links.name} has none; give by links.")
@@ -226,27 +223,17 @@ def _word_vectors(
         static = [links.network.static_table(language).detach().numpy() for language in links.languages]
     if by == "static":
         return static
-    pairs = _pairs(links, encoded)
+    count = len(text) if links.encoder is None else LEARN_FROM
+    source, target = ([row.ids for row in side[:count]] for side in encoded)
+    pairs = EncodedPairs(links.languages, source, target)
     if links.network is None and not links.is_learnt:
         counts = links.prior.link_counts(pairs, [len(vocabulary) for vocabulary in links.vocabularies])
-    else:
-        counts = _learnt_counts(links, text, encoded)
-    return link_vectors(counts, static)
-
-
-def _pairs(links: LinkSource, encoded: Sequence[Sequence[Encoding]], count: int | None = None) -> EncodedPairs:
-    source, target = encoded
-    return EncodedPairs(links.languages, [row.ids for row in source[:count]], [row.ids for row in target[:count]])
-
-
-def _learnt_counts(links: LinkSource, text: Pairs, encoded: Sequence[Sequence[Encoding]]):
-    """(V, W) sparse counts of links that are learnt from the text, with an encoder where there is one."""
-    count = len(text) if links.encoder is None else LEARN_FROM
-    own = None
+        return link_vectors(counts, static)
+    similarity = None
     if links.encoder is not None:
         lines = text.source[:count], text.target[:count]
-        own = segment_similarities(links.languages, links.vocabularies, links.encoder, *lines)
-    return translation_counts(_pairs(links, encoded, count), links.vocabularies, own)
+        similarity = segment_similarities(links.languages, links.vocabularies, links.encoder, *lines)
+    return link_vectors(translation_counts(pairs, links.vocabularies, similarity), static)
 
 
 def _translations(

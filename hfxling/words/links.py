@@ -41,13 +41,13 @@ class SoftAlignment:
     sizes: np.ndarray  # (B, 2) source and target units of each pair
 
 
-def directed_links(soft: SoftAlignment, null: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def directed_links(soft: SoftAlignment) -> tuple[np.ndarray, np.ndarray]:
     """The best source unit of every target unit, and vice versa: two (B, S, T) bool arrays, forward and backward.
 
-    A unit whose best partner weighs no more than `null` stays without link.
+    A unit whose best partner weighs nothing stays without link.
     """
-    forward = _is_largest(soft.forward, 1) & (soft.forward > null)
-    return forward, _is_largest(soft.backward, 2) & (soft.backward > null)
+    forward = _is_largest(soft.forward, 1) & (soft.forward > 0)
+    return forward, _is_largest(soft.backward, 2) & (soft.backward > 0)
 
 
 def agreement(pairs: Iterable[SoftAlignment]) -> float:
@@ -87,7 +87,7 @@ def argmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
     Arguments as in `SoftAlignment`.
     """
-    similarity = np.where(_real(similarity.shape, sizes), similarity, -np.inf)
+    similarity = np.where(is_real(similarity.shape, sizes), similarity, -np.inf)
     return _is_largest(similarity, 1) & _is_largest(similarity, 2) & (similarity > -1)
 
 
@@ -98,7 +98,7 @@ def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2,
     similarity, scaled to 0..1. Pairs with at most two units on a side stop after the first round, as the authors' code
     does; so do pairs in which all units of a side are aligned. Arguments as in `SoftAlignment`.
     """
-    real = _real(similarity.shape, sizes)
+    real = is_real(similarity.shape, sizes)
     links = argmax_links(similarity, sizes)
     similarity = (similarity + 1) / 2
     more = sizes.min(1) > 2
@@ -128,7 +128,7 @@ def attention(similarity: np.ndarray, sizes: np.ndarray, temperature: float) -> 
     softmax_s(similarity[s, t] / temperature) and softmax_t(similarity[s, t] / temperature), zero at padding.
     Arguments as in `SoftAlignment`.
     """
-    real = _real(similarity.shape, sizes)
+    real = is_real(similarity.shape, sizes)
     scores = np.where(real, similarity / temperature, -np.inf)
     directions = []
     for axis in (1, 2):
@@ -138,7 +138,7 @@ def attention(similarity: np.ndarray, sizes: np.ndarray, temperature: float) -> 
     return directions[0], directions[1]
 
 
-def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float = 0.0) -> np.ndarray:
+def decode(soft: SoftAlignment, method: str = "grow-diag-final-and") -> np.ndarray:
     """(B, S, T) bool links by one of `METHODS`, other than "probability", which `probability.py` knows.
 
     A symmetrization of both attentions, "mean" (links that both directions together find likelier than not: weights of
@@ -151,10 +151,8 @@ def decode(soft: SoftAlignment, method: str = "grow-diag-final-and", null: float
         pick = {"argmax": argmax_links, "itermax": itermax_links, "softmax": softmax_links}[method]
         return pick(soft.similarity, soft.sizes)
     if method == MEAN:
-        return (soft.forward + soft.backward) / 2 > max(0.5, null)
-    if method not in SYMMETRIZATIONS:
-        raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}.")
-    return symmetrize(*directed_links(soft, null), method)
+        return (soft.forward + soft.backward) / 2 > 0.5
+    return symmetrize(*directed_links(soft), method)
 
 
 def _is_largest(matrix: np.ndarray, axis: int) -> np.ndarray:
@@ -164,7 +162,7 @@ def _is_largest(matrix: np.ndarray, axis: int) -> np.ndarray:
     return mask
 
 
-def _real(shape: tuple[int, ...], sizes: np.ndarray) -> np.ndarray:
+def is_real(shape: tuple[int, ...], sizes: np.ndarray) -> np.ndarray:
     """(B, S, T) mask of what is not padding."""
     rows, columns = np.arange(shape[1]), np.arange(shape[2])
     return (rows < sizes[:, :1])[:, :, None] & (columns < sizes[:, 1:])[:, None]

@@ -18,17 +18,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from huggingface_hub.utils import tqdm
 from safetensors.numpy import load_file, save_file
-from torch import Tensor
 from transformers.utils import cached_file
 
 from hfxling.data.segment import Vocabulary
 from hfxling.data.texts import picked
 from hfxling.files import atomic_path
 from hfxling.missing import one_line_where_missing
-from hfxling.models.modeling_aligner import AlignStates
+from hfxling.progress import bar
 
 from .classes import word_classes
 from .links import TEMPERATURE, attention
@@ -85,17 +82,16 @@ class LinkPrior:
         pairs: EncodedPairs,
         classes: Sequence[np.ndarray],
         *,
-        agree: bool = True,
         equal: np.ndarray | None = None,
         similarities: Similarities | None = None,
     ) -> LinkPrior:
         """Learn from the sentences of one language pair; seconds for a few thousand, with a bar.
 
+        The directions are trained to agree, which gives fewer wrong links, and fewer translations to choose from.
+
         Args:
             pairs: the text.
             classes: for each side those of every id, see `word_classes`.
-            agree: whether the directions are trained to agree, which gives fewer wrong links, and fewer translations to
-                choose from.
             equal: of every source class the target class that is written alike, see `equal_classes`; their links start
                 likelier than others.
             similarities: of every pair (S, T) cosines of its words by an encoder, which every E step heeds.
@@ -103,10 +99,8 @@ class LinkPrior:
         Raises:
             ValueError: no pair with words on both sides.
         """
-        tables, batches = _untrained(classes, pairs, similarities)
-        if equal is not None:
-            tables = _likelier_where_equal(tables, equal)
-        return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=agree))
+        tables, batches = _untrained(classes, pairs, equal, similarities)
+        return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=True))
 
     @classmethod
     def learn_both(
@@ -117,10 +111,8 @@ class LinkPrior:
         equal: np.ndarray | None = None,
         similarities: Similarities | None = None,
     ) -> list[LinkPrior]:
-        """An agreeing and an independent prior in one go; arguments as for `learn`."""
-        tables, batches = _untrained(classes, pairs, similarities)
-        if equal is not None:
-            tables = _likelier_where_equal(tables, equal)
+        """A prior whose directions agree, and one whose directions are independent; arguments as for `learn`."""
+        tables, batches = _untrained(classes, pairs, equal, similarities)
         tables = _trained(tables, batches, range(AGREE), agree=False)  # so far both are the same
         turns = range(AGREE, MODEL_1 + HMM)
         agreeing = _trained(tables, batches, turns, agree=True)
@@ -131,12 +123,8 @@ class LinkPrior:
     def of_odds(cls, languages: tuple[str, str], there, back) -> LinkPrior:
         """A prior of known odds of translation against chance, as a lexical encoder keeps them.
 
-        A word without a counterpart is as probable as by chance, and jumps are those that learning starts from.
-
-        Args:
-            languages: codes of source and target.
-            there: (V, W) sparse, P(t|s) / P(t) for every source and target word.
-            back: (W, V) the same from target to source.
+        `there` is (V, W) sparse, P(t|s) / P(t) for every source and target word; `back` (W, V) the same from target to
+        source. A word without a counterpart is as probable as by chance, and jumps are those that learning starts from.
         """
         classes = [np.arange(size) for size in there.shape]
         tables = []
@@ -248,17 +236,6 @@ class LinkPrior:
             raise ValueError(f"{folder}: {file} is damaged ({error}); fetch or publish it again.") from None
         return cls(languages, classes, tables)
 
-    def align_states(self, source: dict[str, Tensor], target: dict[str, Tensor], languages: Sequence[str], prior):
-        """The prior by itself, in the place of an `AlignerModel`: its attention is what it was given as `prior`."""
-        left = torch.zeros(*source["word_ids"].shape, 1)
-        right = torch.zeros(*target["word_ids"].shape, 1)
-        return AlignStates(prior[0].transpose(1, 2), prior[1], left, right, left, right)
-
-    @property
-    def device(self) -> torch.device:
-        """Of `align_states`."""
-        return torch.device("cpu")
-
     def reversed(self) -> LinkPrior:
         """The same with source and target exchanged."""
         return LinkPrior(self.languages[::-1], self.classes[::-1], self.tables[::-1])
@@ -344,9 +321,14 @@ def _batches(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) 
 
 
 def _untrained(
-    classes: Sequence[np.ndarray], pairs: EncodedPairs, similarities: Similarities | None = None
+    classes: Sequence[np.ndarray],
+    pairs: EncodedPairs,
+    equal: np.ndarray | None,
+    similarities: Similarities | None,
 ) -> tuple[list[_Tables], list[_Batch]]:
-    """Tables of all classes that meet in a sentence pair, equally probable, and the text with its places in them.
+    """Tables of all classes that meet in a sentence pair, and the text with its places in them.
+
+    All are equally probable, but those of words that are written alike.
 
     Raises:
         ValueError: no pair with words on both sides.
@@ -372,7 +354,7 @@ def _untrained(
         tables.append(table._replace(keys=keys, probability=np.full(len(keys), 1.0 / table.classes)))
         for batch, distinct in zip(batches, met):
             batch.places[d] = _places(tables[d], distinct[d])[batch.places[d]]
-    return tables, batches
+    return tables if equal is None else _likelier_where_equal(tables, equal), batches
 
 
 def _first_jumps() -> np.ndarray:
@@ -381,43 +363,37 @@ def _first_jumps() -> np.ndarray:
     return jumps / jumps.sum()
 
 
-def _likelier(table: _Tables, equal: np.ndarray) -> _Tables:
-    """A table where pairs of equal classes are likelier; `equal` is that class of the target for each of the source."""
-    source, target = np.divmod(table.keys, table.classes)
-    return table._replace(probability=np.where(equal[source] == target, SAME, 1) * table.probability)
-
-
 def _likelier_where_equal(tables: Sequence[_Tables], equal: np.ndarray) -> list[_Tables]:
-    """Both directions' tables where words that are written alike are likelier."""
-    forward, backward = tables
-    return [_likelier(forward, equal), _likelier(backward, _inverse(equal, forward.classes))]
-
-
-def _inverse(equal: np.ndarray, classes: int) -> np.ndarray:
-    """The same from target classes to source classes."""
-    reverse = np.zeros(classes, int)
-    reverse[equal] = np.arange(len(equal))
-    reverse[0] = 0
-    return reverse
+    """Both directions' tables where words of equal classes are likelier; `equal` is as for `LinkPrior.learn`."""
+    turned = np.zeros(tables[0].classes, int)  # from target classes to source classes
+    turned[equal] = np.arange(len(equal))
+    turned[0] = 0
+    likelier = []
+    for table, own_equal in zip(tables, (equal, turned)):
+        source, target = np.divmod(table.keys, table.classes)
+        factor = np.where(own_equal[source] == target, SAME, 1)
+        likelier.append(table._replace(probability=factor * table.probability))
+    return likelier
 
 
 def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range, *, agree: bool) -> list[_Tables]:
     """Tables after these rounds of EM."""
-    bar = tqdm(total=len(turns) * len(batches), desc="links", unit="batch", delay=2, name="hfxling")
-    for turn in turns:
-        counts = [np.zeros(len(table.keys) + 1) for table in tables]
-        jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
-        for batch in batches:
-            expected = _expected_both(tables, batch, hmm=turn >= MODEL_1)
-            posteriors = [posterior for posterior, _, _ in expected]
-            if agree and turn >= AGREE:
-                posteriors = _agreed(*posteriors)
-            for d, (posterior, places) in enumerate(zip(posteriors, batch.places)):
-                counts[d] += np.bincount(places.ravel(), posterior.ravel(), len(counts[d]))
-                jumps[d] += 0 if expected[d][1] is None else expected[d][1]
-            bar.update()
-        tables = [_estimated(table, x[:-1], jump, hmm=turn >= MODEL_1) for table, x, jump in zip(tables, counts, jumps)]
-    bar.close()
+    with bar(total=len(turns) * len(batches), unit="batches", label="links", delay=2) as shown:
+        for turn in turns:
+            hmm = turn >= MODEL_1
+            counts = [np.zeros(len(table.keys) + 1) for table in tables]
+            jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
+            for batch in batches:
+                expected = _expected_both(tables, batch, hmm=hmm)
+                posteriors = [posterior for posterior, _, _ in expected]
+                if agree and turn >= AGREE:
+                    posteriors = _agreed(*posteriors)
+                for d, (posterior, places) in enumerate(zip(posteriors, batch.places)):
+                    counts[d] += np.bincount(places.ravel(), posterior.ravel(), len(counts[d]))
+                    if hmm:
+                        jumps[d] += expected[d][1]
+                shown.update()
+            tables = [_estimated(table, x[:-1], jump, hmm=hmm) for table, x, jump in zip(tables, counts, jumps)]
     return tables
 
 

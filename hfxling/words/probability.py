@@ -14,23 +14,23 @@ from pathlib import Path
 
 import numpy as np
 
+from .links import is_real
+
 WEIGHTS = Path(__file__).with_name("probability.json")
 # From which probability on a link is given, by what links are made of: of .2, .25, ... .6 the one with the least error
 # rate on xlwa-dev (benchmarks/align_table.py --choose). Below .5, as a link that is missed costs more than a wrong one.
 THRESHOLDS = {"links and encoder": 0.45, "saved and encoder": 0.4, "encoder": 0.4, "links": 0.35, "saved": 0.4}
 _LEAST = 1e-4  # posteriors beyond this and 1 - this count as such
-NEIGHBOURHOOD = (
-    *("mean weight", "other links of both units", "beside", "along the diagonal", "across the diagonal"),
-    *("beside, a unit free", "both units free", "off the diagonal"),
-)
 Directions = tuple[np.ndarray, np.ndarray]  # (B, S, T) forward and backward weights
 
 
 def link_evidence(weights: Sequence[Directions], decisive: int, sizes: np.ndarray) -> np.ndarray:
     """(B, S, T, F) what tells right from wrong links.
 
-    Of each of the weights the log odds of both directions, their sum and the smaller one, and then `NEIGHBOURHOOD`.
-    Source and target play the same part: the weights are learnt from pairs whose source is always English.
+    Of each of the weights the sum of both directions' log odds and the smaller one; then the mean weight, other links
+    of both units, links beside, along and across the diagonal, beside where a unit is free, whether both units are
+    free, and how far off the diagonal. Source and target play the same part: the weights are learnt from pairs whose
+    source is always English.
 
     Args:
         weights: posteriors or attention.
@@ -64,9 +64,7 @@ def link_probability(kind: str, weights: Sequence[Directions], decisive: int, si
     """
     stored = _stored()[kind]
     logit = link_evidence(weights, decisive, sizes) @ np.array(stored["weight"]) + stored["bias"]
-    rows, columns = np.arange(logit.shape[1]), np.arange(logit.shape[2])
-    real = (rows < sizes[:, :1])[:, :, None] & (columns < sizes[:, 1:])[:, None]
-    return real / (1 + np.exp(-logit))
+    return is_real(logit.shape, sizes) / (1 + np.exp(-logit))
 
 
 def fit_probability(evidence: np.ndarray, is_right: np.ndarray) -> dict[str, list[float] | float]:

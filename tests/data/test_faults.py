@@ -12,7 +12,7 @@ from hfxling.data.langid import TrigramProfile, count_grams, count_scripts, is_n
 from hfxling.data.loops import largest_loop
 from hfxling.data.sample import sample_texts
 
-PAIRS = [("en", "vi"), ("vi", "en"), ("en", "zh"), ("zh", "th"), ("id", "lo")]
+PAIRS = [("en", "vi"), ("en", "zh"), ("id", "lo")]
 
 
 def sample_pairs(source_lang, target_lang, split="train"):
@@ -179,10 +179,10 @@ def test_a_third_language_is_named_where_the_library_is_sure(text, language, exp
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("pair", ["et-en", "id-zh"])
-def test_goal_on_real_text(shared_data, pair):
+def test_goal_on_real_text(shared_data):
     """95 % of planted errors and 1 % of good rows, on the split that the limits were chosen on."""
-    found = quality_faults.measure_pair(Namespace(data_dir=shared_data, split="dev", seed=0, rows=None, show=0), pair)
+    settings = Namespace(data_dir=shared_data, split="dev", seed=0, rows=None, show=0)
+    found = quality_faults.measure_pair(settings, "et-en")
     assert sum(found[kind] for kind in quality_faults.KINDS) >= 95
     assert found["wrong"] <= 0.01 * found["good"]
 

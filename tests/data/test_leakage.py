@@ -8,7 +8,7 @@ import pytest
 from datasets import Dataset
 
 from hfxling.data import leakage
-from hfxling.data.leakage import drop_leaks, find_leaks
+from hfxling.data.leakage import drop_leaks
 from hfxling.data.parallel import load_parallel
 
 # Letters, word length and separator of made-up text in each script.
@@ -65,14 +65,15 @@ def plant(train, test, langs, rng):
     return parallel(**train), planted
 
 
+def leaks_of(train, test):
+    return drop_leaks(train, test)[1].tolist()
+
+
 def check_planted(train, test, langs):
-    clean = set(find_leaks(train, test).rows)
+    clean = set(leaks_of(train, test))
     dirty, planted = plant(train, test, langs, random.Random(1))
-    report = find_leaks(dirty, test, max_examples=200)
-    found = set(report.rows)
-    exact = {leak.train_row for leak in report.examples if leak.similarity == 1.0}
-    assert set(planted["exact"]) <= exact
-    assert report.exact == len(exact)
+    found = set(leaks_of(dirty, test))
+    assert set(planted["exact"]) <= found
     assert len(found & set(planted["edited"])) >= 45
     assert found - set(planted["exact"]) - set(planted["edited"]) <= clean
     return clean
@@ -98,12 +99,11 @@ def test_planted_lines_in_real_news(shared_data, source_lang, target_lang):
 def test_real_leaks_and_clean_text(shared_data):
     train = load_parallel(shared_data / "mlqe/ne-en.train.tsv.gz", "ne", "en")
     test = load_parallel(shared_data / "mlqe/ne-en.test20.tsv", "ne", "en")
-    cleaned, report = drop_leaks(train, test)
-    assert report.exact >= 39  # as many test sources are known to recur
+    cleaned, leaks = drop_leaks(train, test)
+    assert len(leaks) >= 39  # as many test sources are known to recur
     assert not set(cleaned["source"]) & {line for line in test["source"] if len(line) >= 30}
     train, test = (load_parallel(shared_data / f"vi-zh/{split}.tsv", "vi", "zh") for split in ("train", "test"))
-    report = find_leaks(train, test)
-    assert (report.exact, report.near <= 30) == (0, True)
+    assert len(leaks_of(train, test)) <= 30
 
 
 LINE = "The ferry to the island leaves at 7.30 from the old pier."
@@ -119,9 +119,7 @@ OTHER = "Ông ấy không hề nhắc đến chuyện đó trong suốt bữa t�
     ],
 )
 def test_case_punctuation_space_and_width_do_not_hide_an_exact_leak(variant):
-    report = find_leaks(parallel(["x", variant], ["y", OTHER]), parallel([LINE], ["không"]))
-    assert (report.exact, report.near, report.rows) == (1, 0, (1,))
-    assert report.examples == ((1, 0, "source", 1.0, variant, LINE),)
+    assert leaks_of(parallel(["x", variant], ["y", OTHER]), parallel([LINE], ["không"])) == [1]
 
 
 @pytest.mark.parametrize(
@@ -142,16 +140,7 @@ def test_short_lines_need_both_sides(train, leaks):
         ("我在机场等了你。", "Tôi đã đợi anh ở sân bay suốt buổi chiều."),
         ("", "!"),
     ]
-    report = find_leaks(parallel([train[0]], [train[1]]), parallel(*zip(*test)))
-    assert bool(report.rows) == leaks
-
-
-def test_repetition_is_near_not_exact():
-    report = find_leaks(
-        parallel(["no, no, no, never again, never again"], ["x"]),
-        parallel(["No, no, no, no, never again, never again!"], ["y"]),
-    )
-    assert (report.exact, report.near) == (0, 1)
+    assert bool(leaks_of(parallel([train[0]], [train[1]]), parallel(*zip(*test)))) == leaks
 
 
 def test_drop_removes_train_rows_and_keeps_the_rest_in_order():
@@ -159,28 +148,28 @@ def test_drop_removes_train_rows_and_keeps_the_rest_in_order():
         "id", [7, 8, 9, 10]
     )
     test = parallel(["unrelated words in a sentence", LINE], ["?", "5"])
-    cleaned, report = drop_leaks(train, test)
+    cleaned, leaks = drop_leaks(train, test)
     assert cleaned["id"][:] == [8, 10]
-    assert (report.exact, report.near, report.rows, len(test)) == (1, 1, (0, 2), 2)
-    assert [leak.train_row for leak in report.examples] == [2, 0]  # the less certain one first
+    assert (leaks.tolist(), len(test)) == ([0, 2], 2)
 
 
 def test_chunks_change_nothing(monkeypatch):
     rng = random.Random(2)
     lines = made_up_lines("en", 60, rng)
     train, test = parallel(lines, lines[::-1]), parallel(lines[:20], lines[20:40])
-    whole = find_leaks(train, test)
+    whole = leaks_of(train, test)
     monkeypatch.setattr(leakage, "_CELLS", 280)
-    assert find_leaks(train, test) == whole
-    assert set(range(40)) <= set(whole.rows)
+    assert leaks_of(train, test) == whole
+    assert set(range(40)) <= set(whole)
 
 
 @pytest.mark.parametrize("threshold", [0.51, 0.65, 0.9, 1.0])
-def test_index_finds_all_matches_that_brute_force_finds(threshold):
+def test_index_finds_all_matches_that_brute_force_finds(monkeypatch, threshold):
+    monkeypatch.setattr(leakage, "THRESHOLD", threshold)
     rng = random.Random(3)
     lines = ["".join(rng.choices("abc", [6, 3, 1], k=rng.randint(0, 14))) for _ in range(120)]
-    index = leakage._Index(lines[:40], threshold)
-    rows, columns, similarity, _ = index.match(lines[40:])
+    index = leakage._Index(lines[:40])
+    rows, columns, _ = index.match(lines[40:])
 
     def trigrams(line):
         return {f"<{line}>"[i : i + 3] for i in range(len(line))}
@@ -192,22 +181,26 @@ def test_index_finds_all_matches_that_brute_force_finds(threshold):
     assert set(zip(rows.tolist(), columns.tolist())) == set(
         zip(*map(np.ndarray.tolist, np.nonzero(expected >= threshold)))
     )
-    np.testing.assert_allclose(similarity, expected[rows, columns])
 
 
 @pytest.mark.parametrize(
-    ("train", "test"), [((["a"], ["b"]), ([], [])), (([], []), (["a"], ["b"])), (([""], ["。"]), (["?"], [""]))]
+    ("train", "test"),
+    [
+        ((["a"], ["b"]), ([], [])),
+        (([], []), (["a"], ["b"])),
+        (([""], ["。"]), (["?"], [""])),
+        ((["a"], ["b"]), (["?"], ["!"])),
+    ],
 )
 def test_empty_sets_have_no_leaks(train, test):
-    assert find_leaks(parallel(*train), parallel(*test)) == leakage.LeakReport(0, 0, (), ())
+    assert leaks_of(parallel(*train), parallel(*test)) == []
 
 
 def test_wrong_arguments():
     data = parallel(["a"], ["b"])
     for arguments, part in [
-        ({"threshold": 0.5}, "threshold=0.5 is outside 0.5 < threshold <= 1"),
         ({"train": data.to_iterable_dataset()}, "train is streamed"),
         ({"test": data.rename_column("target", "vi")}, r"test lacks the column\(s\) \['target'\] among"),
     ]:
         with pytest.raises(ValueError, match=part):
-            find_leaks(**{"train": data, "test": data, **arguments})
+            drop_leaks(**{"train": data, "test": data, **arguments})

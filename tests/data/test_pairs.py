@@ -45,7 +45,7 @@ def test_texts_in_memory():
     assert (pairs.source, pairs.lines, pairs.name) == (["一", "二"], [1, 2], IN_MEMORY)
     heaps = read_heaps(["一", "", " 三 "], VI)
     assert (heaps[0].texts, heaps[0].lines) == (["一", "三"], [1, 3])
-    assert read_pairs("sample", None, PAIR, split="test").name == "sample"
+    assert read_pairs("sample", None, PAIR).name == "sample"
 
 
 def test_bad_rows_are_refused_or_skipped(folder):
@@ -66,7 +66,7 @@ def test_bad_rows_are_refused_or_skipped(folder):
         ((ZH, "b.vi"), "list of their translations"),
         (("a.zh", VI), "both as files"),
         (("a.zh@1-2", "b.vi@1-3"), "the same lines of both"),
-        (("a.zh@3-9", "b.vi@3-9"), "4 pairs, but lines 3-9"),
+        (("a.zh@3-9", "b.vi@3-9"), "4 records, but lines='3-9'"),
         (("a.zh@3-2", "b.vi@3-2"), "first-last"),
         (("a.zh", "none.vi"), "none.vi"),
     ],

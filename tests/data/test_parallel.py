@@ -108,17 +108,14 @@ def test_known_header_names_decide_the_side(tmp_path, header, source_lang, targe
     assert pairs_of(load_parallel(path, source_lang, target_lang)) == [expected]
 
 
-def test_columns_by_name_and_position_and_the_score(tmp_path):
-    named = write(tmp_path / "named.tsv", "n\thyp\tref\tz mean\n1\ta\tb\t-0.5\n")
-    bare = write(tmp_path / "bare.csv", "3e1,a,b\n")
+def test_columns_by_name_and_position(tmp_path):
+    named = write(tmp_path / "named.tsv", "n\thyp\tref\n1\ta\tb\n")
+    bare = write(tmp_path / "bare.csv", "3,a,b\n")
     for dataset in (
-        load_parallel(named, "en", "vi", source_column="ref", target_column="hyp", score_column="z mean"),
-        load_parallel(bare, "en", "vi", source_column="2", target_column="1", score_column="0", streaming=True),
+        load_parallel(named, "en", "vi", source_column="ref", target_column="hyp"),
+        load_parallel(bare, "en", "vi", source_column="2", target_column="1", streaming=True),
     ):
-        row = next(iter(dataset))
-        assert list(row.values())[:4] == ["b", "a", "en", "vi"]
-        assert row["score"] in (-0.5, 30.0)
-    assert load_parallel(named, "en", "vi", score_column="z mean", lines="1-1")["source"] == ["1"]
+        assert list(next(iter(dataset)).values()) == ["b", "a", "en", "vi"]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -143,9 +140,8 @@ def test_loading_leaves_no_file_behind(tmp_path, monkeypatch):
 
 def test_blocks_join_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr("hfxling.data.parallel._BLOCK", 7)
-    rows = [(f"s{i}", f"t{i}", str(i)) for i in range(50)]
-    dataset = load_parallel(write(tmp_path / "a.tsv", tsv(rows)), "en", "vi", score_column="2")
-    assert (pairs_of(dataset), dataset["score"][:]) == ([row[:2] for row in rows], list(range(50)))
+    rows = [(f"s{i}", f"t{i}") for i in range(50)]
+    assert pairs_of(load_parallel(write(tmp_path / "a.tsv", tsv(rows)), "en", "vi")) == rows
 
 
 # Malformed files. What is written, and what the error must say.
@@ -281,14 +277,6 @@ def test_parquet_with_a_damaged_page(tmp_path):
     one_line(caught, f"{path} is not a sound Parquet file")
 
 
-@pytest.mark.parametrize("score", ["high", "nan", "inf", "", "3,5"])
-def test_score_must_be_a_finite_number(tmp_path, score):
-    path = write(tmp_path / "a.tsv", f"source\ttarget\tscore\na\tb\t1\nc\td\t{score}\n")
-    with pytest.raises(ValueError) as caught:
-        load_parallel(path, "en", "vi", score_column="score")
-    one_line(caught, f"{path}, line 3: score {score!r} is not a finite number")
-
-
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
@@ -299,7 +287,6 @@ def test_score_must_be_a_finite_number(tmp_path, score):
         ({"source_column": "zh"}, ["give both or neither"]),
         ({"source_column": "soruce", "target_column": "target"}, ["no column 'soruce'", "did you mean 'source'"]),
         ({"source_column": "0", "target_column": "7"}, ["line 1: 3 column(s) where 8 are needed"]),
-        ({"score_column": "zmean"}, ["no column 'zmean'", "did you mean 'z_mean'"]),
         ({"config": "default"}, ["config='default' does not apply to a local file", "leave it out"]),
         ({"revision": "main"}, ["revision='main' does not apply"]),
     ],
@@ -359,6 +346,3 @@ def test_real_files(shared_data):
     assert len(news) == 454
     assert len(load_parallel(shared_data / "vi-zh/train.tsv", "vi", "zh")) == 11_834
     assert len(load_parallel(shared_data / "anki/en-zh.tsv.gz", "en", "zh")) == 21_209
-    scored = load_parallel(shared_data / "mlqe/en-zh.test20.tsv", "en", "zh", score_column="z_mean")
-    assert len(scored) == 1_000
-    assert abs(sum(scored["score"])) < 1_000

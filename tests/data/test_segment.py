@@ -137,8 +137,8 @@ def fuzzed(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_spans_of_ten_thousand_fuzzed_lines_lie_in_the_line_in_order(vocabularies, lang):
-    lines = fuzzed(10_000)
+def test_spans_of_fuzzed_lines_lie_in_the_line_in_order(vocabularies, lang):
+    lines = fuzzed(2_000)
     for line, (ids, spans) in zip(lines, vocabularies[lang].encode_batch(lines)):
         assert len(ids) == len(spans)
         starts = [span.start for span in spans]
@@ -185,10 +185,9 @@ def mean_shared_pieces(vocabularies: dict[str, Vocabulary]) -> dict[str, float]:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("pair", ["lo-zh", "id-vi"])
-def test_words_of_real_text_have_pieces_of_other_words(pair, shared_data):
-    lines = {lang: (shared_data / f"ntrex/{lang}.txt").read_text(encoding="utf-8") for lang in pair.split("-")}
-    vocabularies = learn_vocabularies({lang: text.split("\n")[:1543] for lang, text in lines.items()})
+def test_words_of_real_text_have_pieces_of_other_words(shared_data):
+    lines = {lang: (shared_data / f"ntrex/{lang}.txt").read_text(encoding="utf-8") for lang in ("lo", "vi")}
+    vocabularies = learn_vocabularies({lang: text.split("\n")[:500] for lang, text in lines.items()})
     assert min(mean_shared_pieces(vocabularies).values()) > 1.3
     for lang, vocabulary in vocabularies.items():
         assert vocabulary.segmenter == word_segmenter(lang)
@@ -267,8 +266,8 @@ def test_other_mistakes_say_what_to_do(tmp_path, vocabularies):
         Vocabulary.learn(["a"], "en", segmenter="words").piece_ids()
 
 
-def test_a_word_of_a_megabyte_is_learnt_from_in_parts():
-    letters = random.Random(0).choices("abcdefghijklmnopqrstuvwxyz", k=1_000_000)
+def test_a_word_that_fills_a_book_is_learnt_from_in_parts():
+    letters = random.Random(0).choices("abcdefghijklmnopqrstuvwxyz", k=100_000)
     lines = ["hello world how are you today"] * 50
     vocabulary = Vocabulary.learn([*lines, "".join(letters)], "en", segmenter="unigram", size=200)
     assert {"hello", "world"} <= {*Vocabulary.learn(lines, "en", segmenter="unigram", size=200).words}

@@ -266,7 +266,7 @@ def test_links_alone_are_calibrated(model, lexical, tmp_path, table, pairs):
         ({"calibration": "x.json", "human": "da"}, "leave out human"),
         ({"human": "da"}, "no column 'da' among"),
         ({"human": "2"}, "3 are needed"),
-        ({"data": "{table}@1-99"}, "60 pairs, but lines 1-99 are asked for"),
+        ({"data": "{table}@1-99"}, "60 records, but lines='1-99' asks for more"),
         ({"data": "{table}#0,source"}, "no column '0' among"),
         ({"data": "{table}+none.txt"}, "none.txt does not exist"),
         ({"batch_size": 0}, "batch_size=0"),

@@ -330,7 +330,7 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
         ({"dropped": "{folder}/pairs.tsv"}, "is read, too"),
         ({"dropped": "{folder}/kept.tsv"}, "is what output writes, too"),
         ({"pairs": "{folder}/none.tsv"}, "none.tsv does not exist"),
-        ({"pairs": "{folder}/pairs.tsv@1-99"}, "40 pairs, but lines 1-99 are asked for"),
+        ({"pairs": "{folder}/pairs.tsv@1-99"}, "40 records, but lines='1-99' asks for more"),
         ({"pairs": b""}, "no sentence pair in it"),
         ({"pairs": b"a\tb\na\t\xff\n"}, "line 2: byte 6 of the file is not UTF-8"),
         ({"pairs": b"a\nb\n"}, "1 column(s) where 2 are needed"),

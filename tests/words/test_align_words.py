@@ -23,9 +23,18 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def sample() -> tuple[list[str], list[str]]:
-    """200 pairs of Chinese and Vietnamese."""
+    """100 pairs of Chinese and Vietnamese."""
     rows = hfxling.load_parallel("sample", "zh", "vi")
-    return list(rows["source"])[:200], list(rows["target"])[:200]
+    return list(rows["source"])[:100], list(rows["target"])[:100]
+
+
+@pytest.fixture(scope="module")
+def lexical(sample, tmp_path_factory):
+    """A lexical model of these pairs, and the folder of `fit` that it is stored in."""
+    folder = tmp_path_factory.mktemp("fit")
+    model = hfxling.fit_lexical(*sample, ("zh", "vi"), rank=32, progress=False)
+    hfxling.save_lexical(model, folder / "lexical" / "model")
+    return model, folder
 
 
 def align(folder: Path, **options):
@@ -48,8 +57,10 @@ def test_links_go_to_standard_output_or_a_file_the_same_for_any_batch(folder, tm
 def test_spans_slice_back_to_the_words_of_the_original_line(folder, tmp_path):
     (tmp_path / "s").write_text("  Dog\teats\u200b rice\n\n", encoding="utf-8")
     (tmp_path / "t").write_text("狗\u3000吃 饭 \n饭\n", encoding="utf-8")
-    hfxling.align_words(tmp_path / "s", tmp_path / "t", model=folder, spans=tmp_path / "spans", symmetrize="union")
-    first, second = map(json.loads, (tmp_path / "spans").read_text().splitlines())
+    hfxling.align_words(
+        tmp_path / "s", tmp_path / "t", model=folder, output=tmp_path / "spans.jsonl", symmetrize="union"
+    )
+    first, second = map(json.loads, (tmp_path / "spans.jsonl").read_text().splitlines())
     assert ["  Dog\teats\u200b rice"[a:b] for a, b in first["source"]] == ["Dog", "eats\u200b", "rice"]
     assert ["狗\u3000吃 饭 "[a:b] for a, b in first["target"]] == ["狗", "吃", "饭"]
     assert first["links"]
@@ -79,8 +90,8 @@ def test_confidence_is_fitted_stored_and_used(folder, tmp_path, capsys):
     assert 0 <= json.loads(Path(path).read_text())["settings"]["expected_calibration_error"] < 0.3
     with pytest.raises(ValueError, match="by grow-diag-final-and, not by itermax; give --symmetrize grow"):
         align(folder, confidence=path)
-    everything = align(folder, confidence=path, symmetrize=method, spans=tmp_path / "spans")
-    rows = [json.loads(row)["links"] for row in (tmp_path / "spans").read_text().splitlines()]
+    everything = align(folder, confidence=path, symmetrize=method, output=tmp_path / "spans.jsonl")
+    rows = [json.loads(row)["links"] for row in (tmp_path / "spans.jsonl").read_text().splitlines()]
     probabilities = [link["confidence"] for row in rows for link in row]
     assert min(probabilities) < max(probabilities)
     middle = sorted(probabilities)[len(probabilities) // 2] + 1e-3
@@ -100,7 +111,6 @@ def test_confidence_is_fitted_stored_and_used(folder, tmp_path, capsys):
         (["source", "target", "--heatmap", "p.png", "--pair", "41"], "pair=41 is outside the pairs 1-40"),
         (["empty", "empty2"], "no sentence pair in it"),
         (["source", "target", "--batch_size", "0"], "batch_size=0: give 1 or more"),
-        (["source", "target", "--null", "nan"], "null=nan: give a number"),
         (["source", "target", "--output", "."], "output=. is a folder; name a file"),
         (["source", "target", "--symmetrize", "magic"], "grow-diag-final-and"),
     ],
@@ -130,8 +140,6 @@ def test_texts_of_unequal_length(folder, tmp_path):
 
 def test_without_a_model_links_are_learnt_from_the_text(sample, tmp_path, capsys):
     result = hfxling.align_words(*sample, languages=("zh", "vi"), units="segments")
-    alone = JointAligner.learn(("zh", "vi"), *sample, units="segments")
-    assert result.links == [line.links for line in alone(*sample)]
     scores = [score for row in result.scores for score in row]
     assert 0.35 < min(scores) < max(scores) <= 1 + 1e-6
     few = hfxling.align_words(*sample, languages=("zh", "vi"), units="segments", min_confidence=0.9)
@@ -168,10 +176,9 @@ def test_a_loaded_aligner_and_the_languages_exchanged(sample):
     assert sum(map(len, back.links))
 
 
-def test_a_lexical_model_gives_its_links(sample, tmp_path):
-    model = hfxling.fit_lexical(*sample, ("zh", "vi"), rank=32, progress=False)
-    hfxling.save_lexical(model, tmp_path / "lexical")
-    result = hfxling.align_words(*sample, model=tmp_path / "lexical", units="segments")
+def test_a_lexical_model_gives_its_links(sample, lexical):
+    model, folder = lexical
+    result = hfxling.align_words(*sample, model=folder / "lexical" / "model", units="segments")
     assert result.links == hfxling.align_words(*sample, model=model, units="segments").links
     learnt = hfxling.align_words(["我喜欢下雨。"], ["Tôi thích mưa."], model=model, units="segments").pairs[0]
     words = {(learnt.source[i].text, learnt.target[j].text) for i, j in learnt.links}
@@ -180,20 +187,18 @@ def test_a_lexical_model_gives_its_links(sample, tmp_path):
         hfxling.align_words(*sample, model=model, languages=("zh", "lo"))
 
 
-def test_a_folder_of_fit_gives_its_links_and_languages(sample, tmp_path, caplog):
-    model = hfxling.fit_lexical(*sample, ("zh", "vi"), rank=32, progress=False)
-    place = tmp_path / "fit" / "lexical" / "model"
-    hfxling.save_lexical(model, place)
-    wanted = hfxling.align_words(*sample, model=place)
+def test_a_folder_of_fit_gives_its_links_and_languages(sample, lexical, caplog):
+    model, folder = lexical
+    wanted = hfxling.align_words(*sample, model=model)
     with caplog.at_level("INFO"):
-        assert hfxling.align_words(*sample, model=tmp_path / "fit").links == wanted.links
-        words = hfxling.lexicon(*sample, model=tmp_path / "fit")
-    assert words.rows == hfxling.lexicon(*sample, model=place).rows
-    assert caplog.messages.count(f"{tmp_path / 'fit'}: its links are read, in {place}") == 2
-    save_tiny("bert", tmp_path / "fit" / "model")
+        assert hfxling.align_words(*sample, model=folder).links == wanted.links
+        words = hfxling.lexicon(*sample, model=folder)
+    assert words.rows == hfxling.lexicon(*sample, model=model).rows
+    assert caplog.messages.count(f"{folder}: its links are read, in {folder / 'lexical' / 'model'}") == 2
+    save_tiny("bert", folder / "model")
     for verb in (hfxling.align_words, hfxling.lexicon):  # an encoder is asked itself, in the languages of the links
         with pytest.raises(ValueError, match="does not know the script of this text"):
-            verb(*sample, model=tmp_path / "fit" / "model")
+            verb(*sample, model=folder / "model")
 
 
 def test_a_line_that_is_no_sentence_is_refused_at_once(sample, refusal):
@@ -238,16 +243,17 @@ def test_a_stopped_run_goes_on_from_its_parts(small_parts, sample, tmp_path, mon
     assert not parts.exists()
 
 
-def test_a_plan_says_what_a_text_takes(sample, tmp_path, capsys):
+def test_a_plan_says_what_a_text_takes(sample, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("hfxling.words.align_words._PLAN", 0)  # seconds: the first pairs are enough
     source, target = sample
     plan = hfxling.align_words(source * 2, target * 2, languages=("zh", "vi"), units="segments", plan=True)
-    assert (plan.pairs, plan.measured >= 100) == (400, True)
+    assert (plan.pairs, plan.measured) == (200, 100)
     assert plan.learning > 0
     assert plan.aligning > 0
     result = hfxling.align_words(source, target, languages=("zh", "vi"), units="segments")
     stored = sum(len(json.dumps([pair.links, pair.scores])) for pair in result.pairs)
     assert stored < plan.disk / 2 < 5 * stored
     for name, side in (("s", source), ("t", target)):
-        (tmp_path / name).write_text("\n".join(side[:100]) + "\n", encoding="utf-8")
+        (tmp_path / name).write_text("\n".join(side[:50]) + "\n", encoding="utf-8")
     main(["align", str(tmp_path / "s"), str(tmp_path / "t"), "--languages", "zh", "vi", "--plan"])
     assert "measured on" in capsys.readouterr().out

@@ -109,7 +109,6 @@ def test_a_very_long_sentence_is_aligned(model, vocabularies):
     [
         (lambda m, v: aligner(m, v, units="letters"), "units='letters' is not one of words, segments"),
         (lambda m, v: aligner(m, v, method="best"), "method='best' is not one of probability"),
-        (lambda m, v: aligner(m, v, null=0.1), "null=0.1 says nothing to itermax, which compares vectors"),
         (lambda m, v: Aligner(m, v, ("en", "lo")), "language 'lo' is none of the model's: en, zh"),
         (lambda m, v: next(aligner(m, v)(["a"], [])), "1 source and 0 target lines"),
     ],

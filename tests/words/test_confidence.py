@@ -23,10 +23,9 @@ from hfxling.words.links import SoftAlignment, decode
 def aligned(forward, backward, similarity) -> AlignedLine:
     sizes = np.array([forward.shape])
     soft = SoftAlignment(forward[None], backward[None], similarity[None], sizes)
-    hard = decode(soft, "union")
-    links = [tuple(link) for link in np.argwhere(hard[0]).tolist()]
+    links = [tuple(link) for link in np.argwhere(decode(soft, "union")[0]).tolist()]
     units = [[Span(str(i), i, i + 1) for i in range(n)] for n in forward.shape]
-    return AlignedLine(*units, links, soft, hard)
+    return AlignedLine(*units, links, soft)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +69,7 @@ def test_features_by_hand():
 
 
 def test_a_line_without_links_has_no_features():
-    assert link_features(AlignedLine([], [], [], None, None)).shape == (0, len(FEATURES))
+    assert link_features(AlignedLine([], [], [], None)).shape == (0, len(FEATURES))
 
 
 def test_confidence_of_unseen_sentences_is_calibrated_and_tells_right_from_wrong(corpus):

@@ -78,8 +78,8 @@ def test_no_model_or_a_lexical_one():
         result = hfxling.lexicon(*text, model=model, languages=("zh", "vi"))
         best = {row.word: row.translation for row in result.rows if row.rank == 1}
         assert best["雨"] == "mưa"
-        with pytest.raises(ValueError, match="by=both needs an aligner's vectors"):
-            hfxling.lexicon(*text, model=model, languages=("zh", "vi"), by="both")
+    with pytest.raises(ValueError, match="by=both needs an aligner's vectors"):
+        hfxling.lexicon(*text, model=links, languages=("zh", "vi"), by="both")
 
 
 def test_examples_with_breaks_do_not_break_rows(folder):

@@ -137,7 +137,7 @@ def test_a_lexicon_counts_what_agreeing_and_independent_directions_find():
         Vocabulary.learn([" ".join(f"w{i:02}x" for i in range(4, WORDS))], "lo", segmenter="whitespace")
     ] * 2
     counts = translation_counts(pairs, vocabularies).toarray()
-    alone = [LinkPrior.learn(pairs, CLASSES, agree=agree).link_counts(pairs, [WORDS, WORDS]) for agree in (True, False)]
+    alone = [prior.link_counts(pairs, [WORDS, WORDS]) for prior in LinkPrior.learn_both(pairs, CLASSES)]
     assert abs(alone[0] - alone[1]).sum() > 1
     np.testing.assert_allclose(counts, (alone[0] + alone[1]).toarray(), atol=1e-6)
 
@@ -191,20 +191,6 @@ def test_words_that_are_written_alike_are_linked_where_nothing_else_tells():
         )
         assert found >= least
         assert found < 6 or start is not None
-
-
-def test_the_bar_is_full_when_the_links_are_learnt(monkeypatch):
-    bars = []
-
-    class Bar(link_prior.tqdm):
-        def close(self):
-            bars.append((self.n, self.total, self.disable))
-            super().close()
-
-    monkeypatch.setattr(link_prior, "tqdm", Bar)
-    LinkPrior.learn(sentences(20)[0], CLASSES)
-    assert bars[0][0] == bars[0][1] > 0
-    assert not bars[0][2]
 
 
 def test_jumps_are_those_of_the_text_and_few_pairs_change_little():

@@ -27,8 +27,9 @@ from hfxling.evaluation.word_translation import (
 )
 from hfxling.methods.trainer import Evaluator
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.words.aligner import Aligner, default_method
+from hfxling.words.aligner import Aligner, LineAligner, default_method
 from hfxling.words.confidence import cross_validated, expected_calibration_error, gather
+from hfxling.words.joint import JointAligner, View
 from hfxling.words.links import agreement
 from hfxling.words.pairs import EncodedPairs
 from hfxling.words.prior import LinkPrior
@@ -215,7 +216,8 @@ def gold_rows(
             aligner = Aligner(model, vocabularies, pair, method=method, prior=prior)
             rows += gold_results(aligner, path, decoding=method, **settings)
         if prior is not None:
-            alone = Aligner(prior, vocabularies, pair, method="mean", prior=prior)
+            view = View([vocabularies[language] for language in pair], [prior])
+            alone = JointAligner(pair, [view], method="mean")
             rows += gold_results(alone, path, decoding="prior alone", **settings)
             network = Aligner(model, vocabularies, pair, method="mean", prior=prior)
             surer = max((alone, network), key=_agreement_on(path))
@@ -223,14 +225,14 @@ def gold_rows(
     return rows
 
 
-def _agreement_on(path: str) -> Callable[[Aligner], float]:
+def _agreement_on(path: str) -> Callable[[LineAligner], float]:
     """How far an aligner's directions agree on the text of a file; its gold links are not looked at."""
     gold = read_aligned(path)
     sides = texts_of(gold)
     return lambda aligner: agreement(line.soft for line in aligner(*sides))
 
 
-def gold_results(aligner: Aligner, path: str, **settings) -> list[EvalResult]:
+def gold_results(aligner: LineAligner, path: str, **settings) -> list[EvalResult]:
     """AER, precision, recall and F1 on a file of gold links.
 
     Where links are decided in the default way, also the calibration error (ECE, 0..1) of a confidence in them, over 5
@@ -240,7 +242,7 @@ def gold_results(aligner: Aligner, path: str, **settings) -> list[EvalResult]:
     lines = list(aligner(*texts_of(gold)))
     fields = {"dataset": f"gold {Path(path).stem}", "split": "test", "settings": settings}
     rows = alignment_results([line.links for line in lines], gold, **fields)
-    if settings["decoding"] == default_method(aligner.prior):
+    if settings["decoding"] == default_method(getattr(aligner, "prior", None)):
         features, right, groups = gather(lines, gold)
         with contextlib.suppress(ValueError):
             error = expected_calibration_error(cross_validated(features, right, groups), right)
