@@ -59,6 +59,7 @@ def test_bad_yaml(text, message, tmp_path):
         ),
         (["--margin", "2"], "required: --data"),
         (["--data", "x", "--margin", "wide"], "invalid float value: 'wide'"),
+        (["stray", "--data", "x"], "unexpected argument 'stray'; see --help"),
     ],
 )
 def test_bad_command_line(argv, message):
@@ -134,32 +135,6 @@ def test_every_key_of_the_trainer_can_be_given(tmp_path):
     assert (found.lr_scheduler_kwargs, found.torch_compile) == ({"num_cycles": 2}, False)
     assert (found.ddp_find_unused_parameters, found.include_num_input_tokens_seen) == (False, "all")
     assert found.resume_from_checkpoint == "true"
-
-
-@dataclass
-class Positional:
-    model: str
-    source: str | None = field(default=None, metadata={"positional": True})
-    rest: list[str] | None = field(default=None, metadata={"positional": True})
-    top: int = 3
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (["a", "--model", "m"], Positional("m", "a")),
-        (["a", "--model", "m", "b", "--top", "2", "c"], Positional("m", "a", ["b", "c"], 2)),
-        (["--model=m", "--", "--a", "-b"], Positional("m", "--a", ["-b"])),
-        (["--model", "m", "- a dash", "-"], Positional("m", "- a dash", ["-"])),
-        (["--source", "a", "--rest", "b", "c", "--model", "m"], Positional("m", "a", ["b", "c"])),
-    ],
-)
-def test_words_by_position(argv, expected, tmp_path):
-    assert parse_arguments((Positional,), argv) == (expected,)
-    (tmp_path / "run.yaml").write_text("rest: [x, y]\n")
-    (found,) = parse_arguments((Positional,), ["--config", str(tmp_path / "run.yaml"), *argv])
-    assert found.source == expected.source
-    assert found.rest == (expected.rest or ["x", "y"])
 
 
 def test_dashes_stand_for_underscores():
@@ -240,7 +215,6 @@ class Counted:
     top: int = field(default=3, metadata={"help": "how many", "least": 1})
     sizes: list[int] | None = field(default=None, metadata={"help": "of each", "least": 1})
     share: float = field(default=0.5, metadata={"help": "of it", "least": 0})
-    output: str = field(default="out", metadata={"help": "a file", "writes": "file"})
     folder: str | None = field(default=None, metadata={"help": "a folder", "writes": "folder"})
 
 
@@ -250,17 +224,15 @@ class Counted:
         (["--top", "0"], "^top=0: give 1 or more.$"),
         (["--sizes", "3", "-1"], r"^sizes=\[3, -1\]: give 1 or more.$"),
         (["--share", "nan"], "^share=nan: give a number.$"),
-        (["--output", "{here}"], "^output=.* is a folder; name a file.$"),
         (["--folder", "{here}/file"], "^folder=.*file is a file; name a folder.$"),
         (["--folder", "{here}/file/deep/er"], "deep/er: .*file is a file, not a folder; name another place.$"),
-        (["--output", "{here}/file/x"], "file/x: .*file is a file, not a folder; name another place.$"),
     ],
 )
 def test_counts_and_places_are_checked_when_they_are_read(argv, message, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=message):
         parse_arguments((Counted,), [word.format(here=tmp_path) for word in argv])
-    sound = ["--output", str(tmp_path / "file"), "--folder", str(tmp_path / "a" / "b"), "--sizes", "1", "--share", "0"]
+    sound = ["--folder", str(tmp_path / "a" / "b"), "--sizes", "1", "--share", "0"]
     assert parse_arguments((Counted,), sound)[0].sizes == [1]
     assert not (tmp_path / "a").exists()
 
@@ -268,7 +240,7 @@ def test_counts_and_places_are_checked_when_they_are_read(argv, message, tmp_pat
 def test_a_place_that_may_not_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
     with pytest.raises(ValueError, match="may not be written by this user; name another place"):
-        parse_arguments((Counted,), ["--output", str(tmp_path / "x" / "y")])
+        parse_arguments((Counted,), ["--folder", str(tmp_path / "x" / "y")])
 
 
 @pytest.mark.parametrize(
@@ -350,9 +322,8 @@ def test_warnings_are_lines_without_code_and_advice_for_developers_is_left_out(c
     assert capsys.readouterr().err == "warning: two lines\n"
 
 
-@pytest.mark.parametrize("text", ["[" * 20_000, "a: " + "[" * 3_000], ids=["list", "value"])
-def test_a_configuration_that_is_nested_too_deeply_is_a_line(tmp_path, text):
-    (tmp_path / "deep.yaml").write_text(text)
+def test_a_configuration_that_is_nested_too_deeply_is_a_line(tmp_path):
+    (tmp_path / "deep.yaml").write_text("a: " + "[" * 3_000)
     with pytest.raises(ValueError, match=r"deep\.yaml: not valid YAML"):
         read_yaml(tmp_path / "deep.yaml")
 

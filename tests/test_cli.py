@@ -114,3 +114,12 @@ def test_a_configuration_file_gives_a_commands_keys_too(tmp_path, capsys):
     with pytest.raises(SystemExit):
         cli.main(["align", "--config", str(tmp_path / "run.yaml")])
     assert '"magic"' in capsys.readouterr().err
+    for text, message in (
+        ("modle: x\n", "unknown key 'modle' in run.yaml; the nearest known one is 'model'"),
+        ("language: no\n", "language: a value is False to YAML"),
+        ("source: [[a]]\n", "source: [['a']] is not plain"),
+    ):
+        (tmp_path / "run.yaml").write_text(text)
+        with pytest.raises(SystemExit):
+            cli.main(["encode", "--config", str(tmp_path / "run.yaml")])
+        assert message in capsys.readouterr().err.replace(f"{tmp_path}/", "")
