@@ -193,7 +193,6 @@ REFUSED = [
     ("verify", {"": "model", "root": "nowhere"}, ("nowhere",)),
     ("export", {"": "nowhere"}, ("nowhere",)),
     ("export", {"": "TEXT"}, ("text",)),
-    ("export", {"": "model", "onnx": "false"}, ("nothing to write",)),
     ("export", {"": "model", "int8": True}, ("pairs",)),
     ("export", {"": "model", "source": "nobody.tsv", "languages": ["zh", "vi"]}, ("nobody.tsv",)),
     ("export", {"": "model", "source": "TEXT/test.tsv", "languages": ["zh", "ko"]}, ("ko",)),

@@ -15,9 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from hfxling.data.sources import Source
 from hfxling.evaluation.results import EvalResult, format_table, p_told
+from hfxling.evaluation.short_vectors import PRECISIONS
 
 from .index import is_hub_id, metadata, metric_of, plain, setting_of, stage_of
-from .short_table import is_short, short_table
 from .snippets import client_snippets, fenced, fused_snippet, standard_snippets
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
@@ -105,8 +105,8 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         ValueError: two rows for one place in the table; a score in `intended_use` or `limits` that stands in no row, no
             published figure, no training data count and not in the configuration.
     """
-    short = [row for row in results if is_short(row)]
-    results = [row for row in results if not is_short(row)]
+    short = [row for row in results if "dimensions" in row.settings]  # of `short_vector_results`
+    results = [row for row in results if "dimensions" not in row.settings]
     lines = _pair_stages(results)
     outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
     snippets = dict(info.loading or standard_snippets(info.languages))
@@ -129,10 +129,13 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "data_table": _data_table(info.train_data),
         "lines": lines_sentence(info.configuration),
         "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
-        "short_table": short_table(short) if short else "",
+        "short_table": _short_table(short) if short else "",
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
-    _check_prose([info.intended_use, *info.limits], known)
+    for text in [info.intended_use, *info.limits]:
+        stray = stray_scores(text, known)
+        if stray:
+            raise ValueError(f"The number {stray[0]} in {text!r} stands in no result row; measure it or leave it out.")
     return f"---\n{metadata(results, info).to_yaml()}\n---\n\n{template('model_card').render(values)}"
 
 
@@ -259,6 +262,19 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequenc
     return format_table(headers, rows)
 
 
+def _short_table(rows: Sequence[EvalResult]) -> str:
+    """P@1 of short and coarse vectors: a line for each data set, direction and number of components."""
+    lines: dict[tuple, dict[str, str]] = {}
+    for row in rows:
+        place = (row.dataset, row.split, row.direction, row.settings["dimensions"])
+        line, precision = lines.setdefault(place, {}), row.settings["precision"]
+        line[precision] = f"{row.value:.1f}"
+        if precision == "int8":
+            line["range"] = f"{row.settings['range']:g}"
+    header = ["Dataset", "Split", "Direction", "Components", *PRECISIONS, "int8 range"]
+    return format_table(header, [[*place, *map(line.get, (*PRECISIONS, "range"))] for place, line in lines.items()])
+
+
 def lines_sentence(configuration: Mapping) -> str:
     """Which lines of a collection were learnt from and which are the test; "" where no lines were picked."""
     picked = []
@@ -298,10 +314,7 @@ def public_yaml(configuration: Mapping) -> str:
     return scrubbed(yaml.safe_dump(plain(public), sort_keys=False, allow_unicode=True))
 
 
-def _check_prose(texts: Sequence[str], known: str) -> None:
-    """Scores (decimals and percentages) in free text must stand somewhere in the card's tables or configuration."""
+def stray_scores(text: str, known: str) -> list[str]:
+    """Decimals and percentages of a text that stand nowhere in another one."""
     numbers = set(re.findall(r"\d+(?:\.\d+)?", known))
-    for text in texts:
-        for score in re.findall(r"\d+\.\d+|\d+(?=\s*%)", text):
-            if score not in numbers:
-                raise ValueError(f"The number {score} in {text!r} stands in no result row; measure it or leave it out.")
+    return [score for score in re.findall(r"\d+\.\d+|\d+(?=\s*%)", text) if score not in numbers]

@@ -63,7 +63,6 @@ class Exported:
 def export(
     model: str | Path,
     *,
-    onnx: bool = True,
     int8: bool = False,
     source: Text | None = None,
     target: Text | None = None,
@@ -82,7 +81,6 @@ def export(
 
     Args:
         model: folder of the model.
-        onnx: write the ONNX graph.
         int8: write also onnx/model_int8.onnx, whose weights have 8 bits; it needs sentence pairs to measure by, and is
             kept only where it finds at most 1 % of their translations less.
         source: sentences to measure by, a file or a source of both sides; pairs that the model was not trained on tell
@@ -94,12 +92,10 @@ def export(
         The graphs, with size and speed where pairs are given.
 
     Raises:
-        ValueError: nothing to write, `int8` without pairs, languages that the model does not know, malformed text, a
+        ValueError: `int8` without pairs, languages that the model does not know, malformed text, a
             folder without an encoder and stock modules, packages that are not installed.
         FileNotFoundError: no model there, no such text.
     """
-    if not onnx:
-        raise ValueError("nothing to write: leave onnx on; int8 is a smaller copy of its graph.")
     if source is None and target is not None:
         raise ValueError("target without source: give the sentences that these translate.")
     if int8 and source is None:

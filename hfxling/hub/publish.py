@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id
-
 from hfxling.data.licences import check_licence
 from hfxling.hub.datasets import release_dataset
 from hfxling.hub.release import Published, Release, release
+from hfxling.hub.upload import check_repo_id
 from hfxling.hub.zoo import check_folder, entry
 from hfxling.verbs import verb
 
@@ -41,8 +39,7 @@ def publish(
     The folder must open in a fresh process, with and without hfxling, to the same vectors; its card may hold no number
     that results.json lacks; its licence must allow it; no file may hold a path of this machine, a token or a pickle
     (docs/security.md).
-    What is unchanged is left alone, and what changed on the Hub since a dry run is not written over. The token is that
-    of `hf auth login`, or HF_TOKEN.
+    What is unchanged is left alone. The token is that of `hf auth login`, or HF_TOKEN.
 
     Example:
         >>> print(hfxling.publish("outputs/zh-vi-sf/model", repo="org/zh-vi-sf", dry_run=True).table())
@@ -75,7 +72,10 @@ def publish(
             what the Hub refuses.
         FileNotFoundError: no such folder, or none with a record.
     """
-    _check_place(repo, zoo)
+    if repo is None and zoo is None:
+        raise ValueError("no repository: give repo as namespace/name, or zoo with the name of an entry.")
+    if repo is not None:
+        check_repo_id("repo", repo)
     check_licence("licence", licence)
     check_licence("base_licence", base_licence)
     if create_pr and branch != "main":
@@ -112,19 +112,6 @@ def publish(
         what.message = "Data with its card"
         return release_dataset(what, languages=languages, report=report)
     return release(what)
-
-
-def _check_place(repo: str | None, zoo: str | None) -> None:
-    if repo is None and zoo is None:
-        raise ValueError("no repository: give repo as namespace/name, or zoo with the name of an entry.")
-    if repo is None:
-        return
-    if repo.count("/") != 1:
-        raise ValueError(f"repo={repo!r}: give the repository as namespace/name.")
-    try:
-        validate_repo_id(repo)
-    except HFValidationError as error:
-        raise ValueError(f"repo={repo!r}: {error}") from None
 
 
 def _public_names(names: Sequence[str]) -> dict[str, str]:

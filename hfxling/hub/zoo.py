@@ -17,7 +17,7 @@ from hfxling.data.licences import release_fault
 
 from .record import read_record
 
-NAMESPACE, COLLECTION = "hfxling", "hfxling zoo"
+NAMESPACE = "hfxling"
 GET_NTREX = (
     "git clone https://github.com/MicrosoftTranslator/NTREX",
     "git -C NTREX checkout --quiet 8561f6a622db9edad1217683e5c83daefd8bb2bf",

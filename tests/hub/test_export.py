@@ -106,7 +106,6 @@ def test_a_graph_a_language_lies_where_its_branch_is(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"onnx": False}, "nothing to write: leave onnx on"),
         ({"int8": True}, "int8 needs sentence pairs"),
         ({"target": "a"}, "target without source"),
         ({"source": "sample", "languages": ("zh",)}, "give the codes of the pairs' two languages"),

@@ -253,7 +253,7 @@ def test_a_wrong_repository_is_refused_before_anything_is_read(repo_id, tmp_path
     words = ["--train_data", "no.tsv", "--base_model", "none", "--pairs", "zh-vi"]
     words += ["--push_to_hub", "--output_dir", str(tmp_path / "out")]
     monkeypatch.setattr("hfxling.hub.folder.get_token", lambda: "any")
-    with pytest.raises(ValueError, match=r"give (it as|--hub_model_id) namespace/name|Repo id must"):
+    with pytest.raises(ValueError, match=r"give (the repository as|--hub_model_id) namespace/name|Repo id must"):
         siamese.main(words + (["--hub_model_id", repo_id] if repo_id else []))
     assert not (tmp_path / "out").exists()
 

@@ -102,29 +102,6 @@ def test_a_folder_is_shown_then_put_there_in_one_commit_once(hub, publisher, tmp
 
 
 @pytest.mark.slow
-def test_what_changed_since_the_dry_run_is_not_written_over(hub, publisher, tmp_path):
-    other = (
-        "from huggingface_hub import HfApi\n"
-        "HfApi().upload_file(path_or_fileobj=b'x', path_in_repo='x', repo_id='org/head')"
-    )
-    told = run(
-        publisher,
-        tmp_path,
-        "head('a')",
-        put(),
-        "head('a', seed=1)",
-        put(dry_run=True),
-        other,
-        put(),
-        put(dry_run=True),
-        put(),
-    )
-    assert re.search(r"org/head, branch main changed since --dry_run \(\w{12} then, \w{12} now\)", told[2][1])
-    assert told[4][1] == ""
-    assert hub.files(REPO)["x"] == b"x", "what others added stays"
-
-
-@pytest.mark.slow
 def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, publisher, tmp_path):
     more = "write_more = lambda: (Path('a/old.txt').write_text('x'), reseal('a'))"
     reseal = (
