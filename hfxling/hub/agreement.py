@@ -26,7 +26,7 @@ def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[st
     Sentences may be added to a card by hand, scores may not.
     """
     try:
-        rendered = render_card(rows, CardInfo(**card))
+        rendered = render_card(rows, CardInfo.from_record(card))
     except (TypeError, ValueError, KeyError, AttributeError) as error:  # of another version, or a number of no row
         return [f"{RECORD}: no card can be rendered from it ({error})"]
     wanted = [line for _, line in _held(rendered)]
@@ -102,10 +102,7 @@ class Agreement:
 def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], tolerance: float = 2e-6) -> Agreement:
     """Hold recorded rows against measured ones of the same metric, data, direction and settings.
 
-    Args:
-        recorded: of results.json.
-        found: measured again.
-        tolerance: difference that counts as none, in the rows' units; numbers are stored to six decimals.
+    `tolerance` is the difference that counts as none, in the rows' units; numbers are stored to six decimals.
     """
     measured: dict[tuple, list[EvalResult]] = defaultdict(list)
     for row in found:

@@ -22,6 +22,7 @@ from .snippets import client_snippets, fenced, fused_snippet, standard_snippets
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
+_FORMER = ("published", "warnings")  # fields that were always empty, in records of earlier versions
 _SECRETS = ("token", "hub_token", "api_key")
 
 
@@ -44,9 +45,7 @@ class CardInfo:
         loading: Python snippets by title, with {repo} for the repository.
         training_command: as it was run.
         configuration: resolved configuration of the run; printed as YAML without tokens.
-        published: figures of the paper as (name, metric, value), shown in a column of their own.
         coverage: one line about how the vocabulary covers the languages.
-        warnings: raised while training, for the reader of the card.
         status: what comes before anything else, such as that the model is yet to be trained.
         clients: servers and frameworks, and why each cannot read the folder (see `clients_of`).
         width: of a vector.
@@ -71,9 +70,7 @@ class CardInfo:
     loading: Mapping[str, str] = field(default_factory=dict)
     training_command: str | None = None
     configuration: Mapping = field(default_factory=dict)
-    published: Sequence[tuple[str, str, float]] = ()
     coverage: str | None = None
-    warnings: Sequence[str] = ()
     status: str | None = None
     clients: Mapping[str, str] = field(default_factory=dict)
     width: int | None = None
@@ -92,6 +89,11 @@ class CardInfo:
                 optional = ", ".join(sorted(DATA_FIELDS - {"name", "pairs"}))
                 raise ValueError(f"train_data entry {dict(data)} needs name and pairs; it may also have {optional}.")
 
+    @classmethod
+    def from_record(cls, card: Mapping) -> CardInfo:
+        """What the entry "card" of a results.json says."""
+        return cls(**{name: value for name, value in card.items() if name not in _FORMER})
+
 
 def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     """The card's Markdown with its YAML front matter.
@@ -103,7 +105,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
 
     Raises:
         ValueError: two rows for one place in the table; a score in `intended_use` or `limits` that stands in no row, no
-            published figure, no training data count and not in the configuration.
+            training data count and not in the configuration.
     """
     short = [row for row in results if "dimensions" in row.settings]  # of `short_vector_results`
     results = [row for row in results if "dimensions" not in row.settings]
@@ -122,7 +124,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "is_of_both": any(str(row.settings.get("row", "")).endswith("fused") for row in results),
         "tested": _tested(results),
         "unread": {client: told for client, told in clients.items() if "\n" not in told},
-        "results_table": _results_table(lines, info.published) if results or info.published else "",
+        "results_table": _results_table(lines) if results else "",
         "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
         "lexical": linked(info.lexical) if info.lexical else "",
         "runs_code": any("trust_remote_code=True" in text for text in snippets.values()),
@@ -242,7 +244,7 @@ def _tested(results: Sequence[EvalResult]) -> str:
     return f"Tested on {'; '.join(parts)}, and on nothing else: not on other domains, other languages or longer text."
 
 
-def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequence[tuple[str, str, float]]) -> str:
+def _results_table(lines: Sequence[Mapping[str, EvalResult]]) -> str:
     headers = ["Dataset", "Split", "Direction", "Setting", "Metric", "n", "Before", "After", "Change"]
     claims = {"better": "better", "worse": "**worse**", "unclear": "**not shown to be better**"}
     rows = []
@@ -254,11 +256,6 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequenc
             change = f"{basis}: {claims[outcome]}"
         about = [row.dataset, row.split, row.direction, setting_of(row), metric_of(row), row.n]
         rows.append([*about, _measured(line.get("before")), _measured(line.get("after")), change])
-    if published:
-        headers.append("Paper")
-        rows = [[*row, None] for row in rows]
-        for name, metric, value in published:
-            rows.append([f"{name} (paper)", *[None] * 3, metric, *[None] * 4, f"{value:g}"])
     return format_table(headers, rows)
 
 

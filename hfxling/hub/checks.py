@@ -91,11 +91,8 @@ def local_path(line: str) -> str | None:
 
 
 def release_faults(card: Mapping, licence_of_base: str | None) -> list[str]:
-    """Why a model may not be released: its licence against those of its text and its base, a base nobody can get.
-
-    Args:
-        card: fields of `CardInfo`.
-        licence_of_base: of the base model; None where it states none.
+    """Why a model may not be released, by fields of its `CardInfo`: its licence against those of its text and its base
+    (None where that states none), a base that nobody can get.
     """
     parts = {f"the text {data['name']!r}": data.get("licence") for data in card["train_data"]}
     base, faults = card["base_model"], []

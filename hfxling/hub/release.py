@@ -181,8 +181,8 @@ def renamed(
         _state_licence(public, what.licence)
     if public == record:
         return files, card
-    before = render_card(rows, CardInfo(**record["card"]))
-    after = render_card([EvalResult(**row) for row in public["results"]], CardInfo(**card))
+    before = render_card(rows, CardInfo.from_record(record["card"]))
+    after = render_card([EvalResult(**row) for row in public["results"]], CardInfo.from_record(card))
     files[CARD] = moved(read_content(files[CARD]).decode("utf-8"), before, after).encode()
     files["config.yaml"] = public_yaml(card["configuration"]).encode()
     if ADAPTER in files:
