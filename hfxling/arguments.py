@@ -40,7 +40,6 @@ def parse_arguments(
     *,
     defaults: dict | None = None,
     description: str = "",
-    prog: str | None = None,
 ) -> tuple:
     """Read `--config FILE.yaml` and `--key value ...` into one instance of each dataclass; the command line wins.
 
@@ -53,7 +52,6 @@ def parse_arguments(
         argv: the arguments; by default those of the process.
         defaults: values below the YAML's, for keys whose dataclass default does not fit the recipe.
         description: shown by --help.
-        prog: name of the program in --help; by default its file.
 
     Raises:
         ValueError: for an unknown key (the nearest known one is named), a missing, mistyped or impossible value, a
@@ -72,7 +70,7 @@ def parse_arguments(
     values_of_file = plain_values(defaults or {}, hints, "the defaults")
     if asked.config:
         values_of_file |= plain_values(read_yaml(Path(asked.config)), hints, asked.config)
-    parser = _parser(types, values_of_file, asked.help_all, description=description, prog=prog)
+    parser = _parser(types, values_of_file, description, show_all=asked.help_all)
     if asked.help or asked.help_all:
         parser.print_help()
         sys.exit(0)
@@ -233,12 +231,18 @@ def _with_general(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
-def _parser(types: Sequence[type], given: dict, show_all: bool, **shown: Any) -> argparse.ArgumentParser:
+def _parser(types: Sequence[type], given: dict, description: str, *, show_all: bool) -> argparse.ArgumentParser:
     """A parser that sets only what it is given, with the groups that --help shows."""
     width = min(120, shutil.get_terminal_size().columns)
-    shown["formatter_class"] = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=width)
-    shown |= {"add_help": False, "allow_abbrev": False, "argument_default": argparse.SUPPRESS}
-    parser, groups = _Parser(usage=_usage(types, given), **shown), {}
+    parser = _Parser(
+        usage=_usage(types, given),
+        description=description,
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=width),
+        add_help=False,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+    )
+    groups: dict[str, Any] = {}
     for type_ in types:
         hints = get_type_hints(type_)
         for field in _fields(type_):
