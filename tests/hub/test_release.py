@@ -23,9 +23,17 @@ import torch
 import hfxling
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo
+from hfxling.hub.record import file_hashes, sealed
 from hfxling.hub.writing import export
 from hfxling.hub.folder import publish as write
 from hfxling.models import SiameseConfig, SiameseModel
+
+def reseal(folder):
+    path = Path(folder) / "results.json"
+    content = json.loads(path.read_text())
+    content.pop("digest")
+    content["files"] = file_hashes(Path(folder))
+    path.write_text(sealed(json.dumps(content)))
 
 def head(folder, value=33.3, seed=0, **changes):
     torch.manual_seed(seed)
@@ -103,17 +111,9 @@ def test_a_folder_is_shown_then_put_there_in_one_commit_once(hub, publisher, tmp
 
 @pytest.mark.slow
 def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, publisher, tmp_path):
-    more = "write_more = lambda: (Path('a/old.txt').write_text('x'), reseal('a'))"
-    reseal = (
-        "from hfxling.hub.record import file_hashes, sealed\n"
-        "def reseal(folder):\n"
-        "    path = Path(folder) / 'results.json'\n"
-        "    content = json.loads(path.read_text()); content.pop('digest')\n"
-        "    content['files'] = file_hashes(Path(folder)); path.write_text(sealed(json.dumps(content)))\n"
-    )
     told = run(
-        publisher, tmp_path, "head('a')", f"{reseal}\n{more}\nwrite_more()", put(tag="v1"), "head('a', seed=1)",
-        put(tag="v1"), put(),
+        publisher, tmp_path, "head('a'); Path('a/old.txt').write_text('x'); reseal('a')", put(tag="v1"),
+        "head('a', seed=1)", put(tag="v1"), put(),
     )  # fmt: skip
     assert re.match(r"tag=v1: stands at \w{12} in org/head", told[1][1])
     assert "  - old.txt" in told[2][0]
@@ -220,15 +220,7 @@ def cases(hub_of_all_tests, publisher, tmp_path_factory):
     """How every case ended."""
     root = tmp_path_factory.mktemp("cases")
     (root / "d.tsv").write_text("source\ttarget\n今天下雨\tHôm nay mưa\n", encoding="utf-8")
-    reseal = (
-        "from hfxling.hub.record import file_hashes, sealed\n"
-        "def reseal(folder):\n"
-        "    path = Path(folder) / 'results.json'\n"
-        "    content = json.loads(path.read_text()); content.pop('digest')\n"
-        "    content['files'] = file_hashes(Path(folder)); path.write_text(sealed(json.dumps(content)))\n"
-        "globals()['reseal'] = reseal\n"
-    )
-    steps = [reseal]
+    steps = []
     for given, _ in CASES.values():
         steps += ["shutil.rmtree('a', True); shutil.rmtree('b', True); head('a')", *given]
     hub = hub_of_all_tests
@@ -381,14 +373,8 @@ def test_an_odd_record_on_the_hub_is_written_over(hub, publisher, tmp_path, reco
 
 @pytest.mark.slow
 def test_code_that_is_not_ours_is_not_run_without_the_flag(hub, publisher, tmp_path):
-    reseal = (
-        "from hfxling.hub.record import file_hashes, sealed\n"
-        "path = Path('a/results.json')\n"
-        "content = json.loads(path.read_text()); content.pop('digest')\n"
-        "content['files'] = file_hashes(Path('a')); path.write_text(sealed(json.dumps(content)))\n"
-    )
     code = "raise SystemExit('it ran')"
-    make = f"head('a'); Path('a/modeling_siamese.py').write_text({code!r})\n{reseal}"
+    make = f"head('a'); Path('a/modeling_siamese.py').write_text({code!r}); reseal('a')"
     refused, trusted = run(publisher, tmp_path, make, put(dry_run=True), put(dry_run=True, trust_remote_code=True))
     assert "modeling_siamese.py: is code that this hfxling did not write" in refused[1]
     assert "is code that this" not in trusted[1]
