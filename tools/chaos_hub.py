@@ -182,7 +182,6 @@ REFUSED = [
     ("publish", {"": "nowhere", "repo": "org/x"}, ("nowhere",)),
     ("publish", {"": "TEXT", "repo": "org/x"}, ("results.json|record",)),
     ("publish", {"": "model", "repo": "org/x", "licence": "mine"}, ("licence",)),
-    ("publish", {"": "model", "repo": "org/x", "zoo": "nothing"}, ("nothing",)),
     ("publish", {"": "model", "repo": "org/x", "names": ["a"]}, ("LOCAL=PUBLIC",)),
     ("publish", {"": "TEXT/train.tsv", "repo": "org/x", "dataset": True}, ("languages|licence",)),
     ("publish", {"": "nowhere.tsv", "repo": "org/x", "dataset": True, "languages": ["zh", "vi"]}, ("nowhere.tsv",)),

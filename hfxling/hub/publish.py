@@ -9,7 +9,6 @@ from hfxling.data.licences import check_licence
 from hfxling.hub.datasets import release_dataset
 from hfxling.hub.release import Published, Release, release
 from hfxling.hub.upload import check_repo_id
-from hfxling.hub.zoo import check_folder, entry
 from hfxling.verbs import verb
 
 
@@ -17,8 +16,7 @@ from hfxling.verbs import verb
 def publish(
     folder: str | Path,
     *,
-    repo: str | None = None,
-    zoo: str | None = None,
+    repo: str,
     dataset: bool = False,
     dry_run: bool = False,
     create_pr: bool = False,
@@ -46,8 +44,7 @@ def publish(
 
     Args:
         folder: a model's folder; with `dataset` a file of pairs or a folder of such files.
-        repo: repository, namespace/name; by default that of `zoo`.
-        zoo: entry of the zoo that the folder must be.
+        repo: repository, namespace/name.
         dataset: publish data, not a model.
         dry_run: check and show what would change, change nothing.
         create_pr: propose the change in a pull request.
@@ -72,28 +69,21 @@ def publish(
             what the Hub refuses.
         FileNotFoundError: no such folder, or none with a record.
     """
-    if repo is None and zoo is None:
-        raise ValueError("no repository: give repo as namespace/name, or zoo with the name of an entry.")
-    if repo is not None:
-        check_repo_id("repo", repo)
+    check_repo_id("repo", repo)
     check_licence("licence", licence)
     check_licence("base_licence", base_licence)
     if create_pr and branch != "main":
         raise ValueError(f"create_pr with branch={branch}: a pull request is for main; leave one of both out.")
     if create_pr and (tag or collection):
         raise ValueError("create_pr: what is only proposed gets no tag and no collection; publish it again with them.")
-    if dataset and (zoo or names or base_licence):
-        raise ValueError("dataset: zoo, names and base_licence are for models; leave them out.")
+    if dataset and (names or base_licence):
+        raise ValueError("dataset: names and base_licence are for models; leave them out.")
     if not dataset and (languages or report):
         raise ValueError("languages and report are for a data set; a model's are in its results.json.")
     public_names = _public_names(names)
     place = Path(folder)
     if not place.exists():
         raise FileNotFoundError(f"{place}: no such file or folder; give what is to be published.")
-    if zoo:
-        known = entry(zoo)
-        check_folder(known, place)
-        repo = repo or known.repo_id
     what = Release(
         place,
         repo,

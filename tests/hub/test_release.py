@@ -123,18 +123,8 @@ def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, pub
 DATA = {"folder": "d.tsv", "repo": REPO, "dataset": True, "languages": ["zh", "vi"], "licence": "mit"}
 CASES = {
     "no namespace": ([put(repo="head")], "repo='head': give the repository as namespace/name"),
-    "neither repository nor entry": ([{"folder": "a"}], "give repo as namespace/name, or zoo"),
     "no such folder": ([put(folder="b")], "b: no such file or folder"),
     "no record": (["Path('b').mkdir()", put(folder="b")], "b: no results.json there"),
-    "unknown entry": ([{"folder": "a", "zoo": "lo-zh-lexcal"}], "is no entry; the nearest is 'lo-zh-lexical'"),
-    "another entry": (
-        [{"folder": "a", "zoo": "lo-zh-lexical"}],
-        "is not lo-zh-lexical of the zoo: method siamese is not lexical",
-    ),
-    "an entry that may not be released": (
-        [{"folder": "a", "zoo": "dap-mbert"}],
-        "no licence is stated, so nothing made of it",
-    ),
     "a proposal to a branch": ([put(create_pr=True, branch="x")], "a pull request is for main"),
     "a file that was changed": (
         ["Path('a/config.json').write_text('{}')", put()],
