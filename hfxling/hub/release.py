@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -89,8 +89,7 @@ def release(what: Release) -> Published:
     """Check a folder and upload it.
 
     Raises:
-        ValueError: a fault of the folder, each with its file; a branch that changed since the dry run; what the Hub
-            refuses.
+        ValueError: a fault of the folder, each with its file; what the Hub refuses.
         FileNotFoundError: no folder, or none with a record.
     """
     api = HfApi()
@@ -117,15 +116,12 @@ def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published
     logger.info("%s; now they go to %s", checked, what.repo_id)
     done = []
     for plan in plans:
-        is_new = plan.is_new and not done  # the first branch makes the repository
-        plan_now = replace(plan, is_new=is_new)
-        done.append(upload.upload(api, plan_now, what.message, private=what.private, create_pr=what.create_pr))
+        done.append(upload.upload(api, plan, what.message, private=what.private, create_pr=what.create_pr))
     if what.create_pr and not first.is_empty:
         published.url = done[0]
         return published
     published.commit = done[0]
-    if not what.create_pr:
-        published.marks = upload.mark(api, first, done[0], tag=what.tag, collection=what.collection)
+    published.marks = upload.mark(api, first, done[0], tag=what.tag, collection=what.collection)
     return published
 
 

@@ -65,13 +65,21 @@ class Plan:
         where = f"{self.kind} {self.repo_id}, branch {self.branch}"
         if self.is_empty:
             return f"{where}: nothing to do, all {len(self.files)} files are there at {self.parent[:12]}"
-        state = "a new repository" if self.is_new else f"at {self.parent[:12]}" if self.parent else "a new branch"
-        lines = [f"{where}, {state}: {len(self.files)} files, {len(self.added)} new, {len(self.changed)} changed, "]
-        lines[0] += f"{len(self.removed)} removed"
+        state = f"at {self.parent[:12]}" if self.parent else "a new branch"
+        if self.is_new:
+            state = "a new repository"
+        counts = f"{len(self.added)} new, {len(self.changed)} changed, {len(self.removed)} removed"
+        lines = [f"{where}, {state}: {len(self.files)} files, {counts}"]
         for mark, names in (("+", self.added), ("~", self.changed)):
-            lines += [f"  {mark} {name} ({size_of(self.files[name]):,} bytes)" for name in names]
-        lines += [f"  - {name}" for name in self.removed] + [f"    {line}" for line in self.card[:_SHOWN]]
-        return "\n".join(lines + [f"    ({len(self.card) - _SHOWN} more lines)"] * (len(self.card) > _SHOWN))
+            for name in names:
+                lines.append(f"  {mark} {name} ({size_of(self.files[name]):,} bytes)")
+        for name in self.removed:
+            lines.append(f"  - {name}")
+        for line in self.card[:_SHOWN]:
+            lines.append(f"    {line}")
+        if len(self.card) > _SHOWN:
+            lines.append(f"    ({len(self.card) - _SHOWN} more lines)")
+        return "\n".join(lines)
 
 
 def size_of(content: Content) -> int:
