@@ -1,9 +1,5 @@
 """YAML and command line."""
 
-import logging
-import subprocess
-import sys
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +7,6 @@ import pytest
 from transformers import TrainingArguments
 
 from hfxling.arguments import parse_arguments, read_yaml, resolved
-from hfxling.console import run as run_recipe
 
 
 @dataclass
@@ -70,16 +65,6 @@ def test_bad_command_line(argv, message):
 def test_missing_configuration():
     with pytest.raises(FileNotFoundError, match=r"none\.yaml: no such configuration"):
         parse(["--config", "none.yaml"])
-
-
-def test_an_error_of_the_user_ends_in_one_line(capsys):
-    def main():
-        raise ValueError("line one\n  and two")
-
-    with pytest.raises(SystemExit) as stop:
-        run_recipe(main)
-    assert stop.value.code == 2
-    assert capsys.readouterr().err == "error: line one and two\n"
 
 
 @dataclass
@@ -151,63 +136,6 @@ def test_unknown_defaults_are_refused():
         parse(["--data", "x"], defaults={"marjin": 1})
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "said"),
-    [
-        (FileNotFoundError("gone"), 2, "error: gone\n"),
-        (RuntimeError("one\n  and two"), 1, "error: RuntimeError: one and two (--traceback shows all)\n"),
-        (KeyboardInterrupt(), 130, ""),
-    ],
-)
-def test_how_a_program_ends(error, status, said, capsys):
-    def main():
-        raise error
-
-    with pytest.raises(SystemExit) as stop:
-        run_recipe(main, [])
-    assert stop.value.code == status
-    assert capsys.readouterr().err == said
-    if said:
-        with pytest.raises(SystemExit) as stop:
-            run_recipe(main, ["--traceback"])
-        assert stop.value.code == status
-        assert capsys.readouterr().err.startswith("Traceback")
-    assert not logging.getLogger("hfxling").handlers
-
-
-def test_verbose_shows_how_something_was_chosen(capsys):
-    def main():
-        logging.getLogger("hfxling.somewhere").debug("layer 7 of 12")
-
-    run_recipe(main, [])
-    assert capsys.readouterr().err == ""
-    run_recipe(main, ["--verbose"])
-    assert capsys.readouterr().err == "layer 7 of 12\n"
-
-
-def test_messages_go_to_standard_error(capsys):
-    logger = logging.getLogger("hfxling.part")
-
-    def main():
-        logger.info("written: %s", "x")
-        logger.warning("too few")
-        sys.stdout.write("a result\n")
-
-    run_recipe(main)
-    assert capsys.readouterr() == ("a result\n", "written: x\nwarning: too few\n")
-
-
-def test_a_closed_pipe_is_no_error():
-    code = "from hfxling.console import run as run_recipe\nrun_recipe(lambda: [print('x' * 1000) for _ in range(1000)])"
-    root = Path(__file__).resolve().parents[1]
-    program = subprocess.Popen([sys.executable, "-c", code], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    program.stdout.read(10)
-    program.stdout.close()
-    assert program.stderr.read() == b""
-    program.stderr.close()
-    assert program.wait() == 141
-
-
 @dataclass
 class Counted:
     """Numbers and places."""
@@ -269,57 +197,6 @@ def test_yaml_gives_dictionaries_and_truth_values_where_they_belong(tmp_path):
     assert args.centre
     assert training_args.resume_from_checkpoint == "True"
     assert training_args.lr_scheduler_kwargs == {"a": 1}
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda folder: folder.read_text(), "is a folder; name a file."),
-        (lambda folder: (folder / "no" / "file").read_text(), "there is no such file or folder; check the path."),
-        (lambda folder: (folder / "file" / "x").mkdir(), "a file stands where a folder is needed; name another place."),
-        (lambda folder: (folder / "file").mkdir(), "a file stands where a folder is needed; name another place."),
-        (lambda folder: (folder / ("x" * 300)).mkdir(), "is too long for a file's name; name another."),
-    ],
-)
-def test_what_the_system_says_of_files_is_one_line_with_a_remedy(make, message, tmp_path, capsys):
-    (tmp_path / "file").touch()
-    with pytest.raises(SystemExit) as stop:
-        run_recipe(lambda: make(tmp_path), [])
-    assert stop.value.code == 2
-    line = capsys.readouterr().err
-    assert line.startswith(f"error: {tmp_path}")
-    assert line.endswith(f": {message}\n")
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (OSError(28, "No space left on device"), "the disk is full; make room"),
-        (RuntimeError("basic_ios::clear: iostream error"), "is the disk full? Make room"),  # torch.save
-    ],
-)
-def test_a_full_disk_is_one_line_without_a_name_too(error, message, capsys):
-    def full():
-        raise error
-
-    with pytest.raises(SystemExit) as stop:
-        run_recipe(full, [])
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
-
-
-def test_warnings_are_lines_without_code_and_advice_for_developers_is_left_out(capsys):
-    def main():
-        warnings.warn("two\n lines", UserWarning, stacklevel=1)
-        warnings.warn("old name", FutureWarning, stacklevel=1)
-        warnings.warn("old name", DeprecationWarning, stacklevel=1)
-        log = logging.getLogger("transformers.trainer_utils")
-        log.warning("mtime may not be reliable on this filesystem, falling back to numerical ordering")
-
-    before = warnings.showwarning
-    run_recipe(main, [])
-    assert warnings.showwarning is before
-    assert capsys.readouterr().err == "warning: two lines\n"
 
 
 def test_a_configuration_that_is_nested_too_deeply_is_a_line(tmp_path):
