@@ -13,12 +13,11 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from hfxling.files import check_apart, check_place
+from hfxling.files import check_place
 
 Settings = TypeVar("Settings")
 # Where a run kept its files, how it was shown, and secrets: no part of how a model was made.
@@ -35,35 +34,24 @@ _OF_THE_TRAINER = (
 )
 
 
-def key(help_: str, default: Any = dataclasses.MISSING, **metadata: Any) -> Any:
-    """A field of a dataclass for `parse_arguments`: what --help says of it, and its default; required without one."""
-    metadata["help"] = help_
-    if isinstance(default, list):
-        return dataclasses.field(default_factory=default.copy, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
-
-
 def parse_arguments(
     types: Sequence[type],
     argv: Sequence[str] | None = None,
     *,
     defaults: dict | None = None,
     description: str = "",
-    prog: str | None = None,
 ) -> tuple:
     """Read `--config FILE.yaml` and `--key value ...` into one instance of each dataclass; the command line wins.
 
-    A field with the metadata `positional` also takes words without a key, in the fields' order; one that is a list
-    takes all that are left. One with `least` is a number of at least so much, one with `writes` ("file" or "folder") a
-    place to write to: both are looked at here, before anything else is. Words after `--` are never keys. `--help` shows
-    a group for each dataclass, titled by the first line of its docstring, and ends the process with status 0.
+    A field's metadata may have `help`, `least` (of a number) and `writes` (a folder is written there); the latter two
+    are looked at before anything else is. `--help` shows a group for each dataclass, titled by the first line of its
+    docstring, and ends the process with status 0.
 
     Args:
         types: dataclasses whose fields are the keys; later ones may be `transformers.TrainingArguments`.
         argv: the arguments; by default those of the process.
         defaults: values below the YAML's, for keys whose dataclass default does not fit the recipe.
         description: shown by --help.
-        prog: name of the program in --help; by default its file.
 
     Raises:
         ValueError: for an unknown key (the nearest known one is named), a missing, mistyped or impossible value, a
@@ -71,39 +59,33 @@ def parse_arguments(
         FileNotFoundError: when the YAML file does not exist.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
-    end = argv.index("--") if "--" in argv else len(argv)
-    asked, words = _with_general(_Parser(add_help=False, allow_abbrev=False)).parse_known_args(argv[:end])
+    asked, words = _with_general(_Parser(add_help=False, allow_abbrev=False)).parse_known_args(argv)
     fields: dict[str, dataclasses.Field] = {}
+    hints: dict[str, Any] = {}
     for type_ in types:
-        fields |= {field.name: field for field in _fields(type_)}
-    values_of_file = _known(defaults or {}, fields, types, "the defaults")
+        hints_of_type = get_type_hints(type_)
+        for field in _fields(type_):
+            fields[field.name] = field
+            hints[field.name] = hints_of_type[field.name]
+    values_of_file = plain_values(defaults or {}, hints, "the defaults")
     if asked.config:
-        values_of_file |= _known(read_yaml(Path(asked.config)), fields, types, asked.config)
-    parser = _parser(types, values_of_file, asked.help_all, description=description, prog=prog)
+        values_of_file |= plain_values(read_yaml(Path(asked.config)), hints, asked.config)
+    parser = _parser(types, values_of_file, description, show_all=asked.help_all)
     if asked.help or asked.help_all:
         parser.print_help()
         sys.exit(0)
     words = [re.sub(r"^--[\w-]+(?==|$)", lambda key: f"--{key[0][2:].replace('-', '_')}", word) for word in words]
-    values, words = parser.parse_known_args(words, parser.parse_args(as_tokens(values_of_file)))
-    for word in words:
-        if word.startswith("-") and len(word) > 1 and " " not in word:
+    found, unread = parser.parse_known_args(words, parser.parse_args(as_tokens(values_of_file)))
+    for word in unread:
+        if word.startswith("-"):
             raise ValueError(_unknown_key(word.lstrip("-").partition("=")[0], fields, "the command line"))
-    values, words = vars(values), words + argv[end + 1 :]
-    for field in fields.values():
-        if field.metadata.get("positional") and words:
-            values[field.name], words = (words, []) if _is_list(field) else (words[0], words[1:])
-    if words:
-        raise ValueError(f"unexpected argument {words[0]!r}; see --help.")
-    missing = [
-        name.upper() if field.metadata.get("positional") else f"--{name}"
-        for name, field in fields.items()
-        if _default(field) is dataclasses.MISSING and name not in values
-    ]
+        raise ValueError(f"unexpected argument {word!r}; see --help.")
+    values = vars(found)
+    missing = [f"--{name}" for name, field in fields.items() if _is_required(field) and name not in values]
     if missing:
         raise ValueError(f"the following arguments are required: {', '.join(missing)}; see --help.")
     for name in fields.keys() & values.keys():
         _check_value(name, values[name], fields[name].metadata)
-    _check_outputs(values, fields)
     instances = []
     for type_ in types:
         own = {field.name: values[field.name] for field in _fields(type_) if field.name in values}
@@ -169,68 +151,51 @@ def _size(value: Any, sizes: dict[int, int]) -> int:
     return sizes[id(value)]
 
 
-def _known(content: dict, fields: Iterable[str], types: Iterable[type], where: str) -> dict[str, Any]:
-    for key in content:
-        if key not in fields:
-            raise ValueError(_unknown_key(str(key), fields, where))
-    _check_kinds(content, types, where)
-    return {key: value for key, value in content.items() if value is not None}
+def plain_values(content: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The values of a configuration, None left out.
 
+    Args:
+        content: keys and values.
+        hints: type of every key that there is.
+        where: the content comes from.
 
-def _check_kinds(content: dict, types: Iterable[type], where: str) -> None:
-    """Refuse what YAML reads otherwise than it was meant: unquoted no, and lists where one value is wanted."""
-    hints: dict[str, Any] = {}
-    for type_ in types:
-        hints.update(get_type_hints(type_))
-    for name in content:
+    Raises:
+        ValueError: an unknown key, and what YAML reads otherwise than it was meant: unquoted no, lists where one value
+            is wanted, lists in lists.
+    """
+    for name, value in content.items():
         if name not in hints:
-            continue
-        value, hint = content[name], hints[name]
-        kinds = {get_origin(kind) or kind for kind in get_args(hint) or (hint,)}
+            raise ValueError(_unknown_key(str(name), hints, where))
+        kinds = {get_origin(hints[name])}
+        for kind in get_args(hints[name]) or [hints[name]]:
+            kinds.add(get_origin(kind) or kind)
         values = value if isinstance(value, list) else [value]
-        if isinstance(value, list) and list not in kinds | {get_origin(hint)}:
+        if isinstance(value, list) and not any(map(_is_of_several, kinds)):
             joined = ",".join(map(str, value))
             raise ValueError(f"{where}: {name}: {value} is a list; give one value, such as {joined!r}.")
         truths = [each for each in values if isinstance(each, bool)]
         if truths and not kinds & {bool, dict} and name != "resume_from_checkpoint":
             why = f"is {truths[0]} to YAML, as no, yes, on and off are without quotes"
             raise ValueError(f'{where}: {name}: a value {why}; write "no" where the word is meant.')
-        if any(isinstance(each, dict | list) for each in values) and dict not in kinds | {get_origin(hint)}:
+        if any(isinstance(each, dict | list) for each in values) and dict not in kinds:
             raise ValueError(f"{where}: {name}: {value} is not plain; give values without keys or further lists.")
+    return {name: value for name, value in content.items() if value is not None}
+
+
+def _is_of_several(kind: Any) -> bool:
+    """Whether a type holds several values: a list, a tuple, a sequence."""
+    return isinstance(kind, type) and issubclass(kind, Sequence) and not issubclass(kind, str)
 
 
 def _check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
-    """Refuse a number below the field's least one, and a place where nothing can be written."""
-    values = _listed(value)
-    for each in values:
+    """Refuse a number below the field's least one, and a folder where nothing can be written."""
+    for each in value if isinstance(value, list) else [value]:
         if isinstance(each, float) and math.isnan(each):
             raise ValueError(f"{name}={value}: give a number.")
         if "least" in metadata and each < metadata["least"]:
             raise ValueError(f"{name}={value}: give {metadata['least']} or more.")
-    if "writes" in metadata:
-        for place in values:
-            check_place(name, place, is_folder=metadata["writes"] == "folder")
-
-
-def _check_outputs(values: Mapping[str, Any], fields: Mapping[str, dataclasses.Field]) -> None:
-    """Refuse an output that is also read, or written twice."""
-    outputs, inputs = {}, []
-    for name, value in values.items():
-        writes = fields[name].metadata.get("writes") if name in fields else None
-        if writes == "file":
-            places = _listed(value)
-            for row, place in enumerate(places, 1):
-                outputs[name if len(places) == 1 else f"{name} {row}"] = place
-        elif writes is None:
-            inputs.append(value)
-    check_apart(outputs, inputs)
-
-
-def _listed(value: Any) -> list:
-    """The values of an option that may have none, one or several."""
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
+    if metadata.get("writes") and value is not None:
+        check_place(name, value, is_folder=True)
 
 
 def _unknown_key(key: str, known: Iterable[str], where: str) -> str:
@@ -246,8 +211,8 @@ def _default(field: dataclasses.Field) -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def _is_list(field: dataclasses.Field) -> bool:
-    return str(field.type).startswith("list")
+def _is_required(field: dataclasses.Field) -> bool:
+    return _default(field) is dataclasses.MISSING
 
 
 class _Parser(argparse.ArgumentParser):
@@ -266,12 +231,18 @@ def _with_general(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
-def _parser(types: Sequence[type], given: dict, show_all: bool, **shown: Any) -> argparse.ArgumentParser:
+def _parser(types: Sequence[type], given: dict, description: str, *, show_all: bool) -> argparse.ArgumentParser:
     """A parser that sets only what it is given, with the groups that --help shows."""
     width = min(120, shutil.get_terminal_size().columns)
-    shown["formatter_class"] = partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=width)
-    shown |= {"add_help": False, "allow_abbrev": False, "argument_default": argparse.SUPPRESS}
-    parser, groups = _Parser(usage=_usage(types, given), **shown), {}
+    parser = _Parser(
+        usage=_usage(types, given),
+        description=description,
+        formatter_class=partial(argparse.RawDescriptionHelpFormatter, max_help_position=32, width=width),
+        add_help=False,
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+    )
+    groups: dict[str, Any] = {}
     for type_ in types:
         hints = get_type_hints(type_)
         for field in _fields(type_):
@@ -289,15 +260,13 @@ def _parser(types: Sequence[type], given: dict, show_all: bool, **shown: Any) ->
 
 
 def _usage(types: Sequence[type], given: dict) -> str:
-    first, then = ["%(prog)s"], []
-    for field in chain.from_iterable(map(_fields, types)):
-        is_required = _default(field) is dataclasses.MISSING and field.name not in given
-        word = field.name.upper() + (" ..." if _is_list(field) else "")
-        if field.metadata.get("positional"):
-            first.append(word if is_required else f"[{word}]")
-        elif is_required:
-            then.append(f"--{field.name} {word}")
-    return " ".join([*first, *then, "[--KEY VALUE ...]"])
+    required = []
+    for type_ in types:
+        for field in _fields(type_):
+            if _is_required(field) and field.name not in given:
+                several = " ..." if str(field.type).startswith("list") else ""
+                required.append(f"--{field.name} {field.name.upper()}{several}")
+    return " ".join(["%(prog)s", *required, "[--KEY VALUE ...]"])
 
 
 def _help(field: dataclasses.Field, given: dict) -> str:

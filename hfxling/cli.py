@@ -11,45 +11,40 @@ import difflib
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
-from hfxling import __version__
-from hfxling.console import decoded, run
+import hfxling
+from hfxling.console import check_words, run
 from hfxling.extras import extra_named
 from hfxling.progress import hide_loading_bars
 
 
 class Command(NamedTuple):
-    """Where the verb of a command stands, and the first line of its docstring: for --help, which imports none."""
+    """The public name of a command's verb, and the first line of its docstring: for --help, which imports none."""
 
-    verb: str  # module:function
+    verb: str
     summary: str
 
 
 COMMANDS = {
-    "fit": Command("hfxling.selection.select:select", "The best model for your sentence pairs."),
-    "encode": Command("hfxling.sentences.encode:encode", "Sentences to vectors, as .npy."),
-    "nearest": Command("hfxling.sentences.nearest:nearest", "The nearest translations of sentences."),
-    "evaluate": Command(
-        "hfxling.evaluation.evaluate:evaluate", "Measure any model: retrieval, mining, similarity, ..."
-    ),
-    "compare": Command("hfxling.evaluation.compare:compare", "Test whether models differ on what was measured."),
-    "mine": Command("hfxling.sentences.mine:mine", "Sentence pairs out of two heaps of text."),
-    "bootstrap": Command("hfxling.sentences.bootstrap:bootstrap", "A bitext and a model out of two heaps of text."),
-    "quality": Command("hfxling.evaluation.quality:quality", "Score translations without references."),
-    "clean": Command("hfxling.sentences.clean:clean", "Sentence pairs without the bad ones, and why those are bad."),
-    "align": Command("hfxling.words.align_words:align_words", "Word links of line-aligned text."),
-    "align-documents": Command(
-        "hfxling.sentences.align_documents:align_documents", "Sentences of texts that translate each other."
-    ),
-    "lexicon": Command("hfxling.words.lexicon:lexicon", "A bilingual word list out of aligned text."),
-    "publish": Command("hfxling.hub.publish:publish", "A model's folder, or data, onto the Hub, after checking it."),
-    "verify": Command("hfxling.hub.verify:verify", "Whether a folder or repository is what its card says."),
-    "export": Command("hfxling.hub.export:export", "A model's folder for other runtimes."),
-    "explain": Command("hfxling.sentences.explain:explain", "The word links that make the score of a sentence pair."),
-    "demo": Command("hfxling.hub.demo:demo", "A page in the browser, or a Space of the Hub."),
+    "fit": Command("select", "The best model for your sentence pairs."),
+    "encode": Command("encode", "Sentences to vectors, as .npy."),
+    "nearest": Command("nearest", "The nearest translations of sentences."),
+    "evaluate": Command("evaluate", "Measure any model: retrieval, mining, similarity, ..."),
+    "compare": Command("compare", "Test whether models differ on what was measured."),
+    "mine": Command("mine", "Sentence pairs out of two heaps of text."),
+    "bootstrap": Command("bootstrap", "A bitext and a model out of two heaps of text."),
+    "quality": Command("quality", "Score translations without references."),
+    "clean": Command("clean", "Sentence pairs without the bad ones, and why those are bad."),
+    "align": Command("align_words", "Word links of line-aligned text."),
+    "align-documents": Command("align_documents", "Sentences of texts that translate each other."),
+    "lexicon": Command("lexicon", "A bilingual word list out of aligned text."),
+    "publish": Command("publish", "A model's folder, or data, onto the Hub, after checking it."),
+    "verify": Command("verify", "Whether a folder or repository is what its card says."),
+    "export": Command("export", "A model's folder for other runtimes."),
+    "explain": Command("explain", "The word links that make the score of a sentence pair."),
+    "demo": Command("demo", "A page in the browser, or a Space of the Hub."),
 }
 # One spelling of the languages for another.
 _SIDES = ("--source-lang", "--target-lang")
@@ -58,15 +53,16 @@ _SIDES = ("--source-lang", "--target-lang")
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command that `argv` (by default the process') begins with, or list them all."""
     words = list(sys.argv[1:] if argv is None else argv)
-    run(lambda: _run(decoded(words)), argv)
+    run(lambda: _run(words), argv)
 
 
 def _run(words: list[str]) -> None:
+    check_words(words)
     name, *rest = words or ["--help"]
     if name in ("-h", "--help"):
         print(_overview())
     elif name == "--version":
-        print(f"hfxling {__version__}")
+        print(f"hfxling {hfxling.__version__}")
     elif name not in COMMANDS:
         nearest = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.0)[0]
         raise ValueError(f"unknown command {name!r}; the nearest is {nearest!r}, all are {', '.join(COMMANDS)}.")
@@ -88,9 +84,8 @@ def _overview() -> str:
 
 def load_verb(name: str) -> Callable:
     """The function that a command calls."""
-    module, _, function = COMMANDS[name].verb.partition(":")
     with extra_named(f"hfxling {name}"):
-        return getattr(import_module(module), function)
+        return getattr(hfxling, COMMANDS[name].verb)
 
 
 def _call(name: str, verb: Callable, words: list[str]) -> None:
@@ -171,21 +166,12 @@ def _config(path: str, verb: Callable) -> list:
     """Values of a YAML file, for which the command line's stand in where both are given."""
     from cyclopts.config import Dict
 
-    from hfxling.arguments import read_yaml
+    from hfxling.arguments import plain_values, read_yaml
 
-    content = read_yaml(Path(path))
     hints = get_type_hints(verb)
-    for key, value in content.items():
-        if key not in hints or key == "return":
-            nearest = difflib.get_close_matches(str(key), hints, n=1, cutoff=0.0)[0]
-            raise ValueError(f"unknown key {key!r} in {path}; the nearest known one is {nearest!r}.")
-        values = value if isinstance(value, list) else [value]
-        if hints[key] is not bool and any(isinstance(each, bool) for each in values):
-            raise ValueError(f'{path}: {key}: {value} is what YAML makes of yes, no, on and off; write "no" in quotes.')
-        if any(isinstance(each, dict | list) for each in values):
-            raise ValueError(f"{path}: {key}: {value} is not plain; give values without keys or further lists.")
-    plain = {key: value for key, value in content.items() if value is not None}
-    return [Dict(plain, use_commands_as_keys=False, source=path)]
+    del hints["return"]
+    values = plain_values(read_yaml(Path(path)), hints, path)
+    return [Dict(values, use_commands_as_keys=False, source=path)]
 
 
 def _show(result: Any, output: Any) -> None:

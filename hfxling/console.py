@@ -18,7 +18,6 @@ from typing import Any
 from hfxling.extras import EXTRAS
 from hfxling.progress import hide_loading_bars
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 # What `torch.save` says where its file takes no more bytes; it names no reason.
 _TORCH_CANNOT_WRITE = ("iostream error", "unexpected pos")
 _REMEDIES = {
@@ -42,11 +41,9 @@ def run(main: Callable[[], Any], argv: Sequence[str] | None = None) -> None:
     Messages of the logger "hfxling" go to standard error. What a user can cause (ValueError, and what the system says
     of files) ends in one line and exit status 2, any other error in one line and status 1; `--traceback` in `argv` (by
     default the process') shows all of it, and `--verbose` more messages. Ctrl-C, SIGTERM and a closed pipe end quietly,
-    with 130, 143 and 141 as in a shell, and what was begun is taken back. Whatever the locale is, text and names of
-    files are UTF-8. No message of any library shows a password or token.
+    with 130, 143 and 141 as in a shell, and what was begun is taken back. Text is printed as UTF-8 in any locale. No
+    message of any library shows a password or token.
     """
-    if argv is None:
-        _begin_again_in_utf8()
     words = sys.argv if argv is None else argv
     _prepare_streams()
     _end_on_sigterm()
@@ -100,12 +97,6 @@ def _leave_together() -> None:
     os._exit(0)
 
 
-def _begin_again_in_utf8() -> None:
-    """Start this process anew with UTF-8 where Python took the locale's ASCII, which names no file in other letters."""
-    if sys.getfilesystemencoding() == "ascii" and sys.executable:
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
-
-
 def _prepare_streams() -> None:
     """Standard output and error that take text of any language, whatever the locale; a closed error stream is none."""
     if sys.stderr is None:
@@ -131,23 +122,15 @@ def _end_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
-def decoded(words: Sequence[str]) -> list[str]:
-    """Words of a command line, which Python leaves undecoded in the locale C.
+def check_words(words: Sequence[str]) -> None:
+    """Refuse words of a command line that are no text.
 
     Raises:
         ValueError: one that is not UTF-8.
     """
-    ready = []
     for word in words:
-        try:
-            ready.append(os.fsencode(word).decode("utf-8") if _is_undecoded(word) else word)
-        except UnicodeDecodeError:
-            raise ValueError(f"{word!a} is not UTF-8; give text in that encoding.") from None
-    return ready
-
-
-def _is_undecoded(word: str) -> bool:
-    return any("\udc80" <= letter <= "\udcff" for letter in word)
+        if any("\udc80" <= letter <= "\udcff" for letter in word):
+            raise ValueError(f"{word!a} is not UTF-8; give text in that encoding.")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_place: Any) -> None:
@@ -165,9 +148,7 @@ def _line_of(error: Exception) -> str | None:
     """What an error says that a user can cause; None for any other. The system names a file and no remedy."""
     if isinstance(error, OSError) and error.errno in _REMEDIES and error.filename is not None:
         return f"{os.fsdecode(error.filename2 or error.filename)}: {_REMEDIES[error.errno]}"
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return f"{_REMEDIES[errno.ENOSPC]} ({error})"
-    if os.strerror(errno.ENOSPC) in str(error):  # safetensors, which has an error of its own
+    if os.strerror(errno.ENOSPC) in str(error) or os.strerror(errno.EDQUOT) in str(error):  # safetensors has own errors
         return f"{_REMEDIES[errno.ENOSPC]} ({error})"
     if isinstance(error, RuntimeError) and any(words in str(error) for words in _TORCH_CANNOT_WRITE):
         return "a file could not be written: is the disk full? Make room, or name another place."

@@ -10,14 +10,7 @@ EXTRAS = {"accelerate": "train", "datasets": "train", "peft": "train", "evaluate
 
 @contextmanager
 def extra_named(who: str) -> Iterator[None]:
-    """Say of a package that is missing how it is installed.
-
-    Args:
-        who: needs it.
-
-    Raises:
-        ModuleNotFoundError: in one line, where an extra has it.
-    """
+    """Say of a package that `who` needs, and that is missing, which extra installs it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,9 +1,5 @@
 """YAML and command line."""
 
-import logging
-import subprocess
-import sys
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +7,6 @@ import pytest
 from transformers import TrainingArguments
 
 from hfxling.arguments import parse_arguments, read_yaml, resolved
-from hfxling.console import run as run_recipe
 
 
 @dataclass
@@ -59,6 +54,7 @@ def test_bad_yaml(text, message, tmp_path):
         ),
         (["--margin", "2"], "required: --data"),
         (["--data", "x", "--margin", "wide"], "invalid float value: 'wide'"),
+        (["stray", "--data", "x"], "unexpected argument 'stray'; see --help"),
     ],
 )
 def test_bad_command_line(argv, message):
@@ -69,16 +65,6 @@ def test_bad_command_line(argv, message):
 def test_missing_configuration():
     with pytest.raises(FileNotFoundError, match=r"none\.yaml: no such configuration"):
         parse(["--config", "none.yaml"])
-
-
-def test_an_error_of_the_user_ends_in_one_line(capsys):
-    def main():
-        raise ValueError("line one\n  and two")
-
-    with pytest.raises(SystemExit) as stop:
-        run_recipe(main)
-    assert stop.value.code == 2
-    assert capsys.readouterr().err == "error: line one and two\n"
 
 
 @dataclass
@@ -110,8 +96,8 @@ def help_page(capsys, *argv, types=(Derived, TrainingArguments), **kwargs) -> st
 def test_help_has_groups_with_the_defaults_that_hold(capsys, tmp_path):
     (tmp_path / "run.yaml").write_text("share: 50%\n")
     defaults = {"rate": 7.0, "warmup_steps": 3, "output_dir": "outputs/x", "seed": None}
-    page = help_page(capsys, "--config", str(tmp_path / "run.yaml"), "--help", defaults=defaults, prog="train")
-    assert page.startswith("usage: train --data DATA ... [--KEY VALUE ...] ")
+    page = help_page(capsys, "--config", str(tmp_path / "run.yaml"), "--help", defaults=defaults)
+    assert " --data DATA ... [--KEY VALUE ...] " in page.partition("What is read")[0]
     titles = ["What is read. A second sentence: --data ", "How it is used: --rate ", "The Trainer's (", "General: "]
     assert [page.index(title) for title in titles] == sorted(page.index(title) for title in titles)
     for part in ("files (required)", "of it (default: 50%)", "of learning (default: 7.0)", "or not (default: true)"):
@@ -136,32 +122,6 @@ def test_every_key_of_the_trainer_can_be_given(tmp_path):
     assert found.resume_from_checkpoint == "true"
 
 
-@dataclass
-class Positional:
-    model: str
-    source: str | None = field(default=None, metadata={"positional": True})
-    rest: list[str] | None = field(default=None, metadata={"positional": True})
-    top: int = 3
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (["a", "--model", "m"], Positional("m", "a")),
-        (["a", "--model", "m", "b", "--top", "2", "c"], Positional("m", "a", ["b", "c"], 2)),
-        (["--model=m", "--", "--a", "-b"], Positional("m", "--a", ["-b"])),
-        (["--model", "m", "- a dash", "-"], Positional("m", "- a dash", ["-"])),
-        (["--source", "a", "--rest", "b", "c", "--model", "m"], Positional("m", "a", ["b", "c"])),
-    ],
-)
-def test_words_by_position(argv, expected, tmp_path):
-    assert parse_arguments((Positional,), argv) == (expected,)
-    (tmp_path / "run.yaml").write_text("rest: [x, y]\n")
-    (found,) = parse_arguments((Positional,), ["--config", str(tmp_path / "run.yaml"), *argv])
-    assert found.source == expected.source
-    assert found.rest == (expected.rest or ["x", "y"])
-
-
 def test_dashes_stand_for_underscores():
     @dataclass
     class Two:
@@ -176,63 +136,6 @@ def test_unknown_defaults_are_refused():
         parse(["--data", "x"], defaults={"marjin": 1})
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "said"),
-    [
-        (FileNotFoundError("gone"), 2, "error: gone\n"),
-        (RuntimeError("one\n  and two"), 1, "error: RuntimeError: one and two (--traceback shows all)\n"),
-        (KeyboardInterrupt(), 130, ""),
-    ],
-)
-def test_how_a_program_ends(error, status, said, capsys):
-    def main():
-        raise error
-
-    with pytest.raises(SystemExit) as stop:
-        run_recipe(main, [])
-    assert stop.value.code == status
-    assert capsys.readouterr().err == said
-    if said:
-        with pytest.raises(SystemExit) as stop:
-            run_recipe(main, ["--traceback"])
-        assert stop.value.code == status
-        assert capsys.readouterr().err.startswith("Traceback")
-    assert not logging.getLogger("hfxling").handlers
-
-
-def test_verbose_shows_how_something_was_chosen(capsys):
-    def main():
-        logging.getLogger("hfxling.somewhere").debug("layer 7 of 12")
-
-    run_recipe(main, [])
-    assert capsys.readouterr().err == ""
-    run_recipe(main, ["--verbose"])
-    assert capsys.readouterr().err == "layer 7 of 12\n"
-
-
-def test_messages_go_to_standard_error(capsys):
-    logger = logging.getLogger("hfxling.part")
-
-    def main():
-        logger.info("written: %s", "x")
-        logger.warning("too few")
-        sys.stdout.write("a result\n")
-
-    run_recipe(main)
-    assert capsys.readouterr() == ("a result\n", "written: x\nwarning: too few\n")
-
-
-def test_a_closed_pipe_is_no_error():
-    code = "from hfxling.console import run as run_recipe\nrun_recipe(lambda: [print('x' * 1000) for _ in range(1000)])"
-    root = Path(__file__).resolve().parents[1]
-    program = subprocess.Popen([sys.executable, "-c", code], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    program.stdout.read(10)
-    program.stdout.close()
-    assert program.stderr.read() == b""
-    program.stderr.close()
-    assert program.wait() == 141
-
-
 @dataclass
 class Counted:
     """Numbers and places."""
@@ -240,7 +143,6 @@ class Counted:
     top: int = field(default=3, metadata={"help": "how many", "least": 1})
     sizes: list[int] | None = field(default=None, metadata={"help": "of each", "least": 1})
     share: float = field(default=0.5, metadata={"help": "of it", "least": 0})
-    output: str = field(default="out", metadata={"help": "a file", "writes": "file"})
     folder: str | None = field(default=None, metadata={"help": "a folder", "writes": "folder"})
 
 
@@ -250,17 +152,15 @@ class Counted:
         (["--top", "0"], "^top=0: give 1 or more.$"),
         (["--sizes", "3", "-1"], r"^sizes=\[3, -1\]: give 1 or more.$"),
         (["--share", "nan"], "^share=nan: give a number.$"),
-        (["--output", "{here}"], "^output=.* is a folder; name a file.$"),
         (["--folder", "{here}/file"], "^folder=.*file is a file; name a folder.$"),
         (["--folder", "{here}/file/deep/er"], "deep/er: .*file is a file, not a folder; name another place.$"),
-        (["--output", "{here}/file/x"], "file/x: .*file is a file, not a folder; name another place.$"),
     ],
 )
 def test_counts_and_places_are_checked_when_they_are_read(argv, message, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=message):
         parse_arguments((Counted,), [word.format(here=tmp_path) for word in argv])
-    sound = ["--output", str(tmp_path / "file"), "--folder", str(tmp_path / "a" / "b"), "--sizes", "1", "--share", "0"]
+    sound = ["--folder", str(tmp_path / "a" / "b"), "--sizes", "1", "--share", "0"]
     assert parse_arguments((Counted,), sound)[0].sizes == [1]
     assert not (tmp_path / "a").exists()
 
@@ -268,7 +168,7 @@ def test_counts_and_places_are_checked_when_they_are_read(argv, message, tmp_pat
 def test_a_place_that_may_not_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
     with pytest.raises(ValueError, match="may not be written by this user; name another place"):
-        parse_arguments((Counted,), ["--output", str(tmp_path / "x" / "y")])
+        parse_arguments((Counted,), ["--folder", str(tmp_path / "x" / "y")])
 
 
 @pytest.mark.parametrize(
@@ -299,60 +199,8 @@ def test_yaml_gives_dictionaries_and_truth_values_where_they_belong(tmp_path):
     assert training_args.lr_scheduler_kwargs == {"a": 1}
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda folder: folder.read_text(), "is a folder; name a file."),
-        (lambda folder: (folder / "no" / "file").read_text(), "there is no such file or folder; check the path."),
-        (lambda folder: (folder / "file" / "x").mkdir(), "a file stands where a folder is needed; name another place."),
-        (lambda folder: (folder / "file").mkdir(), "a file stands where a folder is needed; name another place."),
-        (lambda folder: (folder / ("x" * 300)).mkdir(), "is too long for a file's name; name another."),
-    ],
-)
-def test_what_the_system_says_of_files_is_one_line_with_a_remedy(make, message, tmp_path, capsys):
-    (tmp_path / "file").touch()
-    with pytest.raises(SystemExit) as stop:
-        run_recipe(lambda: make(tmp_path), [])
-    assert stop.value.code == 2
-    line = capsys.readouterr().err
-    assert line.startswith(f"error: {tmp_path}")
-    assert line.endswith(f": {message}\n")
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (OSError(28, "No space left on device"), "the disk is full; make room"),
-        (RuntimeError("basic_ios::clear: iostream error"), "is the disk full? Make room"),  # torch.save
-    ],
-)
-def test_a_full_disk_is_one_line_without_a_name_too(error, message, capsys):
-    def full():
-        raise error
-
-    with pytest.raises(SystemExit) as stop:
-        run_recipe(full, [])
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
-
-
-def test_warnings_are_lines_without_code_and_advice_for_developers_is_left_out(capsys):
-    def main():
-        warnings.warn("two\n lines", UserWarning, stacklevel=1)
-        warnings.warn("old name", FutureWarning, stacklevel=1)
-        warnings.warn("old name", DeprecationWarning, stacklevel=1)
-        log = logging.getLogger("transformers.trainer_utils")
-        log.warning("mtime may not be reliable on this filesystem, falling back to numerical ordering")
-
-    before = warnings.showwarning
-    run_recipe(main, [])
-    assert warnings.showwarning is before
-    assert capsys.readouterr().err == "warning: two lines\n"
-
-
-@pytest.mark.parametrize("text", ["[" * 20_000, "a: " + "[" * 3_000], ids=["list", "value"])
-def test_a_configuration_that_is_nested_too_deeply_is_a_line(tmp_path, text):
-    (tmp_path / "deep.yaml").write_text(text)
+def test_a_configuration_that_is_nested_too_deeply_is_a_line(tmp_path):
+    (tmp_path / "deep.yaml").write_text("a: " + "[" * 3_000)
     with pytest.raises(ValueError, match=r"deep\.yaml: not valid YAML"):
         read_yaml(tmp_path / "deep.yaml")
 

@@ -32,15 +32,15 @@ def test_the_command_is_installed_with_the_package():
         assert found.load() is cli.main
 
 
-def test_a_closed_standard_output_is_said(tmp_path):
+def test_a_closed_standard_output_is_said(tmp_path, monkeypatch, capsys):
     for name in ("a", "b"):
         (tmp_path / name).write_text("a b\nb c\n" * 20)
-    words = [sys.executable, "-m", "hfxling", "align", "a", "b", "--languages", "en", "de"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("error: standard output is closed; open it, or give --output")
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["align", f"{tmp_path}/a", f"{tmp_path}/b", "--languages", "en", "de"])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert said.splitlines()[-1].startswith("error: standard output is closed; open it, or give --output")
 
 
 def test_text_of_any_language_is_printed_in_any_locale(tmp_path):
@@ -114,3 +114,12 @@ def test_a_configuration_file_gives_a_commands_keys_too(tmp_path, capsys):
     with pytest.raises(SystemExit):
         cli.main(["align", "--config", str(tmp_path / "run.yaml")])
     assert '"magic"' in capsys.readouterr().err
+    for text, message in (
+        ("modle: x\n", "unknown key 'modle' in run.yaml; the nearest known one is 'model'"),
+        ("language: no\n", "language: a value is False to YAML"),
+        ("source: [[a]]\n", "source: [['a']] is not plain"),
+    ):
+        (tmp_path / "run.yaml").write_text(text)
+        with pytest.raises(SystemExit):
+            cli.main(["encode", "--config", str(tmp_path / "run.yaml")])
+        assert message in capsys.readouterr().err.replace(f"{tmp_path}/", "")

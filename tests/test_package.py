@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
 ALLOWED["methods"] = {*ALLOWED} - {"__init__", "__main__", "cli"}
 ALLOWED["recipe"] = ALLOWED["methods"] | {"methods"}
 ALLOWED["selection"] = ALLOWED["fit"] = ALLOWED["recipe"]
-VERBS = {command.verb.partition(":")[0] for command in COMMANDS.values()}
+VERBS = {hfxling._PUBLIC[command.verb] for command in COMMANDS.values()}
 # Parts of the verbs `evaluate`, which take encoders, and `bootstrap`, which learns links.
 VERBS |= {"hfxling.evaluation.tasks", "hfxling.evaluation.mteb", "hfxling.sentences.grow"}
 RECIPES = {"recipes", *(path.stem for path in (ROOT / "recipes").glob("*.py"))}

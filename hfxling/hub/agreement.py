@@ -12,7 +12,7 @@ from pathlib import Path
 from hfxling.encoders.identity import fetch_folder
 from hfxling.evaluation.results import EvalResult, read_results
 
-from .card import CardInfo, render_card
+from .card import CardInfo, render_card, stray_scores
 from .record import CARD, RECORD, file_faults, is_intact, read_record
 
 # Codes of few bits turn over with the last bits of a float, which differ by processor: so many items may.
@@ -26,7 +26,7 @@ def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[st
     Sentences may be added to a card by hand, scores may not.
     """
     try:
-        rendered = render_card(rows, CardInfo(**card))
+        rendered = render_card(rows, CardInfo.from_record(card))
     except (TypeError, ValueError, KeyError, AttributeError) as error:  # of another version, or a number of no row
         return [f"{RECORD}: no card can be rendered from it ({error})"]
     wanted = [line for _, line in _held(rendered)]
@@ -55,14 +55,13 @@ def _held(text: str) -> Iterator[tuple[int, str]]:
 
 def _score_faults(text: str, rendered: str) -> list[str]:
     """Decimals and percentages in lines that were added to a card, which it does not have elsewhere."""
-    own, known = {*rendered.splitlines()}, {*re.findall(r"\d+(?:\.\d+)?", rendered)}
+    own = {*rendered.splitlines()}
     held = {number for number, _ in _held(text)}
     faults = []
     for number, line in enumerate(text.splitlines(), 1):
         if line in own or number in held:
             continue
-        words = re.sub(r"https?://\S+", "", line)
-        stray = [score for score in re.findall(r"\d+\.\d+|\d+(?=\s*%)", words) if score not in known]
+        stray = stray_scores(re.sub(r"https?://\S+", "", line), rendered)
         if stray:
             faults.append(f"{CARD}, line {number}: {stray[0]} stands in no row of {RECORD}; measure it or leave it out")
     return faults
@@ -103,10 +102,7 @@ class Agreement:
 def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], tolerance: float = 2e-6) -> Agreement:
     """Hold recorded rows against measured ones of the same metric, data, direction and settings.
 
-    Args:
-        recorded: of results.json.
-        found: measured again.
-        tolerance: difference that counts as none, in the rows' units; numbers are stored to six decimals.
+    `tolerance` is the difference that counts as none, in the rows' units; numbers are stored to six decimals.
     """
     measured: dict[tuple, list[EvalResult]] = defaultdict(list)
     for row in found:
@@ -171,8 +167,19 @@ def _equal(a: object, b: object, tolerance: float) -> bool:
     return a == b
 
 
+def folder_faults(folder: Path, record: Mapping) -> list[str]:
+    """A line for every file, the record itself and every line of the card that is not what the record says."""
+    faults = file_faults(folder, record.get("files"))
+    if "files" in record and not is_intact(record):
+        faults.append(f"{RECORD}: was changed after it was written")
+    if not (folder / CARD).is_file():
+        return [*faults, f"{CARD}: is missing"]
+    text = (folder / CARD).read_text(encoding="utf-8")
+    return faults + card_faults(text, read_results(folder / RECORD), record["card"])
+
+
 def verify_files(name: str, revision: str | None = None) -> tuple[Path, str | None, dict, list[str]]:
-    """Check what needs no measuring: the folder, its commit, its record, and a line for each fault.
+    """A folder, its commit, its record, and the faults of `folder_faults`.
 
     Raises:
         FileNotFoundError: see `fetch_folder`; a folder without a record.
@@ -180,10 +187,4 @@ def verify_files(name: str, revision: str | None = None) -> tuple[Path, str | No
     """
     folder, commit = fetch_folder(name, revision)
     record = read_record(folder)
-    faults = file_faults(folder, record.get("files"))
-    if "files" in record and not is_intact(record):
-        faults.append(f"{RECORD}: was changed after it was written")
-    if not (folder / CARD).is_file():
-        return folder, commit, record, [*faults, f"{CARD}: is missing"]
-    text = (folder / CARD).read_text(encoding="utf-8")
-    return folder, commit, record, faults + card_faults(text, read_results(folder / RECORD), record["card"])
+    return folder, commit, record, folder_faults(folder, record)

@@ -15,13 +15,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from hfxling.data.sources import Source
 from hfxling.evaluation.results import EvalResult, format_table, p_told
+from hfxling.evaluation.short_vectors import PRECISIONS
 
 from .index import is_hub_id, metadata, metric_of, plain, setting_of, stage_of
-from .short_table import is_short, short_table
 from .snippets import client_snippets, fenced, fused_snippet, standard_snippets
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
+_FORMER = ("published", "warnings")  # fields that were always empty, in records of earlier versions
 _SECRETS = ("token", "hub_token", "api_key")
 
 
@@ -44,9 +45,7 @@ class CardInfo:
         loading: Python snippets by title, with {repo} for the repository.
         training_command: as it was run.
         configuration: resolved configuration of the run; printed as YAML without tokens.
-        published: figures of the paper as (name, metric, value), shown in a column of their own.
         coverage: one line about how the vocabulary covers the languages.
-        warnings: raised while training, for the reader of the card.
         status: what comes before anything else, such as that the model is yet to be trained.
         clients: servers and frameworks, and why each cannot read the folder (see `clients_of`).
         width: of a vector.
@@ -71,9 +70,7 @@ class CardInfo:
     loading: Mapping[str, str] = field(default_factory=dict)
     training_command: str | None = None
     configuration: Mapping = field(default_factory=dict)
-    published: Sequence[tuple[str, str, float]] = ()
     coverage: str | None = None
-    warnings: Sequence[str] = ()
     status: str | None = None
     clients: Mapping[str, str] = field(default_factory=dict)
     width: int | None = None
@@ -92,6 +89,11 @@ class CardInfo:
                 optional = ", ".join(sorted(DATA_FIELDS - {"name", "pairs"}))
                 raise ValueError(f"train_data entry {dict(data)} needs name and pairs; it may also have {optional}.")
 
+    @classmethod
+    def from_record(cls, card: Mapping) -> CardInfo:
+        """What the entry "card" of a results.json says."""
+        return cls(**{name: value for name, value in card.items() if name not in _FORMER})
+
 
 def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     """The card's Markdown with its YAML front matter.
@@ -103,10 +105,10 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
 
     Raises:
         ValueError: two rows for one place in the table; a score in `intended_use` or `limits` that stands in no row, no
-            published figure, no training data count and not in the configuration.
+            training data count and not in the configuration.
     """
-    short = [row for row in results if is_short(row)]
-    results = [row for row in results if not is_short(row)]
+    short = [row for row in results if "dimensions" in row.settings]  # of `short_vector_results`
+    results = [row for row in results if "dimensions" not in row.settings]
     lines = _pair_stages(results)
     outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
     snippets = dict(info.loading or standard_snippets(info.languages))
@@ -122,17 +124,20 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "is_of_both": any(str(row.settings.get("row", "")).endswith("fused") for row in results),
         "tested": _tested(results),
         "unread": {client: told for client, told in clients.items() if "\n" not in told},
-        "results_table": _results_table(lines, info.published) if results or info.published else "",
+        "results_table": _results_table(lines) if results else "",
         "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
         "lexical": linked(info.lexical) if info.lexical else "",
         "runs_code": any("trust_remote_code=True" in text for text in snippets.values()),
         "data_table": _data_table(info.train_data),
         "lines": lines_sentence(info.configuration),
         "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
-        "short_table": short_table(short) if short else "",
+        "short_table": _short_table(short) if short else "",
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
-    _check_prose([info.intended_use, *info.limits], known)
+    for text in [info.intended_use, *info.limits]:
+        stray = stray_scores(text, known)
+        if stray:
+            raise ValueError(f"The number {stray[0]} in {text!r} stands in no result row; measure it or leave it out.")
     return f"---\n{metadata(results, info).to_yaml()}\n---\n\n{template('model_card').render(values)}"
 
 
@@ -239,7 +244,7 @@ def _tested(results: Sequence[EvalResult]) -> str:
     return f"Tested on {'; '.join(parts)}, and on nothing else: not on other domains, other languages or longer text."
 
 
-def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequence[tuple[str, str, float]]) -> str:
+def _results_table(lines: Sequence[Mapping[str, EvalResult]]) -> str:
     headers = ["Dataset", "Split", "Direction", "Setting", "Metric", "n", "Before", "After", "Change"]
     claims = {"better": "better", "worse": "**worse**", "unclear": "**not shown to be better**"}
     rows = []
@@ -251,12 +256,20 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]], published: Sequenc
             change = f"{basis}: {claims[outcome]}"
         about = [row.dataset, row.split, row.direction, setting_of(row), metric_of(row), row.n]
         rows.append([*about, _measured(line.get("before")), _measured(line.get("after")), change])
-    if published:
-        headers.append("Paper")
-        rows = [[*row, None] for row in rows]
-        for name, metric, value in published:
-            rows.append([f"{name} (paper)", *[None] * 3, metric, *[None] * 4, f"{value:g}"])
     return format_table(headers, rows)
+
+
+def _short_table(rows: Sequence[EvalResult]) -> str:
+    """P@1 of short and coarse vectors: a line for each data set, direction and number of components."""
+    lines: dict[tuple, dict[str, str]] = {}
+    for row in rows:
+        place = (row.dataset, row.split, row.direction, row.settings["dimensions"])
+        line, precision = lines.setdefault(place, {}), row.settings["precision"]
+        line[precision] = f"{row.value:.1f}"
+        if precision == "int8":
+            line["range"] = f"{row.settings['range']:g}"
+    header = ["Dataset", "Split", "Direction", "Components", *PRECISIONS, "int8 range"]
+    return format_table(header, [[*place, *map(line.get, (*PRECISIONS, "range"))] for place, line in lines.items()])
 
 
 def lines_sentence(configuration: Mapping) -> str:
@@ -298,10 +311,7 @@ def public_yaml(configuration: Mapping) -> str:
     return scrubbed(yaml.safe_dump(plain(public), sort_keys=False, allow_unicode=True))
 
 
-def _check_prose(texts: Sequence[str], known: str) -> None:
-    """Scores (decimals and percentages) in free text must stand somewhere in the card's tables or configuration."""
+def stray_scores(text: str, known: str) -> list[str]:
+    """Decimals and percentages of a text that stand nowhere in another one."""
     numbers = set(re.findall(r"\d+(?:\.\d+)?", known))
-    for text in texts:
-        for score in re.findall(r"\d+\.\d+|\d+(?=\s*%)", text):
-            if score not in numbers:
-                raise ValueError(f"The number {score} in {text!r} stands in no result row; measure it or leave it out.")
+    return [score for score in re.findall(r"\d+\.\d+|\d+(?=\s*%)", text) if score not in numbers]

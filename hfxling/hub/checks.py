@@ -17,7 +17,7 @@ from hfxling.data.licences import release_fault
 from .contents import findings
 from .index import is_hub_id
 from .record import CARD, RECORD, folder_files
-from .upload import one_line
+from .upload import Content, one_line, read_content
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ ADAPTER = "adapter/adapter_config.json"
 _TALKING = (CARD, RECORD, "config.yaml", ADAPTER)
 
 
-def text_faults(files: Mapping[str, Path | bytes]) -> list[str]:
+def text_faults(files: Mapping[str, Content]) -> list[str]:
     """A line for whatever must not be public: pickles, tokens and keys, links out of the folder, local paths."""
     faults = []
     for name, content in files.items():
@@ -54,11 +54,10 @@ def _is_of_same_folder(path: Path, name: str) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
 
 
-def _paths_in(name: str, content: Path | bytes) -> list[str]:
+def _paths_in(name: str, content: Content) -> list[str]:
     """A line for every path of this machine in a file that is written of a run."""
-    data = content if isinstance(content, bytes) else content.read_bytes()
     faults = []
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+    for number, line in enumerate(read_content(content).decode("utf-8", "replace").splitlines(), 1):
         path = local_path(line)
         if path:
             fault = f"{path!r} is a path of this machine; give --names {path}=ITS_PUBLIC_NAME"
@@ -66,18 +65,17 @@ def _paths_in(name: str, content: Path | bytes) -> list[str]:
     return faults
 
 
-def code_faults(files: Mapping[str, Path | bytes]) -> list[str]:
+def code_faults(files: Mapping[str, Content]) -> list[str]:
     """A line for every Python file that is not one of this package's own, which checking the folder would run."""
     own = {path.name: path.read_bytes() for path in Path(models.__file__).parent.glob("*.py")}
     faults = []
     for name, content in files.items():
-        if name.lower().endswith((".py", ".pyc", ".pyd", ".so", ".dll", ".dylib")):
-            data = content if isinstance(content, bytes) else content.read_bytes()
-            if own.get(Path(name).name) != data:
-                faults.append(
-                    f"{name}: is code that this hfxling did not write, and the check of the doors would run it; look "
-                    "at it, and give --trust_remote_code if you trust it"
-                )
+        is_code = name.lower().endswith((".py", ".pyc", ".pyd", ".so", ".dll", ".dylib"))
+        if is_code and own.get(Path(name).name) != read_content(content):
+            faults.append(
+                f"{name}: is code that this hfxling did not write, and the check of the doors would run it; look "
+                "at it, and give --trust_remote_code if you trust it"
+            )
     return faults
 
 
@@ -93,31 +91,18 @@ def local_path(line: str) -> str | None:
 
 
 def release_faults(card: Mapping, licence_of_base: str | None) -> list[str]:
-    """Why a model may not be released: its licence against those of its text and its base, a base nobody can get.
-
-    Args:
-        card: fields of `CardInfo`.
-        licence_of_base: of the base model; None where it states none.
+    """Why a model may not be released, by fields of its `CardInfo`: its licence against those of its text and its base
+    (None where that states none), a base that nobody can get.
     """
     parts = {f"the text {data['name']!r}": data.get("licence") for data in card["train_data"]}
     base, faults = card["base_model"], []
     if is_hub_id(base):
         parts[f"the base model {base!r}"] = licence_of_base
-    elif is_local(base):
-        faults.append(local_base(base))
+    elif " " not in base:  # else it says that there is none
+        remedy = f"give --names {base}=ITS_HUB_ID, or publish it first"
+        faults.append(f"base_model: {base!r} is a local folder, which no reader has; {remedy}")
     fault = release_fault(card["licence"], parts)
     return faults + [f"licence: {fault}"] * bool(fault)
-
-
-def is_local(base: str) -> bool:
-    """Whether a base model is a folder, and not said to be none."""
-    return not is_hub_id(base) and " " not in base
-
-
-def local_base(base: str) -> str:
-    """What is said of one."""
-    remedy = f"give --names {base}=ITS_HUB_ID, or publish it first"
-    return f"base_model: {base!r} is a local folder, which no reader has; {remedy}"
 
 
 def base_licence(base: str, api: HfApi) -> str | None:
@@ -133,9 +118,9 @@ def base_licence(base: str, api: HfApi) -> str | None:
     return licence[0] if isinstance(licence, Sequence) and not isinstance(licence, str) else licence
 
 
-def folder_contents(folder: Path) -> dict[str, Path | bytes]:
+def folder_contents(folder: Path) -> dict[str, Content]:
     """The files of a folder that are published, by name, and links to what is no file, which never are."""
-    contents: dict[str, Path | bytes] = {}
+    contents: dict[str, Content] = {}
     for name, path in folder_files(folder).items():
         if name != ".gitattributes":
             contents[name] = path

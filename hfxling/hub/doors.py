@@ -26,11 +26,7 @@ TOLERANCE = 1e-5
 
 
 def door_faults(folder: Path, method: str) -> list[str]:
-    """A line for every door that does not open, or gives other vectors than the method's own class.
-
-    Args:
-        folder: complete.
-        method: as its package under `hfxling.methods` is named.
+    """A line for every door of a folder that does not open, or gives other vectors than the method's own class.
 
     Raises:
         ValueError: weights or settings that the method's class refuses.

@@ -16,7 +16,7 @@ from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
-from hfxling.evaluation.significance import paired_test
+from hfxling.evaluation.significance import PairedTest, paired_test
 from hfxling.files import alone_in, content_hash, scratch_in, uninterrupted
 from hfxling.hub import onnx as graph
 from hfxling.hub.card import CardInfo, moved, render_card
@@ -63,7 +63,6 @@ class Exported:
 def export(
     model: str | Path,
     *,
-    onnx: bool = True,
     int8: bool = False,
     source: Text | None = None,
     target: Text | None = None,
@@ -82,7 +81,6 @@ def export(
 
     Args:
         model: folder of the model.
-        onnx: write the ONNX graph.
         int8: write also onnx/model_int8.onnx, whose weights have 8 bits; it needs sentence pairs to measure by, and is
             kept only where it finds at most 1 % of their translations less.
         source: sentences to measure by, a file or a source of both sides; pairs that the model was not trained on tell
@@ -94,12 +92,10 @@ def export(
         The graphs, with size and speed where pairs are given.
 
     Raises:
-        ValueError: nothing to write, `int8` without pairs, languages that the model does not know, malformed text, a
+        ValueError: `int8` without pairs, languages that the model does not know, malformed text, a
             folder without an encoder and stock modules, packages that are not installed.
         FileNotFoundError: no model there, no such text.
     """
-    if not onnx:
-        raise ValueError("nothing to write: leave onnx on; int8 is a smaller copy of its graph.")
     if source is None and target is not None:
         raise ValueError("target without source: give the sentences that these translate.")
     if int8 and source is None:
@@ -186,6 +182,7 @@ class Costs:
     Attributes:
         figures: megabytes and sentences per CPU second, by form.
         rows: P@1 of every form in both directions, graphs tested against torch.
+        changes: P@1 of every graph less torch's, both directions together, with its interval.
     """
 
     def __init__(self, folder: Path, models: Mapping[str, StockModel], pairs: Pairs, languages: Languages):
@@ -194,8 +191,11 @@ class Costs:
         self.sides = (pairs.source, pairs.target)
         self.dataset = pairs.name
         self.languages = languages
+        source, target = languages
+        self.directions = (f"{source}->{target}", f"{target}->{source}")
         self.figures: dict[str, dict[str, float]] = {}
         self.rows: dict[str, list[EvalResult]] = {}
+        self.changes: dict[str, PairedTest] = {}
         self._hits: dict[str, list[np.ndarray]] = {}  # by form, one a direction: (N,) 100 where the pair was found
 
     def measure(self, graphs: Graphs) -> None:
@@ -222,53 +222,43 @@ class Costs:
             "sentences_per_cpu_s": round(2 * len(self.sides[0]) / seconds, 1),
             "megabytes": round(size / 1e6, 1),
         }
-        self._hits[form] = [hits_at(ranks, 1) for ranks in gold_ranks(*vectors)]
-        revision = content_hash(*self.sides)
+        hits = [hits_at(ranks, 1) for ranks in gold_ranks(*vectors)]
+        self._hits[form] = hits
+        if form != TORCH:
+            self.changes[form] = paired_test(np.concatenate(hits), np.concatenate(self._hits[TORCH]))
         self.rows[form] = []
-        for direction, hits, hits_of_torch in zip(self._directions(), self._hits[form], self._hits[TORCH]):
+        for direction, found, found_by_torch in zip(self.directions, hits, self._hits[TORCH]):
             row = mean_result(
                 "P@1",
-                hits,
-                baseline=None if form == TORCH else hits_of_torch,
+                found,
+                baseline=None if form == TORCH else found_by_torch,
                 dataset=self.dataset,
                 split="pairs of the export",
-                revision=revision,
+                revision=content_hash(*self.sides),
                 direction=direction,
                 settings={"stage": "after", "method": "cosine", "runtime": form},
             )
             self.rows[form].append(row)
 
-    def _directions(self) -> tuple[str, str]:
-        source, target = self.languages
-        return f"{source}->{target}", f"{target}->{source}"
-
-    def difference(self, form: str):
-        """P@1 of a graph less torch's, both directions, with its interval."""
-        return paired_test(np.concatenate(self._hits[form]), np.concatenate(self._hits[TORCH]))
-
     def lost(self, form: str) -> float:
         """Percentage points of P@1, both directions."""
-        return -self.difference(form).difference
+        return -self.changes[form].difference
 
     def table(self) -> str:
         """A line a form."""
         lines = []
         for form, figures in self.figures.items():
             scores = [f"{hits.mean():.1f}" for hits in self._hits[form]]
-            change = None
-            if form != TORCH:
-                test = self.difference(form)
-                change = f"{test.difference:+.2f} [{test.low:+.2f}, {test.high:+.2f}]"
+            test = self.changes.get(form)
+            change = f"{test.difference:+.2f} [{test.low:+.2f}, {test.high:+.2f}]" if test else None
             lines.append([form, figures["megabytes"], figures["sentences_per_cpu_s"], *scores, change])
-        return format_table(["", "MB", "sentences/CPU s", *self._directions(), "change"], lines)
+        return format_table(["", "MB", "sentences/CPU s", *self.directions, "change"], lines)
 
     def for_record(self) -> dict[str, dict]:
         """The figures by form, those of graphs with the difference to torch."""
-        entries = {}
-        for form, figures in self.figures.items():
-            entries[form] = dict(figures)
-            if form != TORCH:
-                entries[form]["change"] = asdict(self.difference(form))
+        entries = {form: dict(figures) for form, figures in self.figures.items()}
+        for form, change in self.changes.items():
+            entries[form]["change"] = asdict(change)
         return entries
 
 
@@ -281,7 +271,7 @@ def _record(folder: Path, costs: Costs | None, forms: Sequence[str]) -> None:
     if not record.is_file():
         return
     content = json.loads(record.read_text(encoding="utf-8"))
-    info = CardInfo(**content["card"])
+    info = CardInfo.from_record(content["card"])
     rows = read_results(record)
     rendered = render_card(rows, info)
     written = card.read_text(encoding="utf-8") if card.is_file() else rendered

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from huggingface_hub import HfApi, get_token
-from huggingface_hub.utils import validate_repo_id
 from safetensors import safe_open
 
 from hfxling.encoders.fusion import FILE as FUSION
@@ -22,6 +21,7 @@ from .index import folder_tags, told_apart
 from .record import CARD, RECORD, file_hashes, sealed
 from .release import Release, release
 from .snippets import clients_of, width_of
+from .upload import check_repo_id
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +44,7 @@ def publish(
     Args:
         folder: final folder; an earlier one of that name is replaced.
         write_model: writes weights, tokenizer and code into the folder that it is given.
-        results: all that was measured; also what the card shows.
+        results: all that was measured.
         card: everything else that the card says.
         recipe: name of the program.
         extra: further entries of results.json, such as what the fit chose.
@@ -78,15 +78,7 @@ def publish(
 def write_record(
     folder: Path, results: Sequence[EvalResult], card: CardInfo, *, recipe: str, extra: Mapping | None = None
 ) -> None:
-    """Write the card, the configuration and results.json, from which the card can be rendered again.
-
-    Args:
-        folder: with all other files; their hashes are recorded.
-        results: all that was measured.
-        card: everything else that the card says.
-        recipe: name of the program.
-        extra: further entries of results.json.
-    """
+    """Write card, configuration and results.json, from which the card can be rendered again, beside all other files."""
     found = {"base_model": told_apart(card.base_model), "clients": clients_of(folder), "width": width_of(folder)}
     if (folder / FUSION).is_file() and card.lexical is None:
         beside = card.repo_id if "/" in card.repo_id else "-".join(card.languages)
@@ -108,9 +100,7 @@ def check_push(repo_id: str | None) -> None:
     """
     if not repo_id:
         raise ValueError("push_to_hub: no repository is named; give --hub_model_id namespace/name.")
-    if repo_id.count("/") != 1:
-        raise ValueError(f"repository {repo_id!r}: give it as namespace/name to push to it.")
-    validate_repo_id(repo_id)
+    check_repo_id("hub_model_id", repo_id)
     if not get_token():
         raise ValueError(f"no token to push to {repo_id} with; run hf auth login, or set HF_TOKEN.")
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id
-
 from hfxling.data.licences import check_licence
 from hfxling.hub.datasets import release_dataset
 from hfxling.hub.release import Published, Release, release
-from hfxling.hub.zoo import check_folder, entry
+from hfxling.hub.upload import check_repo_id
 from hfxling.verbs import verb
 
 
@@ -19,8 +16,7 @@ from hfxling.verbs import verb
 def publish(
     folder: str | Path,
     *,
-    repo: str | None = None,
-    zoo: str | None = None,
+    repo: str,
     dataset: bool = False,
     dry_run: bool = False,
     create_pr: bool = False,
@@ -41,16 +37,14 @@ def publish(
     The folder must open in a fresh process, with and without hfxling, to the same vectors; its card may hold no number
     that results.json lacks; its licence must allow it; no file may hold a path of this machine, a token or a pickle
     (docs/security.md).
-    What is unchanged is left alone, and what changed on the Hub since a dry run is not written over. The token is that
-    of `hf auth login`, or HF_TOKEN.
+    What is unchanged is left alone. The token is that of `hf auth login`, or HF_TOKEN.
 
     Example:
         >>> print(hfxling.publish("outputs/zh-vi-sf/model", repo="org/zh-vi-sf", dry_run=True).table())
 
     Args:
         folder: a model's folder; with `dataset` a file of pairs or a folder of such files.
-        repo: repository, namespace/name; by default that of `zoo`.
-        zoo: entry of the zoo that the folder must be.
+        repo: repository, namespace/name.
         dataset: publish data, not a model.
         dry_run: check and show what would change, change nothing.
         create_pr: propose the change in a pull request.
@@ -75,25 +69,21 @@ def publish(
             what the Hub refuses.
         FileNotFoundError: no such folder, or none with a record.
     """
-    _check_place(repo, zoo)
+    check_repo_id("repo", repo)
     check_licence("licence", licence)
     check_licence("base_licence", base_licence)
     if create_pr and branch != "main":
         raise ValueError(f"create_pr with branch={branch}: a pull request is for main; leave one of both out.")
     if create_pr and (tag or collection):
         raise ValueError("create_pr: what is only proposed gets no tag and no collection; publish it again with them.")
-    if dataset and (zoo or names or base_licence):
-        raise ValueError("dataset: zoo, names and base_licence are for models; leave them out.")
+    if dataset and (names or base_licence):
+        raise ValueError("dataset: names and base_licence are for models; leave them out.")
     if not dataset and (languages or report):
         raise ValueError("languages and report are for a data set; a model's are in its results.json.")
     public_names = _public_names(names)
     place = Path(folder)
     if not place.exists():
         raise FileNotFoundError(f"{place}: no such file or folder; give what is to be published.")
-    if zoo:
-        known = entry(zoo)
-        check_folder(known, place)
-        repo = repo or known.repo_id
     what = Release(
         place,
         repo,
@@ -112,19 +102,6 @@ def publish(
         what.message = "Data with its card"
         return release_dataset(what, languages=languages, report=report)
     return release(what)
-
-
-def _check_place(repo: str | None, zoo: str | None) -> None:
-    if repo is None and zoo is None:
-        raise ValueError("no repository: give repo as namespace/name, or zoo with the name of an entry.")
-    if repo is None:
-        return
-    if repo.count("/") != 1:
-        raise ValueError(f"repo={repo!r}: give the repository as namespace/name.")
-    try:
-        validate_repo_id(repo)
-    except HFValidationError as error:
-        raise ValueError(f"repo={repo!r}: {error}") from None
 
 
 def _public_names(names: Sequence[str]) -> dict[str, str]:

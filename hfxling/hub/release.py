@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -15,13 +15,13 @@ from huggingface_hub import HfApi
 from hfxling.evaluation.results import EvalResult, read_results
 
 from . import upload
-from .agreement import card_faults
+from .agreement import folder_faults
 from .card import CardInfo, moved, public_yaml, render_card
 from .checks import ADAPTER, base_licence, code_faults, folder_contents, release_faults, text_faults
 from .doors import door_faults
 from .index import eval_results_file
-from .record import CARD, RECORD, file_faults, is_intact, read_record, sealed
-from .upload import Content, Plan
+from .record import CARD, RECORD, read_record, sealed
+from .upload import Content, Plan, read_content
 
 logger = logging.getLogger(__name__)
 
@@ -32,22 +32,9 @@ _NO_LICENCE = (None, "unknown", "other")
 
 @dataclass
 class Release:
-    """Where a folder goes, and what is said of it there.
+    """Where a folder goes, and what is said of it there: as the parameters of `hfxling.publish`.
 
-    Attributes:
-        folder: that a recipe, or `hfxling fit`, wrote.
-        repo_id: with its namespace.
-        names: what readers call what is local in the record: paths of text, the base model.
-        licence: of model and text, where the record states none.
-        base_licence: of the base model, where the Hub does not state one.
-        branch: that is written to; further ones of the folder are written beside "main" only.
-        create_pr: propose it in a pull request.
-        private: create the repository as a private one.
-        tag: of the commit.
-        collection: title of the collection that the repository is put into.
-        dry_run: check and show, change nothing.
-        trust_remote_code: open the folder, to check it, even where it brings other code than this package's own.
-        message: of the commit.
+    `names` are public names by local ones; further branches of the folder are written beside "main" only.
     """
 
     folder: Path
@@ -102,8 +89,7 @@ def release(what: Release) -> Published:
     """Check a folder and upload it.
 
     Raises:
-        ValueError: a fault of the folder, each with its file; a branch that changed since the dry run; what the Hub
-            refuses.
+        ValueError: a fault of the folder, each with its file; what the Hub refuses.
         FileNotFoundError: no folder, or none with a record.
     """
     api = HfApi()
@@ -119,38 +105,23 @@ def release(what: Release) -> Published:
 
 
 def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published:
-    """Do plans, one a branch, or remember them for a dry run; as `release` otherwise.
-
-    Args:
-        api: of the Hub.
-        plans: the branch that is written to, then further ones.
-        what: place and manner.
-        checked: what was found in order.
-    """
+    """Do plans, one a branch, the one that is written to first; a dry run only shows them. Errors as of `release`."""
     first = plans[0]
     kind = "datasets/" if first.kind == "dataset" else ""
     published = Published(what.repo_id, f"{api.endpoint}/{kind}{what.repo_id}", checked, plans)
     upload.check_tag(api, first, what.tag)
     if what.dry_run:
-        for plan in plans:
-            upload.remember(plan, what.folder)
         published.is_dry_run = True
         return published
-    for plan in plans:
-        upload.check_unchanged(plan, what.folder)
     logger.info("%s; now they go to %s", checked, what.repo_id)
     done = []
     for plan in plans:
-        is_new = plan.is_new and not done  # the first branch makes the repository
-        plan_now = replace(plan, is_new=is_new)
-        done.append(upload.upload(api, plan_now, what.message, private=what.private, create_pr=what.create_pr))
-        upload.forget(plan, what.folder)
+        done.append(upload.upload(api, plan, what.message, private=what.private, create_pr=what.create_pr))
     if what.create_pr and not first.is_empty:
         published.url = done[0]
         return published
     published.commit = done[0]
-    if not what.create_pr:
-        published.marks = upload.mark(api, first, done[0], tag=what.tag, collection=what.collection)
+    published.marks = upload.mark(api, first, done[0], tag=what.tag, collection=what.collection)
     return published
 
 
@@ -171,16 +142,10 @@ def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[s
     Raises:
         ValueError: whatever stands against publishing them.
     """
-    record, folder = read_record(what.folder), what.folder
-    faults = file_faults(folder, record.get("files"))
-    if not faults and not is_intact(record):
-        faults.append(f"{RECORD}: was changed after it was written")
-    if not (folder / CARD).is_file():
-        faults.append(f"{CARD}: is missing")
-    refuse(folder, faults)
+    folder = what.folder
+    record = read_record(folder)
+    refuse(folder, folder_faults(folder, record))
     rows = read_results(folder / RECORD)
-    faults = card_faults((folder / CARD).read_text(encoding="utf-8"), rows, record["card"])
-    refuse(folder, faults)
     files, card = renamed(folder_contents(folder), rows, record, what, api)
     shown = eval_results_file(rows, card["train_data"])
     if shown is not None:
@@ -195,10 +160,7 @@ def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[s
 def renamed(
     files: Mapping[str, Content], rows: Sequence[EvalResult], record: Mapping, what: Release, api: HfApi
 ) -> tuple[dict[str, Content], dict]:
-    """The files with what the repository says in record, card and configuration, and the fields of the card.
-
-    That is its own id, public names, and licences.
-    """
+    """The files with the repository's id, public names and licences in record, card and configuration; and the card."""
     files = dict(files)
     public = _named({name: value for name, value in record.items() if name != "files"}, what.names)
     public["files"] = record["files"]
@@ -215,12 +177,12 @@ def renamed(
         _state_licence(public, what.licence)
     if public == record:
         return files, card
-    before = render_card(rows, CardInfo(**record["card"]))
-    after = render_card([EvalResult(**row) for row in public["results"]], CardInfo(**card))
-    files[CARD] = moved(_bytes(files[CARD]).decode("utf-8"), before, after).encode()
+    before = render_card(rows, CardInfo.from_record(record["card"]))
+    after = render_card([EvalResult(**row) for row in public["results"]], CardInfo.from_record(card))
+    files[CARD] = moved(read_content(files[CARD]).decode("utf-8"), before, after).encode()
     files["config.yaml"] = public_yaml(card["configuration"]).encode()
     if ADAPTER in files:
-        adapter = json.loads(_bytes(files[ADAPTER]))
+        adapter = json.loads(read_content(files[ADAPTER]))
         files[ADAPTER] = json.dumps(adapter | {"base_model_name_or_path": base}, indent=2).encode()
     files[RECORD] = _record_text(public, files)
     return files, card
@@ -279,10 +241,6 @@ def _record_text(record: Mapping, files: Mapping[str, Content]) -> bytes:
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in record["results"])
     text = f'{{"results": [\n{lines}\n],\n{json.dumps(entries, ensure_ascii=False, indent=2)[2:]}\n'
     return sealed(text).encode()
-
-
-def _bytes(content: Content) -> bytes:
-    return content if isinstance(content, bytes) else content.read_bytes()
 
 
 def refuse(folder: Path, faults: Sequence[str]) -> None:

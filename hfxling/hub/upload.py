@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, hf_hub_download
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, hf_hub_download
 from huggingface_hub.errors import (
     HfHubHTTPError,
+    HFValidationError,
     HTTPError,
     LocalTokenNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
 from huggingface_hub.hf_api import RepoFile
-
-from hfxling.files import atomic_path
+from huggingface_hub.utils import validate_repo_id
 
 from .record import CARD, RECORD
 
@@ -65,18 +65,31 @@ class Plan:
         where = f"{self.kind} {self.repo_id}, branch {self.branch}"
         if self.is_empty:
             return f"{where}: nothing to do, all {len(self.files)} files are there at {self.parent[:12]}"
-        state = "a new repository" if self.is_new else f"at {self.parent[:12]}" if self.parent else "a new branch"
-        lines = [f"{where}, {state}: {len(self.files)} files, {len(self.added)} new, {len(self.changed)} changed, "]
-        lines[0] += f"{len(self.removed)} removed"
+        state = f"at {self.parent[:12]}" if self.parent else "a new branch"
+        if self.is_new:
+            state = "a new repository"
+        counts = f"{len(self.added)} new, {len(self.changed)} changed, {len(self.removed)} removed"
+        lines = [f"{where}, {state}: {len(self.files)} files, {counts}"]
         for mark, names in (("+", self.added), ("~", self.changed)):
-            lines += [f"  {mark} {name} ({size_of(self.files[name]):,} bytes)" for name in names]
-        lines += [f"  - {name}" for name in self.removed] + [f"    {line}" for line in self.card[:_SHOWN]]
-        return "\n".join(lines + [f"    ({len(self.card) - _SHOWN} more lines)"] * (len(self.card) > _SHOWN))
+            for name in names:
+                lines.append(f"  {mark} {name} ({size_of(self.files[name]):,} bytes)")
+        for name in self.removed:
+            lines.append(f"  - {name}")
+        for line in self.card[:_SHOWN]:
+            lines.append(f"    {line}")
+        if len(self.card) > _SHOWN:
+            lines.append(f"    ({len(self.card) - _SHOWN} more lines)")
+        return "\n".join(lines)
 
 
 def size_of(content: Content) -> int:
-    """Bytes."""
+    """In bytes, of a file that need not be read for it."""
     return len(content) if isinstance(content, bytes) else content.stat().st_size
+
+
+def read_content(content: Content) -> bytes:
+    """The bytes of a file, or those that stand for one."""
+    return content if isinstance(content, bytes) else content.read_bytes()
 
 
 def plan_upload(
@@ -111,7 +124,7 @@ def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, k
         plan.removed = sorted((ours & there.keys()) - files.keys())
     if CARD in plan.changed:
         old = _remote(plan, CARD, api.token).decode("utf-8", "replace").splitlines()
-        new = _bytes(files[CARD]).decode().splitlines()
+        new = read_content(files[CARD]).decode().splitlines()
         plan.card = list(difflib.unified_diff(old, new, CARD, CARD, lineterm="", n=0))
     return plan
 
@@ -131,17 +144,27 @@ def _remote(plan: Plan, name: str, token: str | None) -> bytes:
     return Path(hf_hub_download(plan.repo_id, name, **options)).read_bytes()
 
 
-def _bytes(content: Content) -> bytes:
-    return content if isinstance(content, bytes) else content.read_bytes()
-
-
 def _is_same(content: Content, entry: RepoFile) -> bool:
     if size_of(content) != entry.size:
         return False
-    data = _bytes(content)
+    data = read_content(content)
     if entry.lfs:
         return hashlib.sha256(data).hexdigest() == entry.lfs.sha256
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == entry.blob_id
+
+
+def check_repo_id(option: str, repo_id: str) -> None:
+    """Refuse what names no repository.
+
+    Raises:
+        ValueError: beginning with the option that gave it.
+    """
+    if repo_id.count("/") != 1:
+        raise ValueError(f"{option}={repo_id!r}: give the repository as namespace/name.")
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        raise ValueError(f"{option}={repo_id!r}: {error}") from None
 
 
 def check_writer(api: HfApi, repo_id: str) -> None:
@@ -164,39 +187,6 @@ def check_writer(api: HfApi, repo_id: str) -> None:
     role = ((user.get("auth") or {}).get("accessToken") or {}).get("role")
     if role == "read":
         raise ValueError(f"the token can only read; make one with the right to write for pushing to {repo_id}.")
-
-
-def remember(plan: Plan, folder: Path) -> None:
-    """Keep for the upload that follows what a dry run saw."""
-    with atomic_path(_memory(plan, folder)) as scratch:
-        scratch.write_text(json.dumps({"parent": plan.parent}), encoding="utf-8")
-
-
-def check_unchanged(plan: Plan, folder: Path) -> None:
-    """Refuse a branch that changed since the dry run of the same folder; one without dry run passes.
-
-    Raises:
-        ValueError: naming both commits.
-    """
-    memory = _memory(plan, folder)
-    if memory.is_file():
-        seen = json.loads(memory.read_text(encoding="utf-8"))["parent"]
-        if seen != plan.parent:
-            was, now = (seen or "nothing")[:12], (plan.parent or "nothing")[:12]
-            raise ValueError(
-                f"{plan.repo_id}, branch {plan.branch} changed since --dry_run ({was} then, {now} now); look "
-                "at it with --dry_run again."
-            )
-
-
-def forget(plan: Plan, folder: Path) -> None:
-    """What a dry run saw has served."""
-    _memory(plan, folder).unlink(missing_ok=True)
-
-
-def _memory(plan: Plan, folder: Path) -> Path:
-    key = hashlib.sha256(repr((str(folder.resolve()), plan.kind, plan.repo_id, plan.branch)).encode()).hexdigest()[:16]
-    return Path(constants.HF_HOME) / "hfxling" / "plans" / f"{key}.json"
 
 
 def upload(api: HfApi, plan: Plan, message: str, *, private: bool = False, create_pr: bool = False) -> str:
@@ -245,24 +235,31 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: str | None) -> list[str]:
-    """Tag a commit and put its repository into a collection, where it is not yet.
-
-    Returns:
-        What was done, in lines.
+def check_tag(api: HfApi, plan: Plan, tag: str | None) -> None:
+    """Refuse a tag that stands at another commit, before anything is uploaded.
 
     Raises:
-        ValueError: a tag that another commit has, or the Hub refuses.
+        ValueError: naming that commit.
+    """
+    if not tag or plan.is_new:
+        return
+    refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
+    for ref in refs.tags:
+        if ref.name == tag and not (plan.is_empty and ref.target_commit == plan.parent):
+            raise ValueError(f"tag={tag}: stands at {ref.target_commit[:12]} in {plan.repo_id}; choose another one.")
+
+
+def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: str | None) -> list[str]:
+    """Tag a commit and put its repository into a collection; gives what was done, in lines.
+
+    Raises:
+        ValueError: the Hub refuses.
     """
     done = []
     try:
         if tag:
-            known = _commit_of(api, plan, tag)
-            if known not in (None, commit):
-                raise ValueError(f"tag {tag} is at {known[:12]}; choose another one.")
-            if known is None:
-                api.create_tag(plan.repo_id, tag=tag, revision=commit, repo_type=plan.kind)
-                done.append(f"tag {tag} at {commit[:12]}")
+            api.create_tag(plan.repo_id, tag=tag, revision=commit, repo_type=plan.kind, exist_ok=True)
+            done.append(f"tag {tag} at {commit[:12]}")
         if collection:
             namespace = plan.repo_id.partition("/")[0]
             entry = api.create_collection(collection, namespace=namespace, exists_ok=True)
@@ -273,20 +270,3 @@ def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: st
             f"{plan.repo_id}: the files are there, tag or collection failed ({_cause(error, plan)})"
         ) from None
     return done
-
-
-def _commit_of(api: HfApi, plan: Plan, tag: str) -> str | None:
-    refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
-    return {ref.name: ref.target_commit for ref in refs.tags}.get(tag)
-
-
-def check_tag(api: HfApi, plan: Plan, tag: str | None) -> None:
-    """Refuse a tag that stands at another commit, before anything is uploaded.
-
-    Raises:
-        ValueError: naming that commit.
-    """
-    if tag and not plan.is_new:
-        known = _commit_of(api, plan, tag)
-        if known and not (plan.is_empty and known == plan.parent):
-            raise ValueError(f"tag={tag}: stands at {known[:12]} in {plan.repo_id}; choose another one.")

@@ -1,4 +1,4 @@
-"""The zoo: one table of models, from which cards, README's table and publishing are made.
+"""The zoo: one table of models, from which cards and the table of published models are made.
 
 An entry is trained by its command, which runs for everybody: text and encoders are public, paths are of this repository
 or made by the lines before. Where `model_cards/NAME.json`, the record of such a run, is there, the card has its
@@ -7,17 +7,13 @@ figures; where it is not, the card says that the model is yet to be trained, and
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hfxling.data.licences import release_fault
 
-from .record import read_record
-
-NAMESPACE, COLLECTION = "hfxling", "hfxling zoo"
+NAMESPACE = "hfxling"
 GET_NTREX = (
     "git clone https://github.com/MicrosoftTranslator/NTREX",
     "git -C NTREX checkout --quiet 8561f6a622db9edad1217683e5c83daefd8bb2bf",
@@ -163,41 +159,3 @@ ZOO = {
         Entry("five-lexical", "lexical", **ntrex(_FIVE), cost="a few minutes of one CPU core"),
     )
 }
-
-
-def entry(name: str) -> Entry:
-    """The entry of a name.
-
-    Raises:
-        ValueError: no such entry; the nearest is named.
-    """
-    if name not in ZOO:
-        near = difflib.get_close_matches(name, ZOO, n=1, cutoff=0.0)[0]
-        raise ValueError(f"zoo={name!r} is no entry; the nearest is {near!r}, all are {', '.join(ZOO)}.")
-    return ZOO[name]
-
-
-def check_folder(named: Entry, folder: Path) -> None:
-    """Refuse a folder that is not the entry's: of another method, base, licence or other languages or text.
-
-    Raises:
-        ValueError: naming what differs, or why the entry may not be released.
-        FileNotFoundError: no folder, or none with a record.
-    """
-    fault = named.release_fault()
-    if fault:
-        raise ValueError(f"zoo={named.name}: {fault}")
-    card = read_record(folder)["card"]
-    wanted = {"method": named.method, "licence": named.licence, "languages": named.languages}
-    wanted |= {"base_model": named.base} if named.base else {}
-    differing = []
-    for key, value in wanted.items():
-        stated = list(card[key]) if key == "languages" else card[key]
-        if stated != value:
-            differing.append(f"{key} {stated} is not {value}")
-    texts = sorted({data["name"] for data in card["train_data"]})
-    texts_wanted = sorted({data["name"] for data in named.data})
-    if texts != texts_wanted:
-        differing.append(f"text {', '.join(texts)} is not {', '.join(texts_wanted)}")
-    if differing:
-        raise ValueError(f"{folder} is not {named.name} of the zoo: {'; '.join(differing)}.")

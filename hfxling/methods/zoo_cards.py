@@ -32,7 +32,7 @@ def zoo_card(entry: Entry, root: Path) -> str:
     card = json.loads(record.read_text(encoding="utf-8"))["card"]
     if (card["repo_id"], card["method"]) != (entry.repo_id, entry.method):
         raise ValueError(f"{record}: the record of {card['repo_id']} ({card['method']}), not of {entry.repo_id}.")
-    return render_card(read_results(record), CardInfo(**card))
+    return render_card(read_results(record), CardInfo.from_record(card))
 
 
 def planned(entry: Entry, root: Path) -> CardInfo:

@@ -178,12 +178,21 @@ def swap(name, line):
 
 
 NUMBER = r'"value": \d+\.\d'
-TAMPERED = {
+TAMPERED_FIGURES = {
     "a digit of a value": (in_file("results.json", NUMBER), "value .* is recorded, .* measured"),
     "a digit of an interval": (in_file("results.json", r'"low": \d'), "low .* is recorded, .* measured"),
     "a digit of a p-value": (in_file("results.json", r'"p_value": \d\.\d'), "paired p_value .* is recorded"),
     "a digit of n": (in_file("results.json", r'"n": \d+'), "n 1. is recorded, 12 measured"),
     "a digit of a setting": (in_file("results.json", r'"csls_k": \d+'), "results.json lacks the row"),
+    "other test text": (swap("test.tsv", "我爱今\tabc\n"), r"NTREX-128, test: other text \(.* is recorded, .* read\)"),
+    "other training text": (swap("train.tsv", "我爱今\tabc\n"), "training data 'NTREX-128': revision .* is recorded"),
+    "a figure, sealed again": (resealed(better), "value .* is recorded, .* measured"),
+    "another head, sealed again": (resealed(another_head), "value .* is recorded, .* measured"),
+    "other test text, sealed again": (resealed(another_test), "NTREX-128, test: other text"),
+    "a row less, sealed again": (resealed(fewer_rows), "results.json lacks the row"),
+    "more text, sealed again": (resealed(more_text), "training data 'NTREX-128': pairs 1036 is recorded, 36 found"),
+}
+TAMPERED_FILES = {
     "a digit of a table": (in_file("README.md", r"\| P@1 \(%\) *\| *12 \| *\d"), r"README.md, line \d+: '\| NTREX-128"),
     "a digit of the model-index": (in_file("README.md", r"\n +value: \d"), r"README.md, line \d+: 'value: "),
     "a sentence with a score": (
@@ -195,30 +204,28 @@ TAMPERED = {
         "README.md: lacks '\\| NTREX-128",
     ),
     "a byte of the encoder": (byte("model.safetensors"), "model.safetensors: is not what was recorded"),
-    "a byte of a Dense": (byte(HEAD), f"{HEAD}: is not what was recorded"),
     "a Dense of the other language": (
         lambda folder: shutil.copy(folder / HEAD.replace("zh", "vi"), folder / HEAD),
         f"{HEAD}: is not what was recorded",
     ),
     "no Dense": (lambda folder: (folder / HEAD).unlink(), f"{HEAD}: is missing"),
     "a layer less": (in_file("config.json", r'"num_hidden_layers": \d'), "config.json: is not what was recorded"),
-    "code": (write("pooling.py", "raise SystemExit\n"), "pooling.py: is not what was recorded"),
     "a pickle": (write("pytorch_model.bin", "x"), "pytorch_model.bin: is not recorded, so it was added later"),
-    "other test text": (swap("test.tsv", "我爱今\tabc\n"), r"NTREX-128, test: other text \(.* is recorded, .* read\)"),
-    "other training text": (swap("train.tsv", "我爱今\tabc\n"), "training data 'NTREX-128': revision .* is recorded"),
-    "a figure, sealed again": (resealed(better), "value .* is recorded, .* measured"),
-    "another head, sealed again": (resealed(another_head), "value .* is recorded, .* measured"),
-    "other test text, sealed again": (resealed(another_test), "NTREX-128, test: other text"),
-    "a row less, sealed again": (resealed(fewer_rows), "results.json lacks the row"),
-    "more text, sealed again": (resealed(more_text), "training data 'NTREX-128': pairs 1036 is recorded, 36 found"),
 }
 
 
-@pytest.mark.parametrize("name", TAMPERED)
-def test_what_was_tampered_with_is_named(name, copy):
-    tamper, message = TAMPERED[name]
+@pytest.mark.parametrize(("tamper", "message"), TAMPERED_FIGURES.values(), ids=TAMPERED_FIGURES)
+def test_figures_and_text_that_were_tampered_with_are_named(tamper, message, copy):
     tamper(copy)
     status, said = verified()
+    assert status == 1
+    assert any(re.match(rf"DISAGREES  .*{message}", line) for line in said.splitlines()), said
+
+
+@pytest.mark.parametrize(("tamper", "message"), TAMPERED_FILES.values(), ids=TAMPERED_FILES)
+def test_files_that_were_tampered_with_are_named(tamper, message, copy):
+    tamper(copy)
+    status, said = verified(files_only=True)
     assert status == 1
     assert any(re.match(rf"DISAGREES  .*{message}", line) for line in said.splitlines()), said
 

@@ -5,7 +5,6 @@ import json
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -292,15 +291,11 @@ def test_a_space_of_both_parts_needs_their_ids_alone(fused, hub, publisher, tmp_
 
     found = publisher.run(SPACE, tmp_path / "space" / "app.py", *texts, cwd=tmp_path)
     assert found.returncode == 0, found.stderr[-2000:]
-    command = [sys.executable, "-c", SPACE, str(tmp_path / "space" / "app.py"), *texts]
-    env = publisher.env | {"HF_HUB_OFFLINE": "1"}
-    offline = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     here = app.Demo(str(fused[0]), str(fused[1]))
     _, expected = here.nearest(*texts, DIRECTION)
-    for done in (found, offline):
-        has_links, rows = json.loads(done.stdout.splitlines()[-1])
-        assert has_links
-        assert rows == expected
+    has_links, rows = json.loads(found.stdout.splitlines()[-1])
+    assert has_links
+    assert rows == expected
     other = publisher.run(SPACE, tmp_path / "other" / "app.py", *texts, cwd=tmp_path)
     assert "org/dense: its fusion.json was made for the sparse encoder" in other.stderr
 
@@ -354,8 +349,7 @@ def test_gradio_is_named_where_it_is_missing(monkeypatch, refusal):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_page_leaves_no_folder(folders, tmp_path, stop):
+def test_a_stopped_page_leaves_no_folder(folders, tmp_path):
     code = f"import hfxling; hfxling.demo({str(folders / 'lexical')!r})"
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -371,7 +365,7 @@ def test_a_stopped_page_leaves_no_folder(folders, tmp_path, stop):
             time.sleep(0.25)
         assert "Running on" in (tmp_path / "log").read_text()
         assert list(temporary.glob("hfxling-demo-*"))
-        page.send_signal(stop)
+        page.terminate()
         page.wait(20)
     finally:
         page.kill()

@@ -1,6 +1,7 @@
 """Graphs beside the weights, and what they cost."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -68,7 +69,9 @@ def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, cap
     assert content["reached"]["fit"] == "discriminant"
     assert "runtime onnx" in (folder / "README.md").read_text()
 
-    # once more, and eight bits lose too much: the earlier copy goes, and so do its rows
+    # once more, with the graph as it is, and eight bits lose too much: the earlier copy goes, and so do its rows
+    shutil.copy(folder / "onnx" / "model.onnx", folder.parent)
+    monkeypatch.setattr("hfxling.hub.onnx.write_onnx", lambda _, path: shutil.copy(folder.parent / "model.onnx", path))
     monkeypatch.setattr("hfxling.hub.export.MOST_LOST", -200.0)
     main(["export", str(folder), "--int8", "--source", str(files[0]), "--target", str(files[1])])
     assert "they are not kept" in capsys.readouterr().out
@@ -92,7 +95,12 @@ def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, cap
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["cca"], indirect=True)
 def test_a_graph_a_language_lies_where_its_branch_is(folder):
+    with alone_in(folder, "model"), pytest.raises(ValueError, match="another run writes there"):
+        hfxling.export(folder)
+    assert not list(folder.rglob("*.onnx"))
+    (folder / ".onnx.dead.hfxling-scratch").mkdir()
     assert hfxling.export(folder).figures == {}
+    assert not list(folder.glob(".onnx*")), "what a killed run left is gone"
     assert verify_files(str(folder))[3] == [], "the record knows of the graphs, so the folder can be published"
     model = SentenceTransformer(str(folder), device="cpu")
     for lang in ("zh", "vi"):
@@ -106,7 +114,6 @@ def test_a_graph_a_language_lies_where_its_branch_is(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"onnx": False}, "nothing to write: leave onnx on"),
         ({"int8": True}, "int8 needs sentence pairs"),
         ({"target": "a"}, "target without source"),
         ({"source": "sample", "languages": ("zh",)}, "give the codes of the pairs' two languages"),
@@ -115,17 +122,6 @@ def test_a_graph_a_language_lies_where_its_branch_is(folder):
 def test_what_is_refused(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         hfxling.export(tmp_path, **options)
-
-
-@pytest.mark.parametrize("folder", ["cca"], indirect=True)
-def test_of_two_runs_in_one_folder_the_second_is_told_so_and_what_the_killed_left_goes(folder):
-    with alone_in(folder, "model"), pytest.raises(ValueError, match="another run writes there"):
-        hfxling.export(folder)
-    assert not list(folder.rglob("*.onnx"))
-    (folder / ".onnx.dead.hfxling-scratch").mkdir()
-    hfxling.export(folder)
-    assert list(folder.rglob("model.onnx"))
-    assert not list(folder.glob(".onnx*"))
 
 
 def test_no_model_there(tmp_path):

@@ -72,6 +72,7 @@ def test_a_prompt_stands_before_every_text(written):
     np.testing.assert_allclose(encode(["rain"]), plain(["is it, rain"]), atol=1e-6)
 
 
+@pytest.mark.parametrize("written", ["siamese"], indirect=True)
 def test_other_vectors_than_torch_are_refused_and_nothing_is_left(written, tmp_path, monkeypatch):
     _, model = written
     monkeypatch.setattr(onnx, "onnx_run", lambda path: lambda ids, mask: np.zeros((len(ids), 16), np.float32))
@@ -80,6 +81,7 @@ def test_other_vectors_than_torch_are_refused_and_nothing_is_left(written, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("written", ["siamese"], indirect=True)
 def test_weights_that_a_file_cannot_hold_lie_beside_it(written, tmp_path, monkeypatch):
     folder, model = written
     monkeypatch.setattr(onnx, "_LARGEST", 0)

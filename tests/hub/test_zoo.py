@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hfxling.data.sources import Source
-from hfxling.hub.zoo import ZOO, check_folder, entry
+from hfxling.hub.zoo import ZOO
 
 ROOT = Path(__file__).resolve().parents[2]
 CARDS = ROOT / "model_cards"
@@ -63,20 +63,3 @@ def test_a_card_has_figures_where_there_is_a_record_and_else_the_command(name):
 def test_what_may_not_be_released_is_known():
     kept = {name for name, each in ZOO.items() if each.release_fault()}
     assert kept == {"zh-vi-sf-xlm", "dap-mbert", "dap-xlmr"}
-
-
-def test_an_unknown_entry_names_the_nearest():
-    with pytest.raises(ValueError, match="zoo='zh-vi-sff' is no entry; the nearest is 'zh-vi-sf'"):
-        entry("zh-vi-sff")
-
-
-def test_a_folder_of_another_entry_is_refused(tmp_path):
-    named = ZOO["lo-zh-lexical"]
-    card = {"method": "lexical", "licence": "cc-by-sa-4.0", "languages": ["lo", "zh"]}
-    card |= {"base_model": "none", "train_data": [{"name": "NTREX-128", "pairs": 1541}]}
-    (tmp_path / "results.json").write_text(json.dumps({"results": [], "card": card}), encoding="utf-8")
-    check_folder(named, tmp_path)
-    with pytest.raises(ValueError, match=r"is not id-zh-lexical of the zoo: languages \['lo', 'zh'\] is not"):
-        check_folder(ZOO["id-zh-lexical"], tmp_path)
-    with pytest.raises(ValueError, match=r"zoo=zh-vi-sf-xlm: the base model .* is under cc-by-nc-4\.0"):
-        check_folder(ZOO["zh-vi-sf-xlm"], tmp_path)
