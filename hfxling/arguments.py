@@ -34,6 +34,14 @@ _OF_THE_TRAINER = (
 )
 
 
+def key(help_: str, default: Any = dataclasses.MISSING, **metadata: Any) -> Any:
+    """A field of a dataclass for `parse_arguments`: what --help says of it, and its default; required without one."""
+    metadata["help"] = help_
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
 def parse_arguments(
     types: Sequence[type],
     argv: Sequence[str] | None = None,

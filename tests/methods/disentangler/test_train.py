@@ -43,8 +43,8 @@ def data() -> Prepared:
         sides = tuple(made_of(meaning, language, rng) for language in languages)
         vectors.append(PairVectors(languages, sides, (sides[0][:0], sides[1][:0])))
         texts = [f"{languages} {i}" for i in range(PAIRS)]
-        columns = {"source": texts, "target": texts, "row": range(PAIRS)}
-        pairs.append(PairText(languages, Dataset.from_dict(columns), None, PAIRS))
+        text = Dataset.from_dict({"source": texts, "target": texts, "row": range(PAIRS)})
+        pairs.append(PairText(languages, text, text.select([]), PAIRS))
     meaning = rng.standard_normal((200, 8))
     other = meaning + rng.uniform(0, 3, (200, 1)) * rng.standard_normal((200, 8))
     gold = np.array([a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(meaning, other)])
