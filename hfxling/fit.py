@@ -28,6 +28,7 @@ from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.data.texts import check_texts, numbered_distinct
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import token_limit
+from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo
 from hfxling.hub.folder import check_finite, publish
@@ -201,6 +202,10 @@ def fit_lexical(
     target: Texts | None = None,
     languages: Pair | None = None,
     *,
+    model: str | None = None,
+    revision: str | None = None,
+    prompt: str | None = None,
+    device: str | None = None,
     seed: int = 42,
     progress: bool = True,
     **options,
@@ -216,24 +221,35 @@ def fit_lexical(
         source: N >= 10 texts; or texts and translations of several language pairs, by (source, target) code.
         target: their translations, line by line.
         languages: codes of both; they choose the segmenters.
+        model: folder or Hub id of an encoder whose similarities of words count, too, when links are learnt: better
+            links, of the static vectors most of all (docs/lexical.md). What is made does without it.
+        revision: branch, tag or commit of it on the Hub.
+        prompt: put before every text that it reads; by default its own.
+        device: of it; by default a GPU when there is one.
         seed: of the length prior's sample and the static vectors.
         progress: show bars.
         **options: further fields of `hfxling.methods.lexical.LinkSettings` (views, mixture, rank, lexicon, ...).
 
     Raises:
-        ValueError: as for `fit_head`; equal languages, or none.
+        ValueError: as for `fit_head`; equal languages, or none; an encoder that does not know a language's script.
+        FileNotFoundError: no such encoder.
     """
     if languages is None and not isinstance(source, Mapping):
         raise ValueError("languages=None: give the codes of both languages, such as ('zh', 'vi').")
     pairs = _checked(source, target, languages)
     corpus = Corpus.in_memory(pairs)
     with _settings(lexical.LinkSettings, {}, options, seed, progress) as (settings, _):
-        views = lexical.link_views(corpus, settings)
-        model = lexical.fit(views, settings, seed=seed)
-    card = describe_lexical(list(pairs), is_shared=views[0].is_shared)
+        encoder = None
+        if model is not None:
+            encoder = lexical.word_encoder(model, revision, corpus, prompt=prompt, device=device)
+        views = lexical.link_views(corpus, settings, encoder)
+        fitted = lexical.fit(views, settings, seed=seed)
+    card = describe_lexical(list(pairs), is_shared=views[0].is_shared, encoder=model)
     configuration = dataclasses.asdict(settings) | {"seed": seed}
-    model.origin = _origin("lexical", card, configuration, corpus)
-    return model
+    if model is not None:
+        configuration |= {"encoder": model_name(model), "encoder_revision": revision}
+    fitted.origin = _origin("lexical", card, configuration, corpus)
+    return fitted
 
 
 def save_lexical(

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +23,7 @@ from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import ROLES, Fusion, Pools, fit_fusion, pool_rows, stored
+from hfxling.encoders.identity import identity
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import mean_interval
@@ -30,7 +31,7 @@ from hfxling.files import atomic_path, content_hash, weights_hash
 from hfxling.methods import dap, lexical, siamese
 from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong, finetune, schedule, training_facts
 from hfxling.methods.lexical.data import Prepared as PreparedLinks
-from hfxling.methods.lexical.data import link_views
+from hfxling.methods.lexical.data import link_views, word_encoder
 from hfxling.methods.lexical.evaluate import rank as rank_links
 from hfxling.methods.lexical.train import fit as fit_links
 from hfxling.methods.publishing import Run
@@ -43,6 +44,7 @@ from hfxling.methods.siamese.train import head_inputs, infonce_maps, new_head
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.progress import bar
+from hfxling.words.encoder import WordEncoder
 
 logger = logging.getLogger(__name__)
 Ranks = tuple[np.ndarray, np.ndarray]  # of the left-out pairs, from source to target and back
@@ -213,17 +215,34 @@ class Links:
     method = "lexical"
 
     def __init__(
-        self, recipe: lexical.Arguments, text: TrainingText, training_args: TrainingArguments, cache_dir: str | Path
+        self,
+        recipe: lexical.Arguments,
+        text: TrainingText,
+        training_args: TrainingArguments,
+        cache_dir: str | Path,
+        prompt: str | None = None,
+        device: str | None = None,
     ):
         self.recipe, self.text, self.training_args, self.cache_dir = recipe, text, training_args, Path(cache_dir)
+        self.prompt, self.device = prompt, device
         self.kept: list[Path] = []  # folders that a run goes on from when it was stopped
         self.settings = narrowed(lexical.LinkSettings, recipe)
         self.static = Candidate("static")
         self.sparse = Candidate("sparse", needs_language=True, needs_remote_code=True)
 
+    @cached_property
+    def encoder(self) -> WordEncoder | None:
+        """Whose similarities of words count, too, when links are learnt."""
+        if self.recipe.encoder is None:
+            return None
+        options = {"prompt": self.prompt, "device": self.device}
+        return word_encoder(self.recipe.encoder, self.recipe.encoder_revision, self.text.corpus, **options)
+
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
         """Count the links of some pairs, and rank the others; what an earlier run has counted is taken from there."""
         facts = {"seed": self.training_args.seed, "settings": asdict(self.settings), "languages": self.text.languages}
+        if self.recipe.encoder is not None:
+            facts["encoder"] = [identity(self.recipe.encoder, self.recipe.encoder_revision), self.prompt]
         for name, rows in (("kept", kept), ("held", held)):
             facts[name] = content_hash(self.text.texts(0, rows), self.text.texts(1, rows))
         folder = self.cache_dir / digest_of(facts)
@@ -254,7 +273,7 @@ class Links:
     def _fit(self, folder: Path, kept: np.ndarray, held: np.ndarray) -> None:
         """Write the links of some pairs, and how they rank the others."""
         start = time.process_time()
-        views = link_views(self.text.part(kept), self.settings)
+        views = link_views(self.text.part(kept), self.settings, self.encoder)
         model = fit_links(views, self.settings, seed=self.training_args.seed)
         seconds = time.process_time() - start
         sides = self.text.texts(0, held), self.text.texts(1, held)
@@ -275,7 +294,7 @@ class Links:
 
     def fit_all(self) -> Run:
         """What is written: the links of all pairs."""
-        self.prepared = PreparedLinks(self.text.corpus, link_views(self.text.corpus, self.settings))
+        self.prepared = PreparedLinks(self.text.corpus, link_views(self.text.corpus, self.settings, self.encoder))
         return lexical.run(self.recipe, self.training_args, self.prepared)
 
 

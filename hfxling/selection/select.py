@@ -273,6 +273,7 @@ def select(
     revision: str | None = None,
     pooling: Literal["mean", "cls", "last"] = "mean",
     prompt: str | None = None,
+    links_with_model: bool = False,
     one_map: bool = False,
     only: Sequence[Name] = (),
     choose: Name | None = None,
@@ -306,6 +307,8 @@ def select(
         revision: branch, tag or commit of the model on the Hub.
         pooling: of the encoder.
         prompt: put before every text; by default what the model wants ("query: " for E5), "" for none.
+        links_with_model: let the model's vectors of words in context count, too, when word links are learnt: static
+            and sparse vectors find more (docs/lexical.md), and a fold takes a minute longer.
         one_map: only what needs not know which language a text is in may win.
         only: what competes, with all that it is made of; by default all.
         choose: write this one and not the winner.
@@ -330,7 +333,8 @@ def select(
     clock = Clock(minutes)
     encoder_options = {"model": model, "revision": revision, "prompt": prompt, "device": device}
     languages = tuple(languages)
-    _check(languages, model, pooling, only, choose, minutes)
+    _check(languages, only, choose, minutes)
+    _check_model(model, pooling, (choose, *only), links_with_model=links_with_model)
     check_licence("licence", licence)
     read = joined_source(source, target) if is_source(source) and (target is None or is_source(target)) else None
     inputs = [read, str(source), str(target), model] if read else [model]
@@ -340,14 +344,16 @@ def select(
     if model is not None:
         with one_line_where_missing(str(model), "model"):
             AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
-    options = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt, "one_map": one_map}
+    options = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt}
+    options |= {"links_with_model": links_with_model, "one_map": one_map}
     options |= {"only": only, "choose": choose, "minutes": minutes, "test": _shown_test(test)}
     options |= {"output": output, "repo": repo, "licence": licence, "seed": seed}
     command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, options)
 
     named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
     named["data_licence"] = licence
-    links_args = lexical.Arguments(**named)
+    helper = {"encoder": str(model), "encoder_revision": revision} if links_with_model else {}
+    links_args = lexical.Arguments(**named, **helper)
     corpus = load_corpus(links_args) if read else corpus_of(links_args, read_pairs(source, target, languages))
     test_pairs = None
     if test:
@@ -365,7 +371,8 @@ def select(
         training_args = _training_arguments(folder, seed, repo, device)
         competitors = Competitors()
         if wanted("static", "sparse", "fused", "finetuned_fused"):
-            competitors.links = Links(links_args, text, training_args, Path(cache_dir, "links"))
+            links_cache = Path(cache_dir, "links")
+            competitors.links = Links(links_args, text, training_args, links_cache, prompt=prompt, device=device)
         if model is not None and wanted(*ON_THE_ENCODER):
             frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
@@ -428,17 +435,13 @@ def _without_leaks(corpus: Corpus, test: Pairs) -> None:
     pair.train = kept
 
 
-def _check(languages: tuple, model: Any, pooling: str, only: Sequence[str], choose: str | None, minutes: float) -> None:
+def _check(languages: tuple, only: Sequence[str], choose: str | None, minutes: float) -> None:
     """Refuse options that do not go together."""
     if not minutes > 0:
         raise ValueError(f"minutes={minutes}: give more than 0.")
     if len(languages) != 2 or languages[0] == languages[1]:
         raise ValueError(f"languages={languages}: give the codes of two languages, such as zh vi.")
     check_languages(*languages)
-    if model is not None and not isinstance(model, str | Path):
-        raise ValueError(f"model={type(model).__name__}: its layers are read one by one; give a folder or Hub id.")
-    if pooling not in POOLING_MODES:
-        raise ValueError(f"pooling={pooling!r} is not one of {', '.join(POOLING_MODES)}.")
     if isinstance(only, str):
         raise ValueError(f"only={only!r}: give a list, such as [{only!r}].")
     for name in only:
@@ -448,9 +451,19 @@ def _check(languages: tuple, model: Any, pooling: str, only: Sequence[str], choo
         raise ValueError(f"choose={choose!r} is not one of {', '.join(NAMES)}.")
     if choose is not None and only and choose not in only:
         raise ValueError(f"choose={choose!r} does not compete with only={list(only)}; name it there, too.")
-    for name in (choose, *only):
+
+
+def _check_model(model: Any, pooling: str, asked: Sequence[str | None], *, links_with_model: bool) -> None:
+    """Refuse what is no model that can compete, and what is `asked` for by name and needs one where there is none."""
+    if model is not None and not isinstance(model, str | Path):
+        raise ValueError(f"model={type(model).__name__}: its layers are read one by one; give a folder or Hub id.")
+    if pooling not in POOLING_MODES:
+        raise ValueError(f"pooling={pooling!r} is not one of {', '.join(POOLING_MODES)}.")
+    for name in asked:
         if name in ON_THE_ENCODER and model is None:
             raise ValueError(f"{name!r} needs an encoder: give a model, or take static or sparse.")
+    if links_with_model and model is None:
+        raise ValueError("links_with_model needs an encoder: give a model, or leave it out.")
 
 
 def _check_folders(folder: Path, inputs: Sequence[Any]) -> None:

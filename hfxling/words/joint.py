@@ -134,12 +134,13 @@ class JointAligner(LineAligner):
 
     def _read_with_map(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
         """Learn the map of the encoder's vectors from the first pairs, and read all pairs by it."""
+        already_kept = dict(self.encoder.kept)
         first = source[:MAP_FROM], target[:MAP_FROM]
         for side in first:
             self.encoder.keep(side)
         self.word_map = _learnt_map(self.languages, self.views, self.encoder, *first)
         pairs = self._read(source, target)
-        self.encoder.kept.clear()
+        self.encoder.kept = already_kept
         return pairs
 
     def _learn_links(self, pairs: Sequence[_ReadPair]) -> None:

@@ -19,13 +19,24 @@ from hfxling.methods.publishing import Run, training_cost
 
 from .arguments import TRAINING_DEFAULTS, LexicalArguments, LinkSettings
 from .card import card
-from .data import Prepared, link_views, prepare
+from .data import Prepared, link_views, prepare, word_encoder
 from .evaluate import cross_validated, evaluate, final_vectors
 from .export import SPARSE, export_lexical, load_lexical
 from .train import fit
 
 Arguments = LexicalArguments
-__all__ = ["TRAINING_DEFAULTS", "Arguments", "LinkSettings", "card", "fit", "link_views", "measure", "prepare", "run"]
+__all__ = [
+    "TRAINING_DEFAULTS",
+    "Arguments",
+    "LinkSettings",
+    "card",
+    "fit",
+    "link_views",
+    "measure",
+    "prepare",
+    "run",
+    "word_encoder",
+]
 
 
 def run(recipe: LexicalArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:

@@ -91,8 +91,13 @@ class LinkSettings:
 
 @dataclass(frozen=True)
 class LexicalArguments(LinkSettings, TextArguments):
-    """How the model is tested besides on test text."""
+    """The encoder that helps to count links, and how the model is tested besides on test text."""
 
+    encoder: str | None = key(
+        "folder or Hub id of an encoder whose similarities of words count, too, when links are learnt; none by default",
+        None,
+    )
+    encoder_revision: str | None = key("branch, tag or commit of it on the Hub", None)
     folds: int = key("measure by leaving out so many parts of the training text in turn, too; 0: do not", 0)
     distractors: list[str] = key("with folds, text files of further candidates, one sentence a line, e.g. zh=FILE", [])
 
@@ -123,4 +128,4 @@ class LexicalArguments(LinkSettings, TextArguments):
     def shared_key(self) -> tuple:
         """The same for runs that share text and segments, and the links' counts with them."""
         names = (*TEXT_KEYS, "views", "segmenters", "vocab_size", "max_words", "lexicon", "folds", "distractors")
-        return self.key_of(names)
+        return self.key_of((*names, "encoder", "encoder_revision"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hfxling.encoders.identity import model_name
 from hfxling.hub.snippets import example
 
 from .arguments import LexicalArguments
@@ -47,15 +48,18 @@ print(model.explain("{source_text}", "{target_text}", ("{source}", "{target}")))
 
 def card(recipe: LexicalArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    fields = described(recipe.language_pairs, is_shared=prepared.views[0].is_shared)
-    fields["configuration"] = {name: getattr(recipe, name) for name in ("views", "mixture", "length_prior")}
+    fields = described(recipe.language_pairs, is_shared=prepared.views[0].is_shared, encoder=recipe.encoder)
+    configuration = {name: getattr(recipe, name) for name in ("views", "mixture", "length_prior")}
+    if recipe.encoder is not None:
+        configuration |= {"encoder": model_name(recipe.encoder), "encoder_revision": recipe.encoder_revision}
+    fields["configuration"] = configuration
     return fields
 
 
-def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool) -> dict:
+def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str | None = None) -> dict:
     """The same without settings, of the language pairs that were learnt from.
 
-    `is_shared` says that all languages have one table of segments.
+    `is_shared` says that all languages have one table of segments, `encoder` which one helped to count links.
     """
     languages = list(dict.fromkeys(code for pair in pairs for code in pair))
     source, target = pairs[0]
@@ -82,7 +86,7 @@ def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool) -> dict:
         "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-lexical",
         "summary": SUMMARY,
         "citation": CITATION,
-        "base_model": "none, counted from text",
+        "base_model": "none, counted from text" + (f" with the help of {model_name(encoder)}" if encoder else ""),
         "languages": languages,
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
         "limits": [*LIMITS, *limits],

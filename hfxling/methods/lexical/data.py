@@ -18,6 +18,8 @@ from hfxling.data.texts import check_texts
 from hfxling.data.unigram import settle
 from hfxling.evaluation.word_translation import read_dictionary
 from hfxling.methods.checks import refuse_evaluation
+from hfxling.words.encoder import WordEncoder
+from hfxling.words.joint import LEARN_FROM, segment_similarities
 from hfxling.words.pairs import EncodedPairs, encoded_pairs
 from hfxling.words.prior import translation_counts
 
@@ -26,6 +28,7 @@ from .arguments import COARSE, FINE, LexicalArguments, LinkSettings
 LEAST_PAIRS = 10
 _UNSPACED = ("lo", "th", "km", "my")  # languages that put no spaces between words
 _FINE_SIZE = 2000  # pieces of theirs
+_MOST_KEPT = 10_000  # sentences whose vectors of words are held in memory for all views and folds, about 60 kB each
 
 
 @dataclass
@@ -60,13 +63,34 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
     others = {lang: read_distractors(path) for lang, path in first.distractor_files().items()}
     corpus = load_corpus(first)
     settings = narrowed(LinkSettings, first)
-    folds = [Prepared(fold, link_views(fold, settings)) for fold in split_folds(corpus, first.folds)]
+    encoder = None
+    if first.encoder is not None:
+        encoder = word_encoder(first.encoder, first.encoder_revision, corpus)
+    folds = [Prepared(fold, link_views(fold, settings, encoder)) for fold in split_folds(corpus, first.folds)]
     for text in corpus.pairs:  # what is a translation of something is no distractor
         for side, lang in zip(("source", "target"), text.languages):
             if lang in others:
                 own = {*text.train[side]}
                 others[lang] = [line for line in others[lang] if line not in own]
-    return Prepared(corpus, link_views(corpus, settings), folds, others)
+    return Prepared(corpus, link_views(corpus, settings, encoder), folds, others)
+
+
+def word_encoder(
+    model: str, revision: str | None, corpus: Corpus, *, prompt: str | None = None, device: str | None = None
+) -> WordEncoder:
+    """An encoder that links may be counted with; where the text is not long, all of it has been read.
+
+    Raises:
+        FileNotFoundError: no such folder or Hub model.
+        ValueError: an encoder that does not know the script of a language, or whose pieces have no places in the text.
+    """
+    encoder = WordEncoder(model, revision, prompt=prompt, device=device)
+    sentences = []
+    for text in corpus.pairs:
+        sentences += [*text.train["source"], *text.train["target"]]
+    if len(sentences) <= _MOST_KEPT:
+        encoder.keep(sentences)
+    return encoder
 
 
 def split_folds(corpus: Corpus, count: int) -> Iterator[Corpus]:
@@ -94,8 +118,17 @@ def read_distractors(path: str) -> list[str]:
     return [*lines]
 
 
-def link_views(corpus: Corpus, settings: LinkSettings) -> list[View]:
-    """Segments and link counts of a text in every view."""
+def link_views(corpus: Corpus, settings: LinkSettings, encoder: WordEncoder | None = None) -> list[View]:
+    """Segments and link counts of a text in every view.
+
+    Args:
+        corpus: whose training text is read.
+        settings: views, segmenters, lexicon.
+        encoder: whose similarities of words every E step heeds (docs/words.md); none by default.
+
+    Raises:
+        ValueError: fewer than ten pairs, a lexicon of other languages, an encoder that does not know a script.
+    """
     for text in corpus.pairs:
         if len(text.train) < LEAST_PAIRS:
             name = name_of_pair(text.languages)
@@ -107,7 +140,8 @@ def link_views(corpus: Corpus, settings: LinkSettings) -> list[View]:
     chosen = settings.segmenter_choices(corpus.languages)
     views = []
     for number, name in enumerate(settings.views):
-        views.append(_view(name, sides, lexicon, settings, chosen if number == 0 else {}, is_first=number == 0))
+        own = chosen if number == 0 else {}
+        views.append(_view(name, sides, lexicon, settings, own, is_first=number == 0, encoder=encoder))
     return views
 
 
@@ -147,6 +181,7 @@ def _view(
     chosen: Mapping[str, str],
     *,
     is_first: bool,
+    encoder: WordEncoder | None,
 ) -> View:
     """A text in one way of cutting it; `chosen` are segmenters of languages in place of the view's own."""
     lines: dict[str, dict[str, None]] = {}
@@ -175,10 +210,35 @@ def _view(
             words = encoded_pairs(order, own if order == pair else own[::-1], *entries, settings.max_words)
             source = source + (words.source if order == pair else words.target)
             target = target + (words.target if order == pair else words.source)
-        expected = translation_counts(EncodedPairs(pair, source, target), own)
+        similarities = None if encoder is None else _similarities(pair, own, encoder, both, source, target)
+        expected = translation_counts(EncodedPairs(pair, source, target), own, similarities)
         pairs.append(encoded)
         counts.append(csr_array(expected))
     return View(vocabularies, scripts is not None, pairs, counts)
+
+
+def _similarities(
+    languages: Pair,
+    vocabularies: Sequence[Vocabulary],
+    encoder: WordEncoder,
+    sides: Sequence[Sequence[str]],
+    source: Sequence[Sequence[int]],
+    target: Sequence[Sequence[int]],
+) -> list[np.ndarray]:
+    """Of every pair of `source` and `target` the (S, T) cosines of its segments.
+
+    Those are of the sentences of both `sides` and of a lexicon. Of the lexicon and of sentences behind the first
+    `LEARN_FROM` nothing is read: equal similarities, which change no probability.
+    """
+    encoder.means.clear()  # of other text
+    read = segment_similarities(languages, vocabularies, encoder, sides[0][:LEARN_FROM], sides[1][:LEARN_FROM])
+    similarities = []
+    for number, (own_source, own_target) in enumerate(zip(source, target)):
+        if number < len(read):
+            similarities.append(read[number][: len(own_source), : len(own_target)])
+        else:
+            similarities.append(np.zeros((len(own_source), len(own_target)), np.float16))
+    return similarities
 
 
 def _segments(view: str, lang: str) -> tuple[str, int]:
