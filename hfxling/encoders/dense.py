@@ -11,18 +11,17 @@ import numpy as np
 
 from hfxling.missing import check_device, one_line_where_missing
 
-from .base import BaseEncoder
 from .frozen import WordStates
 from .identity import identity
 from .prompts import check_prompt, prompt_for
-from .protocol import ROLES
+from .protocol import ROLES, Encoder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer, SparseEncoder
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 
-class LoadedEncoder(BaseEncoder):
+class LoadedEncoder(Encoder):
     """What sentence-transformers loads, dense or sparse.
 
     Args:

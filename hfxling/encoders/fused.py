@@ -9,15 +9,14 @@ from scipy.sparse import csr_array
 
 from hfxling.files import weights_hash
 
-from .base import BaseEncoder
 from .dense import SentenceEncoder
 from .fusion import FILE, TENSORS, Fusion
 from .identity import fetch_folder
-from .protocol import ROLES
+from .protocol import ROLES, Encoder
 from .sparse import LexicalEncoder
 
 
-class FusedEncoder(BaseEncoder):
+class FusedEncoder(Encoder):
     """Both as one `Encoder`.
 
     Args:

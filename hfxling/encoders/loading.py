@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .protocol import Encoder
+from .protocol import Encoder
 
 
 def load_encoder(
@@ -62,7 +61,7 @@ def load_encoder(
         return StoredVectors(_listed(source_vectors), _listed(target_vectors))
     if model is None and lexical is None:
         raise ValueError("nothing that encodes: give --model, --lexical or both.")
-    if model is not None and hasattr(model, "route") and hasattr(model, "label"):  # an encoder of ours
+    if isinstance(model, Encoder):
         return model if lexical is None else FusedEncoder(model, _lexical(lexical, lexical_revision))
     if model is None:
         return _lexical(lexical, lexical_revision or revision)

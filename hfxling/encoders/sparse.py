@@ -15,10 +15,9 @@ from transformers.utils import cached_file
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_lexical import LexicalModel
 
-from .base import BaseEncoder
 from .dense import LoadedEncoder
 from .identity import identity
-from .protocol import ROLES, check_finite
+from .protocol import ROLES, Encoder, check_finite
 
 if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
@@ -28,7 +27,7 @@ _LEXICAL = LexicalModel.config_class.model_type
 _CHUNK = 1024  # texts whose vectors are on the device at once
 
 
-class LexicalEncoder(BaseEncoder):
+class LexicalEncoder(Encoder):
     """A lexical encoder as an `Encoder`: sparse vectors of links (docs/lexical.md).
 
     Args:

@@ -10,14 +10,13 @@ import numpy as np
 from hfxling.data.features import load_vectors
 from hfxling.files import content_hash
 
-from .base import BaseEncoder
 from .frozen import FrozenEncoder, WordStates
 from .identity import content_hash_of, identity
 from .prompts import prompt_of
-from .protocol import ROLES
+from .protocol import ROLES, Encoder
 
 
-class StoredVectors(BaseEncoder):
+class StoredVectors(Encoder):
     """Files of vectors as an `Encoder`: the first file of a side for the first texts that are asked for, and so on.
 
     Args:
@@ -55,7 +54,7 @@ class StoredVectors(BaseEncoder):
         return loaded[key]
 
 
-class LayerEncoder(BaseEncoder):
+class LayerEncoder(Encoder):
     """A layer of a plain transformer encoder, pooled, as an `Encoder`.
 
     Args:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from hfxling.data.documents import UNSPACED
 from hfxling.data.pairs import is_source
-from hfxling.data.parallel import check_languages
 from hfxling.data.readers import read_lines, suffix_of
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.protocol import ROLES, Encoder, check_finite, languages_of
+from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, is_stream
 from hfxling.progress import bar
@@ -166,7 +165,7 @@ def align_documents(
     if output is not None:
         _check_output(output)
     if languages is not None:
-        check_languages(*languages_of(None, languages))
+        languages = languages_of(None, languages)
     texts = [read_documents(source, "source"), read_documents(target, "target")]
     counts = len(texts[0].documents), len(texts[1].documents)
     if counts[0] != counts[1] and not pair_documents:
@@ -261,7 +260,6 @@ def vectors_of(text: DocumentText, encoder: Encoder, role: str, shown: Any = Non
     def vectors(spans: beads.Spans) -> beads.Vectors:
         joined = [text.joined(range(*span)) for span in spans]
         encoded = encoder.encode(joined, text.language, role, progress=False)
-        check_finite(encoded, encoder.label)
         if shown is not None:
             shown.update(len(spans))
         return encoded

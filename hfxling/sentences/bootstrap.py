@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
-from hfxling.data.parallel import check_languages
 from hfxling.data.texts import Texts, check_texts
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
 from hfxling.encoders.haystack import Haystack, is_in_memory
@@ -145,7 +144,6 @@ def bootstrap(
         FileNotFoundError: no such text or model.
     """
     pair = languages_of(None, languages)
-    check_languages(*pair)
     check_wanted(precision, None, LEAST)
     bytes_of(memory)
     check_dropping(dedup, filters)

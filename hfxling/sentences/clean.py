@@ -20,7 +20,6 @@ from hfxling.data.filters import PairGate, check_top, top_count, word_counts
 from hfxling.data.langid import split_words
 from hfxling.data.numbers import numbers_differ
 from hfxling.data.pairs import Pairs, read_pairs
-from hfxling.data.parallel import check_languages
 from hfxling.data.texts import LONGEST, Texts, numbered_distinct, picked
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs, warn_of_languages
 from hfxling.encoders.haystack import Haystack
@@ -246,11 +245,7 @@ def clean(
             device=device,
             trust_remote_code=trust_remote_code,
         )
-    if languages is not None or encoder is None:
-        pair = languages_of(None, languages or ())
-    else:
-        pair = languages_of(encoder, None)
-    check_languages(*pair)
+    pair = languages_of(encoder, languages, needed=True)
     if encoder is not None:
         for language, role in zip(pair, ROLES):
             encoder.route(language, role)

@@ -15,7 +15,7 @@ from hfxling.data.pairs import is_source
 from hfxling.data.readers import read_lines
 from hfxling.data.texts import numbered_distinct
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.protocol import Encoder, check_finite
+from hfxling.encoders.protocol import Encoder
 from hfxling.files import alone_in, atomic_path, is_stream, reserved_array
 from hfxling.progress import shown
 from hfxling.verbs import Model, OutputFile, Text, verb
@@ -158,9 +158,7 @@ def _lines(text: Text) -> list[str]:
 def _in_memory(lines: list[str], encoder: Encoder, language: str | None) -> np.ndarray:
     """(N, D) vectors, each distinct line encoded once."""
     distinct, rows = numbered_distinct(lines)
-    vectors = encoder.encode(distinct, language, progress=shown())
-    check_finite(vectors, encoder.label)
-    return vectors[rows]
+    return encoder.encode(distinct, language, progress=shown())[rows]
 
 
 def _write(output: Path, lines: list[str], encoder: Encoder, language: str | None, prompt: str | None) -> None:

@@ -19,10 +19,8 @@ import numpy as np
 from hfxling.data.faults import FLAGS
 from hfxling.data.filters import check_top, top_count, word_counts
 from hfxling.data.pairs import read_heaps
-from hfxling.data.parallel import check_languages
 from hfxling.data.texts import Texts
 from hfxling.data.warn import warn_of_hubs
-from hfxling.encoders.base import BaseEncoder
 from hfxling.encoders.haystack import Haystack, is_in_memory
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
@@ -259,7 +257,7 @@ def mine(
     if output is not None:
         _check_suffix(output)
     if languages is not None:
-        check_languages(*languages_of(None, languages))
+        languages = languages_of(None, languages)
     _check_wish(precision, known, threshold, top, unpaired)
     check_dropping(dedup, filters)
     check_choices(margin or MARGINS[0], selection)
@@ -278,9 +276,7 @@ def mine(
         target_vectors=target_vectors or (),
         **options,
     )
-    pair = languages_of(encoder, languages)
-    if None in pair:
-        raise ValueError(f"{encoder.label} does not say what it is for: give languages, such as zh vi.")
+    pair = languages_of(encoder, languages, needed=True)
     sides = read_heaps(source, target, pair)
     hidden, searched = _with_known(sides, known, pair, encoder, (precision, unpaired), (margin, selection))
     by_impostors = known is not None and hidden is None
@@ -442,8 +438,7 @@ def _with_known(
     if known is None:
         return None, list(sides)
     precision, unpaired = wanted
-    learnt_from = encoder.learnt_from() if isinstance(encoder, BaseEncoder) else ()
-    if not are_learnt(known, languages, learnt_from):
+    if not are_learnt(known, languages, encoder.learnt_from()):
         hidden = HiddenPairs.read(known, languages, precision, unpaired)
         return hidden, hidden.added_to(sides)
     check_wanted(precision, unpaired, LEAST)

@@ -11,7 +11,7 @@ import pytest
 
 import hfxling
 from hfxling.cli import main
-from hfxling.encoders.base import BaseEncoder
+from hfxling.encoders.protocol import Encoder
 from hfxling.files import files_of
 from hfxling.sentences import both_ways
 from hfxling.sentences import grow as module
@@ -23,7 +23,7 @@ PAIRED, ALONE = 300, 100
 LANGUAGES = ("zh", "vi")
 
 
-class Knows(BaseEncoder):
+class Knows(Encoder):
     """An encoder that knows what sentences mean, more or less, and where a language has a place of its own."""
 
     def __init__(self, pairs, noise: float):

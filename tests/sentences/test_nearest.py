@@ -14,6 +14,7 @@ from hfxling.cli import main
 from hfxling.data.sample import sample_texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
+from hfxling.encoders.protocol import Encoder
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.files import weights_hash
 
@@ -96,23 +97,17 @@ def test_what_is_no_text_or_no_language(folder, refusal):
     assert "language '../../../\\x1b': a code is 2-3 small letters" in named
 
 
-class NoNumbers:
+class NoNumbers(Encoder):
     """An encoder whose last vector is NaN."""
 
-    name = label = "broken"
-    revision, method, prompt, languages = "1", "cosine", None, ()
-
-    def route(self, language, role=None):
-        return None
-
-    def encode(self, texts, language=None, role=None, *, progress=None):
+    def _vectors(self, texts, route, role, progress):
         vectors = np.ones((len(texts), 4), np.float32)
         vectors[-1] = np.nan
         return vectors
 
 
 def test_vectors_without_numbers_are_refused(refusal):
-    line = refusal(lambda: hfxling.nearest(["a"], model=NoNumbers(), candidates=["b", "c"]))
+    line = refusal(lambda: hfxling.nearest(["a"], model=NoNumbers("broken", "1"), candidates=["b", "c"]))
     assert "NaN" in line
 
 
