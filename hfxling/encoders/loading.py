@@ -65,27 +65,12 @@ def load_encoder(
         return model if lexical is None else FusedEncoder(model, _lexical(lexical, lexical_revision))
     if model is None:
         return _lexical(lexical, lexical_revision or revision)
+    prompts = {"prompt": prompt, "query_prompt": query_prompt, "document_prompt": document_prompt}
     if layer is not None or pooling is not None:
         if lexical is not None or trust_remote_code:
             raise ValueError("layer and pooling read a plain encoder, without lexical and without code of its own.")
-        return LayerEncoder(
-            model,
-            _layer(layer),
-            pooling or "mean",
-            revision,
-            device=device,
-            prompt=prompt,
-            query_prompt=query_prompt,
-            document_prompt=document_prompt,
-        )
-    options = {
-        "device": device,
-        "prompt": prompt,
-        "query_prompt": query_prompt,
-        "document_prompt": document_prompt,
-        "batch_size": batch_size,
-        "trust_remote_code": trust_remote_code,
-    }
+        return LayerEncoder(model, _layer(layer), pooling or "mean", revision, device=device, **prompts)
+    options = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code, **prompts}
     if isinstance(model, str | Path) and is_sparse(model, revision):
         if lexical is not None:
             raise ValueError(f"model={str(model)!r} is sparse; a lexical encoder is fused with dense vectors alone.")

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from hfxling.data.parallel import check_languages
 from hfxling.data.texts import check_texts
+from hfxling.sentences.neighbours import Vectors
 
 from .identity import model_name, training_text
 
 ROLES = ("query", "document")  # what is looked for, and what is searched
-
-Vectors = np.ndarray | csr_array
 
 
 class Encoder(ABC):
@@ -55,6 +53,11 @@ class Encoder(ABC):
         self.routes = list(languages)
         self.prompt = prompt
         self._prompt_of_role = {"query": query_prompt, "document": document_prompt}
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether it was given as an object, of which no other process knows what it computes."""
+        return "in memory" in self.revision
 
     def route(self, language: str | None, role: str | None = None) -> str | None:
         """The part that texts of a language and role go through; None where one part serves all.

@@ -64,8 +64,7 @@ class LayerEncoder(Encoder):
         revision: branch, tag or commit on the Hub.
         device: by default a GPU when there is one.
         prompt: put before every text.
-        query_prompt: put before queries in its place.
-        document_prompt: put before documents in its place.
+        **prompts: `query_prompt` and `document_prompt`, put before either in its place.
 
     Raises:
         As `FrozenEncoder`.
@@ -80,8 +79,7 @@ class LayerEncoder(Encoder):
         *,
         device: str | None = None,
         prompt: str | None = None,
-        query_prompt: str | None = None,
-        document_prompt: str | None = None,
+        **prompts: str | None,
     ):
         hub_kwargs = {"revision": revision} if revision else None
         self.encoder = FrozenEncoder(str(model), [(layer, pooling)], device=device, hub_kwargs=hub_kwargs)
@@ -89,8 +87,7 @@ class LayerEncoder(Encoder):
             model,
             f"{identity(model, revision)}, layer {layer}, {pooling}",
             prompt=prompt_of(str(model), revision) if prompt is None else prompt,
-            query_prompt=query_prompt,
-            document_prompt=document_prompt,
+            **prompts,
         )
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:

@@ -137,18 +137,17 @@ def test_mistakes(folder, tmp_path, model, options, message):
 
 
 @pytest.fixture(scope="module")
-def lexical(tmp_path_factory, folder) -> Path:
+def lexical(zh_vi_links, folder) -> Path:
     """A lexical encoder; the routed model is to be added to it."""
-    path, pairs = tmp_path_factory.mktemp("lexical") / "zh-vi", hfxling.load_parallel("sample", "zh", "vi")
+    pairs = hfxling.load_parallel("sample", "zh", "vi")
     sides = pairs["source"][:150], pairs["target"][:150]
-    hfxling.save_lexical(hfxling.fit_lexical(*sides, ("zh", "vi"), rank=8), path)
-    sparse, dense = LexicalEncoder(str(path)), SentenceEncoder(str(folder / "routed"))
+    sparse, dense = LexicalEncoder(str(zh_vi_links)), SentenceEncoder(str(folder / "routed"))
     keys = list(product(("zh", "vi"), ("query", "document")))
     vectors = {key: tuple(x.encode(sides[key[0] == "vi"], *key) for x in (dense, sparse)) for key in keys}
     fold = vectors["zh", "query"], vectors["vi", "document"]
-    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(path), languages=("zh", "vi"))
+    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(zh_vi_links), languages=("zh", "vi"))
     fusion.save(folder / "routed")
-    return path
+    return zh_vi_links
 
 
 def test_links_alone_and_beside_a_model(folder, lexical):
