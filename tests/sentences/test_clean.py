@@ -170,7 +170,6 @@ def test_threshold_and_share(tiny_sentence_transformer, tmp_path, caplog):
     kept, dropped = run(path, model=tiny_sentence_transformer, top=0.75)
     assert sorted(float(row[2]) for row in kept) == scores[10:]
     assert [*reasons(dropped).values()] == [{"low_score"}] * 10
-    assert run(path, model=tiny_sentence_transformer, top=30)[0] == kept
     kept, _ = run(path, model=tiny_sentence_transformer, threshold=(scores[19] + scores[20]) / 2)
     assert sorted(float(row[2]) for row in kept) == scores[20:]
     assert "no pair is dropped" not in caplog.text

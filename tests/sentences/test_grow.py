@@ -211,7 +211,7 @@ def test_a_killed_bootstrap_ends_alike(text, zh_vi_links, tmp_path, monkeypatch)
     while not Path("cache").exists():  # it has begun to encode
         assert process.poll() is None
         time.sleep(0.05)
-    time.sleep(0.7 * seconds)
+    time.sleep(0.2 * seconds)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not Path("killed").exists(), "it was done already"
