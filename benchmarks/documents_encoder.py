@@ -44,7 +44,7 @@ from vecalign import vecalign
 from hfxling.console import run as run_recipe
 from hfxling.data.corpus import Corpus
 from hfxling.data.readers import read_lines
-from hfxling.encoders.fusion import ROLES, Fusion, _csls, _spread, pool_rows, stored
+from hfxling.encoders.fusion import ROLES, Fusion, _csls, pool_rows, spread, stored
 from hfxling.encoders.loading import load_encoder
 from hfxling.methods.lexical import LinkSettings, fit
 from hfxling.methods.lexical.data import link_views
@@ -256,7 +256,7 @@ def equal_weights(pools, pair: tuple[str, str]) -> Fusion:
     deviations = []
     for kind in (0, 1):
         scores = _csls(queries[kind], documents[kind], documents[kind], queries[kind])
-        deviations.append(_spread(scores[~np.eye(len(scores), dtype=bool)]))
+        deviations.append(spread(scores[~np.eye(len(scores), dtype=bool)]))
     return replace(ready, deviations=tuple(deviations))
 
 

@@ -42,7 +42,7 @@ from transformers.utils import logging
 from hfxling.console import run as run_recipe
 from hfxling.data.corpus import Corpus
 from hfxling.data.filters import count_words
-from hfxling.encoders.fusion import ROLES
+from hfxling.encoders.fusion import ROLES, spread
 from hfxling.encoders.loading import load_encoder
 from hfxling.evaluation.mining import f1_test, scores_of
 from hfxling.evaluation.results import EvalResult
@@ -201,7 +201,7 @@ def deviation(source: np.ndarray | csr_array, target: np.ndarray | csr_array) ->
     rng = np.random.default_rng(0)
     few = [side[np.sort(rng.permutation(side.shape[0])[:SAMPLE])] for side in (source, target)]
     scores = few[0] @ few[1].T
-    return grow._deviation(scores if isinstance(scores, np.ndarray) else scores.toarray())
+    return spread(scores if isinstance(scores, np.ndarray) else scores.toarray())
 
 
 def neighbours(row: np.ndarray, column: np.ndarray, scores: np.ndarray, sizes: tuple[int, int]):

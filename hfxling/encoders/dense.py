@@ -11,18 +11,17 @@ import numpy as np
 
 from hfxling.missing import check_device, one_line_where_missing
 
-from .base import BaseEncoder
 from .frozen import WordStates
 from .identity import identity
 from .prompts import check_prompt, prompt_for
-from .protocol import ROLES
+from .protocol import ROLES, Encoder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer, SparseEncoder
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 
-class LoadedEncoder(BaseEncoder):
+class LoadedEncoder(Encoder):
     """What sentence-transformers loads, dense or sparse.
 
     Args:
@@ -30,10 +29,9 @@ class LoadedEncoder(BaseEncoder):
         revision: branch, tag or commit on the Hub.
         device: by default a GPU when there is one.
         prompt: put before every text; by default the model's own, or what its family wants (`prompts.py`).
-        query_prompt: put before queries in its place.
-        document_prompt: put before documents in its place.
         batch_size: texts encoded at once.
         trust_remote_code: run the modules that the model brings with it, as those on several layers need.
+        **prompts: `query_prompt` and `document_prompt`, put before either in its place.
 
     Attributes:
         model: the SentenceTransformer or SparseEncoder.
@@ -50,10 +48,9 @@ class LoadedEncoder(BaseEncoder):
         *,
         device: str | None = None,
         prompt: str | None = None,
-        query_prompt: str | None = None,
-        document_prompt: str | None = None,
         batch_size: int = 32,
         trust_remote_code: bool = False,
+        **prompts: str | None,
     ):
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
@@ -72,13 +69,8 @@ class LoadedEncoder(BaseEncoder):
             name = _where_from(model)
             content = f"in memory, {id(model):x}"
         self.batch_size = batch_size
-        super().__init__(
-            name,
-            content,
-            prompt=prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt),
-            query_prompt=query_prompt,
-            document_prompt=document_prompt,
-        )
+        prompt = prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt)
+        super().__init__(name, content, prompt=prompt, **prompts)
 
     @staticmethod
     def _library_class() -> type:
@@ -123,11 +115,7 @@ class SentenceEncoder(LoadedEncoder):
         for name in (language, role):
             if name in self.routes:
                 return name
-        message = self._without_part(language or role)
-        branches = [route for route in self.languages if _has_branch(self.name, route)]
-        if branches:
-            message += f" Branches for one language each: revision {', '.join(branches)}."
-        raise ValueError(message)
+        raise ValueError(self._without_part(language or role))
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:
         prompt = self.prompt_of(role)
@@ -158,15 +146,3 @@ def _where_from(model: SentenceTransformer | SparseEncoder) -> str:
     """The folder or Hub id that a loaded model came from, as far as it knows."""
     config = getattr(getattr(model[0], "auto_model", None), "config", None)
     return getattr(config, "_name_or_path", "") or "model in memory"
-
-
-def _has_branch(name: str, branch: str) -> bool:
-    """Whether a folder or repository has a branch that is a model of its own: its files lie in a subfolder, too."""
-    from huggingface_hub import file_exists
-    from huggingface_hub.errors import HTTPError
-
-    path = f"{branch}/modules.json"
-    try:
-        return Path(name, path).is_file() if Path(name).is_dir() else file_exists(name, path)
-    except (HTTPError, OSError, ValueError):  # without network nothing is known
-        return False

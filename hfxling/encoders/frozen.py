@@ -13,11 +13,11 @@ from hfxling.data.features import cached_features
 from hfxling.missing import check_device, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.pooling import pool
+from hfxling.sentences.neighbours import DTYPES
 
 from .identity import identity
 from .prompts import with_prompt
 
-DTYPES = ("float32", "bfloat16")
 # Padded tokens in one pass. On a CPU a token costs the same in small passes, which hold less padding; a GPU wants work.
 TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
 UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
@@ -33,7 +33,6 @@ class FrozenEncoder:
             over the layers.
         dtype: of the computation, "float32" or "bfloat16"; the vectors come out as float32.
         max_length: tokens kept of a text, see `token_limit`.
-        tokens_per_batch: padded tokens in one forward pass; by default what suits the device.
         device: by default a GPU when there is one.
         hub_kwargs: `revision`, `token`, `cache_dir` of the download.
         prompt: put before every text.
@@ -53,7 +52,6 @@ class FrozenEncoder:
         *,
         dtype: str = "float32",
         max_length: int | None = None,
-        tokens_per_batch: int | None = None,
         device: str | None = None,
         hub_kwargs: dict | None = None,
         prompt: str | None = None,
@@ -63,8 +61,11 @@ class FrozenEncoder:
         check_device(device)
         self.views = [tuple(view) for view in views]
         layers = [layer for layer, _ in self.views]
-        # "all" is a cut of its own, which not every family has
-        cut = "all" if "all" in layers else max(layers) if all(isinstance(layer, int) for layer in layers) else None
+        cut = None
+        if "all" in layers:  # a cut of its own, which not every family has
+            cut = "all"
+        elif all(isinstance(layer, int) for layer in layers):
+            cut = max(layers)
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         with one_line_where_missing(name):
             self.model = load_encoder(name, cut, dtype=getattr(torch, dtype), **hub_kwargs or {}).to(self.device)
@@ -74,16 +75,15 @@ class FrozenEncoder:
             if layer not in (None, "all", *range(depth + 1)):
                 raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
         self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
-        self.tokens_per_batch = tokens_per_batch or tokens_on(self.device)
         self.name, self.dtype, self.prompt = str(name), dtype, prompt or ""
         self.revision = identity(name, (hub_kwargs or {}).get("revision"))
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, views, H) float32 vectors, in the texts' order."""
-        shape, limits = (len(self.views), self.hidden_size), (self.max_length, self.tokens_per_batch)
         texts = with_prompt(self.prompt, texts)
-        return _encoded(texts, self._read, shape, self.tokenizer, self.device, *limits)
+        shape = (len(self.views), self.hidden_size)
+        return _encoded(texts, self._read, shape, self.tokenizer, self.device, self.max_length)
 
     def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         states = hidden_states(self.model, inputs)
@@ -114,20 +114,20 @@ class SentenceEmbedder:
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """(N, H) float32, in the texts' order."""
-        shape, limits = (self.model.config.hidden_size,), (self.max_length, tokens_on(self.model.device))
-        texts = with_prompt(getattr(self.model.config, "prompt", None), texts)
-        return _encoded(texts, self._read, shape, self.tokenizer, self.model.device, *limits)
+        config = self.model.config
+        texts = with_prompt(getattr(config, "prompt", None), texts)
+        return _encoded(texts, self._read, (config.hidden_size,), self.tokenizer, self.model.device, self.max_length)
 
     def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         return self.model(**inputs).sentence_embedding
 
 
-def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, device, max_length: int, tokens: int):
+def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, device, max_length: int) -> np.ndarray:
     """(N, *shape) float32 of what `read` makes of batches."""
     vectors = np.empty((len(texts), *shape), np.float32)
     if len(texts):
         ids = tokenizer(list(texts), truncation=True, max_length=max_length, return_attention_mask=False)["input_ids"]
-        for rows, inputs in length_sorted(tokenizer, ids, device, tokens):
+        for rows, inputs in length_sorted(tokenizer, ids, device):
             vectors[rows] = read(inputs).float().cpu().numpy()
     return vectors
 
@@ -144,18 +144,14 @@ def load_tokenizer(name: str, hub_kwargs: dict | None = None) -> PreTrainedToken
     return tokenizer
 
 
-def tokens_on(device: str | torch.device) -> int:
-    """Padded tokens of one pass that suit the device."""
-    return TOKENS_ON_CPU if torch.device(device).type == "cpu" else TOKENS_ON_GPU
-
-
 def length_sorted(
-    tokenizer, ids: Sequence[list[int]], device: str | torch.device, tokens_per_batch: int | None = None
+    tokenizer, ids: Sequence[list[int]], device: str | torch.device
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
     """Token ids as encoder inputs in batches of like length: (positions in `ids`, input_ids and attention_mask)."""
+    most_tokens = TOKENS_ON_CPU if torch.device(device).type == "cpu" else TOKENS_ON_GPU
     batches: list[list[int]] = []
     for row in sorted(range(len(ids)), key=lambda i: len(ids[i])):
-        if not batches or (len(batches[-1]) + 1) * len(ids[row]) > (tokens_per_batch or tokens_on(device)):
+        if not batches or (len(batches[-1]) + 1) * len(ids[row]) > most_tokens:
             batches.append([])
         batches[-1].append(row)
     for rows in batches:
@@ -192,27 +188,19 @@ class WordStates:
         model: an encoder, used on the device where it is.
         tokenizer: its fast tokenizer.
         layer: index into `hidden_states`; None is the last layer.
-        max_length: tokens kept of a sentence, see `token_limit`.
 
     Raises:
         ValueError: for a tokenizer that cannot say which word a piece belongs to, or a layer that the encoder lacks.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        layer: int | None = None,
-        max_length: int | None = None,
-    ):
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layer: int | None = None):
         if not getattr(tokenizer, "is_fast", False):
             raise ValueError(f"{type(tokenizer).__name__} does not tell a piece's word; give a fast tokenizer.")
         depth = model.config.num_hidden_layers
         if layer is not None and not -depth - 1 <= layer <= depth:
             raise ValueError(f"layer={layer} is none of hidden_states 0..{depth}.")
         self.model, self.tokenizer, self.layer = model.eval(), tokenizer, -1 if layer is None else layer
-        self.max_length = token_limit(tokenizer, model.config, max_length)
+        self.max_length = token_limit(tokenizer, model.config)
 
     @torch.inference_mode()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 from scipy.sparse import csr_array
 
 from hfxling.files import weights_hash
 
-from .base import BaseEncoder
 from .dense import SentenceEncoder
 from .fusion import FILE, TENSORS, Fusion
 from .identity import fetch_folder
-from .protocol import ROLES
+from .protocol import ROLES, Encoder
 from .sparse import LexicalEncoder
 
 
-class FusedEncoder(BaseEncoder):
+class FusedEncoder(Encoder):
     """Both as one `Encoder`.
 
     Args:
@@ -53,14 +49,6 @@ class FusedEncoder(BaseEncoder):
         return self.dense.learnt_from() | self.lexical.learnt_from()
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> csr_array:
-        role = role or self.role(route)
+        role = role or ROLES[self.languages.index(route)]
         dense = self.dense.encode(texts, route, role, progress=progress)
         return self.fusion.vectors(dense, self.lexical.encode(texts, route, role), route, role)
-
-    def role(self, language: str | None) -> str:
-        """What texts of a language are unless a role is named; ValueError for another language."""
-        return ROLES[self.languages.index(self.route(language))]
-
-    def parts(self, dense: np.ndarray, texts: Sequence[str], language: str, role: str) -> tuple[np.ndarray, csr_array]:
-        """Vectors whose inner products add up to the score, of texts with the dense encoder's vectors."""
-        return self.fusion.parts(dense, self.lexical.encode(texts, language, role), language, role)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
-from scipy.sparse import csr_array, hstack, issparse
+from scipy.sparse import csr_array, hstack
 
 from hfxling.files import atomic_path
-from hfxling.sentences.neighbours import neighbour_means, unit
+from hfxling.sentences.neighbours import as_array, neighbour_means, unit
 
 from .protocol import ROLES
 
@@ -181,7 +181,7 @@ def fit_fusion(
         scores.append(of_fold)
         for values, matrix in zip(apart, of_fold):
             values.append(matrix[~np.eye(len(matrix), dtype=bool)])
-    deviations = _spread(np.concatenate(apart[0])), _spread(np.concatenate(apart[1]))
+    deviations = spread(np.concatenate(apart[0])), spread(np.concatenate(apart[1]))
     reciprocal = {weight: _reciprocal(scores, weight, deviations) for weight in GRID}
     weight = max(reciprocal, key=lambda w: (round(reciprocal[w], 6), -abs(w - 0.5)))
     pairs = sum(len(kinds[0]) for kinds in scores) // 2
@@ -202,7 +202,7 @@ def pool_rows(count: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(count)[:POOL])
 
 
-def _spread(values: np.ndarray) -> float:
+def spread(values: np.ndarray) -> float:
     """Standard deviation from the quartiles: a few pairs of very unlike lengths would stretch the usual one."""
     low, high = np.quantile(values, [0.25, 0.75])
     return float(high - low) / 1.349 or 1.0
@@ -221,7 +221,7 @@ def _csls(queries, documents, of_queries, of_documents) -> np.ndarray:
     """(N, N) CSLS of one kind of vectors, neighbours from the pools."""
     scores = queries @ documents.T
     above, left = _hubness((queries, documents), (of_documents, of_queries))
-    return 2 * (scores.toarray() if issparse(scores) else scores) - above[:, None] - left
+    return 2 * as_array(scores) - above[:, None] - left
 
 
 def _reciprocal(scores: Sequence[Sequence[np.ndarray]], weight: float, deviations: Sequence[float]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from hfxling.data.features import cached_features
+from hfxling.data.filters import word_counts
 from hfxling.data.texts import Texts
-from hfxling.sentences.engine import rescored
-from hfxling.sentences.neighbours import Neighbours, unit
+from hfxling.sentences.engine import CANDIDATES, rescored, strongest
+from hfxling.sentences.neighbours import Neighbours, slices, unit
 from hfxling.sentences.shards import of_tile
-from hfxling.sentences.terms import CANDIDATES, strongest
 
 from .dense import SentenceEncoder
 from .fused import FusedEncoder
@@ -95,7 +96,7 @@ class Haystack:
         if self.lexical and not terms:
             by_default = CANDIDATES if pairs > MANY else 0
             self.candidates = by_default if candidates is None else candidates
-        if self.candidates and is_in_memory(self.lexical):
+        if self.candidates and self.lexical.is_in_memory:
             raise ValueError("candidates are found with static vectors; save the links to a folder and give its name.")
         self._memory: dict[tuple[str, int], np.ndarray] = {}
         self._whole: list[list] = []  # parts with all their weights
@@ -160,6 +161,10 @@ class Haystack:
             proposed.append((search or of_tile)(*dense, self.kept(k), self.search_options))
         return rescored(proposed, *self.readers([]), k)
 
+    def lengths(self) -> list[np.ndarray]:
+        """(N,) and (M,) words of the sentences of both sides."""
+        return [word_counts(side.texts, language) for side, language in zip(self.sides, self.languages)]
+
     def readers(self, vectors: list[list]) -> list[Callable[[np.ndarray], list]]:
         """Of each side what reads the vectors of some texts that score pairs; `vectors` as `self.vectors` gave them."""
         if self.candidates:
@@ -172,26 +177,13 @@ class Haystack:
         wanted = max(k, CANDIDATES if self.terms else self.candidates)
         return min(wanted, len(self.sides[0].texts), len(self.sides[1].texts))
 
-    def first(self, size: int) -> Haystack:
-        """The first texts of both sides, with the same way to compare them; nothing of it is cached."""
-        few = []
-        for side in self.sides:
-            few.append(Texts(side.name, side.lines[:size], side.texts[:size]))
-        part = Haystack(few, self.encoder, self.languages, terms=self.terms, cache_dir=self.cache_dir)
-        part.candidates = self.candidates
-        part.device, part.batch_size = self.device, self.batch_size
+    def first(self, size: int, cache_dir: str | Path) -> Haystack:
+        """The first texts of both sides, with the same way to compare them and a cache of their own."""
+        part = copy(self)
+        part.sides = [Texts(side.name, side.lines[:size], side.texts[:size]) for side in self.sides]
+        part.cache_dir = cache_dir
+        part._memory = {}
         return part
-
-    def fresh(self, side: int) -> list:
-        """Vectors of a side, made without the cache; for measuring."""
-        texts = self.sides[side].texts
-        if self.candidates:
-            return [_encoded(self._static, self.languages[side], ROLES[side], True, texts)]
-        encoded = self.encoder if self.fusion is None else self.dense
-        vectors = encoded.encode(texts, self.languages[side], ROLES[side], progress=False)
-        if self.fusion is None:
-            return [vectors]
-        return list(self.encoder.parts(vectors, texts, self.languages[side], ROLES[side]))
 
     def check_disk(self, k: int) -> int:
         """Bytes that vectors and shards take.
@@ -200,7 +192,7 @@ class Haystack:
             ValueError: the disk has less.
         """
         width = 0
-        if self.dense is not None and not isinstance(self.dense, StoredVectors) and not is_in_memory(self.dense):
+        if self.dense is not None and not isinstance(self.dense, StoredVectors) and not self.dense.is_in_memory:
             width += self.dense.dimension
         if self.candidates:
             width += self._static.dimension
@@ -240,7 +232,7 @@ class Haystack:
         if self.loaders is not None:
             load = self._load_static if kind == "static" else self.loaders["model"]
             encode = self._elsewhere(load, self.device, language, role, is_blank)
-        if is_in_memory(encoder):
+        if encoder.is_in_memory:
             vectors = encode(texts)
         else:
             about = {
@@ -270,7 +262,7 @@ class Haystack:
                 self._dense("model", side)  # before: two at once would wait for each other's workers
             load = self.loaders["model" if self.lexical is None else "lexical"]
             encode = self._elsewhere(load, "cpu", self.languages[side], ROLES[side], False)
-            encode.expect([texts[start : start + _CHUNK] for start in range(0, len(texts), _CHUNK)])
+            encode.expect([texts[part] for part in slices(len(texts), _CHUNK)])
         return self._parts(side, np.arange(len(texts)), encode)
 
     def _parts(self, side: int, rows: np.ndarray, encode: Callable | None = None) -> list:
@@ -280,8 +272,8 @@ class Haystack:
         if encode is None:
             encode = partial(_encoded, self.sparse, language, role, False)
         dense_blocks, sparse_blocks = [], []
-        for start in range(0, len(rows), _CHUNK):
-            few = rows[start : start + _CHUNK]
+        for part in slices(len(rows), _CHUNK):
+            few = rows[part]
             sparse = encode([texts[row] for row in few])
             if self.fusion is not None:
                 dense, sparse = self.fusion.parts(self._dense("model", side)[few], sparse, language, role)
@@ -295,11 +287,6 @@ class Haystack:
         from hfxling.sentences.ray import Encoder as RemoteEncoder
 
         return RemoteEncoder(partial(_loaded, load, *settings), device)
-
-
-def is_in_memory(encoder: Encoder) -> bool:
-    """Whether an encoder was given as an object, of which no other process knows what it computes."""
-    return "in memory" in encoder.revision
 
 
 def _rows_of(parts: list, rows: np.ndarray) -> list:

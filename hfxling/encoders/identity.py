@@ -17,16 +17,16 @@ _BESIDE_THE_MODEL = {"README.md", "results.json", "rounds.json", ".gitattributes
 _PICTURES = {".png", ".svg"}
 _WEIGHTS = {".safetensors", ".bin", ".pt"}
 _ASKED_FOR = ("modules.json", "config.json", "config_sentence_transformers.json")  # one of them is in every repository
+# For `cached_file`: what is missing, or not to be reached, is no error.
+_QUIETLY = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
 
 
-def model_name(model: str | Path | None) -> str:
-    """What results call a model: a Hub id as it is, a folder without those above it, "vectors" for None.
+def model_name(model: str | Path) -> str:
+    """What results call a model: a Hub id as it is, a folder without those above it.
 
     A folder without weights is one door of the model above it and is called by both names; so is one that is called
     "model", as commands and recipes call what they write.
     """
-    if model is None:
-        return "vectors"
     folder = Path(os.path.abspath(model))
     if not folder.exists():
         return str(model)
@@ -83,32 +83,30 @@ def fetch_folder(name: str, revision: str | None = None, files: Sequence[str] | 
 
 
 def training_text(name: str, revision: str | None = None) -> set[str]:
-    """Hashes (`hfxling.files.content_hash`) of the text that a model was made from, as far as its folder says so.
+    """Hashes (`hfxling.files.content_hash`) of the text that a model was made from, as far as its folder says so."""
+    record = json_of(name, "results.json", revision)
+    try:
+        return {text["revision"] for text in record["card"]["train_data"]}
+    except (TypeError, KeyError):  # no record, or none of ours
+        return set()
 
-    Args:
-        name: folder or Hub id.
-        revision: commit on the Hub.
-    """
-    path: str | Path | None = Path(name) / "results.json"
-    if not Path(name).exists():
-        try:
-            path = cached_file(
-                name,
-                "results.json",
-                revision=revision,
-                _raise_exceptions_for_missing_entries=False,
-                _raise_exceptions_for_connection_errors=False,
-            )
-        except (OSError, ValueError):  # a model in memory
-            return set()
-    hashes = set()
+
+def json_of(name: str, file: str, revision: str | None = None) -> dict:
+    """What a JSON file of a folder or Hub model holds; {} where it has none, or is not to be had."""
+    try:
+        path = cached_file(name, file, revision=revision, **_QUIETLY)
+    except (OSError, ValueError):  # no such model, which whoever loads it says better; or one in memory
+        return {}
+    return {} if path is None else read_json(path)
+
+
+def read_json(path: str | Path) -> dict:
+    """What a JSON file holds; {} where there is none, or no object in it."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-        for text in content["card"]["train_data"]:
-            hashes.add(text["revision"])
-    except (OSError, ValueError, RecursionError, TypeError, KeyError):  # no record, or none of ours
-        return set()
-    return hashes
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def content_hash_of(files: Iterable[Path], root: Path) -> str:
@@ -126,13 +124,7 @@ def content_hash_of(files: Iterable[Path], root: Path) -> str:
 def _commit(name: str, revision: str | None) -> str:
     for file in _ASKED_FOR:
         try:
-            path = cached_file(
-                name,
-                file,
-                revision=revision,
-                _raise_exceptions_for_missing_entries=False,
-                _raise_exceptions_for_connection_errors=False,
-            )
+            path = cached_file(name, file, revision=revision, **_QUIETLY)
         except OSError:  # no such repository, or no name of one
             break
         if path is not None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .protocol import Encoder
+from .protocol import Encoder
 
 
 def load_encoder(
@@ -62,31 +61,16 @@ def load_encoder(
         return StoredVectors(_listed(source_vectors), _listed(target_vectors))
     if model is None and lexical is None:
         raise ValueError("nothing that encodes: give --model, --lexical or both.")
-    if model is not None and hasattr(model, "route") and hasattr(model, "label"):  # an encoder of ours
+    if isinstance(model, Encoder):
         return model if lexical is None else FusedEncoder(model, _lexical(lexical, lexical_revision))
     if model is None:
         return _lexical(lexical, lexical_revision or revision)
+    prompts = {"prompt": prompt, "query_prompt": query_prompt, "document_prompt": document_prompt}
     if layer is not None or pooling is not None:
         if lexical is not None or trust_remote_code:
             raise ValueError("layer and pooling read a plain encoder, without lexical and without code of its own.")
-        return LayerEncoder(
-            model,
-            _layer(layer),
-            pooling or "mean",
-            revision,
-            device=device,
-            prompt=prompt,
-            query_prompt=query_prompt,
-            document_prompt=document_prompt,
-        )
-    options = {
-        "device": device,
-        "prompt": prompt,
-        "query_prompt": query_prompt,
-        "document_prompt": document_prompt,
-        "batch_size": batch_size,
-        "trust_remote_code": trust_remote_code,
-    }
+        return LayerEncoder(model, _layer(layer), pooling or "mean", revision, device=device, **prompts)
+    options = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code, **prompts}
     if isinstance(model, str | Path) and is_sparse(model, revision):
         if lexical is not None:
             raise ValueError(f"model={str(model)!r} is sparse; a lexical encoder is fused with dense vectors alone.")

@@ -6,14 +6,13 @@ symmetric tasks, unless the caller names others.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from transformers.utils import cached_file
+from .identity import json_of
 
 logger = logging.getLogger(__name__)
 _TOLD: set[tuple[str, str]] = set()  # models whose prompt was announced already
@@ -28,30 +27,28 @@ class Family:
         names: pattern of its Hub ids and folders.
         stored: prompts that its configuration may have, by which a renamed folder is known, too.
         prompt: before every text of a symmetric task.
-        source: who says so.
     """
 
     name: str
     names: str
     stored: Mapping[str, str]
     prompt: str
-    source: str
 
 
 FAMILIES = (
+    # Its model card: a one-sentence instruction, for bitext mining this one (Wang et al. 2024, Table 15).
     Family(
         "E5 instruct",
         r"e5[-\w]*-instruct$",
         {},
         "Instruct: Retrieve parallel sentences.\nQuery: ",
-        "its model card: a one-sentence instruction, for bitext mining this one (Wang et al. 2024, Table 15)",
     ),
+    # Its model card: "query: " on both sides of symmetric tasks such as bitext mining (Wang et al. 2024).
     Family(
         "E5",
         r"(^|[/_-])e5-(small|base|large)(-v2|-unsupervised)?$",
         {"query": "query: ", "document": "passage: "},
         "query: ",
-        'its model card: "query: " on both sides of symmetric tasks such as bitext mining (Wang et al. 2024)',
     ),
 )
 # Names under which models store a prompt for pairs that mean the same.
@@ -92,18 +89,7 @@ def prompt_for(
 @cache
 def prompt_of(name: str, revision: str | None = None) -> str | None:
     """The prompt of every text of a folder or Hub model that is not loaded yet; as `prompt_for` otherwise."""
-    path = cached_file(
-        name,
-        "config_sentence_transformers.json",
-        revision=revision,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-        _raise_exceptions_for_gated_repo=False,
-    )
-    settings = {}
-    if path is not None:
-        with open(path, encoding="utf-8") as file:
-            settings = json.load(file)
+    settings = json_of(name, "config_sentence_transformers.json", revision)
     return prompt_for(name, settings.get("prompts") or {}, settings.get("default_prompt_name"))
 
 

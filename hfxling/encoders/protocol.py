@@ -1,44 +1,91 @@
-"""What every encoder is and does."""
+"""What every encoder is and does: texts, their language and their role to vectors."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
+from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
+
+from hfxling.data.parallel import check_languages
+from hfxling.data.texts import check_texts
+from hfxling.sentences.neighbours import Vectors
+
+from .identity import model_name, training_text
 
 ROLES = ("query", "document")  # what is looked for, and what is searched
 
-Vectors = np.ndarray | csr_array
 
+class Encoder(ABC):
+    """Looks at texts, finds their part and prompt, and looks at the vectors; a kind of encoder makes these.
 
-class Encoder(Protocol):
-    """Texts, their language and their role to vectors.
+    Args:
+        name: what was loaded: Hub id or folder.
+        revision: changes whenever its vectors may: a commit, or a hash of all that decides them.
+        languages: those that it has parts for, source first; none where one part serves all.
+        prompt: put before every text; None for none.
+        query_prompt: put before queries in its place.
+        document_prompt: put before documents in its place.
 
     Attributes:
-        name: what was loaded: Hub id or folder.
         label: what results call it.
-        revision: changes whenever its vectors may: a commit, or a hash of all that decides them.
         method: how its vectors are compared: "cosine", or "dot" for the inner product.
-        languages: those that it has parts for, source first; [] where one part serves all.
-        prompt: put before every text; None for none.
+        routes: names of its parts: the languages, unless a kind of encoder has others.
     """
 
-    name: str
-    label: str
-    revision: str
-    method: str
-    languages: list[str]
-    prompt: str | None
+    method = "cosine"
+
+    def __init__(
+        self,
+        name: str | Path,
+        revision: str,
+        languages: Sequence[str] = (),
+        *,
+        prompt: str | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
+    ):
+        self.name = str(name)
+        self.label = model_name(name)
+        self.revision = revision
+        self.languages = list(languages)
+        self.routes = list(languages)
+        self.prompt = prompt
+        self._prompt_of_role = {"query": query_prompt, "document": document_prompt}
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether it was given as an object, of which no other process knows what it computes."""
+        return "in memory" in self.revision
 
     def route(self, language: str | None, role: str | None = None) -> str | None:
         """The part that texts of a language and role go through; None where one part serves all.
 
+        Without a language it is the first one for queries and the second one for documents.
+
         Raises:
             ValueError: it has parts and none for these.
         """
-        ...
+        if not self.languages:
+            return None
+        if language is None and role in ROLES:
+            return self.languages[ROLES.index(role)]
+        if language not in self.languages:
+            raise ValueError(self._without_part(language))
+        return language
+
+    def _without_part(self, name: str | None) -> str:
+        """What is said where there is no part of that name."""
+        known = f"{self.label} has parts for {', '.join(self.routes)}"
+        if name is None:
+            return f"{known}; say which: give languages, such as zh vi."
+        return f"{known} and none for {name}."
+
+    def prompt_of(self, role: str | None) -> str | None:
+        """What is put before texts of a role."""
+        prompt = self._prompt_of_role.get(role)
+        return self.prompt if prompt is None else prompt
 
     def encode(
         self,
@@ -57,22 +104,44 @@ class Encoder(Protocol):
             progress: show a bar; by default where somebody watches.
 
         Raises:
-            ValueError: as `route`.
+            ValueError: as `route`, `check_texts` and `check_finite`.
         """
-        ...
+        route = self.route(language, role)
+        check_texts(texts)
+        vectors = self._vectors(list(texts), route, role, progress)
+        check_finite(vectors, self.label)
+        return vectors
+
+    def learnt_from(self) -> set[str]:
+        """Hashes (`hfxling.files.content_hash`) of the text that it was made from, as far as its folder says so."""
+        return training_text(self.name, self.revision)
+
+    @abstractmethod
+    def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> Vectors:
+        """(N, D) float32 vectors of N texts of one part."""
 
 
-def languages_of(encoder: Encoder, languages: Sequence[str] | None) -> tuple[str | None, str | None]:
+def languages_of(
+    encoder: Encoder | None, languages: Sequence[str] | None, *, needed: bool = False
+) -> tuple[str | None, str | None]:
     """Source and target language: those that are given, or else the encoder's first two.
 
+    Args:
+        encoder: may be None where languages are given.
+        languages: codes of both, or None.
+        needed: whether an encoder that does not say its languages will not do; else they are None.
+
     Raises:
-        ValueError: not two different codes.
+        ValueError: not two different codes, or needed and not known.
     """
-    if languages is None:
-        first_two = [*encoder.languages, None, None][:2]
-        return first_two[0], first_two[1]
-    if isinstance(languages, str) or len(languages) != 2 or languages[0] == languages[1]:
+    if languages is None and encoder is not None:
+        source, target = [*encoder.languages, None, None][:2]
+        if needed and None in (source, target):
+            raise ValueError(f"{encoder.label} does not say what it is for: give languages, such as zh vi.")
+        return source, target
+    if languages is None or isinstance(languages, str) or len(languages) != 2 or languages[0] == languages[1]:
         raise ValueError(f"languages={languages!r}: give the codes of two languages, such as zh vi.")
+    check_languages(*languages)
     return languages[0], languages[1]
 
 

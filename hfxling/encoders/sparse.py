@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
-from transformers.utils import cached_file
 
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_lexical import LexicalModel
 
-from .base import BaseEncoder
 from .dense import LoadedEncoder
-from .identity import identity
-from .protocol import ROLES, check_finite
+from .identity import identity, json_of, read_json
+from .protocol import ROLES, Encoder, check_finite
 
 if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
@@ -28,7 +25,7 @@ _LEXICAL = LexicalModel.config_class.model_type
 _CHUNK = 1024  # texts whose vectors are on the device at once
 
 
-class LexicalEncoder(BaseEncoder):
+class LexicalEncoder(Encoder):
     """A lexical encoder as an `Encoder`: sparse vectors of links (docs/lexical.md).
 
     Args:
@@ -147,7 +144,7 @@ def links_beside(name: str | Path) -> Path | None:
     """The folder of links that `hfxling fit` wrote with a folder, which holds something else; None where none is."""
     folder = Path(name)
     for place in (folder / "model", folder / "lexical" / "model", folder.parent / "lexical" / "model"):
-        if _config(place).get("model_type") == _LEXICAL:
+        if read_json(place / "config.json").get("model_type") == _LEXICAL:
             return place
     return None
 
@@ -162,7 +159,7 @@ def with_links(model: Any, *, is_encoder_kept: bool = False) -> Any:
     if not isinstance(model, str | Path):
         return model
     links = links_beside(model)
-    kind = _config(Path(model)).get("model_type")
+    kind = read_json(Path(model, "config.json")).get("model_type")
     if links is None or kind == _LEXICAL or (is_encoder_kept and kind):
         return model
     logger.info("%s: its links are read, in %s", model, links)
@@ -172,22 +169,9 @@ def with_links(model: Any, *, is_encoder_kept: bool = False) -> Any:
 def languages_beside(model: Any) -> list[str]:
     """Those of the links that lie beside a folder; [] where none do."""
     links = links_beside(model) if isinstance(model, str | Path) else None
-    return [] if links is None else list(_config(links).get("languages") or ())
-
-
-def _config(folder: Path) -> dict:
-    """What the config.json of a folder holds; {} where there is none."""
-    try:
-        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return [] if links is None else list(read_json(links / "config.json").get("languages") or ())
 
 
 def is_sparse(model: str | Path, revision: str | None = None) -> bool:
     """Whether a folder or Hub model was saved as a SparseEncoder."""
-    try:
-        path = cached_file(str(model), "config_sentence_transformers.json", revision=revision)
-        return json.loads(Path(path).read_text(encoding="utf-8")).get("model_type") == "SparseEncoder"
-    except (OSError, ValueError):  # no such file, or no such model, which whoever loads it says better
-        return False
+    return json_of(str(model), "config_sentence_transformers.json", revision).get("model_type") == "SparseEncoder"

@@ -10,14 +10,13 @@ import numpy as np
 from hfxling.data.features import load_vectors
 from hfxling.files import content_hash
 
-from .base import BaseEncoder
 from .frozen import FrozenEncoder, WordStates
 from .identity import content_hash_of, identity
 from .prompts import prompt_of
-from .protocol import ROLES
+from .protocol import ROLES, Encoder
 
 
-class StoredVectors(BaseEncoder):
+class StoredVectors(Encoder):
     """Files of vectors as an `Encoder`: the first file of a side for the first texts that are asked for, and so on.
 
     Args:
@@ -55,7 +54,7 @@ class StoredVectors(BaseEncoder):
         return loaded[key]
 
 
-class LayerEncoder(BaseEncoder):
+class LayerEncoder(Encoder):
     """A layer of a plain transformer encoder, pooled, as an `Encoder`.
 
     Args:
@@ -65,8 +64,7 @@ class LayerEncoder(BaseEncoder):
         revision: branch, tag or commit on the Hub.
         device: by default a GPU when there is one.
         prompt: put before every text.
-        query_prompt: put before queries in its place.
-        document_prompt: put before documents in its place.
+        **prompts: `query_prompt` and `document_prompt`, put before either in its place.
 
     Raises:
         As `FrozenEncoder`.
@@ -81,8 +79,7 @@ class LayerEncoder(BaseEncoder):
         *,
         device: str | None = None,
         prompt: str | None = None,
-        query_prompt: str | None = None,
-        document_prompt: str | None = None,
+        **prompts: str | None,
     ):
         hub_kwargs = {"revision": revision} if revision else None
         self.encoder = FrozenEncoder(str(model), [(layer, pooling)], device=device, hub_kwargs=hub_kwargs)
@@ -90,8 +87,7 @@ class LayerEncoder(BaseEncoder):
             model,
             f"{identity(model, revision)}, layer {layer}, {pooling}",
             prompt=prompt_of(str(model), revision) if prompt is None else prompt,
-            query_prompt=query_prompt,
-            document_prompt=document_prompt,
+            **prompts,
         )
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:

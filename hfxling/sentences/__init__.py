@@ -9,9 +9,10 @@ _PUBLIC = {
     "Mined": ".engine",
     "select": ".engine",
     "rescored": ".engine",
+    "paired_margins": ".engine",
     "both_ways": ".blocks",
+    "strongest": ".engine",
 }
-_PUBLIC |= {"paired_margins": ".engine", "strongest": ".terms"}
 __all__ = sorted(_PUBLIC)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -14,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from hfxling.data.documents import UNSPACED
 from hfxling.data.pairs import is_source
-from hfxling.data.parallel import check_languages
-from hfxling.data.readers import read_lines, suffix_of
+from hfxling.data.readers import read_lines
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.protocol import ROLES, Encoder, check_finite, languages_of
+from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path, is_stream
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
 from . import beads
 from .beads import MAX_JOINED, Bead
+from .tables import check_table, columns_of, to_tsv, write_tables
 
 logger = logging.getLogger(__name__)
 MOST_JOINED = 16  # time and memory grow with the square
@@ -88,23 +85,15 @@ class AlignedDocuments:
 
     def to_text(self) -> str:
         """The rows as TSV, with a header line."""
-        text = io.StringIO()
-        options = {"delimiter": "\t", "lineterminator": "\n", "quoting": csv.QUOTE_NONE, "quotechar": None}
-        csv.writer(text, **options).writerows([COLUMNS, *self.rows])
-        return text.getvalue()
+        return to_tsv(self._columns())[0]
 
     def save(self, path: str | Path) -> None:
         """Write the rows as .tsv or .parquet; ValueError for another name."""
-        _check_output(path)
-        with atomic_path(path) as scratch:
-            if suffix_of(str(path)) == ".parquet":
-                import pyarrow as pa
-                import pyarrow.parquet as pq
+        check_table(path, "beads")
+        write_tables((path, self._columns(), True))
 
-                columns = [list(column) for column in zip(*self.rows)]
-                pq.write_table(pa.table(dict(zip(COLUMNS, columns))), scratch)
-            else:
-                scratch.write_text(self.to_text(), encoding="utf-8", newline="\n")
+    def _columns(self) -> dict[str, list]:
+        return columns_of(COLUMNS, self.rows)
 
 
 @verb
@@ -164,9 +153,9 @@ def align_documents(
     if not 1 <= max_joined <= MOST_JOINED:
         raise ValueError(f"max_joined={max_joined}: give 1 to {MOST_JOINED}.")
     if output is not None:
-        _check_output(output)
+        check_table(output, "beads")
     if languages is not None:
-        check_languages(*languages_of(None, languages))
+        languages = languages_of(None, languages)
     texts = [read_documents(source, "source"), read_documents(target, "target")]
     counts = len(texts[0].documents), len(texts[1].documents)
     if counts[0] != counts[1] and not pair_documents:
@@ -261,7 +250,6 @@ def vectors_of(text: DocumentText, encoder: Encoder, role: str, shown: Any = Non
     def vectors(spans: beads.Spans) -> beads.Vectors:
         joined = [text.joined(range(*span)) for span in spans]
         encoded = encoder.encode(joined, text.language, role, progress=False)
-        check_finite(encoded, encoder.label)
         if shown is not None:
             shown.update(len(spans))
         return encoded
@@ -285,10 +273,3 @@ def _row(pair: tuple[int | None, int | None], bead: Bead, texts: Sequence[Docume
         lines.append(" ".join(str(text.lines[i]) for i in part))
         joined.append(text.joined(part))
     return (*documents, *lines, round(bead.score, 6), *joined)
-
-
-def _check_output(path: str | Path) -> None:
-    if is_stream(path):
-        return
-    if suffix_of(str(path)) not in (".tsv", ".parquet") or str(path).lower().endswith(".gz"):
-        raise ValueError(f"output={str(path)!r}: beads are written as .tsv or .parquet; give such a name.")

@@ -20,6 +20,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, issparse, vstack
 
+from .neighbours import Vectors, as_array
+
 MAX_JOINED = 4
 # By the kind of score: the share of random texts below what chance is, and the power of a bead's number of sentences.
 QUANTILE, JOINING = {"cosine": 0.6, "dot": 0.8}, {"cosine": 0.1, "dot": 0.2}
@@ -29,7 +31,6 @@ BLOCK = 16  # sentences of the smallest blocks of the coarse alignment
 SLACK = 2  # blocks that the band is wider than the path, on every side
 ENCODED, SCORED = 128, 64  # sentences of which the vectors are asked for at once, and scored at once
 
-Vectors = np.ndarray | csr_array  # (N, D)
 Spans = Sequence[tuple[int, int]]  # first sentence and the one after the last
 Band = tuple[np.ndarray, np.ndarray]  # (N + 1,) first and last column of every row
 Encode = Callable[[Spans], Vectors]  # of a text's sentences, joined
@@ -102,7 +103,7 @@ def match_documents(
         Positions in both lists, in the order of the source documents.
     """
     means = _means(_ready(source, method), documents[0]), _means(_ready(target, method), documents[1])
-    rows, columns = linear_sum_assignment(_dense(means[0] @ means[1].T), maximize=True)
+    rows, columns = linear_sum_assignment(as_array(means[0] @ means[1].T), maximize=True)
     return list(zip(rows.tolist(), columns.tolist()))
 
 
@@ -123,10 +124,6 @@ def _compact(x: Vectors) -> Vectors:
     if issparse(x):
         x.indices, x.indptr = x.indices.astype(np.int32), x.indptr.astype(np.int32)
     return x
-
-
-def _dense(x: Vectors) -> np.ndarray:
-    return x.toarray() if issparse(x) else x
 
 
 def _stack(parts: Sequence[Vectors]) -> Vectors:
@@ -153,7 +150,7 @@ def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarr
     """
     least = []
     for random_texts in drawn:
-        scores = _dense(vectors @ random_texts)
+        scores = as_array(vectors @ random_texts)
         if scores.shape[1] > 1:
             least.append(np.quantile(scores, QUANTILE[method], axis=1, method="lower"))
         else:
@@ -303,7 +300,7 @@ def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) 
             if target.stop < right:
                 target.move(left, min(max(right, left + ENCODED), int(high[-1]) + 1))
             ((x,), of_x), (parts, of_y) = source.read(row, stop), target.read(left, right)
-            scores = np.concatenate([_dense(x @ y.T) for y in parts], axis=1)
+            scores = np.concatenate([as_array(x @ y.T) for y in parts], axis=1)
             scores = scores.reshape(stop - row, len(sizes), right - left, len(sizes)).transpose(0, 1, 3, 2)
             gains = (scores - (of_x[..., None] + of_y.transpose(2, 1, 0)) / 2) * weights
             for i in range(row, stop):

@@ -1,9 +1,8 @@
-"""Pairs that were mined: which are dropped, how they are written; known pairs; what to be warned of."""
+"""Pairs that were mined, and which are dropped; known pairs; what to be warned of."""
 
 from __future__ import annotations
 
 import logging
-import re
 import unicodedata
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -15,20 +14,17 @@ from hfxling.data.pairs import is_source, read_pairs
 from hfxling.data.sources import load_pairs
 from hfxling.data.texts import Texts, check_texts
 from hfxling.data.warn import warn_of_languages
-from hfxling.files import atomic_path, content_hash
+from hfxling.files import content_hash
 from hfxling.progress import bar
 
 from .engine import Mined
-from .precision import LEAST, check_wanted
+from .precision import LEAST
+from .tables import columns_of
 
 logger = logging.getLogger(__name__)
 DEDUP = ("source", "target", "both")
-MAX_FOREIGN = 0.2  # of one side
-MAX_SHARE = 0.01  # of the other side for which one sentence is the best match
-_LEAST_HUB = 10  # of a few sentences one per cent is chance
 _BEGINNING = 2_000  # letters of a text that show its language
 _SAMPLE = 2_000  # sentences of a side whose language is looked at
-_BREAKS = re.compile(r"[\t\r\n]")
 
 
 class ScoredPair(NamedTuple):
@@ -60,29 +56,27 @@ def plain(text: str) -> str:
 
 
 def read_known(
-    known: str | Path | Sequence,
-    languages: tuple[str, str],
-    precision: float,
-    unpaired: float | None,
-    least: int = LEAST,
+    known: str | Path | Sequence, languages: tuple[str, str], least: int = LEAST
 ) -> tuple[list[str], list[str]]:
     """Known pairs, each source once.
 
     Args:
         known: a source of pairs, several, or a list of texts and one of their translations.
         languages: codes of both.
-        precision: that is wanted, and what is assumed of the rest: both are checked.
-        unpaired: the same.
         least: how many there must be.
 
     Raises:
-        ValueError: fewer than `least`, or a share that is none.
+        ValueError: fewer than `least`.
     """
     sides = _sides_of(known, languages)
     distinct = {}
     for source, target in zip(*sides):
         distinct[plain(source)] = (source, target)
-    check_wanted(precision, unpaired, len(distinct), least)
+    if len(distinct) < least:
+        raise ValueError(
+            f"{len(distinct)} known pairs: fewer than {least} do not say what a threshold is worth; give more, or "
+            "--top or --threshold in place of a precision."
+        )
     sources, targets = zip(*distinct.values())
     return list(sources), list(targets)
 
@@ -178,29 +172,9 @@ def flagged(
     return pairs
 
 
-def to_tsv(pairs: Sequence[ScoredPair]) -> str:
-    """A header and a line a pair; tabs and line breaks inside text become spaces."""
-    lines = ["\t".join(COLUMNS) + "\n"]
-    for pair in pairs:
-        source, target = _BREAKS.sub(" ", pair.source), _BREAKS.sub(" ", pair.target)
-        lines.append(f"{pair.score:.6f}\t{source}\t{target}\t{pair.source_line}\t{pair.target_line}\t{pair.flags}\n")
-    return "".join(lines)
-
-
-def write_pairs(path: str | Path, pairs: Sequence[ScoredPair]) -> None:
-    """Write pairs as Parquet where the name says so, or else as TSV."""
-    with atomic_path(path) as scratch:
-        if Path(path).suffix != ".parquet":
-            scratch.write_text(to_tsv(pairs), encoding="utf-8", newline="\n")
-            return
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        kinds = (pa.float64(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.string())
-        columns = {}
-        for place, (name, kind) in enumerate(zip(COLUMNS, kinds)):
-            columns[name] = pa.array([pair[place] for pair in pairs], kind)
-        pq.write_table(pa.table(columns), scratch)
+def columns(pairs: Sequence[ScoredPair]) -> dict[str, list]:
+    """The pairs as columns of a table."""
+    return columns_of(COLUMNS, pairs)
 
 
 def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> list[float]:

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from .neighbours import (
     CLOSE,
-    DTYPES,
     TIE,
     Neighbours,
     Vectors,
+    as_array,
     best_first,
     bytes_of,
+    check_search,
     exact_scores,
     nearest,
     parts_of,
@@ -60,8 +61,7 @@ def both_ways(
         ValueError: k beyond a side; sides of unequal kind or width; vectors that are zero, NaN or infinite, named by
             row; an unknown dtype; memory that holds no block, with the least that would do.
     """
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
+    check_search(dtype, memory)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     sides = _Side(source, "source", device), _Side(target, "target", device)
     widths = sides[0].widths, sides[1].widths
@@ -271,10 +271,7 @@ def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[n
     """The k best of a block, by float64 alone."""
     if len(queries) == 1:
         return nearest(queries[0], candidates[0], k, method)
-    total = 0
-    for x, y in zip(queries, candidates):
-        part = x @ y.T
-        total = total + (part.toarray() if issparse(part) else part)
+    total = sum(as_array(x @ y.T) for x, y in zip(queries, candidates))
     rows = np.broadcast_to(np.arange(total.shape[1]), total.shape)
     return best_first(rows, total, min(k, total.shape[1]), TIE[method])
 

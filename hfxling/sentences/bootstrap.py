@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
-from hfxling.data.parallel import check_languages
 from hfxling.data.texts import Texts, check_texts
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
-from hfxling.encoders.haystack import Haystack, is_in_memory
+from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, files_of
 from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Text, verb
 
-from .bitext import ScoredPair, check_dropping, check_sides, flagged, plain, read_known, without, write_pairs
-from .neighbours import bytes_of
+from .bitext import ScoredPair, check_dropping, check_sides, columns, flagged, plain, read_known, without
+from .neighbours import Vectors, bytes_of
 from .precision import LEAST, check_wanted
+from .tables import write_tables
 
 if TYPE_CHECKING:
     from hfxling.models.modeling_lexical import LexicalModel
@@ -70,7 +70,7 @@ class Bootstrapped:
                 save_lexical(self.model, scratch / "model")
             else:
                 self.fused.save(scratch, "fused")
-            write_pairs(scratch / "pairs.tsv", self.pairs)
+            write_tables((scratch / "pairs.tsv", columns(self.pairs), True))
             record = {
                 "settings": self.settings,
                 "rounds": [dataclasses.asdict(each) for each in self.rounds],
@@ -144,9 +144,10 @@ def bootstrap(
             a model that finds hardly a pair.
         FileNotFoundError: no such text or model.
     """
+    from .grow import grow
+
     pair = languages_of(None, languages)
-    check_languages(*pair)
-    check_wanted(precision, None, LEAST)
+    check_wanted(precision)
     bytes_of(memory)
     check_dropping(dedup, filters)
     if rounds < 0:
@@ -181,16 +182,28 @@ def bootstrap(
     }
     known: tuple[list[str], list[str]] = ([], [])
     if seed_pairs is not None:
-        known = read_known(seed_pairs, pair, precision, None, least=LEAST if encoder is None else 1)
+        known = read_known(seed_pairs, pair, least=LEAST if encoder is None else 1)
     sides = []
     for heap, own in zip(read_heaps(source, target, pair), known):
         check_texts(heap.texts, f"{heap.name}: text")
         sides.append(without(heap, own))
     check_heaps(sides, pair)
+    vectors = None
     if encoder is not None:
-        some = [side.texts[:COVERAGE_TEXTS] for side in sides]
-        warn_of_coverage(getattr(encoder, "model", None), zip(*some), pair)
-    result = _grown(sides, pair, known, encoder, settings, revision, cache_dir, device, batch_size)
+        vectors = _vectors(sides, pair, encoder, cache_dir=cache_dir, device=device, batch_size=batch_size)
+
+    def report(this: Round, *_) -> None:
+        logger.info("%s", rounds_table([this]))
+
+    texts = (sides[0].texts, sides[1].texts)
+    options = {"rounds": rounds, "precision": precision, "seed": seed, "memory": memory}
+    grown = grow(texts, pair, vectors=vectors, known=known, report=report, **options)
+    rows = flagged(grown.pairs, sides, pair, filters=filters, dedup=dedup)
+    learnt = []
+    for own, side, places in zip(known, texts, grown.learnt):
+        learnt.append([*own, *(side[place] for place in places)])
+    links, fused = models_of(learnt, pair, encoder, revision, seed, cache_dir, device)
+    result = Bootstrapped(rows, links, fused, grown.rounds, settings)
     if output is not None:
         result.save(output)
         logger.info("pairs: %s; model: %s", Path(output, "pairs.tsv"), Path(output, "model"))
@@ -199,8 +212,10 @@ def bootstrap(
 
 def _name(text: Any) -> str | list[str] | None:
     """What text is called in records: its source, or that it was in memory."""
-    if text is None or is_source(text):
-        return None if text is None else str(text)
+    if text is None:
+        return None
+    if is_source(text):
+        return str(text)
     is_sources = len(text) and all(is_source(part) and Path(part.partition("@")[0]).exists() for part in text)
     return [str(part) for part in text] if is_sources else IN_MEMORY
 
@@ -229,37 +244,12 @@ def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
             )
 
 
-def _grown(
-    sides: Sequence[Texts],
-    languages: tuple[str, str],
-    known: tuple[list[str], list[str]],
-    encoder: Encoder | None,
-    settings: dict[str, Any],
-    revision: str | None,
-    cache_dir: str | Path,
-    device: str | None,
-    batch_size: int,
-) -> Bootstrapped:
-    """The bitext of two heaps, and the models of its pairs."""
-    from .grow import grow
-
-    vectors = None
-    if encoder is not None:
-        haystack = Haystack(sides, encoder, languages, cache_dir=cache_dir, device=device, batch_size=batch_size)
-        vectors = [parts[0] for parts in haystack.vectors()]
-
-    def report(this: Round, *_) -> None:
-        logger.info("%s", rounds_table([this]))
-
-    texts = [side.texts for side in sides]
-    options = {name: settings[name] for name in ("rounds", "precision", "seed", "memory")}
-    grown = grow(texts, languages, vectors=vectors, known=known, report=report, **options)
-    rows = flagged(grown.pairs, sides, languages, filters=settings["filters"], dedup=settings["dedup"])
-    learnt = []
-    for own, side, places in zip(known, texts, grown.learnt):
-        learnt.append([*own, *(side[place] for place in places)])
-    model, fused = models_of(learnt, languages, encoder, revision, settings["seed"], cache_dir, device)
-    return Bootstrapped(rows, model, fused, grown.rounds, settings)
+def _vectors(sides: Sequence[Texts], languages: tuple[str, str], encoder: Encoder, **options: Any) -> list[Vectors]:
+    """An encoder's vectors of both heaps; warns of what its vocabulary lacks of a language. Options of `Haystack`."""
+    some = [side.texts[:COVERAGE_TEXTS] for side in sides]
+    warn_of_coverage(getattr(encoder, "model", None), zip(*some), languages)
+    haystack = Haystack(sides, encoder, languages, **options)
+    return [parts[0] for parts in haystack.vectors()]
 
 
 def models_of(
@@ -271,17 +261,7 @@ def models_of(
     cache_dir: str | Path = "outputs/features",
     device: str | None = None,
 ) -> tuple[LexicalModel | None, Selection | None]:
-    """Links of pairs, or, on a plain encoder, what `hfxling fit --choose fused` makes of them; the other one is None.
-
-    Args:
-        learnt: texts and their translations.
-        languages: codes of both.
-        encoder: None for links.
-        revision: of the encoder on the Hub.
-        seed: of folds and fits.
-        cache_dir: where the encoder's vectors are kept.
-        device: of the encoder.
-    """
+    """Links of pairs or, on a plain encoder, what `hfxling fit --choose fused` makes of them; the other is None."""
     from hfxling.fit import fit_lexical
     from hfxling.selection.select import select
 
@@ -312,7 +292,7 @@ def pooling_of(encoder: Encoder) -> str | None:
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
     modules = list(getattr(encoder, "model", ()))
-    if is_in_memory(encoder) or len(modules) < 2 or not isinstance(modules[1], Pooling):
+    if encoder.is_in_memory or len(modules) < 2 or not isinstance(modules[1], Pooling):
         return None
     is_plain = type(modules[0]) is Transformer and all(isinstance(module, Normalize) for module in modules[2:])
     return POOLINGS.get(str(modules[1].pooling_mode)) if is_plain else None

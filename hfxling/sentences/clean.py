@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from hfxling.data.faults import FLAGS, FaultFinder
-from hfxling.data.filters import PairGate, check_top, top_count, word_counts
+from hfxling.data.filters import PairGate, check_top, top_count
 from hfxling.data.langid import split_words
 from hfxling.data.numbers import numbers_differ
 from hfxling.data.pairs import Pairs, read_pairs
-from hfxling.data.parallel import check_languages
 from hfxling.data.texts import LONGEST, Texts, numbered_distinct, picked
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs, warn_of_languages
 from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path, is_stream
+from hfxling.files import is_stream
 from hfxling.progress import bar
 from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Text, check_outputs, verb
 
 from .blocks import both_ways
-from .engine import MARGINS, SELECTIONS, best_partners, check_choices, length_weights, paired_margins, select
-from .neighbours import DTYPES, Neighbours, bytes_of, one_or_all
+from .engine import MARGINS, best_partners, check_choices, length_weights, paired_margins, select
+from .neighbours import Neighbours, check_search, one_or_all, slices
+from .tables import check_table, to_tsv, write_tables
 
 logger = logging.getLogger(__name__)
 LIMITS = {"too_short": "min_words", "too_long": "max_words"}  # the filter's names; the faults have a too_long of theirs
@@ -42,13 +40,11 @@ OTHER_NUMBERS = "numbers"
 OF_TEXT = ("identical", "duplicate", *LIMITS.values(), *FLAGS[1:], WRONG_SOURCE, OTHER_NUMBERS)
 OF_SCORES = ("low_score", "low_links", "better_elsewhere", "low_words")
 REASONS = ("empty", *OF_TEXT, *OF_SCORES)
-SUFFIXES = (".tsv", ".parquet")
 # Chosen on 4,000 pairs of vi-zh training text, everyday sentences with many near-repetitions, a fifth of the targets
 # shuffled, links of 4,000 other pairs: 97 % of these and 1.6 % of the good pairs are dropped (with 0: 98 and 8.2 %).
 CLEARLY = 3.0
 FEWEST = 40  # pairs from which word links are learnt
 _OTHERS = 3  # other targets that a pair's words are held against
-_BREAKS = re.compile(r"[\t\r\n]+")
 _CHUNK = 2_048  # pairs whose links are held at once
 
 
@@ -90,13 +86,9 @@ class Cleaned:
         """Rows of the others."""
         return np.flatnonzero([bool(reasons) for reasons in self.reasons])
 
-    @property
-    def _texts(self) -> dict[str, Sequence]:
-        return {"source": self.pairs.source, "target": self.pairs.target}
-
     def to_text(self) -> str:
         """The pairs that are kept, as TSV."""
-        return _as_tsv({**self._texts, **self.scores}, self.kept, header=self.pairs.has_header)[0]
+        return to_tsv(self._kept_columns(), header=self.pairs.has_header)[0]
 
     def sides(self, rows: np.ndarray) -> tuple[list[str], list[str]]:
         """Source and target texts of some rows."""
@@ -104,15 +96,25 @@ class Cleaned:
 
     def save(self, kept: str | Path, dropped: str | Path) -> None:
         """Write the pairs that are kept, and the others with lines and reasons: both files or, on an error, neither."""
-        reasons = [",".join(names) for names in self.reasons]
-        others = {"line": self.pairs.lines, "reasons": reasons, **self.scores, **self._texts}
-        with ExitStack() as both:
-            scratches = [both.enter_context(atomic_path(path)) for path in (kept, dropped)]
-            columns = {**self._texts, **self.scores}
-            changed = write_table(scratches[0], columns, self.kept, header=self.pairs.has_header)
-            changed += write_table(scratches[1], others, self.dropped, header=True)
+        rows = self.dropped
+        source, target = self.sides(rows)
+        others = {
+            "line": [self.pairs.lines[row] for row in rows],
+            "reasons": [",".join(self.reasons[row]) for row in rows],
+            **self._scores_of(rows),
+            "source": source,
+            "target": target,
+        }
+        changed = write_tables((kept, self._kept_columns(), self.pairs.has_header), (dropped, others, True))
         if changed:
             logger.warning("%d texts with tabs or line breaks are written with spaces; a .parquet keeps them", changed)
+
+    def _kept_columns(self) -> dict[str, Sequence]:
+        source, target = self.sides(self.kept)
+        return {"source": source, "target": target, **self._scores_of(self.kept)}
+
+    def _scores_of(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: values[rows] for name, values in self.scores.items()}
 
     def table(self) -> str:
         """Pairs by reason, and how scores lie."""
@@ -227,12 +229,8 @@ def clean(
         raise ValueError(f"keep: {', '.join(sorted(unknown))} is not one of {', '.join(OF_TEXT)}.")
     scored = {"threshold": threshold, "top": top, "mutual": mutual or None, "min_links": min_links}
     _check_scores(scored, candidates, min_words_gain, has_model=model is not None, has_lexical=lexical is not None)
-    if k < 1 or batch_size < 1:
-        raise ValueError(f"k={k}, batch_size={batch_size}: give 1 or more.")
-    check_choices(margin or MARGINS[0], SELECTIONS[0])
-    bytes_of(memory)
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
+    check_search(dtype, memory, k=k, batch_size=batch_size)
+    check_choices(margin or MARGINS[0])
     dropped = _check_files(output, dropped, [source, target])
     encoder = None
     if model is not None or lexical is not None:
@@ -246,11 +244,7 @@ def clean(
             device=device,
             trust_remote_code=trust_remote_code,
         )
-    if languages is not None or encoder is None:
-        pair = languages_of(None, languages or ())
-    else:
-        pair = languages_of(encoder, None)
-    check_languages(*pair)
+    pair = languages_of(encoder, languages, needed=True)
     if encoder is not None:
         for language, role in zip(pair, ROLES):
             encoder.route(language, role)
@@ -316,9 +310,8 @@ def _check_files(output: Path | None, dropped: Path | None, inputs: Sequence) ->
         dropped = Path(os.devnull)
     else:
         dropped = output.with_name(f"{output.stem}.dropped{output.suffix}")
-    for name, path in (("output", output), ("dropped", dropped)):
-        if path.suffix not in SUFFIXES and not is_stream(path):
-            raise ValueError(f"{name}={str(path)!r}: pairs are written as .tsv or .parquet; give such a file name.")
+    check_table(output)
+    check_table(dropped, name="dropped")
     check_outputs({"output": (FILE, output), "dropped": (FILE, dropped)}, inputs)
     return dropped
 
@@ -366,28 +359,11 @@ def score_pairs(
     *,
     k: int = 4,
     margin: str | None = None,
-    candidates: int | None = None,
-    dtype: str = "float32",
-    memory: str = "4GiB",
-    cache_dir: str | Path = "outputs/features",
-    batch_size: int = 32,
-    device: str | None = None,
+    **options: Any,
 ) -> PairScores:
-    """How much better the sides of pairs fit each other than other sentences of the same text.
+    """How much better the sides of P pairs fit each other than other sentences of the same text.
 
-    Args:
-        encoder: dense, lexical or both.
-        source: P texts.
-        target: their translations.
-        languages: codes of both.
-        k: neighbours that a score is compared with.
-        margin: "ratio", "distance" or "absolute"; by default what suits the encoder's scores.
-        candidates: as for `clean`.
-        dtype: the same.
-        memory: the same.
-        cache_dir: the same.
-        batch_size: the same.
-        device: the same.
+    `k` and `margin` as for `clean`, options as for `Haystack`.
 
     Raises:
         ValueError: fewer distinct texts than neighbours, languages that the encoder has no part for, as `both_ways`.
@@ -400,17 +376,7 @@ def score_pairs(
     smaller = min(len(side.texts) for side in sides)
     if k > smaller:
         raise ValueError(f"k={k} neighbours, but {smaller} distinct texts are left of a side; give fewer.")
-    haystack = Haystack(
-        sides,
-        encoder,
-        languages,
-        candidates=candidates,
-        cache_dir=cache_dir,
-        memory=memory,
-        dtype=dtype,
-        device=device,
-        batch_size=batch_size,
-    )
+    haystack = Haystack(sides, encoder, languages, **options)
     model = getattr(haystack.dense, "model", None)
     warn_of_coverage(model, islice(zip(source, target), COVERAGE_TEXTS), languages)
     haystack.check_disk(k)
@@ -423,16 +389,12 @@ def score_pairs(
     is_elsewhere = elsewhere(neighbours, rows, score, margin)
     links = None
     if haystack.lexical is not None:
-        parts = []
-        for start in range(0, len(source), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            parts.append(haystack.lexical.score(source[part], target[part], languages))
-        links = np.concatenate(parts)
+        links = np.empty(len(source))
+        for part in slices(len(source), _CHUNK):
+            links[part] = haystack.lexical.score(source[part], target[part], languages)
         if margin != "ratio":  # a score of links is a mean over words, as for `mine`
-            lengths = []
-            for side, language, row in zip(sides, languages, rows):
-                lengths.append(word_counts(side.texts, language)[row])
-            score = score * length_weights(*lengths)
+            lengths = haystack.lengths()
+            score = score * length_weights(lengths[0][rows[0]], lengths[1][rows[1]])
     return PairScores(score, links, is_elsewhere)
 
 
@@ -497,14 +459,10 @@ def judge_words(cleaned: Cleaned, rows: np.ndarray, languages: Languages, least:
         cleaned.reasons[row].append("low_words")
 
 
-def word_gains(source: Sequence[str], target: Sequence[str], languages: Languages, seed: int = 0) -> np.ndarray:
+def word_gains(source: Sequence[str], target: Sequence[str], languages: Languages) -> np.ndarray:
     """(P,) how much likelier pairs' words make each other than the words of other targets, in nats a word.
 
-    Args:
-        source: P texts.
-        target: their translations.
-        languages: codes of both.
-        seed: of the halves, each of which is judged by word links of the other one.
+    Each half of the pairs, drawn at random, is judged by word links of the other one.
 
     Raises:
         ValueError: fewer than `FEWEST` pairs.
@@ -516,7 +474,7 @@ def word_gains(source: Sequence[str], target: Sequence[str], languages: Language
             f"{len(source)} pairs are too few to learn word links from; give {FEWEST}, or no min_words_gain."
         )
     gains = np.empty(len(source))
-    halves = np.array_split(np.random.default_rng(seed).permutation(len(source)), 2)
+    halves = np.array_split(np.random.default_rng(0).permutation(len(source)), 2)
     for own, other in (halves, halves[::-1]):
         aligner = JointAligner.learn(languages, *picked(other, source, target))
         sides = picked(own, source, target)
@@ -525,42 +483,3 @@ def word_gains(source: Sequence[str], target: Sequence[str], languages: Language
             moved = [*sides[1][shift:], *sides[1][:shift]]
             gains[own] -= aligner.log_likelihoods(sides[0], moved) / _OTHERS
     return gains
-
-
-def write_table(path: Path, columns: dict[str, Sequence], places: np.ndarray, *, header: bool) -> int:
-    """Some rows of columns, as TSV or Parquet by the suffix; the number of texts that a TSV cannot hold as they are."""
-    if path.suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        kinds = {"line": pa.int64()} | dict.fromkeys(("score", "links", "words"), pa.float64())
-        arrays = {}
-        for name, values in columns.items():
-            column = [values[place] for place in places]
-            arrays[name] = pa.array(column, kinds.get(name, pa.string()), from_pandas=True)
-        pq.write_table(pa.table(arrays), path)
-        return 0
-    text, changed = _as_tsv(columns, places, header=header)
-    path.write_text(text, encoding="utf-8", newline="\n")
-    return changed
-
-
-def _as_tsv(columns: dict[str, Sequence], places: np.ndarray, *, header: bool) -> tuple[str, int]:
-    """Some rows of columns, and how many texts had tabs or line breaks."""
-    lines = ["\t".join(columns)] if header else []
-    changed = 0
-    for place in places:
-        cells = []
-        for values in columns.values():
-            cell = _cell(values[place])
-            plain = _BREAKS.sub(" ", cell)
-            changed += plain != cell
-            cells.append(plain)
-        lines.append("\t".join(cells))
-    return "\n".join([*lines, ""]), changed
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "" if np.isnan(value) else f"{value:.6f}"
-    return str(value)

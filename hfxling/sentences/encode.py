@@ -15,10 +15,12 @@ from hfxling.data.pairs import is_source
 from hfxling.data.readers import read_lines
 from hfxling.data.texts import numbered_distinct
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.protocol import Encoder, check_finite
+from hfxling.encoders.protocol import Encoder
 from hfxling.files import alone_in, atomic_path, is_stream, reserved_array
 from hfxling.progress import shown
 from hfxling.verbs import Model, OutputFile, Text, verb
+
+from .neighbours import slices
 
 _STDIN = ("-", "/dev/stdin")
 _BLOCK = 65_536  # rows copied at a time
@@ -158,36 +160,27 @@ def _lines(text: Text) -> list[str]:
 def _in_memory(lines: list[str], encoder: Encoder, language: str | None) -> np.ndarray:
     """(N, D) vectors, each distinct line encoded once."""
     distinct, rows = numbered_distinct(lines)
-    vectors = encoder.encode(distinct, language, progress=shown())
-    check_finite(vectors, encoder.label)
-    return vectors[rows]
+    return encoder.encode(distinct, language, progress=shown())[rows]
 
 
 def _write(output: Path, lines: list[str], encoder: Encoder, language: str | None, prompt: str | None) -> None:
     """The same into a file, resumably."""
     partial = output.with_name(f".{output.name}.hfxling-partial")
-    with alone_in(partial, f"output={output}"):
-        _write_resumably(output, partial, lines, encoder, language, prompt)
-
-
-def _write_resumably(
-    output: Path, partial: Path, lines: list[str], encoder: Encoder, language: str | None, prompt: str | None
-) -> None:
-    if encoder.revision.startswith("in memory"):  # nobody knows whether it is the same as last time
-        shutil.rmtree(partial, ignore_errors=True)
+    key = {"model": encoder.name, "revision": encoder.revision, "prompt": prompt, "lang": language}
+    distinct, row_of = numbered_distinct(lines)
 
     def embed(batch: list[str]) -> np.ndarray:
         return encoder.encode(batch, language, progress=False)
 
-    key = {"model": encoder.name, "revision": encoder.revision, "prompt": prompt, "lang": language}
-    distinct, row_of = numbered_distinct(lines)
-    vectors = cached_features(
-        distinct, embed, key=key, shape=(encoder.dimension,), cache_dir=partial, description=output.name
-    )
-    with atomic_path(output) as scratch:
-        rows = reserved_array(scratch, (len(lines), encoder.dimension))
-        for start in range(0, len(lines), _BLOCK):
-            block = row_of[start : start + _BLOCK]
-            rows[start : start + len(block)] = vectors[block]
-        rows.flush()
-    shutil.rmtree(partial, ignore_errors=True)
+    with alone_in(partial, f"output={output}"):
+        if encoder.is_in_memory:  # nobody knows whether it is the same as last time
+            shutil.rmtree(partial, ignore_errors=True)
+        vectors = cached_features(
+            distinct, embed, key=key, shape=(encoder.dimension,), cache_dir=partial, description=output.name
+        )
+        with atomic_path(output) as scratch:
+            rows = reserved_array(scratch, (len(lines), encoder.dimension))
+            for block in slices(len(lines), _BLOCK):
+                rows[block] = vectors[row_of[block]]
+            rows.flush()
+        shutil.rmtree(partial, ignore_errors=True)

@@ -7,12 +7,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
-from .neighbours import Neighbours, Vectors, best_first, exact_scores, one_or_all, parts_of
+from .neighbours import Neighbours, Vectors, best_first, exact_scores, one_or_all, parts_of, slices
 
 MARGINS = ("ratio", "distance", "absolute")
 SELECTIONS = ("mutual", "forward", "backward", "max")
 Reader = Callable[[np.ndarray], Sequence[Vectors]]
+CANDIDATES = 32  # found with few weights of sparse vectors, and scored with all
 _TIE = 1e-7  # of margins
 _CHUNK = 4096  # source rows rescored at once
 
@@ -71,8 +73,6 @@ def mine_vectors(
     options = {"memory": memory, "device": device, "dtype": dtype}
     if terms is None:
         return select(*both_ways(source, target, k, **options), margin, selection)
-    from .terms import CANDIDATES, strongest
-
     sides = parts_of(source), parts_of(target)
     few = strongest(*sides, terms)
     kept = max(k, min(CANDIDATES, sides[0][0].shape[0], sides[1][0].shape[0]))
@@ -80,7 +80,7 @@ def mine_vectors(
     return select(*rescored([both_ways(*map(one_or_all, few), kept, **options)], *readers, k), margin, selection)
 
 
-def check_choices(margin: str, selection: str) -> None:
+def check_choices(margin: str, selection: str = "mutual") -> None:
     """Raise the ValueError for a margin or a selection that there is not."""
     for name, value, known in (("margin", margin, MARGINS), ("selection", selection, SELECTIONS)):
         if value not in known:
@@ -135,6 +135,50 @@ def length_weights(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.sqrt(words)
 
 
+def strongest(source: list[Vectors], target: list[Vectors], terms: int) -> tuple[list[Vectors], list[Vectors]]:
+    """The parts with `terms` weights a row of the sparse ones, those that add most to the inner products.
+
+    A weight counts as much as its product with the root mean square of the other side's weights in that dimension. The
+    largest weights are of rare segments, which hardly a text of the other side has: they would keep next to nothing of
+    the scores.
+
+    Args:
+        source: parts of one side's vectors, whose inner products add up.
+        target: the same of the other side.
+        terms: how many.
+
+    Raises:
+        ValueError: fewer than 1, or no part is sparse.
+    """
+    if terms < 1 or not any(map(issparse, source)):
+        raise ValueError(f"terms={terms}: give 1 or more, and sparse vectors, whose weights they are.")
+    kept: tuple[list, list] = ([], [])
+    for parts in zip(source, target):
+        spreads = [_spread(part) if issparse(part) else None for part in parts]
+        for side, part, others in zip(kept, parts, spreads[::-1]):
+            side.append(part if others is None else _kept(csr_array(part), others, terms))
+    return kept
+
+
+def _spread(x: csr_array) -> np.ndarray:
+    """(D,) root mean square of the weights in each dimension."""
+    squares = np.bincount(x.indices, np.square(x.data, dtype=np.float64), minlength=x.shape[1])
+    return np.sqrt(squares / x.shape[0])
+
+
+def _kept(x: csr_array, others: np.ndarray, terms: int) -> csr_array:
+    places = []
+    for start, end in zip(x.indptr[:-1].tolist(), x.indptr[1:].tolist()):
+        few = np.arange(start, end)
+        if end - start > terms:
+            size = np.abs(x.data[start:end]) * others[x.indices[start:end]]
+            few = start + np.sort(np.argpartition(size, -terms)[-terms:])
+        places.append(few)
+    ends = np.concatenate([[0], np.cumsum([*map(len, places)])]).astype(x.indptr.dtype)
+    kept = np.concatenate(places)
+    return csr_array((x.data[kept], x.indices[kept], ends), shape=x.shape)
+
+
 def rescored(
     candidates: Sequence[tuple[Neighbours, Neighbours]], source: Reader, target: Reader, k: int
 ) -> tuple[Neighbours, Neighbours]:
@@ -161,10 +205,9 @@ def rescored(
     row, column = np.divmod(np.unique(np.concatenate(codes)), width)
     scores = np.empty(len(row))
     for start, end in pairwise(np.searchsorted(row, np.arange(0, count + _CHUNK, _CHUNK))):
-        if start == end:
-            continue
         part = slice(start, end)
-        scores[part] = _scores(source, target, row[part], column[part])
+        if start < end:
+            scores[part] = _scores(source, target, row[part], column[part])
     back = np.argsort(column, kind="stable")
     return _best(row, column, scores, count, k), _best(column[back], row[back], scores[back], width, k)
 
@@ -190,10 +233,9 @@ def paired_margins(
     Raises:
         ValueError: another margin; a ratio to a mean score that is not positive.
     """
-    check_choices(margin, SELECTIONS[0])
+    check_choices(margin)
     scores = np.empty(len(rows[0]))
-    for start in range(0, len(scores), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for part in slices(len(scores), _CHUNK):
         scores[part] = _scores(source, target, rows[0][part], rows[1][part])
     own = forward.scores.mean(axis=1)[rows[0]]
     others = backward.scores.mean(axis=1)[rows[1]]

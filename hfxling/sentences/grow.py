@@ -16,15 +16,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hfxling.data.corpus import Corpus
-from hfxling.data.filters import count_words
+from hfxling.data.filters import word_counts
+from hfxling.encoders.fusion import spread
 from hfxling.methods.lexical import LinkSettings, fit
 from hfxling.methods.lexical.data import link_views
 from hfxling.methods.siamese.choice import fit_form
-from hfxling.models.modeling_lexical import LexicalModel
 
 from .blocks import both_ways
-from .engine import Mined, by_length, select
-from .impostors import Impostors, impostors, of_precision
+from .engine import Mined
+from .impostors import Impostors, mutual_pairs, of_precision
 from .neighbours import Neighbours, best_first, unit
 from .precision import Precision
 
@@ -154,9 +154,7 @@ class _Heaps:
         self.fold = random.permutation(np.arange(self.sizes[0]) % FOLDS)
         self.few = [random.permutation(size)[:_SAMPLE] for size in self.sizes]
         self.dense = None if vectors is None else [centred(side) for side in vectors]
-        self.lengths = []
-        for side, language in zip(self.texts, self.languages):
-            self.lengths.append(np.array([count_words(text, language) for text in side]))
+        self.lengths = [word_counts(side, language) for side, language in zip(self.texts, self.languages)]
 
     def mine(self, learnt: Mined | None) -> tuple[Mined, tuple[Impostors, Impostors]]:
         """All pairs, best first, and what their sides are given without each other."""
@@ -165,12 +163,7 @@ class _Heaps:
             forward, backward = self._learnt_neighbours(learnt)
         else:
             forward, backward = both_ways(*self.dense, K + 1, memory=self.memory)
-        nearest = [Neighbours(side.rows[:, :K], side.scores[:, :K]) for side in (forward, backward)]
-        pairs = select(*nearest, "distance", "mutual")
-        if not has_links:
-            return pairs, impostors(forward, backward, pairs)
-        pairs = by_length(pairs, *self.lengths)
-        return pairs, impostors(forward, backward, pairs, self.lengths)
+        return mutual_pairs(forward, backward, self.lengths if has_links else None)
 
     def _learnt_neighbours(self, learnt: Mined | None) -> tuple[Neighbours, Neighbours]:
         """K + 1 neighbours by links and head; of each source by those that did not learn from it."""
@@ -184,7 +177,7 @@ class _Heaps:
             sides = [[source[rows]], [target]]
             if self.dense is not None:
                 dense, deviation = self._head(*kept)
-                links_deviation = _deviation((source[self.few[0]] @ target[self.few[1]].T).toarray())
+                links_deviation = spread((source[self.few[0]] @ target[self.few[1]].T).toarray())
                 scale = DENSE_SHARE / deviation
                 sides = [
                     [scale * dense[0][rows], source[rows] / np.float32(links_deviation)],
@@ -216,18 +209,14 @@ class _Heaps:
 
     def _links(self, source_rows: np.ndarray, target_rows: np.ndarray) -> tuple[csr_array, csr_array]:
         """Sparse vectors of both heaps by links of some pairs and the known ones."""
-        model = self.learn(source_rows, target_rows)
-        source = model.encode(self.texts[0], self.languages[0], "query")
-        return source, model.encode(self.texts[1], self.languages[1], "document")
-
-    def learn(self, source_rows: np.ndarray, target_rows: np.ndarray) -> LexicalModel:
-        """Links of some pairs and the known ones."""
         sides = []
         for texts, rows, known in zip(self.texts, (source_rows, target_rows), self.known):
             sides.append([*known, *(texts[row] for row in rows)])
         corpus = Corpus.in_memory({self.languages: sides})
         settings = LinkSettings()
-        return fit(link_views(corpus, settings), settings, seed=self.seed, static=False)
+        model = fit(link_views(corpus, settings), settings, seed=self.seed, static=False)
+        source = model.encode(self.texts[0], self.languages[0], "query")
+        return source, model.encode(self.texts[1], self.languages[1], "document")
 
     def _head(self, source_rows: np.ndarray, target_rows: np.ndarray) -> tuple[list[np.ndarray], float]:
         """Vectors of both heaps by a head of some pairs, and the deviation of their scores."""
@@ -236,7 +225,7 @@ class _Heaps:
             sides = self.dense[0][source_rows], self.dense[1][target_rows]
             maps = fit_form("discriminant", HEAD, *(side.astype(np.float64) for side in sides))
             ready = [unit(affine(side).astype(np.float32)) for affine, side in zip(maps, self.dense)]
-        return ready, _deviation(ready[0][self.few[0]] @ ready[1][self.few[1]].T)
+        return ready, spread(ready[0][self.few[0]] @ ready[1][self.few[1]].T)
 
 
 def centred(vectors: np.ndarray) -> np.ndarray:
@@ -260,12 +249,6 @@ def centred(vectors: np.ndarray) -> np.ndarray:
     # Each gets a direction of its own, so that it is near to others by chance alone.
     ready[blank] = np.random.default_rng(0).normal(size=(len(blank), given.shape[1]))
     return unit(ready)
-
-
-def _deviation(scores: np.ndarray) -> float:
-    """Of scores between random sentences, from the quartiles."""
-    low, high = np.quantile(scores, [0.25, 0.75])
-    return float(high - low) / 1.349 or 1.0
 
 
 def _agreement(source: csr_array, target: csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import nbinom
 
-from .engine import Mined, length_weights
+from .engine import Mined, by_length, length_weights, select
 from .neighbours import Neighbours
 from .precision import Precision
 
@@ -45,20 +45,25 @@ class Impostors(NamedTuple):
     size: int
 
 
-def impostors(
-    forward: Neighbours, backward: Neighbours, pairs: Mined, lengths: list[np.ndarray] | None = None
-) -> tuple[Impostors, Impostors]:
-    """What sources get without their targets, and targets without their sources.
+def mutual_pairs(
+    forward: Neighbours, backward: Neighbours, lengths: list[np.ndarray] | None = None
+) -> tuple[Mined, tuple[Impostors, Impostors]]:
+    """Mutual pairs by distance, best first, and what their sides are given without each other.
 
     Args:
-        forward: K + 1 neighbours of every source; pairs were selected by margins "distance" to the first K.
+        forward: K + 1 neighbours of every source; scores are compared with the first K.
         backward: the same of every target.
-        pairs: that were selected, best first.
-        lengths: of the sentences of both sides in words, where the pairs' scores are weighted by them.
+        lengths: of the sentences of both sides in words, to weight scores of links by.
     """
-    lengths = lengths or [np.ones(len(forward.rows)), np.ones(len(backward.rows))]
+    nearest = [Neighbours(side.rows[:, :-1], side.scores[:, :-1]) for side in (forward, backward)]
+    pairs = select(*nearest, "distance", "mutual")
+    if lengths is None:
+        lengths = [np.ones(len(forward.rows)), np.ones(len(backward.rows))]
+    else:
+        pairs = by_length(pairs, *lengths)
     of_sources = _given(forward, backward, pairs.source, pairs.target, lengths)
-    return of_sources, _given(backward, forward, pairs.target, pairs.source, lengths[::-1])
+    of_targets = _given(backward, forward, pairs.target, pairs.source, lengths[::-1])
+    return pairs, (of_sources, of_targets)
 
 
 def _given(
@@ -94,7 +99,7 @@ def of_precision(pairs: Mined, given: tuple[Impostors, Impostors], precision: fl
 
     Args:
         pairs: mined, best first.
-        given: of `impostors`.
+        given: of `mutual_pairs`.
         precision: wanted.
     """
     total = len(pairs.score)

@@ -12,45 +12,31 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from hfxling.data.faults import FLAGS
-from hfxling.data.filters import check_top, top_count, word_counts
+from hfxling.data.filters import check_top, top_count
 from hfxling.data.pairs import read_heaps
-from hfxling.data.parallel import check_languages
 from hfxling.data.texts import Texts
 from hfxling.data.warn import warn_of_hubs
-from hfxling.encoders.base import BaseEncoder
-from hfxling.encoders.haystack import Haystack, is_in_memory
+from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.protocol import Encoder, languages_of
+from hfxling.encoders.protocol import languages_of
 from hfxling.encoders.stored import StoredVectors
 from hfxling.evaluation.results import format_table
-from hfxling.files import alone_in, content_hash, is_stream
+from hfxling.files import alone_in, content_hash
 from hfxling.parts import parts_beside
-from hfxling.progress import bar
+from hfxling.progress import bar, hidden
 from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Text, verb
 
-from .bitext import (
-    ScoredPair,
-    are_learnt,
-    check_dropping,
-    check_sides,
-    flagged,
-    read_known,
-    to_tsv,
-    without,
-    write_pairs,
-)
+from .bitext import ScoredPair, are_learnt, check_dropping, check_sides, columns, flagged, read_known, without
 from .blocks import both_ways
 from .engine import MARGINS, Mined, best_partners, by_length, check_choices, select
-from .impostors import impostors, of_precision
-from .neighbours import DTYPES, Neighbours, bytes_of, one_or_all
-from .precision import LEAST, Precision, check_wanted, choose_threshold, found_pairs, halves
+from .impostors import mutual_pairs, of_precision
+from .neighbours import Neighbours, bytes_of, check_search, one_or_all
+from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
 from .shards import clear, one_by_one, search
-from .terms import strongest
+from .tables import check_table, to_tsv, write_tables
 
 logger = logging.getLogger(__name__)
 ENGINES = ("local", "ray")
@@ -103,12 +89,12 @@ class MinedPairs:
 
     def to_text(self) -> str:
         """The pairs as TSV."""
-        return to_tsv(self.rows)
+        return to_tsv(columns(self.rows))[0]
 
     def save(self, path: str | Path) -> None:
         """Write the pairs as .tsv or .parquet."""
-        _check_suffix(path)
-        write_pairs(path, self.rows)
+        check_table(path)
+        write_tables((path, columns(self.rows), True))
 
 
 @dataclass(frozen=True)
@@ -257,13 +243,14 @@ def mine(
         FileNotFoundError: no such text, model or file of vectors.
     """
     if output is not None:
-        _check_suffix(output)
+        check_table(output)
     if languages is not None:
-        check_languages(*languages_of(None, languages))
+        languages = languages_of(None, languages)
     _check_wish(precision, known, threshold, top, unpaired)
     check_dropping(dedup, filters)
     check_choices(margin or MARGINS[0], selection)
-    _check_search(k, shard, batch_size, dtype, memory, engine)
+    check_search(dtype, memory, k=k, shard=shard, batch_size=batch_size)
+    _check_engine(engine)
     _check_links(candidates, terms, has_links=lexical is not None)
     if known and source_vectors:
         raise ValueError("--precision hides known pairs in the text, whose vectors a model makes: give --model.")
@@ -278,17 +265,22 @@ def mine(
         target_vectors=target_vectors or (),
         **options,
     )
-    pair = languages_of(encoder, languages)
-    if None in pair:
-        raise ValueError(f"{encoder.label} does not say what it is for: give languages, such as zh vi.")
+    pair = languages_of(encoder, languages, needed=True)
     sides = read_heaps(source, target, pair)
-    hidden, searched = _with_known(sides, known, pair, encoder, (precision, unpaired), (margin, selection))
-    by_impostors = known is not None and hidden is None
-    loaders = None
-    if engine == "ray" and not plan:
-        loaders = {"model": partial(load_encoder, model, revision=revision, **options)}
-        links_revision = lexical_revision or (revision if model is None else None)
-        loaders["lexical"] = partial(load_encoder, lexical=lexical, lexical_revision=links_revision)
+    searched = list(sides)
+    hidden_pairs = None
+    by_impostors = precision is not None and are_learnt(known, pair, encoder.learnt_from())
+    if by_impostors:
+        _check_for_impostors(unpaired, margin, selection)
+        searched = [without(side, own) for side, own in zip(sides, read_known(known, pair))]
+    elif precision is not None:
+        hidden_pairs = HiddenPairs(*read_known(known, pair), precision, unpaired)
+        searched = hidden_pairs.added_to(sides)
+    links_revision = lexical_revision or (revision if model is None else None)
+    loaders = {
+        "model": partial(load_encoder, model, revision=revision, **options),
+        "lexical": partial(load_encoder, lexical=lexical, lexical_revision=links_revision),
+    }
     haystack = Haystack(
         searched,
         encoder,
@@ -300,28 +292,26 @@ def mine(
         dtype=dtype,
         device=device,
         batch_size=batch_size,
-        loaders=loaders,
+        loaders=loaders if engine == "ray" and not plan else None,
     )
     check_sides(sides, pair)
     if plan:
         return plan_of(haystack, k)
 
-    with parts_folder(None if is_in_memory(encoder) else output) as parts:
-        options = {"k": k, "shard": shard, "engine": engine}
-        estimate = None
-        if by_impostors:
-            mined, estimate = mine_by_impostors(haystack, parts, precision, **options)
-        else:
-            mined = mine_haystack(haystack, parts, margin=margin, selection=selection, **options)
-        if hidden is not None:
-            estimate, mined = hidden.taken_out(mined, sizes=[len(side.texts) for side in searched])
+    with parts_folder(None if encoder.is_in_memory else output) as parts:
+        margin = "distance" if by_impostors else margin or haystack.margin
+        wanted = k + 1 if by_impostors else k  # one more, in the place of a partner that is taken away
+        neighbours = _neighbours(haystack, parts, wanted, margin, shard, engine)
+        mined, estimate = _pairs(haystack, neighbours, margin, selection, precision if by_impostors else None)
+        if hidden_pairs is not None:
+            estimate, mined = hidden_pairs.taken_out(mined, sizes=[len(side.texts) for side in searched])
         threshold = threshold if estimate is None else estimate.threshold
-        if threshold is None and top is None and precision is None:
+        if threshold is not None:
+            mined = mined.at(mined.score >= threshold)
+        elif top is None:
             logger.info(
                 "all pairs are given, good ones first: cut them by --precision with --known pairs, --threshold or --top"
             )
-        if threshold is not None:
-            mined = mined.at(mined.score >= threshold)
         kept = None if top is None else top_count(top, len(mined.score))
         rows = flagged(mined, searched, pair, filters=filters, dedup=dedup, top=kept)
         result = MinedPairs(rows, (len(searched[0].texts), len(searched[1].texts)), estimate, by_impostors)
@@ -331,11 +321,6 @@ def mine(
     return result
 
 
-def _check_suffix(output: str | Path) -> None:
-    if not is_stream(output) and Path(output).suffix not in (".tsv", ".parquet"):
-        raise ValueError(f"output={str(output)!r}: pairs are written as .tsv or .parquet; give such a name.")
-
-
 def _check_wish(precision: float | None, known: Any, threshold: float | None, top: Any, unpaired: float | None) -> None:
     """Refuse wishes for pairs that contradict each other."""
     if sum(wish is not None for wish in (threshold, top, precision)) > 1:
@@ -343,21 +328,13 @@ def _check_wish(precision: float | None, known: Any, threshold: float | None, to
     if (precision is None) != (not known):
         raise ValueError("--precision needs --known PAIRS, and --known is of use for --precision alone.")
     if precision is not None:
-        check_wanted(precision, unpaired, 100)
+        check_wanted(precision, unpaired)
     if threshold is not None and not math.isfinite(threshold):
         raise ValueError(f"threshold={threshold}: give a number.")
     check_top(top)
 
 
-def _check_search(k: int, shard: int, batch_size: int, dtype: str, memory: str, engine: str) -> None:
-    """Refuse settings of the search that there are not."""
-    if k < 1:
-        raise ValueError(f"k={k}: give 1 or more.")
-    if shard < 1 or batch_size < 1:
-        raise ValueError(f"shard={shard}, batch_size={batch_size}: give 1 or more.")
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
-    bytes_of(memory)
+def _check_engine(engine: str) -> None:
     if engine not in ENGINES:
         raise ValueError(f"engine={engine!r} is not one of {', '.join(ENGINES)}.")
     if engine == "ray" and find_spec("ray") is None:
@@ -372,31 +349,20 @@ def _check_links(candidates: int | None, terms: int | None, *, has_links: bool) 
         raise ValueError(f"terms={terms}: give 1 or more, with --lexical and without --candidates.")
 
 
-@dataclass(frozen=True)
 class HiddenPairs:
-    """Known pairs in the haystack, and what is wanted of the others.
+    """Known pairs in the haystack, half of them without their targets, and what is wanted of the others.
 
-    Attributes:
+    Args:
         source: K texts.
         target: their translations.
-        kept: (K,) whether the target is there, too.
-        chooses: (K,) whether the pair chooses the threshold.
         precision: that is wanted.
         unpaired: share of sources without a translation; None where it is to be estimated.
     """
 
-    source: list[str]
-    target: list[str]
-    kept: np.ndarray
-    chooses: np.ndarray
-    precision: float
-    unpaired: float | None
-
-    @classmethod
-    def read(cls, known: Any, languages: Languages, precision: float, unpaired: float | None) -> HiddenPairs:
-        """Known pairs, half of which keep their targets, half of which choose; ValueError as `read_known`."""
-        source, target = read_known(known, languages, precision, unpaired)
-        return cls(source, target, *halves(len(source)), precision, unpaired)
+    def __init__(self, source: list[str], target: list[str], precision: float, unpaired: float | None):
+        self.source, self.target = source, target
+        self.precision, self.unpaired = precision, unpaired
+        self.kept, self.chooses = halves(len(source))
 
     def added_to(self, sides: Sequence[Texts]) -> list[Texts]:
         """Both sides without texts of known pairs, and these at the ends, but for the targets that are taken out."""
@@ -418,36 +384,8 @@ class HiddenPairs:
         return estimate, others
 
 
-def _with_known(
-    sides: Sequence[Texts],
-    known: Any,
-    languages: Languages,
-    encoder: Encoder,
-    wanted: tuple[float | None, float | None],
-    chosen: tuple[str | None, str],
-) -> tuple[HiddenPairs | None, list[Texts]]:
-    """Known pairs that are hidden in both sides, and these; without their texts where the model has learnt from them.
-
-    Args:
-        sides: the heaps.
-        known: as given; None for none.
-        languages: codes of both.
-        encoder: that scores.
-        wanted: precision and share without a translation.
-        chosen: margin and selection.
-
-    Raises:
-        ValueError: as `read_known`; options that impostors do not go with.
-    """
-    if known is None:
-        return None, list(sides)
-    precision, unpaired = wanted
-    learnt_from = encoder.learnt_from() if isinstance(encoder, BaseEncoder) else ()
-    if not are_learnt(known, languages, learnt_from):
-        hidden = HiddenPairs.read(known, languages, precision, unpaired)
-        return hidden, hidden.added_to(sides)
-    check_wanted(precision, unpaired, LEAST)
-    margin, selection = chosen
+def _check_for_impostors(unpaired: float | None, margin: str | None, selection: str) -> None:
+    """Refuse what impostors do not go with; say why they are asked."""
     if unpaired is not None or margin not in (None, "distance") or selection != "mutual":
         raise ValueError(
             "the model has learnt from the known pairs, so that the heaps themselves have to say what its pairs are "
@@ -457,10 +395,6 @@ def _with_known(
         "the model has learnt from the known pairs and scores them far higher than others, so they say nothing of its "
         "precision: it is estimated by what sentences are given without their partners"
     )
-    found = []
-    for side, own in zip(sides, read_known(known, languages, precision, None)):
-        found.append(without(side, own))
-    return None, found
 
 
 @contextmanager
@@ -476,83 +410,24 @@ def parts_folder(output: str | Path | None) -> Iterator[Path]:
         clear(parts)
 
 
-def mine_haystack(
-    haystack: Haystack,
-    folder: Path,
-    *,
-    k: int = 4,
-    margin: str | None = None,
-    selection: str = "mutual",
-    shard: int = 100_000,
-    engine: Literal["local", "ray"] = "local",
-) -> Mined:
-    """Pairs by margin, before anything is dropped.
-
-    Args:
-        haystack: both sides.
-        folder: where tiles of the search are kept.
-        k: neighbours that a score is compared with.
-        margin: as for `mine`.
-        selection: the same.
-        shard: sentences of a side in a tile.
-        engine: where tiles are searched.
-
-    Raises:
-        ValueError: fewer sentences than neighbours; tiles of another search in the folder.
-    """
-    margin = margin or haystack.margin
-    forward, backward = _neighbours(haystack, folder, k, margin, shard, engine)
-    pairs = select(forward, backward, margin, selection)
-    if haystack.lexical is None or margin == "ratio":
-        return pairs
-    return by_length(pairs, *_lengths(haystack))
-
-
-def mine_by_impostors(
-    haystack: Haystack,
-    folder: Path,
-    precision: float,
-    *,
-    k: int = 4,
-    shard: int = 100_000,
-    engine: Literal["local", "ray"] = "local",
-) -> tuple[Mined, Precision]:
-    """The most pairs of a precision that the heaps themselves say: mutual ones by distance.
-
-    Args:
-        haystack: as for `mine_haystack`, as are folder, k, shard and engine.
-        folder: where tiles of the search are kept.
-        precision: wanted.
-        k: neighbours that a score is compared with.
-        shard: sentences of a side in a tile.
-        engine: where tiles are searched.
-
-    Raises:
-        ValueError: no threshold gives that precision; as `mine_haystack`.
-    """
-    forward, backward = _neighbours(haystack, folder, k + 1, "distance", shard, engine)
-    nearest = [Neighbours(side.rows[:, :k], side.scores[:, :k]) for side in (forward, backward)]
-    pairs = select(*nearest, "distance", "mutual")
-    lengths = None
-    if haystack.lexical is not None:
-        lengths = _lengths(haystack)
-        pairs = by_length(pairs, *lengths)
-    kept, estimate = of_precision(pairs, impostors(forward, backward, pairs, lengths), precision)
-    if estimate is None:
-        raise ValueError(f"precision={precision}: no threshold gives it; ask for less.")
-    return kept, estimate
-
-
-def _lengths(haystack: Haystack) -> list[np.ndarray]:
-    """Words of the sentences of both sides."""
-    lengths = []
-    for side, language in zip(haystack.sides, haystack.languages):
-        lengths.append(word_counts(side.texts, language))
-    return lengths
+def _pairs(
+    haystack: Haystack, neighbours: tuple[Neighbours, Neighbours], margin: str, selection: str, precision: float | None
+) -> tuple[Mined, Precision | None]:
+    """Pairs by margin; of a precision those of which the heaps themselves say it, and what it is worth."""
+    if precision is not None:
+        pairs, given = mutual_pairs(*neighbours, haystack.lengths() if haystack.lexical else None)
+        kept, estimate = of_precision(pairs, given, precision)
+        if estimate is None:
+            raise ValueError(f"precision={precision}: no threshold gives it; ask for less.")
+        return kept, estimate
+    pairs = select(*neighbours, margin, selection)
+    if haystack.lexical and margin != "ratio":
+        pairs = by_length(pairs, *haystack.lengths())
+    return pairs, None
 
 
 def _neighbours(
-    haystack: Haystack, folder: Path, k: int, margin: str, shard: int, engine: Literal["local", "ray"]
+    haystack: Haystack, folder: Path, k: int, margin: str, shard: int, engine: str
 ) -> tuple[Neighbours, Neighbours]:
     """The k nearest of both sides by the score that counts; warns of sentences that are the best for too many."""
     texts = [side.texts for side in haystack.sides]
@@ -584,16 +459,14 @@ def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:
     stored = haystack.vectors() if is_stored else []
     size = 256
     while True:
-        sample = haystack.first(size)
-        measured = (len(sample.sides[0].texts), len(sample.sides[1].texts))
-        start = time.perf_counter()
-        vectors = [[parts[0][:size]] for parts in stored] if is_stored else [sample.fresh(0), sample.fresh(1)]
-        if haystack.terms:
-            vectors = strongest(*vectors, haystack.terms)
-        encoded = time.perf_counter()
-        kept = min(haystack.kept(k), *measured)
-        both_ways(*map(one_or_all, vectors), kept, **haystack.search_options)
-        seconds = (encoded - start, time.perf_counter() - encoded)
+        with hidden(), TemporaryDirectory(prefix="hfxling-") as folder:
+            sample = haystack.first(size, folder)
+            measured = (len(sample.sides[0].texts), len(sample.sides[1].texts))
+            start = time.perf_counter()
+            vectors = [[parts[0][:size]] for parts in stored] if is_stored else sample.vectors()
+            encoded = time.perf_counter()
+            both_ways(*map(one_or_all, vectors), sample.kept(k), **haystack.search_options)
+            seconds = (encoded - start, time.perf_counter() - encoded)
         if sum(seconds) > _PLAN or size >= max(counts):
             break
         size *= 2

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hfxling.data.pairs import is_source
-from hfxling.data.parallel import check_languages
 from hfxling.data.sample import LANGUAGES, sample_texts
 from hfxling.data.texts import check_texts, read_texts
 from hfxling.encoders.loading import load_encoder
@@ -100,7 +99,7 @@ def nearest(
     if not sentences:
         raise ValueError("no sentence; give at least one.")
     if languages is not None:
-        check_languages(*languages_of(None, languages))
+        languages = languages_of(None, languages)
     check_texts(sentences, "sentence")
     for number, sentence in enumerate(sentences, 1):
         if not sentence.strip():

@@ -44,6 +44,16 @@ def bytes_of(memory: int | str) -> int:
     return size
 
 
+def check_search(dtype: str, memory: int | str, **counts: int) -> None:
+    """Raise the ValueError for settings of a search that there are not; counts are 1 or more."""
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name}={count}: give 1 or more.")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
+    bytes_of(memory)
+
+
 def unit(x) -> np.ndarray:
     """Length-normalise the rows of (N, D) vectors; always a new float32 array.
 
@@ -184,12 +194,9 @@ def ranking_vectors(
 
 def score_blocks(source: np.ndarray, target: np.ndarray, block_size: int) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """Blocks of source @ target.T with their rows and columns."""
-    for i in range(0, source.shape[0], block_size):
-        rows = slice(i, min(i + block_size, source.shape[0]))
-        for j in range(0, target.shape[0], block_size):
-            columns = slice(j, min(j + block_size, target.shape[0]))
-            block = source[rows] @ target[columns].T
-            yield rows, columns, block.toarray() if issparse(block) else block
+    for rows in slices(source.shape[0], block_size):
+        for columns in slices(target.shape[0], block_size):
+            yield rows, columns, as_array(source[rows] @ target[columns].T)
 
 
 def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -209,6 +216,11 @@ def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: n
         row, column = np.divmod(places, block.shape[1])
         mask[row, column] = exact_scores(source, target, row, column) >= np.broadcast_to(least, mask.shape)[row, column]
     return mask
+
+
+def as_array(x: Vectors) -> np.ndarray:
+    """A scipy matrix as an array; an array as it is."""
+    return x.toarray() if issparse(x) else x
 
 
 def slices(count: int, size: int) -> Iterator[slice]:

@@ -75,16 +75,11 @@ def found_pairs(pairs: Mined, kept: np.ndarray, sizes: tuple[int, int]) -> tuple
     return pairs.at(is_new), Found(scores, right, kept, others)
 
 
-def check_wanted(precision: float, unpaired: float | None, known: int, least: int = LEAST) -> None:
-    """Raise the ValueError for a precision, a share or a number of known pairs from which nothing can be said."""
+def check_wanted(precision: float, unpaired: float | None = None) -> None:
+    """Raise the ValueError for a precision or a share of sources that is none."""
     for name, value in (("precision", precision), ("unpaired", unpaired)):
         if value is not None and not 0 < value < 1:
             raise ValueError(f"{name}={value} must lie between 0 and 1, e.g. {0.95 if name == 'precision' else 0.5}.")
-    if known < least:
-        raise ValueError(
-            f"{known} known pairs: fewer than {least} do not say what a threshold is worth; give more, or --top or "
-            "--threshold in place of a precision."
-        )
 
 
 def halves(known: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -3,10 +3,10 @@
 import numpy as np
 from stored_vectors import StoredVectors
 
-from hfxling.encoders.base import BaseEncoder
+from hfxling.encoders.protocol import Encoder
 
 
-class Counts(BaseEncoder):
+class Counts(Encoder):
     """Gives a text's length, and remembers what it was asked for."""
 
     dimension = 2

@@ -11,7 +11,6 @@ from tiny_models import HIDDEN, save_tiny, tiny_encoder, tiny_tokenizer
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
 
 from hfxling import fit_lexical, load_parallel
-from hfxling.encoders.dense import _has_branch
 from hfxling.encoders.frozen import FrozenEncoder, SentenceEmbedder, WordStates
 from hfxling.encoders.identity import model_name
 from hfxling.encoders.sparse import LexicalEncoder
@@ -99,20 +98,22 @@ def test_bfloat16_is_close_and_comes_out_as_float32(folder, views):
     assert cosine.min() > 0.999
 
 
-@pytest.mark.parametrize("tokens", [1, 20, 64, None])
-def test_batches_are_sorted_and_bounded_and_rows_keep_their_order(tiny_bert, tokens):
-    encoder = FrozenEncoder(str(tiny_bert), [(2, "mean")], tokens_per_batch=tokens)
+@pytest.mark.parametrize("tokens", [1, 20, 64, 1024])
+def test_batches_are_sorted_and_bounded_and_rows_keep_their_order(tiny_bert, tokens, monkeypatch):
+    monkeypatch.setattr("hfxling.encoders.frozen.TOKENS_ON_CPU", tokens)
+    encoder = FrozenEncoder(str(tiny_bert), [(2, "mean")], device="cpu")
     shapes = batch_shapes(encoder)
     texts = [text * times for times in (1, 3, 2) for text in ("ab", "c", "", "defg")]
     found = encoder(texts)
     np.testing.assert_allclose(found, plain_vectors(str(tiny_bert), texts, [(2, "mean")]), atol=2e-6)
-    assert all(count == 1 or count * width <= encoder.tokens_per_batch for count, width in shapes)
+    assert all(count == 1 or count * width <= tokens for count, width in shapes)
     assert [width for _, width in shapes] == sorted(width for _, width in shapes)
-    assert len(shapes) == {1: 12, 20: 5, 64: 2, None: 1}[tokens]
+    assert len(shapes) == {1: 12, 20: 5, 64: 2, 1024: 1}[tokens]
 
 
-def test_equally_long_texts_hold_no_padding(tiny_bert):
-    encoder = FrozenEncoder(str(tiny_bert), [(2, "mean")], tokens_per_batch=12)
+def test_equally_long_texts_hold_no_padding(tiny_bert, monkeypatch):
+    monkeypatch.setattr("hfxling.encoders.frozen.TOKENS_ON_CPU", 12)
+    encoder = FrozenEncoder(str(tiny_bert), [(2, "mean")], device="cpu")
     shapes = batch_shapes(encoder)
     encoder(["abcd", "a", "efgh", "b", "c"])
     assert sorted(shapes) == [(2, 6), (3, 3)]
@@ -180,7 +181,6 @@ def test_features_are_cached_until_something_changes(tmp_path):
 
     assert passes() == 1
     assert passes() == 0
-    assert passes(tokens_per_batch=64) == 0  # changes no vector
     assert passes([(1, "mean")]) == 1
     assert passes([(2, "cls")]) == 1
     assert passes([(2, "mean"), (1, "mean")]) == 1
@@ -203,11 +203,6 @@ def test_recipes_arguments_name_an_encoder(tiny_bert):
     assert FrozenArguments.encoder(args, [(1, "mean"), (None, "last")]).views == [(1, "mean"), (None, "last")]
 
 
-def test_without_network_no_branch_is_known(unreachable_hub, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.file_exists", unreachable_hub.file_exists)
-    assert not _has_branch("org/base", "vi")
-
-
 def test_a_model_that_is_not_there_is_named_in_one_line():
     with pytest.raises(FileNotFoundError, match=r"^base_model='no/where' is neither the folder of an encoder") as error:
         FrozenEncoder("no/where")
@@ -226,8 +221,8 @@ def test_results_call_a_folder_by_its_name_and_a_hub_model_by_its_id(tmp_path, m
     (tmp_path / "deep" / "mbert").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "deep")
     monkeypatch.chdir(tmp_path / "deep" / "mbert")
-    names = (f"{tmp_path}/deep/mbert", f"{tmp_path}/deep/mbert/", ".", "org/mbert", f"{tmp_path}/link", None)
-    assert [*map(model_name, names)] == ["mbert", "mbert", "mbert", "org/mbert", "link", "vectors"]
+    names = (f"{tmp_path}/deep/mbert", f"{tmp_path}/deep/mbert/", ".", "org/mbert", f"{tmp_path}/link")
+    assert [*map(model_name, names)] == ["mbert", "mbert", "mbert", "org/mbert", "link"]
 
 
 @pytest.mark.parametrize("method", ["dap", "siamese"])
@@ -268,7 +263,7 @@ def test_word_vectors_are_the_means_of_their_pieces(kind, layer):
 
 
 def test_words_without_a_piece_or_beyond_the_limit_have_no_vector():
-    states = WordStates(tiny_encoder("bert"), tiny_tokenizer(), max_length=8)
+    states = WordStates(tiny_encoder("bert"), tiny_tokenizer(max_length=8))
     (vectors,) = states([["abc", "", "def", "ghi"]])
     assert vectors.shape == (4, HIDDEN)
     assert np.isfinite(vectors).all(axis=1).tolist() == [True, False, True, False]

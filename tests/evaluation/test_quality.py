@@ -19,6 +19,7 @@ from hfxling.console import run as run_recipe
 from hfxling.data import faults
 from hfxling.data.sample import sample_texts
 from hfxling.encoders.loading import load_encoder
+from hfxling.encoders.protocol import Encoder
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation import quality
 from hfxling.evaluation.calibration import Calibration
@@ -307,18 +308,13 @@ def test_texts_in_memory_with_human_scores_and_the_model_as_an_object(model, tmp
         hfxling.quality(source, target, languages=("en", "id"), model=model, human=human[1:])
 
 
-class Damaged:
+class Damaged(Encoder):
     """An encoder whose weights hold NaN."""
 
-    name = label = revision = "damaged"
-    method = "cosine"
-    prompt = None
-    languages = ("en", "id")
+    def __init__(self):
+        super().__init__("damaged", "damaged", ("en", "id"))
 
-    def route(self, language, role=None):
-        return None
-
-    def encode(self, texts, language=None, role=None, *, progress=None):
+    def _vectors(self, texts, route, role, progress):
         return np.full((len(texts), 4), np.nan, np.float32)
 
 

@@ -163,7 +163,7 @@ def test_a_branch_is_a_model_for_one_language_that_needs_not_be_named(options, r
     whole = SentenceTransformer(str(folder), device="cpu")
     with pytest.raises(ValueError, match="Available routes: task='zh', task='vi'"):
         whole.encode(["你好"])
-    with pytest.raises(ValueError, match=r"say which.*Branches for one language each: revision zh, vi"):
+    with pytest.raises(ValueError, match="has parts for zh, vi; say which"):
         SentenceEncoder(str(folder)).encode(["你好"])
     assert "`--revision vi`" in server_fault(folder)
     for lang, side in zip(("zh", "vi"), texts(data, "test")):

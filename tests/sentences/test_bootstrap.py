@@ -16,13 +16,10 @@ from hfxling.sentences.precision import Precision
 
 
 @pytest.fixture(scope="module")
-def heap(tmp_path_factory) -> Path:
+def heap(tmp_path_factory, zh_vi_pairs) -> Path:
     """Shuffled text of both languages and seed pairs."""
     folder = tmp_path_factory.mktemp("heap")
-    rows = hfxling.load_parallel("sample", "zh", "vi")
-    pairs = list(dict.fromkeys(zip(rows["source"], rows["target"])))
-    pairs = list({zh: (zh, vi) for zh, vi in {vi: (zh, vi) for zh, vi in pairs}.values()}.values())
-    random.Random(0).shuffle(pairs)
+    pairs = zh_vi_pairs
     for side, lang in ((0, "zh"), (1, "vi")):
         alone = pairs[220:280] if side == 0 else pairs[280:340]
         lines = [pair[side] for pair in pairs[100:220] + alone]

@@ -29,8 +29,8 @@ FEW = SOUND[:40]
 @pytest.fixture(scope="module")
 def lexical(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("links")
-    fit_lexical(*zip(*SOUND), ("en", "id"), rank=4, progress=False).save_pretrained(folder)
-    return folder
+    save_lexical(fit_lexical(*zip(*SOUND), ("en", "id"), rank=16, progress=False), folder / "links")
+    return folder / "links"
 
 
 def write(path: Path, rows) -> Path:
@@ -97,9 +97,10 @@ def test_planted_faults_are_dropped_each_with_its_reason(tmp_path, capsys):
 
 
 def test_reasons_that_are_kept_drop_nothing(tmp_path):
-    rows = [*SOUND, SOUND[3], (SOUND[4][0], SOUND[4][0])]
+    sound = SOUND[:120]
+    rows = [*sound, SOUND[3], (SOUND[4][0], SOUND[4][0])]
     path = write(tmp_path / "pairs.tsv", rows)
-    assert len(run(path)[0]) == len(SOUND)
+    assert len(run(path)[0]) == len(sound)
     kept, dropped = run(path, keep=["duplicate"])
     assert kept[-1] == list(SOUND[3])
     assert reasons(dropped)[len(rows)] >= {"identical", "copy"}
@@ -169,7 +170,6 @@ def test_threshold_and_share(tiny_sentence_transformer, tmp_path, caplog):
     kept, dropped = run(path, model=tiny_sentence_transformer, top=0.75)
     assert sorted(float(row[2]) for row in kept) == scores[10:]
     assert [*reasons(dropped).values()] == [{"low_score"}] * 10
-    assert run(path, model=tiny_sentence_transformer, top=30)[0] == kept
     kept, _ = run(path, model=tiny_sentence_transformer, threshold=(scores[19] + scores[20]) / 2)
     assert sorted(float(row[2]) for row in kept) == scores[20:]
     assert "no pair is dropped" not in caplog.text
@@ -249,20 +249,6 @@ def test_parquet_json_lines_and_breaks_inside_texts(tmp_path, caplog):
     assert row == {"line": 41, "reasons": "empty", "source": "", "target": "x"}
 
 
-def test_both_files_appear_or_neither(tmp_path, monkeypatch):
-    path, written = write(tmp_path / "pairs.tsv", FEW), clean.write_table
-
-    def fails(target, *args, **options):
-        if "dropped" in target.name:
-            raise OSError("disk full")
-        return written(target, *args, **options)
-
-    monkeypatch.setattr(clean, "write_table", fails)
-    with pytest.raises(OSError, match="disk full"):
-        run(path)
-    assert [file.name for file in tmp_path.iterdir()] == ["pairs.tsv"]
-
-
 def test_nothing_left_to_score(tiny_sentence_transformer, tmp_path, caplog):
     kept, dropped = run(write(tmp_path / "pairs.tsv", [("", "a"), ("b", "")]), model=tiny_sentence_transformer)
     assert kept == []
@@ -277,20 +263,12 @@ def test_a_model_with_parts_for_other_languages(tiny_sentence_transformer, tmp_p
     assert not (tmp_path / "kept.tsv").exists()
 
 
-def test_candidates_of_static_vectors_give_nearly_the_same(tmp_path):
-    model = with_static_vectors(tmp_path)
+def test_candidates_of_static_vectors_give_nearly_the_same(lexical, tmp_path):
     path = write(tmp_path / "pairs.tsv", SOUND[:150])
-    exact, few = (run(path, lexical=model, candidates=count)[0] for count in (0, 40))
+    exact, few = (run(path, lexical=lexical, candidates=count)[0] for count in (0, 40))
     values = [np.array([float(row[2]) for row in kept]) for kept in (exact, few)]
     assert np.corrcoef(*values)[0, 1] > 0.99
     assert (values[0] != values[1]).any()
-
-
-def with_static_vectors(tmp_path: Path) -> Path:
-    """A lexical encoder with the stock door, whose static vectors propose candidates."""
-    model = fit_lexical(*zip(*SOUND), ("en", "id"), rank=16, progress=False)
-    save_lexical(model, tmp_path / "links")
-    return tmp_path / "links"
 
 
 def test_one_sentence_that_matches_many_is_warned_of(caplog):

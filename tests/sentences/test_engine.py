@@ -50,16 +50,6 @@ def test_the_pairs_of_brute_force(ties, margin, selection):
     )
 
 
-@pytest.mark.slow
-def test_the_pairs_of_brute_force_at_two_thousand():
-    source = vectors(2000, 0, 64)
-    target = source[::-1] + vectors(2000, 1, 64)
-    target[:200] = target[200:400]
-    for dtype in ("float32", "bfloat16"):
-        found = mine_vectors(source, target, 4, dtype=dtype)
-        assert {*zip(found.source, found.target)} == brute(source, target, 4, "ratio", "mutual").keys()
-
-
 def test_no_sentence_stands_in_two_pairs_of_max():
     found = mine_vectors(vectors(90, 0), vectors(110, 1), selection="max")
     assert len({*found.source}) == len({*found.target}) == len(found.source) > 40

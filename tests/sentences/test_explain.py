@@ -1,5 +1,7 @@
 """Why a pair scores as it does."""
 
+import shutil
+
 import pytest
 from safetensors.torch import load_file, save_file
 from tiny_models import save_tiny
@@ -11,9 +13,8 @@ PAIR = ("今天下雨。", "Hôm nay trời mưa.")
 
 
 @pytest.fixture(scope="module")
-def links():
-    rows = hfxling.load_parallel("sample", "zh", "vi")
-    return hfxling.fit_lexical(rows["source"], rows["target"], ("zh", "vi"), rank=32, progress=False)
+def links(zh_vi_links):
+    return hfxling.LexicalModel.from_pretrained(zh_vi_links)
 
 
 def test_the_terms_add_up_to_the_score(links):
@@ -29,29 +30,15 @@ def test_the_terms_add_up_to_the_score(links):
         hfxling.explain(*PAIR, model=links, top=0)
 
 
-def test_the_command_says_the_same(links, tmp_path, capfd, refusal):
-    hfxling.save_lexical(links, tmp_path / "model")
-    main(
-        [
-            "explain",
-            *PAIR,
-            "--model",
-            str(tmp_path / "model"),
-            "--top",
-            "2",
-            "--source_lang",
-            "zh",
-            "--target_lang",
-            "vi",
-        ]
-    )
+def test_the_command_says_the_same(links, zh_vi_links, capfd, refusal):
+    main(["explain", *PAIR, "--model", str(zh_vi_links), "--top", "2", "--source_lang", "zh", "--target_lang", "vi"])
     assert capfd.readouterr().out.rstrip() == hfxling.explain(*PAIR, model=links, top=2).table()
     assert "xx" in refusal(lambda: hfxling.explain(*PAIR, model=links, languages=("zh", "xx")))
     assert "nowhere" in refusal(lambda: hfxling.explain(*PAIR, model="nowhere/at-all"))
 
 
-def test_damaged_links_are_refused(links, tmp_path, refusal):
-    hfxling.save_lexical(links, tmp_path / "model")
+def test_damaged_links_are_refused(zh_vi_links, tmp_path, refusal):
+    shutil.copytree(zh_vi_links, tmp_path / "model")
     weights = load_file(tmp_path / "model/model.safetensors")
     columns = next(name for name in weights if name.endswith(".columns") and len(weights[name]))
     values = columns.replace("columns", "values")
@@ -62,10 +49,10 @@ def test_damaged_links_are_refused(links, tmp_path, refusal):
         assert message in refusal(lambda: hfxling.explain(*PAIR, model=tmp_path / "model"))
 
 
-def test_links_beside_what_is_named_are_read(links, tmp_path, caplog):
+def test_links_beside_what_is_named_are_read(zh_vi_links, tmp_path, caplog):
     save_tiny("bert", tmp_path / "fit/model")
     place = tmp_path / "fit/lexical/model"
-    hfxling.save_lexical(links, place)
+    shutil.copytree(zh_vi_links, place)
     wanted = hfxling.explain(*PAIR, model=place)
     assert wanted.terms
     for folder in ("fit/model", "fit"):
@@ -75,9 +62,9 @@ def test_links_beside_what_is_named_are_read(links, tmp_path, caplog):
         caplog.clear()
 
 
-def test_links_that_a_score_asks_for_are_those_that_are_named(links, tmp_path, refusal):
+def test_links_that_a_score_asks_for_are_those_that_are_named(zh_vi_links, tmp_path, refusal):
     """What a cache is of must not lie outside the folder that was named."""
     save_tiny("bert", tmp_path / "fit/model")
-    hfxling.save_lexical(links, tmp_path / "fit/lexical/model")
+    shutil.copytree(zh_vi_links, tmp_path / "fit/lexical/model")
     said = refusal(lambda: hfxling.nearest("今天下雨。", lexical=tmp_path / "fit/model", candidates=["Hôm nay."]))
     assert f"they lie beside it: give {tmp_path / 'fit/lexical/model'}" in said

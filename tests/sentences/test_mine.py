@@ -21,21 +21,17 @@ import hfxling
 from hfxling.cli import main
 from hfxling.files import content_hash
 from hfxling.sentences import blocks
-from hfxling.sentences.bitext import COLUMNS, ScoredPair, to_tsv
+from hfxling.sentences.bitext import COLUMNS
 
 PAIRED, ALONE, KNOWN = 120, 60, 100
 LANGUAGES = ("zh", "vi")
 
 
 @pytest.fixture(scope="module")
-def heap(tmp_path_factory) -> Path:
+def heap(tmp_path_factory, zh_vi_pairs) -> Path:
     """Shuffled text of both languages, known pairs, and a lexical encoder of other pairs."""
     folder = tmp_path_factory.mktemp("heap")
-    rows = hfxling.load_parallel("sample", "zh", "vi")
-    pairs = list(dict.fromkeys(zip(rows["source"], rows["target"])))
-    pairs = list({zh: (zh, vi) for zh, vi in {vi: (zh, vi) for zh, vi in pairs}.values()}.values())
-    random.Random(0).shuffle(pairs)
-    known, pairs = pairs[:KNOWN], pairs[KNOWN:]
+    known, pairs = zh_vi_pairs[:KNOWN], zh_vi_pairs[KNOWN:]
     paired, alone = pairs[:PAIRED], pairs[PAIRED : PAIRED + 2 * ALONE]
     sides = [[pair[side] for pair in paired] for side in (0, 1)]
     sides[0] += [zh for zh, _ in alone[:ALONE]]
@@ -200,11 +196,6 @@ def test_what_is_dropped(heap, tmp_path):
     assert len({row.source for row in once}) == len({row.target for row in once}) == len(once) < len(every) == 360
     assert any(row.flags for row in every)
     assert not any(row.flags for row in mined(heap, tmp_path, **asked, filters=["all"]).rows)
-
-
-def test_a_row_stays_a_row():
-    rows = [ScoredPair(1.0, "a\tb\nc", "d\re\r\nf", 1, 2, "")]
-    assert to_tsv(rows).split("\n")[1:] == ["1.000000\ta b c\td e  f\t1\t2\t", ""]
 
 
 def test_a_text_that_is_too_long_is_refused_at_once(heap, tmp_path, refusal, monkeypatch):

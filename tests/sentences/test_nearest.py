@@ -14,6 +14,7 @@ from hfxling.cli import main
 from hfxling.data.sample import sample_texts
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
+from hfxling.encoders.protocol import Encoder
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.files import weights_hash
 
@@ -96,23 +97,17 @@ def test_what_is_no_text_or_no_language(folder, refusal):
     assert "language '../../../\\x1b': a code is 2-3 small letters" in named
 
 
-class NoNumbers:
+class NoNumbers(Encoder):
     """An encoder whose last vector is NaN."""
 
-    name = label = "broken"
-    revision, method, prompt, languages = "1", "cosine", None, ()
-
-    def route(self, language, role=None):
-        return None
-
-    def encode(self, texts, language=None, role=None, *, progress=None):
+    def _vectors(self, texts, route, role, progress):
         vectors = np.ones((len(texts), 4), np.float32)
         vectors[-1] = np.nan
         return vectors
 
 
 def test_vectors_without_numbers_are_refused(refusal):
-    line = refusal(lambda: hfxling.nearest(["a"], model=NoNumbers(), candidates=["b", "c"]))
+    line = refusal(lambda: hfxling.nearest(["a"], model=NoNumbers("broken", "1"), candidates=["b", "c"]))
     assert "NaN" in line
 
 
@@ -142,18 +137,17 @@ def test_mistakes(folder, tmp_path, model, options, message):
 
 
 @pytest.fixture(scope="module")
-def lexical(tmp_path_factory, folder) -> Path:
+def lexical(zh_vi_links, folder) -> Path:
     """A lexical encoder; the routed model is to be added to it."""
-    path, pairs = tmp_path_factory.mktemp("lexical") / "zh-vi", hfxling.load_parallel("sample", "zh", "vi")
+    pairs = hfxling.load_parallel("sample", "zh", "vi")
     sides = pairs["source"][:150], pairs["target"][:150]
-    hfxling.save_lexical(hfxling.fit_lexical(*sides, ("zh", "vi"), rank=8), path)
-    sparse, dense = LexicalEncoder(str(path)), SentenceEncoder(str(folder / "routed"))
+    sparse, dense = LexicalEncoder(str(zh_vi_links)), SentenceEncoder(str(folder / "routed"))
     keys = list(product(("zh", "vi"), ("query", "document")))
     vectors = {key: tuple(x.encode(sides[key[0] == "vi"], *key) for x in (dense, sparse)) for key in keys}
     fold = vectors["zh", "query"], vectors["vi", "document"]
-    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(path), languages=("zh", "vi"))
+    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(zh_vi_links), languages=("zh", "vi"))
     fusion.save(folder / "routed")
-    return path
+    return zh_vi_links
 
 
 def test_links_alone_and_beside_a_model(folder, lexical):

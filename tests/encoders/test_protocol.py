@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from hfxling.encoders.base import BaseEncoder
 from hfxling.encoders.identity import training_text
+from hfxling.encoders.protocol import Encoder
 
 
-class Letters(BaseEncoder):
+class Letters(Encoder):
     """An encoder with a part for zh and one for vi: a text's length, or NaN for "?"."""
 
     def __init__(self, languages=("zh", "vi"), **prompts):

@@ -1,0 +1,28 @@
+"""What several tests of sentences need, made once."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+import hfxling
+
+
+@pytest.fixture(scope="session")
+def zh_vi_pairs() -> list[tuple[str, str]]:
+    """Shuffled pairs of the sample, of which no side stands in two."""
+    rows = hfxling.load_parallel("sample", "zh", "vi")
+    pairs = list(dict.fromkeys(zip(rows["source"], rows["target"])))
+    pairs = list({zh: (zh, vi) for zh, vi in {vi: (zh, vi) for zh, vi in pairs}.values()}.values())
+    random.Random(0).shuffle(pairs)
+    return pairs
+
+
+@pytest.fixture(scope="session")
+def zh_vi_links(tmp_path_factory) -> Path:
+    """A lexical encoder of the sample's Chinese and Vietnamese text, as a folder that has static vectors, too."""
+    rows = hfxling.load_parallel("sample", "zh", "vi")
+    folder = tmp_path_factory.mktemp("zh_vi_links") / "zh-vi"
+    links = hfxling.fit_lexical(rows["source"], rows["target"], ("zh", "vi"), rank=32, progress=False)
+    hfxling.save_lexical(links, folder)
+    return folder
