@@ -10,6 +10,7 @@ from hfxling.hub.snippets import example
 from .arguments import LexicalArguments
 
 SUMMARY = "Sentences compared by the statistical links of their words: sparse vectors, and static ones made of them."
+HELPED = "The links were counted with the help of {encoder}, whose vectors of words are not needed any more."
 CITATION = """@inproceedings{liang2006alignment,
   title = {Alignment by Agreement},
   author = {Liang, Percy and Taskar, Ben and Klein, Dan},
@@ -49,10 +50,7 @@ print(model.explain("{source_text}", "{target_text}", ("{source}", "{target}")))
 def card(recipe: LexicalArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     fields = described(recipe.language_pairs, is_shared=prepared.views[0].is_shared, encoder=recipe.encoder)
-    configuration = {name: getattr(recipe, name) for name in ("views", "mixture", "length_prior")}
-    if recipe.encoder is not None:
-        configuration |= {"encoder": model_name(recipe.encoder), "encoder_revision": recipe.encoder_revision}
-    fields["configuration"] = configuration
+    fields["configuration"] = {name: getattr(recipe, name) for name in ("views", "mixture", "length_prior")}
     return fields
 
 
@@ -84,9 +82,9 @@ def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str
     )
     return {
         "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-lexical",
-        "summary": SUMMARY,
+        "summary": SUMMARY if encoder is None else f"{SUMMARY} {HELPED.format(encoder=model_name(encoder))}",
         "citation": CITATION,
-        "base_model": "none, counted from text" + (f" with the help of {model_name(encoder)}" if encoder else ""),
+        "base_model": "none, counted from text",
         "languages": languages,
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
         "limits": [*LIMITS, *limits],

@@ -85,11 +85,10 @@ def word_encoder(
         ValueError: an encoder that does not know the script of a language, or whose pieces have no places in the text.
     """
     encoder = WordEncoder(model, revision, prompt=prompt, device=device)
-    sentences = []
-    for text in corpus.pairs:
-        sentences += [*text.train["source"], *text.train["target"]]
-    if len(sentences) <= _MOST_KEPT:
-        encoder.keep(sentences)
+    if 2 * sum(len(text.train) for text in corpus.pairs) <= _MOST_KEPT:
+        for text in corpus.pairs:
+            encoder.keep(text.train["source"])  # side by side: each has to be in a script that the encoder knows
+            encoder.keep(text.train["target"])
     return encoder
 
 

@@ -1,0 +1,177 @@
+"""Links that are counted with an encoder's similarities of words."""
+
+import json
+
+import numpy as np
+import pytest
+
+import hfxling
+from hfxling import fit_lexical, load_parallel
+from hfxling.cli import main
+from hfxling.data.corpus import Corpus
+from hfxling.methods.lexical import LinkSettings, link_views, word_encoder
+from hfxling.methods.lexical import data as lexical_data
+from hfxling.methods.lexical.evaluate import rank
+
+LANGUAGES = ("zh", "vi")
+SETTINGS = LinkSettings(views=["fine"])
+
+
+@pytest.fixture(autouse=True)
+def few_letters(monkeypatch):
+    """The tiny encoder knows few."""
+    monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)
+
+
+def text(split: str, rows: slice) -> tuple[list[str], list[str]]:
+    found = load_parallel("sample", *LANGUAGES, split=split)[rows]
+    return found["source"], found["target"]
+
+
+def corpus(pairs: int = 60) -> Corpus:
+    return Corpus.in_memory({LANGUAGES: text("train", slice(pairs))})
+
+
+def counts(encoder, pairs: int = 60, settings: LinkSettings = SETTINGS) -> np.ndarray:
+    (view,) = link_views(corpus(pairs), settings, encoder)
+    return view.counts[0].toarray()
+
+
+class Oracle:
+    """Similarities of a fixed kind, in the place of `segment_similarities`."""
+
+    def __init__(self, likeness):
+        self.likeness, self.read, self.means = likeness, [], {}
+
+    def __call__(self, languages, vocabularies, encoder, source, target):
+        self.read.append(len(source))
+        rows = []
+        for own_source, own_target in zip(source, target):
+            shape = [len(voc.encode(line).ids) for voc, line in zip(vocabularies, (own_source, own_target))]
+            rows.append(self.likeness(*shape))
+        return rows
+
+
+def test_equal_similarities_change_no_count(monkeypatch):
+    alone = counts(None)
+    for value in (0.0, 0.7):
+        equal = Oracle(lambda s, t, value=value: np.full((s, t), value))
+        monkeypatch.setattr(lexical_data, "segment_similarities", equal)
+        np.testing.assert_allclose(counts(Oracle(None)), alone, rtol=1e-4, atol=1e-6)
+
+
+def test_similar_words_are_counted_more_often(monkeypatch):
+    """The first word of each side is made similar, whatever it is."""
+
+    def first(s, t):
+        similarity = np.zeros((s, t))
+        similarity[0, 0] = 0.9
+        return similarity
+
+    (view,) = link_views(corpus(), SETTINGS)
+    alone = view.counts[0].toarray()
+    cells = {(source[0], target[0]) for source, target in zip(view.pairs[0].source, view.pairs[0].target)}
+    rows, columns = np.array(sorted(cells)).T
+    monkeypatch.setattr(lexical_data, "segment_similarities", Oracle(first))
+    assert counts(Oracle(None))[rows, columns].sum() > 1.2 * alone[rows, columns].sum()
+
+
+def test_the_encoder_reads_the_first_pairs_only_and_no_lexicon(monkeypatch, tmp_path):
+    words = tmp_path / "words.tsv"
+    words.write_text("司机\ttài xế\n房子\tnhà\n", encoding="utf-8")
+    settings = LinkSettings(views=["fine"], lexicon=[f"zh-vi={words}"])
+    alone = counts(None, settings=settings)
+    oracle = Oracle(lambda s, t: np.zeros((s, t)))
+    monkeypatch.setattr(lexical_data, "segment_similarities", oracle)
+    monkeypatch.setattr(lexical_data, "LEARN_FROM", 25)
+    np.testing.assert_allclose(counts(Oracle(None), settings=settings), alone, rtol=1e-4, atol=1e-6)
+    assert oracle.read == [25]
+
+
+def test_all_text_is_read_once_for_views_and_folds(tiny_bert, monkeypatch):
+    encoder = word_encoder(str(tiny_bert), None, corpus())
+    lines = set(encoder.kept)
+    assert lines == {*text("train", slice(60))[0], *text("train", slice(60))[1]}
+    with monkeypatch.context() as patch:
+        patch.setattr(encoder, "_read", None)  # nothing more is read
+        again = counts(encoder)
+    assert set(encoder.kept) == lines
+    monkeypatch.setattr(lexical_data, "_MOST_KEPT", 10)
+    bare = word_encoder(str(tiny_bert), None, corpus())
+    assert not bare.kept
+    np.testing.assert_allclose(counts(bare), again, rtol=1e-4, atol=1e-6)
+
+
+def test_a_part_of_the_text_is_counted_alike_before_and_after_another(tiny_bert):
+    encoder = word_encoder(str(tiny_bert), None, corpus())
+    first = counts(encoder, 30)
+    counts(encoder, 60)
+    np.testing.assert_array_equal(counts(encoder, 30), first)
+
+
+def test_what_is_made_does_without_the_encoder_and_says_who_helped(tiny_bert, tmp_path):
+    model = fit_lexical(*text("train", slice(120)), LANGUAGES, model=str(tiny_bert), progress=False)
+    folder = tmp_path / "model"
+    hfxling.save_lexical(model, folder)
+    held_out = text("test", slice(40))
+    plain = fit_lexical(*text("train", slice(120)), LANGUAGES, progress=False)
+    ranks = [ranking.ranks for ranking in rank(model, held_out, LANGUAGES)]
+    assert any((own != other.ranks).any() for own, other in zip(ranks, rank(plain, held_out, LANGUAGES)))
+    loaded = hfxling.LexicalModel.from_pretrained(folder)
+    assert (loaded.encode(held_out[0], "zh") != model.encode(held_out[0], "zh")).nnz == 0
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert f"with the help of {tiny_bert.name}" in card
+    assert str(tiny_bert) not in card
+    configuration = json.loads((folder / "results.json").read_text(encoding="utf-8"))["card"]["configuration"]
+    assert configuration["encoder"] == tiny_bert.name
+
+
+def test_the_recipe_takes_an_encoder(tiny_bert, tmp_path):
+    from hfxling.recipe import run_recipe
+
+    words = ["--pairs", "zh-vi", "--train_data", "sample", "--max_train_pairs", "60", "--encoder", str(tiny_bert)]
+    run_recipe("lexical", [*words, "--data_licence", "apache-2.0", "--output_dir", str(tmp_path / "run")])
+    card = (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
+    assert f"with the help of {tiny_bert.name}" in card
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two line-aligned files."""
+    for lang, side in zip(LANGUAGES, text("train", slice(60))):
+        (tmp_path / f"my.{lang}").write_text("\n".join(side) + "\n", encoding="utf-8")
+    return [str(tmp_path / f"my.{lang}") for lang in LANGUAGES]
+
+
+def test_fit_counts_with_the_model_where_it_is_asked_to(files, tiny_bert, tmp_path, monkeypatch):
+    options = {"languages": LANGUAGES, "only": ["static", "sparse"], "cache_dir": str(tmp_path / "cache")}
+    model = str(tiny_bert)
+    alone = hfxling.select(*files, model=model, output=None, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr("hfxling.selection.candidates.Competitors.forget", lambda self: None)  # as if it were killed
+        both = hfxling.select(*files, model=model, links_with_model=True, output=None, **options)
+    own = [candidate.ranks for candidate in both.candidates if candidate.name == "sparse"]
+    other = [candidate.ranks for candidate in alone.candidates if candidate.name == "sparse"]
+    assert any((own[0][fold][0] != other[0][fold][0]).any() for fold in own[0])
+    again = hfxling.select(*files, model=model, links_with_model=True, output=None, **options)
+    assert "encoder" not in vars(again._fitted.competitors.links)  # what was counted is there: nothing is read again
+    both.save(tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "model" / "results.json").read_text(encoding="utf-8"))
+    assert record["card"]["configuration"]["encoder"] == model
+    assert f"with the help of {tiny_bert.name}" in record["card"]["summary"]
+
+
+def test_an_encoder_that_does_not_know_one_of_the_scripts_is_refused(tiny_bert, monkeypatch):
+    monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 0.5)
+    with pytest.raises(ValueError, match="does not know the script of this text"):
+        word_encoder(str(tiny_bert), None, corpus())
+
+
+def test_what_cannot_help_is_refused(files, tiny_bert, tmp_path, capsys):
+    with pytest.raises(ValueError, match="links_with_model needs an encoder: give a model, or leave it out"):
+        hfxling.select(*files, languages=LANGUAGES, links_with_model=True, output=None)
+    with pytest.raises(SystemExit):
+        main(["fit", *files, "--languages", "zh", "vi", "--links_with_model", "--output", str(tmp_path / "out")])
+    assert "needs an encoder" in capsys.readouterr().err
+    with pytest.raises(FileNotFoundError):
+        fit_lexical(*text("train", slice(20)), LANGUAGES, model=str(tmp_path / "nothing"), progress=False)
