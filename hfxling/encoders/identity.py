@@ -21,12 +21,14 @@ _ASKED_FOR = ("modules.json", "config.json", "config_sentence_transformers.json"
 _QUIETLY = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
 
 
-def model_name(model: str | Path) -> str:
-    """What results call a model: a Hub id as it is, a folder without those above it.
+def model_name(model: str | Path | None) -> str:
+    """What results call a model: a Hub id as it is, a folder without those above it, "vectors" for None.
 
     A folder without weights is one door of the model above it and is called by both names; so is one that is called
     "model", as commands and recipes call what they write.
     """
+    if model is None:
+        return "vectors"
     folder = Path(os.path.abspath(model))
     if not folder.exists():
         return str(model)

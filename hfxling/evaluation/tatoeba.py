@@ -121,14 +121,15 @@ def tatoeba_results(
     rankings: Mapping[str, Sequence[Ranking]],
     *,
     baseline: Mapping[str, Sequence[Ranking]] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
     **fields,
 ) -> list[EvalResult]:
     """Accuracy (P@1) per language and direction, and the averages over 14, 28 and 36 languages, with 95% intervals.
 
     An average counts every language alike, whatever its size, and appears only where all its languages were measured;
-    `settings["missing"]` of every row names those that were not. `revision` is the content hash of a row's texts. With
-    another model's rankings as `baseline` each language's rows carry the paired test against it. `fields` are further
-    ones of `EvalResult`: model, model_revision, seed, settings.
+    `settings["missing"]` of every row names those that were not. `groups` are further averages: name -> languages. Each
+    row's `revision` is the content hash of its texts. With another model's rankings as `baseline` each language's rows
+    carry the paired test against it. `fields` are further ones of `EvalResult`: model, model_revision, seed, settings.
     """
     fields = {"dataset": "tatoeba", "split": "test"} | fields
     missing = [lang for lang in XTREME if lang not in rankings]
@@ -139,7 +140,7 @@ def tatoeba_results(
         theirs = None if baseline is None else baseline[lang]
         about = {"baseline": theirs, "settings": settings, "revision": hashes[lang]}
         rows += ranking_results(ranked, ks=(1,), **about, **fields)
-    for size, languages in GROUPS.items():
+    for size, languages in (GROUPS | (groups or {})).items():
         if not set(languages) <= set(rankings):
             continue
         fields["revision"] = content_hash([hashes[lang] for lang in languages])
