@@ -10,6 +10,7 @@ row without it. A run that was stopped goes on with the texts and sizes that are
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
@@ -71,7 +72,8 @@ def measure(name: str, size: int, args) -> list[EvalResult]:
         start = time.process_time()
         fitted = hfxling.fit_lexical(pairs.source, pairs.target, pair, model=model, device="cpu", progress=False)
         seconds = time.process_time() - start
-        rankings = rank(fitted, sides, pair)  # sparse both ways, static both ways
+        # Sparse both ways, static both ways; the row's label says which of them it is.
+        rankings = [replace(ranking, settings={}) for ranking in rank(fitted, sides, pair)]
         for number, kind in enumerate(KINDS):
             ways = slice(2 * number, 2 * number + 2)
             settings = {"stage": "after", "row": f"{kind}, {size} pairs, {label}", "pairs": size}
