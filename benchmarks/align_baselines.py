@@ -203,7 +203,7 @@ def load_encoder(name: str) -> Callable[[Sequence[Sequence[str]], int], tuple[li
 
     logging.set_verbosity_error()  # a pooler that the checkpoint lacks is of no interest here
     tokenizer = AutoTokenizer.from_pretrained(name)
-    model = AutoModel.from_pretrained(name).eval()
+    model = AutoModel.from_pretrained(name, dtype=torch.float32).eval()
 
     @torch.no_grad()
     def encode(sentences: Sequence[Sequence[str]], layer: int) -> tuple[list[np.ndarray], list[list[int]]]:
