@@ -63,7 +63,7 @@ def make_page(
     if missing:
         raise FileNotFoundError(f"{ort} has no {' and no '.join(missing)}: give the folder dist of onnxruntime-web.")
     vocabulary_text = json.dumps(vocabulary, ensure_ascii=False, separators=(",", ":"))
-    fitting = (MEGABYTES * 10**6 - len(vocabulary_text.encode())) // len(table) - 4  # a scale a row has 4 bytes
+    fitting = (int(MEGABYTES * 1e6) - len(vocabulary_text.encode())) // len(table) - 4  # a scale a row has 4 bytes
     kept = min(fitting, table.shape[1]) if dimensions is None else dimensions
     if not 1 <= kept <= table.shape[1]:
         raise ValueError(
