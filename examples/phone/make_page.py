@@ -43,7 +43,7 @@ def make_page(
         model: folder that `hfxling fit --choose static` or `hfxling.save_lexical` wrote, its languages in one table.
         output: an earlier one is replaced.
         dimensions: components kept, the strongest; by default as many as `MEGABYTES` hold.
-        ort: folder with `RUNTIME`; without it the page waits for these files in its folder ort.
+        ort: folder with `RUNTIME`; without it the page says that they are missing.
         sentences: that the page begins with, one a line.
 
     Returns:

@@ -226,6 +226,19 @@ def test_what_makes_no_page_is_refused_in_a_line(models, tmp_path, monkeypatch, 
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_an_earlier_page_stays_until_the_new_one_is_complete(models, tmp_path, monkeypatch):
+    phone.make_page(models["zh-vi"], tmp_path / "page", dimensions=8)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    def full(*parts):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(phone, "write_onnx", full)
+    with pytest.raises(OSError, match="no space left"):
+        phone.make_page(models["lo-zh"], tmp_path / "page")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def other_tokenizer(folder: Path) -> None:
     path = folder / "0_StaticEmbedding" / "tokenizer.json"
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -348,7 +361,7 @@ def shoot(window, path: Path) -> None:
     from PIL import Image
 
     window.get_by_label("Sentences, one a line").evaluate("field => { field.scrollTop = 0; }")
-    window.screenshot(path=path, clip={"x": 0, "y": 0, "width": 390, "height": 740})
+    window.screenshot(path=path, clip={"x": 0, "y": 0, "width": 390, "height": 760})
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
