@@ -1,0 +1,1 @@
+"""A static model on a phone: README.md says how."""
