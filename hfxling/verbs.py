@@ -95,7 +95,7 @@ def _check_choices(hints: dict[str, Any], values: dict[str, Any]) -> None:
     """Refuse what is none of the values that `Literal[...]`, `Sequence[Literal[...]]` or either `| None` lists."""
     for name, value in values.items():
         hint = hints.get(name)
-        if NoneType in get_args(hint):
+        if get_args(hint)[1:] == (NoneType,):
             if value is None:
                 continue
             hint = get_args(hint)[0]

@@ -155,6 +155,7 @@ def test_a_further_task_is_a_class(run, monkeypatch, tmp_path):
         ("qe", {}, "task qe needs --data"),
         ("retrieval", {"centering": "train", "data": ["x.tsv"]}, "centering='train'"),
         ("retrieval", {"methods": ["dot"], "data": ["x.tsv"]}, "methods='dot' is not one of cosine, csls"),
+        ("retrieval", {"methods": "csls", "data": ["x.tsv"]}, "methods='csls': give a list, such as ['csls']"),
         ("tatoeba", {"model": "no/where", "data": ["text"]}, "no/where' is neither a folder nor"),
         ("tatoeba", {"baseline": "no/where", "data": ["text"]}, "baseline='no/where' is neither a folder nor"),
         ("tatoeba", {"data": ["."]}, ". holds no test set of afr"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hfxling.arguments import key
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.sources import Pair, pair_files
-from hfxling.methods.frozen import EncoderSettings
+from hfxling.methods.frozen import EncoderSettings, check_choices
 from hfxling.models.configuration_dap import DapConfig
 
 from .mixing import MIXINGS
@@ -67,8 +67,7 @@ class DapSettings(EncoderSettings):
     lora: int = key("rank of LoRA adapters (0: train the whole encoder)", 0)
 
     def __post_init__(self):
-        if self.mixing not in MIXINGS:
-            raise ValueError(f"mixing={self.mixing!r} is not one of {', '.join(MIXINGS)}.")
+        check_choices(self, {"mixing": MIXINGS})
         for name in ("mixing_temperature", "bucket", "max_length"):
             if not getattr(self, name) >= 1:  # a NaN neither
                 raise ValueError(f"{name}={getattr(self, name)} is below 1.")
