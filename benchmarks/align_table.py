@@ -34,8 +34,9 @@ from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
 from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results, count_links, error_test
 from hfxling.files import atomic_path
+from hfxling.sentences.neighbours import unit_or_zero
 from hfxling.words.confidence import expected_calibration_error
-from hfxling.words.encoder import WordEncoder, unit_length
+from hfxling.words.encoder import WordEncoder
 from hfxling.words.joint import JointAligner, View
 from hfxling.words.probability import WEIGHTS, fit_probability, link_evidence
 
@@ -278,7 +279,7 @@ def awesome_links(
     """As awesome-align: two words are linked when pieces of theirs are."""
     links: Links = []
     for source, target in pieces_of(gold, encoder):
-        similarity = unit_length(source.states) @ unit_length(target.states).T
+        similarity = unit_or_zero(source.states) @ unit_or_zero(target.states).T
         is_linked = extraction(similarity / temperature, threshold)
         links.append({(source.words[i], target.words[j]) for i, j in np.argwhere(is_linked)})
     return links

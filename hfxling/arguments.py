@@ -86,7 +86,8 @@ def parse_arguments(
     found, unread = parser.parse_known_args(words, parser.parse_args(as_tokens(values_of_file)))
     for word in unread:
         if word.startswith("-"):
-            raise ValueError(_unknown_key(word.lstrip("-").partition("=")[0], fields, "the command line"))
+            unknown = unknown_key(word.lstrip("-").partition("=")[0], fields, "the command line")
+            raise ValueError(f"{unknown}; see --help for all.")
         raise ValueError(f"unexpected argument {word!r}; see --help.")
     values = vars(found)
     missing = [f"--{name}" for name, field in fields.items() if _is_required(field) and name not in values]
@@ -173,7 +174,7 @@ def plain_values(content: Mapping[str, Any], hints: Mapping[str, Any], where: st
     """
     for name, value in content.items():
         if name not in hints:
-            raise ValueError(_unknown_key(str(name), hints, where))
+            raise ValueError(f"{unknown_key(str(name), hints, where)}; see --help for all.")
         kinds = {get_origin(hints[name])}
         for kind in get_args(hints[name]) or [hints[name]]:
             kinds.add(get_origin(kind) or kind)
@@ -206,9 +207,10 @@ def _check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
         check_place(name, value, is_folder=True)
 
 
-def _unknown_key(key: str, known: Iterable[str], where: str) -> str:
+def unknown_key(key: str, known: Iterable[str], where: str) -> str:
+    """What is said of a key that there is not."""
     near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.0)
-    return f"unknown key {key!r} in {where}; the nearest known one is {near[0]!r}; see --help for all."
+    return f"unknown key {key!r} in {where}; the nearest known one is {near[0]!r}"
 
 
 def _fields(type_: type) -> list[dataclasses.Field]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from hfxling.extras import extra_named
 from hfxling.files import alone_in, alone_with, check_apart, check_place, check_replaceable
@@ -38,13 +39,13 @@ Verb = TypeVar("Verb", bound=Callable)
 def verb(function: Verb) -> Verb:
     """Make a function a verb.
 
-    Before it runs, every output is looked at: it must be a place that can be written, nothing that is read, and no
-    folder of somebody else; one file is not written twice, nor by two runs at once. `~` means the home folder.
-    `progress=False` hides all bars.
+    Before it runs, a value must be one of those that its parameter's type lists (`Literal`), and every output is looked
+    at: it must be a place that can be written, nothing that is read, and no folder of somebody else; one file is not
+    written twice, nor by two runs at once. `~` means the home folder. `progress=False` hides all bars.
 
     Raises:
-        ValueError: an output that cannot be written, that is read, that would replace what is not ours, or that another
-            run is writing.
+        ValueError: a value that is not listed; an output that cannot be written, that is read, that would replace what
+            is not ours, or that another run is writing.
     """
     signature = inspect.signature(function)
 
@@ -53,7 +54,9 @@ def verb(function: Verb) -> Verb:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = bound.arguments
-        outputs = _outputs(function, values)
+        hints = get_type_hints(function, include_extras=True)
+        _check_choices(hints, values)
+        outputs = _outputs(hints, values)
         for name in outputs:
             values[name] = _expanded(values[name])
         inputs = [value for name, value in values.items() if name not in outputs]
@@ -88,10 +91,31 @@ def check_outputs(outputs: dict[str, tuple[str, Any]], inputs: Sequence[Any]) ->
     check_apart(files, inputs)
 
 
-def _outputs(function: Callable, values: dict[str, Any]) -> dict[str, str]:
+def _check_choices(hints: dict[str, Any], values: dict[str, Any]) -> None:
+    """Refuse what is none of the values that `Literal[...]`, `Sequence[Literal[...]]` or either `| None` lists."""
+    for name, value in values.items():
+        hint = hints.get(name)
+        if get_args(hint)[1:] == (NoneType,):
+            if value is None:
+                continue
+            hint = get_args(hint)[0]
+        is_sequence = get_origin(hint) is Sequence
+        if is_sequence:
+            (hint,) = get_args(hint)
+        if get_origin(hint) is not Literal:
+            continue
+        if is_sequence and isinstance(value, str):
+            raise ValueError(f"{name}={value!r}: give a list, such as [{value!r}].")
+        choices = get_args(hint)
+        for each in value if is_sequence else [value]:
+            if each not in choices:
+                raise ValueError(f"{name}={each!r} is not one of {', '.join(choices)}.")
+
+
+def _outputs(hints: dict[str, Any], values: dict[str, Any]) -> dict[str, str]:
     """The kind of every parameter that names a place to write to."""
     kinds = {}
-    for name, hint in get_type_hints(function, include_extras=True).items():
+    for name, hint in hints.items():
         kind = output_kind(hint)
         if kind is not None and values.get(name) is not None:
             kinds[name] = kind

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
+from typing import Literal, get_args
 
 from .langid import (
     SCRIPT_OF,
@@ -31,7 +32,8 @@ from .langid import (
 from .loops import largest_loop
 from .sample import LANGUAGES, sample_texts
 
-FLAGS = ("empty", "copy", "wrong_language", "truncated", "too_long", "repeated")
+Flag = Literal["empty", "copy", "wrong_language", "truncated", "too_long", "repeated"]
+FLAGS = get_args(Flag)
 SAMPLE = 5_000  # pairs that a finder learns from
 _LEAST = 100  # sound pairs from which anything is learned
 _LEAST_LONG = 10  # of these, with a target that is not short

@@ -125,7 +125,7 @@ class PairGate:
 
     def reason(self, source: str, target: str, source_lang: str, target_lang: str) -> str | None:
         """Why a pair is turned away, None for one that is not; it remembers what it lets pass."""
-        plain_source, plain_target = _plain(source), _plain(target)
+        plain_source, plain_target = plain(source), plain(target)
         if self.drop_identical and plain_source == plain_target:
             return "identical"
         if self.min_words or self.max_words:
@@ -143,7 +143,8 @@ class PairGate:
         return None
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """What counts as the same text."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hfxling.files import atomic_path
+from hfxling.sentences.neighbours import unit_or_zero
 
 _COLORS = ("#d1495b", "#30638e")
 # Fonts with letters that the default one lacks; those that are installed are used, letter by letter.
@@ -38,7 +39,7 @@ def _save_png(figure, path: str | Path) -> None:
 
 def project_2d(*groups: np.ndarray) -> list[np.ndarray]:
     """The (N, D) groups on the two principal components of their unit vectors taken together, (N, 2) each."""
-    units = [group / np.linalg.norm(group, axis=1, keepdims=True) for group in groups]
+    units = [unit_or_zero(group) for group in groups]
     together = np.concatenate(units)
     mean = together.mean(0)
     _, _, components = np.linalg.svd(together - mean, full_matrices=False)

@@ -16,12 +16,11 @@ import numpy as np
 
 from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.pairs import Pairs, read_pairs
-from hfxling.data.parallel import check_languages
 from hfxling.data.sources import name_of_pair
 from hfxling.data.texts import picked
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.protocol import Encoder, check_finite, languages_of
+from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_calibration, log_lengths
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, is_stream
@@ -235,7 +234,7 @@ def _check(
 ) -> None:
     """Refuse what does not go together, before anything is loaded."""
     if languages is not None:
-        check_languages(*languages_of(None, languages))
+        languages_of(None, languages)  # refuses what is no language
     if model is None and lexical is None:
         raise ValueError("nothing to score pairs with: give a model, a lexical one, or both.")
     if calibrate is not None and not isinstance(human, str):
@@ -286,7 +285,6 @@ def make_scorers(encoder: Encoder | None, links: LexicalEncoder | None, language
             vectors = []
             for texts, language in zip((source, target), languages):
                 vectors.append(encoder.encode(texts, language, progress=False))
-                check_finite(vectors[-1], encoder.name)
             return pairwise_cos_sim(*vectors).numpy()
 
         scorers[COSINE] = cosine

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hfxling.sentences.neighbours import unit_or_zero
+
 from .results import EvalResult
 from .retrieval import Ranking, gold_ranks, ranking_results, unlike_blanks
 
@@ -43,8 +45,8 @@ def short_vector_results(vectors: FinalVectors) -> list[EvalResult]:
     width, rankings = vectors.test[0].shape[1], []
     source, target = vectors.languages
     for dimensions in (*(d for d in DIMENSIONS if d < width), width):
-        test = _unit(vectors.test[0][:, :dimensions]), _unit(vectors.test[1][:, :dimensions])
-        most = round(float(max(np.abs(_unit(side[:MOST, :dimensions])).max() for side in vectors.train)), 3)
+        test = _beginnings(vectors.test[0], dimensions), _beginnings(vectors.test[1], dimensions)
+        most = round(float(max(np.abs(_beginnings(side[:MOST], dimensions)).max() for side in vectors.train)), 3)
         for precision in PRECISIONS:
             there, back = gold_ranks(*unlike_blanks(coded(test[0], precision, most), coded(test[1], precision, most)))
             settings = {"method": "cosine", "dimensions": dimensions, "precision": precision}
@@ -78,6 +80,6 @@ def coded(vectors: np.ndarray, precision: str, most: float) -> np.ndarray:
     return codes * vectors.any(1, keepdims=True)
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    vectors = np.asarray(vectors, np.float32)
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+def _beginnings(vectors: np.ndarray, dimensions: int) -> np.ndarray:
+    """The first components of every vector, at length one."""
+    return unit_or_zero(np.asarray(vectors[:, :dimensions], np.float32))

@@ -18,7 +18,16 @@ import numpy as np
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import EOS, UNK, normalize
 from hfxling.files import content_hash
-from hfxling.sentences.neighbours import TIE, exact_scores, nearest, ranking_vectors, reaching, score_blocks, unit
+from hfxling.sentences.neighbours import (
+    TIE,
+    exact_scores,
+    nearest,
+    ranking_vectors,
+    reaching,
+    score_blocks,
+    unit,
+    unit_or_zero,
+)
 
 from .averages import mean_result
 from .results import EvalResult
@@ -164,8 +173,7 @@ def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np
         return links
     joined = []
     for vectors, own_links in zip(static, links):
-        vectors = np.asarray(vectors, np.float32)
-        vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)  # padding's is zero
+        vectors = unit_or_zero(np.asarray(vectors, np.float32))  # padding's is zero
         joined.append(np.concatenate([vectors, own_links], axis=1))
     return joined[0], joined[1]
 

@@ -19,12 +19,30 @@ from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View
 from hfxling.encoders.prompts import prompt_of
 from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
+from hfxling.sentences.neighbours import unit_or_zero
 
 Sides = tuple[np.ndarray, np.ndarray]  # (N, H) vectors of the source and of the target
 
 
+class EncoderSettings:
+    """What settings with an encoder say of it by `base_model`, `base_revision` and `prompt`."""
+
+    @property
+    def hub_kwargs(self) -> dict:
+        """Where of the Hub repository the encoder is."""
+        return {"revision": self.base_revision} if self.base_revision else {}
+
+    @property
+    def text_prompt(self) -> str | None:
+        """What is put before every text: what was given, or what the encoder wants."""
+        if self.prompt is not None or self.base_model is None:
+            return self.prompt or None
+        with one_line_where_missing(self.base_model):
+            return prompt_of(self.base_model, self.base_revision)
+
+
 @dataclass(frozen=True)
-class FrozenArguments(TextArguments):
+class FrozenArguments(EncoderSettings, TextArguments):
     """The frozen encoder, or vectors in its place."""
 
     base_model: str | None = field(default=None, metadata={"help": "Hub id or folder of the frozen encoder"})
@@ -71,19 +89,6 @@ class FrozenArguments(TextArguments):
         if not self.layer.isdigit():
             raise ValueError(f"layer={self.layer!r}: give a number (0 = embedding output), 'last' or 'all'.")
         return int(self.layer)
-
-    @property
-    def hub_kwargs(self) -> dict:
-        """Where of the Hub repository the encoder is."""
-        return {"revision": self.base_revision} if self.base_revision else {}
-
-    @property
-    def text_prompt(self) -> str | None:
-        """What is put before every text: what was given, or what the encoder wants."""
-        if self.prompt is not None or self.base_model is None:
-            return self.prompt or None
-        with one_line_where_missing(self.base_model):
-            return prompt_of(self.base_model, self.base_revision)
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and vectors."""
@@ -299,7 +304,7 @@ def _check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Seque
         raise ValueError(f"the vectors are {widths.pop()} wide, those of {frozen.base_model} {encoder.hidden_size}.")
     for *texts, vectors in tests:
         for side, lines, rows in zip(("source", "target"), texts, vectors):
-            cosine = (unit(encoder(lines[:8])[:, 0]) * unit(rows[:8])).sum(1)
+            cosine = (unit_or_zero(encoder(lines[:8])[:, 0]) * unit_or_zero(rows[:8])).sum(1)
             if cosine.min() < 0.995:  # bfloat16 costs 1e-4, the next layer 0.03 or more
                 raise ValueError(
                     f"test_vectors, {side}: row {cosine.argmin() + 1} is not what layer {frozen.layer} "
@@ -307,8 +312,3 @@ def _check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Seque
                     "the --layer and --pooling that the vectors were made with, or leave --base_model out to publish "
                     "the head alone."
                 )
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Rows at length 1, rows of zeros as they are."""
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import difflib
 import json
 import logging
 import re
@@ -17,7 +16,7 @@ from typing import Any
 
 from transformers import TrainingArguments
 
-from hfxling.arguments import NOT_PUBLISHED, as_tokens, parse_arguments, read_yaml, resolved
+from hfxling.arguments import NOT_PUBLISHED, as_tokens, parse_arguments, read_yaml, resolved, unknown_key
 from hfxling.evaluation.results import (
     EvalResult,
     as_json,
@@ -182,8 +181,7 @@ def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
     """Refuse an unknown key and name the nearest known one."""
     for key in given:
         if key not in known:
-            near = difflib.get_close_matches(str(key), list(known), n=1, cutoff=0.0)
-            raise ValueError(f"unknown key {key!r} in {where}; the nearest known one is {near[0]!r}.")
+            raise ValueError(f"{unknown_key(str(key), known, where)}.")
 
 
 def run_study(study: Study) -> list[EvalResult]:

@@ -19,11 +19,11 @@ from hfxling.data.corpus import Corpus, corpus_of, load_corpus
 from hfxling.data.leakage import drop_leaks
 from hfxling.data.licences import check_licence
 from hfxling.data.pairs import IN_MEMORY, Pairs, is_source, joined_source, read_pairs
-from hfxling.data.parallel import check_languages
 from hfxling.data.sources import name_of_pair
 from hfxling.encoders.fusion import ROLES
 from hfxling.encoders.identity import model_name
 from hfxling.encoders.loading import load_encoder
+from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
@@ -35,7 +35,6 @@ from hfxling.methods.heads import replace_arguments
 from hfxling.methods.lexical.data import LEAST_PAIRS
 from hfxling.methods.publishing import Run, publish_run
 from hfxling.missing import one_line_where_missing
-from hfxling.models.pooling import POOLING_MODES
 from hfxling.verbs import CacheFolder, Languages, OutputFolder, Text, verb
 
 from .candidates import Candidate, Clock, Competitors, Finetuning, Fused, Head, Links, Ranks, TrainingText, make_heads
@@ -334,7 +333,7 @@ def select(
     encoder_options = {"model": model, "revision": revision, "prompt": prompt, "device": device}
     languages = tuple(languages)
     _check(languages, only, choose, minutes)
-    _check_model(model, pooling, (choose, *only), links_with_model=links_with_model)
+    _check_model(model, (choose, *only), links_with_model=links_with_model)
     check_licence("licence", licence)
     read = joined_source(source, target) if is_source(source) and (target is None or is_source(target)) else None
     inputs = [read, str(source), str(target), model] if read else [model]
@@ -439,26 +438,15 @@ def _check(languages: tuple, only: Sequence[str], choose: str | None, minutes: f
     """Refuse options that do not go together."""
     if not minutes > 0:
         raise ValueError(f"minutes={minutes}: give more than 0.")
-    if len(languages) != 2 or languages[0] == languages[1]:
-        raise ValueError(f"languages={languages}: give the codes of two languages, such as zh vi.")
-    check_languages(*languages)
-    if isinstance(only, str):
-        raise ValueError(f"only={only!r}: give a list, such as [{only!r}].")
-    for name in only:
-        if name not in NAMES:
-            raise ValueError(f"only={list(only)}: {name} is not one of {', '.join(NAMES)}.")
-    if choose is not None and choose not in NAMES:
-        raise ValueError(f"choose={choose!r} is not one of {', '.join(NAMES)}.")
+    languages_of(None, languages)  # refuses what is no language
     if choose is not None and only and choose not in only:
         raise ValueError(f"choose={choose!r} does not compete with only={list(only)}; name it there, too.")
 
 
-def _check_model(model: Any, pooling: str, asked: Sequence[str | None], *, links_with_model: bool) -> None:
+def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: bool) -> None:
     """Refuse what is no model that can compete, and what is `asked` for by name and needs one where there is none."""
     if model is not None and not isinstance(model, str | Path):
         raise ValueError(f"model={type(model).__name__}: its layers are read one by one; give a folder or Hub id.")
-    if pooling not in POOLING_MODES:
-        raise ValueError(f"pooling={pooling!r} is not one of {', '.join(POOLING_MODES)}.")
     for name in asked:
         if name in ON_THE_ENCODER and model is None:
             raise ValueError(f"{name!r} needs an encoder: give a model, or take static or sparse.")

@@ -20,7 +20,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, issparse, vstack
 
-from .neighbours import Vectors, as_array
+from .neighbours import Vectors, as_array, unit_or_zero
 
 MAX_JOINED = 4
 # By the kind of score: the share of random texts below what chance is, and the power of a bead's number of sentences.
@@ -111,12 +111,8 @@ def _ready(encode: Encode, method: str) -> Encode:
     """The same with vectors whose inner product is the score; vectors without a direction score 0 with any."""
     if method not in ("cosine", "dot"):
         raise ValueError(f"method={method!r} is not one of cosine, dot.")
-    ready = _unit if method == "cosine" else _compact
+    ready = unit_or_zero if method == "cosine" else _compact
     return lambda spans: ready(encode(spans))
-
-
-def _unit(x: np.ndarray) -> np.ndarray:
-    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float32).tiny)
 
 
 def _compact(x: Vectors) -> Vectors:

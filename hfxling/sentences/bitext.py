@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import unicodedata
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from hfxling.data.faults import FLAGS, FaultFinder
-from hfxling.data.filters import PairGate
+from hfxling.data.faults import FLAGS, FaultFinder, Flag
+from hfxling.data.filters import PairGate, plain
 from hfxling.data.pairs import is_source, read_pairs
 from hfxling.data.sources import load_pairs
 from hfxling.data.texts import Texts, check_texts
@@ -22,7 +21,8 @@ from .precision import LEAST
 from .tables import columns_of
 
 logger = logging.getLogger(__name__)
-DEDUP = ("source", "target", "both")
+Dedup = Literal["source", "target", "both"]
+Filter = Literal[Flag, "all"]
 _BEGINNING = 2_000  # letters of a text that show its language
 _SAMPLE = 2_000  # sentences of a side whose language is looked at
 
@@ -39,20 +39,6 @@ class ScoredPair(NamedTuple):
 
 
 COLUMNS = ScoredPair._fields
-
-
-def check_dropping(dedup: str | None, filters: Sequence[str]) -> None:
-    """Raise the ValueError for what nothing can be dropped by."""
-    if dedup not in (None, *DEDUP):
-        raise ValueError(f"dedup={dedup!r} is not one of {', '.join(DEDUP)}.")
-    unknown = {*filters} - {*FLAGS, "all"}
-    if unknown:
-        raise ValueError(f"filters: {', '.join(sorted(unknown))} is not one of {', '.join(FLAGS)}, all.")
-
-
-def plain(text: str) -> str:
-    """What counts as the same text."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def read_known(

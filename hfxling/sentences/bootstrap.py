@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hfxling.data.filters import plain
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.texts import Texts, check_texts
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
@@ -20,7 +21,7 @@ from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, files_of
 from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Text, verb
 
-from .bitext import ScoredPair, check_dropping, check_sides, columns, flagged, plain, read_known, without
+from .bitext import Dedup, Filter, ScoredPair, check_sides, columns, flagged, read_known, without
 from .neighbours import Vectors, bytes_of
 from .precision import LEAST, check_wanted
 from .tables import write_tables
@@ -91,8 +92,8 @@ def bootstrap(
     output: ReplacedFolder | None = None,
     rounds: int = 5,
     precision: float = 0.95,
-    dedup: str | None = None,
-    filters: Sequence[str] = (),
+    dedup: Dedup | None = None,
+    filters: Sequence[Filter] = (),
     memory: str = "4GiB",
     seed: int = 42,
     revision: str | None = None,
@@ -149,7 +150,6 @@ def bootstrap(
     pair = languages_of(None, languages)
     check_wanted(precision)
     bytes_of(memory)
-    check_dropping(dedup, filters)
     if rounds < 0:
         raise ValueError(f"rounds={rounds}: give 0 or more.")
     if seed_pairs is None and model is None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,8 @@ from hfxling.progress import bar
 from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Text, check_outputs, verb
 
 from .blocks import both_ways
-from .engine import MARGINS, best_partners, check_choices, length_weights, paired_margins, select
-from .neighbours import Neighbours, check_search, one_or_all, slices
+from .engine import Margin, best_partners, length_weights, paired_margins, select
+from .neighbours import Dtype, Neighbours, check_search, one_or_all, slices
 from .tables import check_table, to_tsv, write_tables
 
 logger = logging.getLogger(__name__)
@@ -160,9 +160,9 @@ def clean(
     min_links: float | None = None,
     min_words_gain: float | None = None,
     k: int = 4,
-    margin: Literal["ratio", "distance", "absolute"] | None = None,
+    margin: Margin | None = None,
     candidates: int | None = None,
-    dtype: Literal["float32", "bfloat16"] = "float32",
+    dtype: Dtype = "float32",
     memory: str = "4GiB",
     cache_dir: CacheFolder = "outputs/features",
     prompt: str | None = None,
@@ -230,7 +230,6 @@ def clean(
     scored = {"threshold": threshold, "top": top, "mutual": mutual or None, "min_links": min_links}
     _check_scores(scored, candidates, min_words_gain, has_model=model is not None, has_lexical=lexical is not None)
     check_search(dtype, memory, k=k, batch_size=batch_size)
-    check_choices(margin or MARGINS[0])
     dropped = _check_files(output, dropped, [source, target])
     encoder = None
     if model is not None or lexical is not None:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def encode(
     model: Model,
     language: Sequence[str] | str | None = None,
     layer: int | str | None = None,
-    pooling: str | None = None,
+    pooling: Literal["mean", "cls", "last"] | None = None,
     output: list[OutputFile] | OutputFile | None = None,
     revision: str | None = None,
     prompt: str | None = None,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from .neighbours import Neighbours, Vectors, best_first, exact_scores, one_or_all, parts_of, slices
 
-MARGINS = ("ratio", "distance", "absolute")
-SELECTIONS = ("mutual", "forward", "backward", "max")
+Margin = Literal["ratio", "distance", "absolute"]
+MARGINS = get_args(Margin)
+Choice = Literal["mutual", "forward", "backward", "max"]  # which pairs are taken, see `mine_vectors`
+SELECTIONS = get_args(Choice)
 Reader = Callable[[np.ndarray], Sequence[Vectors]]
 CANDIDATES = 32  # found with few weights of sparse vectors, and scored with all
 _TIE = 1e-7  # of margins

@@ -12,7 +12,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from hfxling.data.faults import FLAGS
 from hfxling.data.filters import check_top, top_count
@@ -29,17 +29,16 @@ from hfxling.parts import parts_beside
 from hfxling.progress import bar, hidden
 from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Text, verb
 
-from .bitext import ScoredPair, are_learnt, check_dropping, check_sides, columns, flagged, read_known, without
+from .bitext import Dedup, Filter, ScoredPair, are_learnt, check_sides, columns, flagged, read_known, without
 from .blocks import both_ways
-from .engine import MARGINS, Mined, best_partners, by_length, check_choices, select
+from .engine import Choice, Margin, Mined, best_partners, by_length, select
 from .impostors import mutual_pairs, of_precision
-from .neighbours import Neighbours, bytes_of, check_search, one_or_all
+from .neighbours import Dtype, Neighbours, bytes_of, check_search, one_or_all
 from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
 from .shards import clear, one_by_one, search
 from .tables import check_table, to_tsv, write_tables
 
 logger = logging.getLogger(__name__)
-ENGINES = ("local", "ray")
 _PLAN = 10  # seconds from which on a plan is measured long enough
 
 
@@ -167,17 +166,17 @@ def mine(
     top: str | float | None = None,
     unpaired: float | None = None,
     k: int = 4,
-    margin: str | None = None,
-    selection: str = "mutual",
-    dedup: str | None = None,
-    filters: Sequence[str] = (),
+    margin: Margin | None = None,
+    selection: Choice = "mutual",
+    dedup: Dedup | None = None,
+    filters: Sequence[Filter] = (),
     candidates: int | None = None,
     terms: int | None = None,
-    dtype: str = "float32",
+    dtype: Dtype = "float32",
     memory: str = "4GiB",
     shard: int = 100_000,
     cache_dir: CacheFolder = "outputs/features",
-    engine: str = "local",
+    engine: Literal["local", "ray"] = "local",
     plan: bool = False,
     output: OutputFile | None = None,
     device: str | None = None,
@@ -247,8 +246,6 @@ def mine(
     if languages is not None:
         languages = languages_of(None, languages)
     _check_wish(precision, known, threshold, top, unpaired)
-    check_dropping(dedup, filters)
-    check_choices(margin or MARGINS[0], selection)
     check_search(dtype, memory, k=k, shard=shard, batch_size=batch_size)
     _check_engine(engine)
     _check_links(candidates, terms, has_links=lexical is not None)
@@ -335,8 +332,6 @@ def _check_wish(precision: float | None, known: Any, threshold: float | None, to
 
 
 def _check_engine(engine: str) -> None:
-    if engine not in ENGINES:
-        raise ValueError(f"engine={engine!r} is not one of {', '.join(ENGINES)}.")
     if engine == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray needs the package ray: pip install 'hfxling[ray]'.")
 

@@ -12,14 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 CLOSE = 2e-6
 TIE = {"cosine": 1e-7, "csls": 1e-6, "dot": 1e-6}
-DTYPES = ("float32", "bfloat16")
+Dtype = Literal["float32", "bfloat16"]
+DTYPES = get_args(Dtype)
 Vectors = np.ndarray | csr_array
 _UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _SPARE = 16  # neighbours kept beside the k nearest until float64 decides
@@ -72,6 +73,11 @@ def unit(x) -> np.ndarray:
             "(counted from 0). Drop these sentences or look for empty text and overflow in the encoder."
         )
     return x / norms[:, None].astype(np.float32)
+
+
+def unit_or_zero(rows: np.ndarray) -> np.ndarray:
+    """(..., D) rows at length one, in their own dtype; rows of zeros stay as they are."""
+    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-30)
 
 
 def _as_given(x) -> np.ndarray | csr_array:

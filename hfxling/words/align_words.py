@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +23,13 @@ from hfxling.evaluation.results import EvalResult, format_table, interval_told
 from hfxling.files import atomic_path, content_hash
 from hfxling.parts import parts_beside
 from hfxling.progress import bar
+from hfxling.sentences.neighbours import Dtype
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
 from .aligner import AlignedLine, Aligner, LineAligner
 from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
 from .joint import LEARN_FROM, JointAligner
-from .links import METHODS, UNITS, Method, Units
+from .links import Method, Units
 from .sources import Layer, open_aligner
 from .stored import PairLinks, StoredParts, packed
 
@@ -187,7 +188,7 @@ def align_words(
     layer: Layer | None = None,
     prompt: str | None = None,
     device: str | None = None,
-    dtype: Literal["float32", "bfloat16"] = "float32",
+    dtype: Dtype = "float32",
     symmetrize: Method | None = None,
     units: Units = "words",
     fit_confidence: str | None = None,
@@ -255,7 +256,7 @@ def align_words(
         ValueError: text, languages or options that do not fit, another kind of model, matplotlib missing for a heatmap.
         FileNotFoundError: no such file or model.
     """
-    _check_choices(symmetrize, units, batch_size)
+    _check_batch_size(batch_size)
     if heatmap is not None and not can_draw():
         raise ValueError(f"heatmap={str(heatmap)!r} needs matplotlib: pip install 'hfxling[eval]'.")
     if fit_confidence is not None:
@@ -406,7 +407,7 @@ def fit_link_confidence(
         ValueError: a malformed gold file, or one with links of fewer than 10 pairs; and as `align_words`.
         FileNotFoundError: no such file or model.
     """
-    _check_choices(symmetrize, "words", batch_size)
+    _check_batch_size(batch_size)
     pairs = read_aligned(gold)
     source, target = texts_of(pairs)
     aligner, _ = open_aligner(
@@ -440,12 +441,7 @@ def fit_link_confidence(
     return fitted
 
 
-def _check_choices(symmetrize: str | None, units: str, batch_size: int | None) -> None:
-    """Refuse options that are wrong whatever the model is."""
-    if symmetrize is not None and symmetrize not in METHODS:
-        raise ValueError(f"symmetrize={symmetrize!r} is not one of {', '.join(METHODS)}.")
-    if units not in UNITS:
-        raise ValueError(f"units={units!r} is not one of {', '.join(UNITS)}.")
+def _check_batch_size(batch_size: int | None) -> None:
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: give 1 or more.")
 

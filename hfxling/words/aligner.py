@@ -15,8 +15,8 @@ from hfxling.data.pharaoh import Link
 from hfxling.data.segment import Encoding, Span, Vocabulary, load_vocabularies
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignerModel
+from hfxling.sentences.neighbours import unit_or_zero
 
-from .encoder import unit_length
 from .links import MEAN, METHODS, PROBABILITY, UNITS, SoftAlignment, decode
 from .pairs import pad, pad_matrices
 from .prior import LinkPrior
@@ -161,8 +161,8 @@ class Aligner(LineAligner):
         # A unit's segments look together (mean) and are looked at together (sum).
         forward = source @ _array(states.target_to_source).swapaxes(1, 2) @ target_means.swapaxes(1, 2)
         backward = source_means @ _array(states.source_to_target) @ target.swapaxes(1, 2)
-        left = unit_length(source_means @ _array(states.source_contextual))
-        right = unit_length(target_means @ _array(states.target_contextual))
+        left = unit_or_zero(source_means @ _array(states.source_contextual))
+        right = unit_or_zero(target_means @ _array(states.target_contextual))
         sizes = np.array([list(map(len, units[0])), list(map(len, units[1]))]).T
         has_segments = source.any(2)[:, :, None] & target.any(2)[:, None]
         return SoftAlignment(forward, backward, np.where(has_segments, left @ right.swapaxes(1, 2), -1), sizes)

@@ -15,6 +15,7 @@ from hfxling.encoders.frozen import DTYPES, length_sorted, token_limit
 from hfxling.encoders.prompts import prompt_for, prompt_of
 from hfxling.missing import check_device, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
+from hfxling.sentences.neighbours import unit_or_zero
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -108,11 +109,11 @@ class WordEncoder:
             return [[] for _ in views]
         pieces: list[tuple[np.ndarray, np.ndarray]] = [(np.empty((0, 2)), np.empty((0, 0)))] * len(lines)
         for row, offsets, states in self.pieces(lines):
-            pieces[row] = offsets, unit_length(states)
+            pieces[row] = offsets, unit_or_zero(states)
         if language not in self.means and sum(len(offsets) for offsets, _ in pieces) >= _LEAST_PIECES:
             self.means[language] = np.concatenate([states for _, states in pieces]).mean(0)
         mean = self.means.get(language, 0.0)
-        rows = [(offsets, unit_length(states - mean)) for offsets, states in pieces]
+        rows = [(offsets, unit_or_zero(states - mean)) for offsets, states in pieces]
         vectors = []
         for units in views:
             vectors.append([_unit_means(own, *row) for own, row in zip(units, rows)])
@@ -209,7 +210,7 @@ def depth_of(model: SentenceTransformer | str | Path, revision: str | None) -> i
 
 def similarities(source: Sequence[np.ndarray], target: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Of every sentence pair the (S, T) float16 cosines of its units' vectors; 0 for a unit without a vector."""
-    return [(unit_length(x) @ unit_length(y).T).astype(np.float16) for x, y in zip(source, target)]
+    return [(unit_or_zero(x) @ unit_or_zero(y).T).astype(np.float16) for x, y in zip(source, target)]
 
 
 def _joined(offsets: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -236,8 +237,3 @@ def _unit_means(units: Sequence[Span], offsets: np.ndarray, states: np.ndarray) 
     shared = np.minimum(ends, offsets[:, 1]) - np.maximum(starts, offsets[:, 0])
     shared = np.maximum(shared, 0).astype(np.float32)
     return shared @ states / np.maximum(shared.sum(1, keepdims=True), 1)
-
-
-def unit_length(rows: np.ndarray) -> np.ndarray:
-    """(..., H) rows of length one, or zero."""
-    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hfxling.data.segment import Encoding, Span, Vocabulary, default_segmenter, word_segmenter
+from hfxling.sentences.neighbours import unit_or_zero
 
 from .aligner import AlignedLine, LineAligner, aligned_lines, membership, units_of
 from .classes import equal_classes, word_classes
-from .encoder import WordEncoder, similarities, unit_length
+from .encoder import WordEncoder, similarities
 from .links import PROBABILITY, SIMILARITIES, TEMPERATURE, SoftAlignment, attention, decode
 from .pairs import EncodedPairs
 from .prior import LinkPrior, posteriors_of
@@ -367,7 +368,7 @@ def word_map(source: np.ndarray, target: np.ndarray) -> np.ndarray:
 
     Source and target are (L, H) vectors of words and of those that they are linked to.
     """
-    difference = unit_length(source) - unit_length(target)
+    difference = unit_or_zero(source) - unit_or_zero(target)
     width = difference.shape[1]
     spread = difference.T @ difference / (2 * len(difference))
     level = max(np.trace(spread) / width, 1e-12)

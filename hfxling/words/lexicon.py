@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -161,8 +161,6 @@ def lexicon(
     for name, value in (("top", top), ("min_count", min_count), ("runs", runs)):
         if value < 1:
             raise ValueError(f"{name}={value}: give 1 or more.")
-    if by is not None and by not in get_args(By):
-        raise ValueError(f"by={by!r} is not one of {', '.join(get_args(By))}.")
     entries = {} if dictionary is None else read_dictionary(dictionary)
     links, text = links_of_text(model, languages, source, target, revision=revision, layer=layer)
     if links.network is None and by not in (None, "links"):

@@ -155,6 +155,7 @@ def test_a_further_task_is_a_class(run, monkeypatch, tmp_path):
         ("qe", {}, "task qe needs --data"),
         ("retrieval", {"centering": "train", "data": ["x.tsv"]}, "centering='train'"),
         ("retrieval", {"methods": ["dot"], "data": ["x.tsv"]}, "methods='dot' is not one of cosine, csls"),
+        ("retrieval", {"methods": "csls", "data": ["x.tsv"]}, "methods='csls': give a list, such as ['csls']"),
         ("tatoeba", {"model": "no/where", "data": ["text"]}, "no/where' is neither a folder nor"),
         ("tatoeba", {"baseline": "no/where", "data": ["text"]}, "baseline='no/where' is neither a folder nor"),
         ("tatoeba", {"data": ["."]}, ". holds no test set of afr"),
@@ -164,7 +165,7 @@ def test_a_further_task_is_a_class(run, monkeypatch, tmp_path):
         ("retrieval", {"data": ["text"]}, "the model knows no languages; give languages, such as zh vi"),
         ("retrieval", {"data": ["text"], "languages": ("zh", "zh")}, "give the codes of two languages"),
         ("retrieval", {"source": ["a"], "target": ["b", "c"], **ZH_EN}, "1 source texts, 2 target texts"),
-        ("retrieval", {"pooling": "max", "data": ["x.tsv"], **ZH_EN}, "pooling='max': give one of mean, cls, last"),
+        ("retrieval", {"pooling": "max", "data": ["x.tsv"], **ZH_EN}, "pooling='max' is not one of mean, cls, last"),
         ("geometry", {"lexical": "x", "data": ["x.tsv"], **ZH_EN}, "task geometry needs dense vectors"),
         (
             "retrieval",
@@ -175,7 +176,7 @@ def test_a_further_task_is_a_class(run, monkeypatch, tmp_path):
         (
             "tatoeba",
             {"pooling": "cls", "trust_remote_code": True},
-            "pooling='cls': give one of mean, cls, last; it reads",
+            "pooling='cls' reads encoders of transformers, not code",
         ),
         ("mining", {"data": ["text"], **ZH_EN}, "no zh-en.training.gold with the text zh-en.training.zh and .en"),
         ("mining", {"data": ["text"], "neighbours": 0, **ZH_EN}, "neighbours=0: give 1 or more"),

@@ -314,7 +314,7 @@ def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
     [
         ({"languages": ("zh",)}, "languages=('zh',): give the codes of two languages"),
         ({"languages": ("zh", "zh")}, "give the codes of two languages"),
-        ({"only": ["heads"]}, "heads is not one of head, static"),
+        ({"only": ["heads"]}, "only='heads' is not one of head, static"),
         ({"only": ["static"], "choose": "sparse"}, "choose='sparse' does not compete"),
         ({"choose": "head"}, "'head' needs an encoder: give a model"),
         ({"choose": "best"}, "choose='best' is not one of head"),

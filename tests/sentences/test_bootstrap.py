@@ -58,7 +58,7 @@ def test_the_command_and_the_function_do_the_same(heap, tmp_path, capfd):
         ({"rounds": -1}, "rounds=-1: give 0 or more"),
         ({"precision": 95}, "precision=95 must lie between 0 and 1"),
         ({"dedup": "all"}, "dedup='all' is not one of"),
-        ({"filters": ["short"]}, "filters: short is not one of"),
+        ({"filters": ["short"]}, "filters='short' is not one of"),
         ({"languages": ("zh", "zh")}, "languages=('zh', 'zh')"),
         ({"seed_pairs": [["我"], ["toi"]]}, "1 known pairs"),
     ],

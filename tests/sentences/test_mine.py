@@ -354,7 +354,7 @@ MISTAKES = {
     "precision=95 must lie between 0 and 1": {"precision": 95, "known": ["known.tsv"]},
     "6 known pairs": {"precision": 0.9, "known": ["few.tsv"]},
     "dedup='all' is not one of source, target, both": {"dedup": "all"},
-    "filters: short is not one of": {"filters": ["short"]},
+    "filters='short' is not one of": {"filters": ["short"]},
     "margin='cosine' is not one of": {"margin": "cosine"},
     "terms=0: give 1 or more": {"terms": 0},
     "terms=9: give 1 or more, with --lexical and without --candidates": {"terms": 9, "candidates": 9},

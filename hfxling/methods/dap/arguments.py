@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from hfxling.arguments import key
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.sources import Pair, pair_files
-from hfxling.encoders.prompts import prompt_of
-from hfxling.missing import one_line_where_missing
+from hfxling.methods.frozen import EncoderSettings, check_choices
 from hfxling.models.configuration_dap import DapConfig
 
 from .mixing import MIXINGS
@@ -35,7 +34,7 @@ _MODEL_FIELDS = (
 
 
 @dataclass(frozen=True)
-class DapSettings:
+class DapSettings(EncoderSettings):
     """How languages are mixed, the encoder, the objectives and how they are computed; defaults are the paper's."""
 
     max_train_pairs: int | None = key("of each language pair, at most this many (paper: 1,000,000)", 1_000_000)
@@ -68,8 +67,7 @@ class DapSettings:
     lora: int = key("rank of LoRA adapters (0: train the whole encoder)", 0)
 
     def __post_init__(self):
-        if self.mixing not in MIXINGS:
-            raise ValueError(f"mixing={self.mixing!r} is not one of {', '.join(MIXINGS)}.")
+        check_choices(self, {"mixing": MIXINGS})
         for name in ("mixing_temperature", "bucket", "max_length"):
             if not getattr(self, name) >= 1:  # a NaN neither
                 raise ValueError(f"{name}={getattr(self, name)} is below 1.")
@@ -84,19 +82,6 @@ class DapSettings:
         if self.streaming and self.shortlist and "rtl" in self.objective:
             raise ValueError("a shortlist needs all training text beforehand: give --shortlist false when streaming.")
         DapConfig(**self.model_fields([("zh", "en")]))  # refuses bad values, here and not after an hour of reading
-
-    @property
-    def hub_kwargs(self) -> dict:
-        """Where of the Hub repository the encoder is."""
-        return {"revision": self.base_revision} if self.base_revision else {}
-
-    @property
-    def text_prompt(self) -> str | None:
-        """What is put before every text: what was given, or what the encoder wants."""
-        if self.prompt is not None:
-            return self.prompt or None
-        with one_line_where_missing(self.base_model):
-            return prompt_of(self.base_model, self.base_revision)
 
     def model_fields(self, pairs: Sequence[Pair]) -> dict:
         """The fields of `DapConfig` that the settings decide, for text of these language pairs."""

@@ -12,6 +12,7 @@ from hfxling.data.sources import Pair
 from hfxling.evaluation.alignment import alignment_results, count_links
 from hfxling.evaluation.items import Items
 from hfxling.evaluation.results import EvalResult
+from hfxling.sentences.neighbours import unit_or_zero
 from hfxling.words.links import itermax_links
 
 TokenStates = Callable[[Sequence[Sequence[str]]], list[np.ndarray]]
@@ -30,15 +31,11 @@ def word_links(gold: Sequence[AlignedPair], token_states: TokenStates) -> list[s
     states = token_states([pair.source for pair in gold] + [pair.target for pair in gold])
     links = []
     for source, target in zip(states[: len(gold)], states[len(gold) :]):
-        cosines = np.nan_to_num(_unit(source) @ _unit(target).T, nan=-1.0)
+        units = unit_or_zero(source).astype(np.float64), unit_or_zero(target).astype(np.float64)
+        cosines = np.nan_to_num(units[0] @ units[1].T, nan=-1.0)
         (hard,) = itermax_links(cosines[None], np.array([cosines.shape]))
         links.append(set(map(tuple, np.argwhere(hard).tolist())))
     return links
-
-
-def _unit(states: np.ndarray) -> np.ndarray:
-    """Rows of length 1, in double precision."""
-    return (states / np.linalg.norm(states, axis=1, keepdims=True)).astype(np.float64)
 
 
 def link_results(

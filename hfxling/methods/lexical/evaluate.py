@@ -13,7 +13,7 @@ from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results, u
 from hfxling.evaluation.short_vectors import MOST, FinalVectors
 from hfxling.evaluation.spoilt import spoilt_results
 from hfxling.models.modeling_lexical import ROLES, LexicalModel
-from hfxling.sentences.neighbours import TIE
+from hfxling.sentences.neighbours import TIE, unit_or_zero
 
 SPOILT = 500  # test pairs at most that are spoilt
 
@@ -41,8 +41,7 @@ def spoilt(
     def cosines(source: Sequence[str], target: Sequence[str], pair: tuple[str, str]) -> np.ndarray:
         vectors = []
         for texts, lang in zip((source, target), pair):
-            side = static_sentences(model, texts, lang)
-            vectors.append(side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-30))
+            vectors.append(unit_or_zero(static_sentences(model, texts, lang)))
         return np.einsum("ij,ij->i", *vectors, dtype=np.float64)
 
     def links(source: Sequence[str], target: Sequence[str], pair: tuple[str, str]) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from hfxling.evaluation.retrieval import gold_ranks
-from hfxling.methods.frozen import unit
+from hfxling.sentences.neighbours import unit_or_zero
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ def strength_rotation(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     other's, it then counts against its direction; on NTREX that finds more left-out training pairs than the centred
     matrix or the one of all vectors. Of vectors that are in this order already the rotation is the identity.
     """
-    x, y = unit(np.asarray(source, np.float64)), unit(np.asarray(target, np.float64))
+    x, y = unit_or_zero(np.asarray(source, np.float64)), unit_or_zero(np.asarray(target, np.float64))
     cross = x.T @ y / len(x)
     rotation = np.linalg.eigh((cross + cross.T) / 2)[1][:, ::-1].T
     largest = np.take_along_axis(rotation, np.abs(rotation).argmax(1)[:, None], axis=1)
