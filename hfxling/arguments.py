@@ -82,7 +82,7 @@ def parse_arguments(
     if asked.help or asked.help_all:
         parser.print_help()
         sys.exit(0)
-    words = [re.sub(r"^--[\w-]+(?==|$)", lambda key: f"--{key[0][2:].replace('-', '_')}", word) for word in words]
+    words = [_with_underscores(word) for word in words]
     found, unread = parser.parse_known_args(words, parser.parse_args(as_tokens(values_of_file)))
     for word in unread:
         if word.startswith("-"):
@@ -90,7 +90,10 @@ def parse_arguments(
             raise ValueError(f"{unknown}; see --help for all.")
         raise ValueError(f"unexpected argument {word!r}; see --help.")
     values = vars(found)
-    missing = [f"--{name}" for name, field in fields.items() if _is_required(field) and name not in values]
+    missing = []
+    for name, field in fields.items():
+        if _is_required(field) and name not in values:
+            missing.append(f"--{name}")
     if missing:
         raise ValueError(f"the following arguments are required: {', '.join(missing)}; see --help.")
     for name in fields.keys() & values.keys():
@@ -205,6 +208,14 @@ def _check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
             raise ValueError(f"{name}={value}: give {metadata['least']} or more.")
     if metadata.get("writes") and value is not None:
         check_place(name, value, is_folder=True)
+
+
+def _with_underscores(word: str) -> str:
+    """An option as its field is spelt: `--max-steps=5` becomes `--max_steps=5`; any other word stays as it is."""
+    option = re.match(r"--([\w-]+)(?==|$)", word)
+    if option is None:
+        return word
+    return f"--{option[1].replace('-', '_')}{word[option.end() :]}"
 
 
 def unknown_key(key: str, known: Iterable[str], where: str) -> str:

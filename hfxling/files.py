@@ -99,7 +99,11 @@ def _pour(scratch: Path, final: str) -> None:
 
 def files_of(folder: Path) -> set[str]:
     """Everything in a folder that is not itself a folder, by its path inside."""
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+    files = set()
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not path.is_dir():
+            files.add(path.relative_to(folder).as_posix())
+    return files
 
 
 def strangers(folder: Path) -> set[str]:
@@ -283,8 +287,9 @@ def _paths_in(value: object) -> set[Path]:
     for name in names:
         pattern = re.sub(r"\{\w+\}", "*", glob.escape(name))
         with suppress(OSError, ValueError):  # sentences and the like: too long, or with a null byte
-            paths = glob.glob(pattern) if "*" in pattern else [name]
-            existing |= {Path(os.path.realpath(path)) for path in paths if os.path.exists(path)}
+            for path in glob.glob(pattern) if "*" in pattern else [name]:
+                if os.path.exists(path):
+                    existing.add(Path(os.path.realpath(path)))
     return existing
 
 
@@ -320,7 +325,9 @@ def reserved_array(path: str | Path, shape: tuple[int, ...]) -> np.ndarray:
             except OSError as error:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                     raise
-                folder = next(above for above in Path(path).absolute().parents if above.suffix != _SCRATCH)
+                folder = Path(path).absolute().parent
+                while folder.suffix == _SCRATCH:
+                    folder = folder.parent
                 free = shutil.disk_usage(folder).free
                 need = f"{Path(path).name} needs {size / 2**20:,.1f} MiB, {free / 2**20:,.1f} are free"
                 raise ValueError(f"{folder}: {need} on this disk; make room, or name another place.") from None

@@ -403,9 +403,13 @@ def _with_head(base: SentenceTransformer, head, pairs: Pairs, prompt: str | None
     named = [code for code in dict.fromkeys(chain.from_iterable(pairs)) if code not in _UNNAMED]
     steps = head.stock_steps()
     if not named:  # routes for queries and documents alone
-        steps = [("Router", dict(zip(ROUTES, step[1].values()))) if step[0] == "Router" else step for step in steps]
-    added = enumerate(_modules(steps, head.config.hidden_size, "mean")[1:], len(base))
-    modules = OrderedDict([*base.named_children(), *((str(number), module) for number, module in added)])
+        for place, step in enumerate(steps):
+            if step[0] == "Router":
+                routes = step[1].values()
+                steps[place] = "Router", dict(zip(ROUTES, routes))
+    modules = OrderedDict(base.named_children())
+    for module in _modules(steps, head.config.hidden_size, "mean")[1:]:
+        modules[str(len(modules))] = module
     prompt = base.prompts.get(base.default_prompt_name) if prompt is None else prompt
     prompts = {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"} if prompt else {}
     settings = {"device": str(base.device), "similarity_fn_name": "cosine"} | prompts

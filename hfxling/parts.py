@@ -35,7 +35,8 @@ def claim(folder: Path, key: Mapping) -> None:
     if is_another:
         with readable(key_file):
             before = dict(json.loads(key_file.read_text(encoding="utf-8")))
-        changed = ", ".join(sorted(name for name in {*key, *before} if key.get(name) != before.get(name)))
+        names = [name for name in {*key, *before} if key.get(name) != before.get(name)]
+        changed = ", ".join(sorted(names))
         raise ValueError(
             f"{folder} holds parts of a run with another {changed}; remove that folder or give another output."
         )

@@ -98,7 +98,7 @@ class FaultFinder:
         finder = cls(source_lang, target_lang)
         sides = _readable(_sample(pairs, seed))
         if len(sides) < _LEAST and {source_lang, target_lang} <= set(LANGUAGES):
-            sides += _readable(zip(*(sample_texts(lang, generated=0) for lang in finder._languages)))
+            sides += _readable(zip(sample_texts(source_lang, generated=0), sample_texts(target_lang, generated=0)))
         for _ in range(_ROUNDS):
             sound = [pair for pair in sides if not finder._flags(*pair)]
             long = [target for _, target in sound if len(target.plain) > _SHORT]
@@ -220,9 +220,8 @@ class _LanguageModel:
         total = sum(counts, Counter())
         self._profiles = [TrigramProfile(total - count) for count in counts]
         self._source = TrigramProfile(count_grams(sources))
-        self._scale = _Scale.fit(
-            [(self._score(target), len(target.plain)) for target in targets if len(target.plain) > _SHORT]
-        )
+        long = [target for target in targets if len(target.plain) > _SHORT]
+        self._scale = _Scale.fit([(self._score(target), len(target.plain)) for target in long])
 
     def _score(self, side: _Side) -> float:
         return self._profiles[_fold(side)].score(side.plain)
@@ -278,7 +277,9 @@ class _CutModel:
     """
 
     def __init__(self, pairs: Sequence[tuple[_Side, _Side]] = ()):
-        self.scale = _Scale.fit([(_ratio(*pair), pair[0].length) for pair in pairs]) if pairs else _ANY_LANGUAGES
+        self.scale = _ANY_LANGUAGES
+        if pairs:
+            self.scale = _Scale.fit([(_ratio(source, target), source.length) for source, target in pairs])
         typical = [pair for pair in pairs if abs(self._deviation(*pair)) < 1.5]
         # Unmarked and all, missing and all, with a little of both to begin with.
         ends, numbers = [[1, 4], [1, 4]], [1, 4]

@@ -43,7 +43,9 @@ SCRIPTS = {
     "Thai": "th",
     "Tibetan": "bo dz",
 }
-SCRIPT_OF = {language: script for script, languages in SCRIPTS.items() for language in languages.split()}
+SCRIPT_OF: dict[str, str] = {}
+for _script, _languages in SCRIPTS.items():
+    SCRIPT_OF |= dict.fromkeys(_languages.split(), _script)
 UNSPACED = {"Han", "Kana", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan"}
 # A Han character stands for about three Latin letters.
 _WEIGHT = {"Han": 3, "Kana": 2, "Hangul": 2}

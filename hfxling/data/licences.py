@@ -58,4 +58,6 @@ def _kinds(licence: str | None) -> set[str]:
 
 
 def _family(licence: str | None) -> tuple:
-    return tuple(word for word in (licence or "").split("-") if not word[:1].isdigit())
+    """The words of a licence's name without its version: those of "cc-by-4.0" are "cc" and "by"."""
+    words = (licence or "").split("-")
+    return tuple(word for word in words if not word[:1].isdigit())

@@ -149,7 +149,10 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
             raise ValueError(f"{path} is a folder; name a file in it, or two line-aligned files")
         if not os.path.exists(path):
             raise FileNotFoundError(f"{path} does not exist; check the path (the id of a Hub dataset is owner/name)")
-    tables = [path for path in paths if suffix_of(path) in TABLE_SUFFIXES and not path.endswith(".parquet.gz")]
+    tables = []
+    for path in paths:
+        if suffix_of(path) in TABLE_SUFFIXES and not path.endswith(".parquet.gz"):
+            tables.append(path)
     if len(paths) == 1 and not tables:
         allowed = ", ".join(TABLE_SUFFIXES)
         raise ValueError(f"{paths[0]}: one file alone must be {allowed}; plain text takes two line-aligned files")
@@ -174,9 +177,14 @@ def _load_local(request: Request) -> Dataset | IterableDataset:
         return IterableDataset.from_generator(_examples, features=features, gen_kwargs={"request": request})
     pairs, tables = _sound_pairs(request), []
     while block := list(islice(pairs, _BLOCK)):
-        source, target = (pa.array(column, pa.string()) for column in zip(*block))
-        languages = pa.repeat(request.source_lang, len(block)), pa.repeat(request.target_lang, len(block))
-        tables.append(pa.table([source, target, *languages], names=list(features)))
+        source, target = zip(*block)
+        columns = {
+            "source": pa.array(source, pa.string()),
+            "target": pa.array(target, pa.string()),
+            "source_lang": pa.repeat(request.source_lang, len(block)),
+            "target_lang": pa.repeat(request.target_lang, len(block)),
+        }
+        tables.append(pa.table(columns))
     files = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in request.paths]
     # Without a fingerprint of its own a dataset pickles its whole text to make one.
     return Dataset(pa.concat_tables(tables), fingerprint=Hasher.hash((request, files)))
@@ -291,7 +299,8 @@ def _hub_batch(
     batch: dict[str, list], keys: tuple[str, str], languages: tuple[str, str], place: str
 ) -> dict[str, list]:
     """Rows of a Hub set in our columns, less those with an empty side."""
-    kept = []
+    source_lang, target_lang = languages
+    kept: dict[str, list] = {"source": [], "target": [], "source_lang": [], "target_lang": []}
     for values in zip(*batch.values()):
         row = flat(dict(zip(batch, values)))
         sides = [row.get(key) for key in keys]  # no key where `translation` is null
@@ -300,6 +309,8 @@ def _hub_batch(
                 raise ValueError(f"{place}: column {key!r} holds {kind_of(side)}, not text; name another column")
         source, target = map(plain_side, sides)
         if source and target and max(map(len, sides)) <= LONGEST:
-            kept.append((source, target, *languages))
-    names = ["source", "target", "source_lang", "target_lang"]
-    return {name: [row[i] for row in kept] for i, name in enumerate(names)}
+            kept["source"].append(source)
+            kept["target"].append(target)
+            kept["source_lang"].append(source_lang)
+            kept["target_lang"].append(target_lang)
+    return kept

@@ -290,9 +290,10 @@ def _parquet_records(path: str, request: Request) -> Iterator[tuple[int, dict[st
 
     try:
         file = pq.ParquetFile(path)
-        types = {field.name: field.type for field in file.schema_arrow}
-        blank = {name: dict.fromkeys(kind.names) if pa.types.is_struct(kind) else None for name, kind in types.items()}
-        columns = {"translation", *find_keys(flat(blank), request, path)} & types.keys()
+        blank: dict[str, Any] = {}  # a row without values, to look for the columns in
+        for field in file.schema_arrow:
+            blank[field.name] = dict.fromkeys(field.type.names) if pa.types.is_struct(field.type) else None
+        columns = {"translation", *find_keys(flat(blank), request, path)} & blank.keys()
         number = 0
         for batch in file.iter_batches(columns=sorted(columns)):
             _check_text(batch, path, number)

@@ -69,10 +69,11 @@ def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
         ValueError: for what `read_scored` refuses.
     """
     place = {"dataset": "WMT20 QE", "split": split, "score_column": "z_mean"}
-    return [
-        read_scored(path, direction=path.name.split(".")[0].replace("-", "->"), **place)
-        for path in _files(folder, f".{split}.tsv", "en-de", "MLQE")
-    ]
+    sets = []
+    for path in _files(folder, f".{split}.tsv", "en-de", "MLQE"):
+        languages = path.name.split(".")[0]
+        sets.append(read_scored(path, direction=languages.replace("-", "->"), **place))
+    return sets
 
 
 def read_sts17(folder: str | Path) -> list[ScoredPairs]:
@@ -83,10 +84,10 @@ def read_sts17(folder: str | Path) -> list[ScoredPairs]:
         ValueError: for what `read_scored` refuses.
     """
     place = {"dataset": "STS17", "split": "test", "columns": ("sentence1", "sentence2")}
-    return [
-        read_scored(path, direction=path.stem, apart=path.stem.endswith("-wmt"), **place)
-        for path in _files(folder, ".tsv", "en-tr", "STS17")
-    ]
+    sets = []
+    for path in _files(folder, ".tsv", "en-tr", "STS17"):
+        sets.append(read_scored(path, direction=path.stem, apart=path.stem.endswith("-wmt"), **place))
+    return sets
 
 
 def _files(folder: str | Path, ending: str, example: str, name: str) -> list[Path]:

@@ -26,7 +26,8 @@ _MARKS = r"[\p{M}\u200c\u200d]*"  # with joiners, which spell
 
 def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
     """The script of each language (code -> Unicode name), or None where scripts do not tell the languages apart."""
-    shares = {}
+    shares: dict[str, dict[str, float]] = {}
+    own = {}
     for lang, texts in lines.items():
         characters: Counter[str] = Counter()
         for text in texts:
@@ -36,7 +37,8 @@ def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
             if character.isalpha():
                 counts[script_name(character)] += count
         shares[lang] = {script: count / counts.total() for script, count in counts.items()}
-    own = {lang: max(share, key=share.get) for lang, share in shares.items() if share}
+        if counts:
+            own[lang] = max(counts, key=counts.get)
     if len({*own.values()}) < len(lines):
         return None
     for lang, other in permutations(own, 2):
@@ -73,22 +75,27 @@ def learn_shared_vocabularies(
             row.setdefault(owner.get(script_name(word[0])), []).append(word)
         for lang, words in row.items():
             groups.setdefault(lang, []).append(words)
-    specials, is_whole = [*SPECIAL_TOKENS.values()], all(lang in whole or scripts[lang] in LONE for lang in lines)
+    specials = list(SPECIAL_TOKENS.values())
+    is_whole = all(lang in whole or scripts[lang] in LONE for lang in lines)
     if is_whole:
         words: set[str] = set()
         for rows in groups.values():
             words.update(*rows)
-        ids = {word: number for number, word in enumerate([*specials, *sorted(words)])}
+        ids: dict[str, int] = {}
+        for word in [*specials, *sorted(words)]:
+            ids[word] = len(ids)
         tokenizer = Tokenizer(models.WordLevel(ids, specials[UNK]))
     else:
         pieces: dict[str, float] = {}
         for lang, rows in sorted(groups.items(), key=lambda item: item[0] or ""):
             pieces |= _pieces(rows, lang or "", sizes.get(lang, UNIGRAM_SIZE))
-        scored = [*((special, 0.0) for special in specials), *sorted(pieces.items())]
+        scored = [(special, 0.0) for special in specials]
+        scored += sorted(pieces.items())
         tokenizer = Tokenizer(models.Unigram(scored, UNK, False))
     tokenizer.add_special_tokens(specials)
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, cuts
-    return {lang: Vocabulary(lang, tokenizer, "words" if is_whole else "unigram") for lang in lines}
+    segmenter = "words" if is_whole else "unigram"
+    return {lang: Vocabulary(lang, tokenizer, segmenter) for lang in lines}
 
 
 def _cuts(scripts: Iterable[str]) -> pre_tokenizers.PreTokenizer:

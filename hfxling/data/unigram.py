@@ -61,7 +61,8 @@ def learn_unigram(
         for piece in row.tokens:
             used[piece] += counts[word]
     always = _letters(counts)
-    _set_pieces(tokenizer, special, {p: s for p, s in pieces.items() if p in always or used[p] >= min_count})
+    kept = {piece: score for piece, score in pieces.items() if piece in always or used[piece] >= min_count}
+    _set_pieces(tokenizer, special, kept)
     return tokenizer
 
 
@@ -148,7 +149,10 @@ def _trained(
     tokenizer.train_from_iterator(sentences, trainer, length=counts.total())
     learnt = json.loads(tokenizer.to_str())["model"]["vocab"]
     special, learnt = learnt[: len(special_tokens)], learnt[len(special_tokens) :]
-    pieces = {piece: score for piece, score in learnt if piece in letters or _can_stand_alone(piece)}
+    pieces = {}
+    for piece, score in learnt:
+        if piece in letters or _can_stand_alone(piece):
+            pieces[piece] = score
     pieces |= dict.fromkeys(always - pieces.keys(), min(pieces.values()))
     pieces = dict(sorted(pieces.items()))
     _set_pieces(tokenizer, special, pieces)
@@ -173,11 +177,10 @@ def settle(tokenizer: Tokenizer, lines: Sequence[str], special: int) -> None:
             counts.update(row.ids)
         vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
         total = sum(counts.values())
-        scores = {
-            piece: round(math.log(max(counts[i], 0.5) / total), 6)
-            for i, (piece, _) in enumerate(vocabulary)
-            if i >= special
-        }
+        scores = {}
+        for number, (piece, _) in enumerate(vocabulary[special:], special):
+            share = max(counts[number], 0.5) / total
+            scores[piece] = round(math.log(share), 6)
         _set_pieces(tokenizer, vocabulary[:special], scores)
 
 

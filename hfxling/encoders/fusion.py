@@ -175,9 +175,10 @@ def fit_fusion(
         The fusion with the largest mean reciprocal rank; of equal ones that nearest to even weights.
     """
     scores, apart = [], ([], [])
-    for *sides, of_pools in folds:
-        kinds = zip(*map(_ready, (*sides, *of_pools)))
-        of_fold = [_csls(*kind) for kind in kinds]  # dense and sparse
+    for source, target, of_pools in folds:
+        vectors = [_ready(side) for side in (source, target, *of_pools)]
+        dense, sparse = zip(*vectors)
+        of_fold = [_csls(*dense), _csls(*sparse)]
         scores.append(of_fold)
         for values, matrix in zip(apart, of_fold):
             values.append(matrix[~np.eye(len(matrix), dtype=bool)])

@@ -30,7 +30,9 @@ def count_links(predicted: Iterable[Iterable[Link]], gold: Sequence[AlignedPair]
             if not (0 <= i < len(pair.source) and 0 <= j < len(pair.target)):
                 sizes = f"{len(pair.source)} source and {len(pair.target)} target words"
                 raise ValueError(f"pair {number}: link {i}-{j} does not fit {sizes}; links are counted from 0.")
-    rows = [(len(a & g.sure), len(a & g.possible), len(a), len(g.sure)) for a, g in zip(predicted, gold)]
+    rows = []
+    for links, pair in zip(predicted, gold):
+        rows.append((len(links & pair.sure), len(links & pair.possible), len(links), len(pair.sure)))
     return np.array(rows, np.int64).reshape(-1, 4)
 
 

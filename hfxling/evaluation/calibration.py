@@ -106,7 +106,10 @@ def fit_calibration(
     for name, x in features.items():
         _check(name, x, y)
     alone = [name for name in features if name not in LENGTHS]
-    sets = dict.fromkeys([*((name,) for name in alone), tuple(alone), tuple(features)])
+    sets = [(name,) for name in alone]
+    for names in (tuple(alone), tuple(features)):
+        if names not in sets:
+            sets.append(names)
     choices, columns = {}, {}
     for names in sets:
         columns[names] = np.stack([features[name] for name in names], 1)

@@ -149,7 +149,11 @@ def check_items(name: str, row: EvalResult) -> None:
         rounding = 1e-4
     else:
         figure = float(np.mean([pearson(group[:, 0], group[:, 1]) for group in groups]))
-        rounding = max(1e-5 * np.max(np.abs(group).max(0) / group.std(0)) for group in groups)
+        roundings = []
+        for group in groups:
+            largest = np.abs(group).max(0)
+            roundings.append(1e-5 * np.max(largest / group.std(0)))
+        rounding = max(roundings)
     if not abs(figure - row.value) <= rounding + 1e-5:
         what = " ".join(filter(None, (row.metric, row.direction, "of", row.dataset)))
         raise ValueError(f"{name}: {what} is {row.value:g}, but its items make {figure:g}; measure it anew.")
@@ -167,7 +171,10 @@ def paired(a: Items, b: Items) -> PairedTest:
 def matched(first: Sequence[EvalResult], rows: Sequence[EvalResult]) -> Iterator[tuple[EvalResult, EvalResult]]:
     """Pairs of rows of the same figure; their similarities may differ where each model has but one."""
     for one in first:
-        same = [row for row in rows if row.items and one.items and _figure(row) == _figure(one)]
+        same = []
+        for row in rows:
+            if row.items and one.items and _figure(row) == _figure(one):
+                same.append(row)
         alike = [row for row in same if row.settings.get("method") == one.settings.get("method")]
         is_only = sum(_figure(row) == _figure(one) for row in first) == 1
         if len(alike) == 1:

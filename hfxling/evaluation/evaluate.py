@@ -352,12 +352,18 @@ def _text_of(name: str, task: Task, data: Sequence[str], sides: TaskText) -> Tas
         return TaskText(own)
     if task.reads_pairs and sides:
         return sides
-    return TaskText(tuple(text for text in data if text.partition("=")[0] not in TASKS))
+    for_no_task = [text for text in data if text.partition("=")[0] not in TASKS]
+    return TaskText(tuple(for_no_task))
 
 
 def _own_data(name: str, data: Sequence[str]) -> tuple[str, ...]:
     """What is given as TASK=DATA."""
-    return tuple(text.removeprefix(f"{name}=") for text in data if text.startswith(f"{name}="))
+    own = []
+    for text in data:
+        task, is_named, value = text.partition("=")
+        if is_named and task == name:
+            own.append(value)
+    return tuple(own)
 
 
 def _languages(languages: Languages | None, tasks: Sequence[str], models: _Models) -> Languages | None:

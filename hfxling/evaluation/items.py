@@ -33,9 +33,12 @@ class Items:
         """
         try:
             kind = content["kind"]
-            groups = tuple(np.stack([*map(_unpacked, group)], 1) for group in content["groups"])
+            groups = []
+            for packed in content["groups"]:
+                columns = [_unpacked(column) for column in packed]
+                groups.append(np.stack(columns, axis=1))
             if groups and all(group.shape[1] == COLUMNS[kind] and len(group) for group in groups):
-                return cls(kind, groups)
+                return cls(kind, tuple(groups))
         except (KeyError, TypeError, ValueError, AttributeError):
             pass
         raise ValueError("items that cannot be read")

@@ -180,7 +180,8 @@ def mining_results(
     low, high = ratio_interval(f1, jackknife_error(f1_of, counts), len(counts))
     n, of_test = len(bitexts[1].gold), fields | {"settings": settings}
     test = bitexts[1].gold
-    of_gold = gold_only(vectors[1][0][test[:, 0]], vectors[1][1][test[:, 1]], method)
+    source, target = vectors[1]
+    of_gold = gold_only(source[test[:, 0]], target[test[:, 1]], method)
     plain = {key: value for key, value in settings.items() if not key.startswith("threshold")}
     return [
         EvalResult("mining F1", f1, n, low=low, high=high, items=Items("F1", (counts,)), **of_test),

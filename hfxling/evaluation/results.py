@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,8 @@ def read_results(path: str | Path) -> list[EvalResult]:
 
 def filled_columns(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[list[str], list[list]]:
     """Headers and rows without the columns that are None in every row."""
-    kept = [number for number, column in enumerate(zip(*rows)) if column.count(None) < len(rows)]
-    return [headers[number] for number in kept], [[row[number] for number in kept] for row in rows]
+    is_filled = [column.count(None) < len(column) for column in zip(*rows)]
+    return list(compress(headers, is_filled)), [list(compress(row, is_filled)) for row in rows]
 
 
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -131,10 +132,13 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
     """
     right = [_is_of_numbers(column) for column in zip(*rows)] or [False] * len(headers)
     cells = [list(map(_cell, row)) for row in (headers, *rows)]
-    widths = [max(3, *map(_display_width, column)) for column in zip(*cells, strict=True)]
-    rule = "|".join("-" * (width + 1) + (":" if flush else "-") for width, flush in zip(widths, right))
+    widths, rule = [], "|"
+    for column, flush in zip(zip(*cells, strict=True), right):
+        width = max(3, *map(_display_width, column))
+        widths.append(width)
+        rule += "-" * (width + 1) + (":" if flush else "-") + "|"
     lines = ["| " + " | ".join(map(_pad, row, widths, right)) + " |" for row in cells]
-    return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
+    return "\n".join([lines[0], rule, *lines[1:]])
 
 
 def p_told(p_value: float) -> str:
@@ -182,7 +186,10 @@ def _read_row(row, where: str) -> EvalResult:
     if unknown or missing:
         what = f"unknown field {unknown[0]!r}" if unknown else f"no {missing[0]!r}"
         raise ValueError(f"{where} has {what}; it was not written by this version of hfxling.")
-    numbers = [row["value"], row["n"], *(row[end] for end in ("low", "high") if row.get(end) is not None)]
+    numbers = [row["value"], row["n"]]
+    for end in ("low", "high"):
+        if row.get(end) is not None:
+            numbers.append(row[end])
     if not all(_is_number(number) and math.isfinite(number) for number in numbers):
         raise ValueError(f"{where}: value, n, low and high must be finite numbers, got {numbers}.")
     texts = [row[name] for name in ("metric", "dataset", "split")]

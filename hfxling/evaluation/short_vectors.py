@@ -44,11 +44,16 @@ def short_vector_results(vectors: FinalVectors) -> list[EvalResult]:
     """
     width, rankings = vectors.test[0].shape[1], []
     source, target = vectors.languages
-    for dimensions in (*(d for d in DIMENSIONS if d < width), width):
+    lengths = [dimensions for dimensions in DIMENSIONS if dimensions < width]
+    for dimensions in [*lengths, width]:
         test = _beginnings(vectors.test[0], dimensions), _beginnings(vectors.test[1], dimensions)
-        most = round(float(max(np.abs(_beginnings(side[:MOST], dimensions)).max() for side in vectors.train)), 3)
+        most = 0.0
+        for side in vectors.train:
+            most = max(most, float(np.abs(_beginnings(side[:MOST], dimensions)).max()))
+        most = round(most, 3)
         for precision in PRECISIONS:
-            there, back = gold_ranks(*unlike_blanks(coded(test[0], precision, most), coded(test[1], precision, most)))
+            codes = coded(test[0], precision, most), coded(test[1], precision, most)
+            there, back = gold_ranks(*unlike_blanks(*codes))
             settings = {"method": "cosine", "dimensions": dimensions, "precision": precision}
             settings["bytes"] = math.ceil(dimensions * BITS[precision] / 8)
             if precision == "int8":

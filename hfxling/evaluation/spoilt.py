@@ -93,7 +93,9 @@ class Spoiler:
         if len(places) < 2:
             return None
         start, end = self.rng.choice(places)
-        return (text[:start].rstrip(" ") + (" " * (text[:start].endswith(" "))) + text[end:].lstrip(" ")).strip()
+        before, after = text[:start], text[end:]
+        gap = " " if before.endswith(" ") else ""
+        return f"{before.rstrip(' ')}{gap}{after.lstrip(' ')}".strip()
 
     def number(self, text: str) -> str | None:
         """Another digit in place of one."""

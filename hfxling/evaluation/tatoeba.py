@@ -160,7 +160,8 @@ def tatoeba_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
     for row in rows:
         size = row.settings.get("languages")
         name = f"{size} langs" if size else row.direction.replace(f"->{ENGLISH}", "").replace(f"{ENGLISH}->", "")
-        cell = cells.setdefault((name, row.settings["method"]), [row.n])
+        method = row.settings["method"]
+        cell = cells.setdefault((name, method), [name, method, row.n])
         cell += [row.value, interval_told(row.low, row.high)]
     headers = ["language", "similarity", "pairs", "xx->en", "95 %", "en->xx", "95 %"]
-    return headers, [[*key, *values] for key, values in cells.items()]
+    return headers, list(cells.values())

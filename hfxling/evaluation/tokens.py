@@ -52,10 +52,12 @@ def token_scores(pairs: Sequence[AlignedPair], token_states: TokenStates) -> Tok
     NaN row for a word without a vector (cut off, or no piece of its own), whose cells count on neither side.
     """
     sentences = [list(pair.source) for pair in pairs] + [list(pair.target) for pair in pairs]
-    states = token_states(sentences)
-    units = [_unit(array) for array in states]
-    means = [_pair_means(*row) for row in zip(pairs, units[: len(pairs)], units[len(pairs) :])]
-    return TokenScores(*np.array(means, dtype=np.float64).reshape(-1, 2).T)
+    units = [_unit(states) for states in token_states(sentences)]
+    source, target = units[: len(pairs)], units[len(pairs) :]
+    linked, unlinked = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
+    for number, pair in enumerate(pairs):
+        linked[number], unlinked[number] = _pair_means(pair, source[number], target[number])
+    return TokenScores(linked, unlinked)
 
 
 def token_results(
@@ -106,5 +108,8 @@ def _pair_means(pair: AlignedPair, source: np.ndarray, target: np.ndarray) -> tu
         if links:
             kind[tuple(zip(*links))] = name
     kind[np.isnan(cosines)] = 2
-    linked, unlinked = cosines[kind == 1], cosines[kind == 0]
-    return tuple(float(cells.mean()) if cells.size else np.nan for cells in (linked, unlinked))
+    return _mean(cosines[kind == 1]), _mean(cosines[kind == 0])
+
+
+def _mean(cells: np.ndarray) -> float:
+    return float(cells.mean()) if cells.size else np.nan

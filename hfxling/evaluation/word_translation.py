@@ -239,8 +239,10 @@ def lexicon_results(
     A word counts as translated when any of its translations is among the first k candidates. `settings` are joined to
     every row's, `fields` are those of `EvalResult`: dataset, split, direction, model, seed.
     """
-    entries = sorted((word, *sorted(translations)) for word, translations in dictionary.items())
-    fields = {"revision": content_hash("\t".join(entry) for entry in entries)} | fields
+    entries = []
+    for word, translations in dictionary.items():
+        entries.append((word, *sorted(translations)))
+    fields = {"revision": content_hash("\t".join(entry) for entry in sorted(entries))} | fields
     settings = {"candidates": scores.candidates, **(settings or {})}
     rows = [mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=settings, **fields) for k in (1, 5)]
     covered = {"coverage": len(scores.words), "source coverage": scores.source_covered}

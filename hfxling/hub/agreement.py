@@ -138,7 +138,10 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
 
 
 def _place(row: EvalResult) -> tuple:
-    settings = sorted((key, str(value)) for key, value in row.settings.items() if key not in ("paired", "range"))
+    settings = []
+    for key, value in sorted(row.settings.items()):
+        if key not in ("paired", "range"):
+            settings.append((key, str(value)))
     return row.metric, row.unit, row.dataset, row.split, row.direction, tuple(settings)
 
 

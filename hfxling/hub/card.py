@@ -240,7 +240,10 @@ def _tested(results: Sequence[EvalResult]) -> str:
             seen.setdefault(f"{row.dataset} ({row.split})", []).append(row.direction or "")
     if not seen:
         return "Tested on nothing yet."
-    parts = (f"{name}, {' and '.join(filter(None, dict.fromkeys(ways)))}".rstrip(", ") for name, ways in seen.items())
+    parts = []
+    for name, directions in seen.items():
+        distinct = [direction for direction in dict.fromkeys(directions) if direction]
+        parts.append(f"{name}, {' and '.join(distinct)}" if distinct else name)
     return f"Tested on {'; '.join(parts)}, and on nothing else: not on other domains, other languages or longer text."
 
 
@@ -269,19 +272,27 @@ def _short_table(rows: Sequence[EvalResult]) -> str:
         if precision == "int8":
             line["range"] = f"{row.settings['range']:g}"
     header = ["Dataset", "Split", "Direction", "Components", *PRECISIONS, "int8 range"]
-    return format_table(header, [[*place, *map(line.get, (*PRECISIONS, "range"))] for place, line in lines.items()])
+    cells = []
+    for place, line in lines.items():
+        cells.append([*place, *map(line.get, PRECISIONS), line.get("range")])
+    return format_table(header, cells)
+
+
+def _files_and_lines(texts: str | Sequence[str]) -> tuple[set[str], list[str]]:
+    """The files that these sources name, and which of their lines."""
+    files, lines = set(), set()
+    for text in [texts] if isinstance(texts, str) else texts:
+        source = Source.parse(text)
+        files.add(source.data)
+        if source.lines:
+            lines.add(source.lines)
+    return files, sorted(lines)
 
 
 def lines_sentence(configuration: Mapping) -> str:
     """Which lines of a collection were learnt from and which are the test; "" where no lines were picked."""
-    picked = []
-    for name in ("train_data", "test_data"):
-        texts = configuration.get(name) or []
-        sources = [Source.parse(text) for text in ([texts] if isinstance(texts, str) else texts)]
-        picked.append(
-            ({source.data for source in sources}, sorted({source.lines for source in sources if source.lines}))
-        )
-    (files, lines), (test_files, test_lines) = picked
+    files, lines = _files_and_lines(configuration.get("train_data") or [])
+    test_files, test_lines = _files_and_lines(configuration.get("test_data") or [])
     if not lines:
         return ""
     sentence = f"Learnt from lines {', '.join(lines)}"

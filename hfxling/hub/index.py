@@ -152,7 +152,10 @@ def conditions(row: EvalResult) -> dict:
 
 def setting_of(row: EvalResult) -> str:
     """E.g. "cosine, centering none"."""
-    return ", ".join(str(v) if k == "method" else f"{k} {v}" for k, v in conditions(row).items())
+    parts = []
+    for name, value in conditions(row).items():
+        parts.append(str(value) if name == "method" else f"{name} {value}")
+    return ", ".join(parts)
 
 
 def metric_of(row: EvalResult) -> str:

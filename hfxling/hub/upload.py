@@ -118,7 +118,9 @@ def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, k
         if isinstance(entry, RepoFile):
             there[entry.path] = entry
     plan = Plan(repo_id, kind, branch, parent, False, files, sorted(files.keys() - there.keys()))
-    plan.changed = [name for name in sorted(files.keys() & there.keys()) if not _is_same(files[name], there[name])]
+    for name in sorted(files.keys() & there.keys()):
+        if not _is_same(files[name], there[name]):
+            plan.changed.append(name)
     if RECORD in there and plan.changed:
         ours = _recorded(_remote(plan, RECORD, api.token))
         plan.removed = sorted((ours & there.keys()) - files.keys())
@@ -200,10 +202,11 @@ def upload(api: HfApi, plan: Plan, message: str, *, private: bool = False, creat
     """
     if plan.is_empty:
         return plan.parent
-    operations = [
-        CommitOperationAdd(path_in_repo=name, path_or_fileobj=plan.files[name]) for name in plan.added + plan.changed
-    ]
-    operations += [CommitOperationDelete(path_in_repo=name) for name in plan.removed]
+    operations = []
+    for name in plan.added + plan.changed:
+        operations.append(CommitOperationAdd(path_in_repo=name, path_or_fileobj=plan.files[name]))
+    for name in plan.removed:
+        operations.append(CommitOperationDelete(path_in_repo=name))
     parent = plan.parent
     options = {"repo_type": plan.kind}
     try:

@@ -104,10 +104,13 @@ def _siamese(name: str, base: str, base_licence: str, config: str, *more: str) -
 
 
 _OPUS = "sentence-transformers/parallel-sentences-"
-_DAP_DATA = [
-    {"name": f"{_OPUS}{part}", "pairs": "to 1,000,000 a language", "licence": "other", "hub_id": f"{_OPUS}{part}"}
-    for part in ("europarl", "opensubtitles", "ccmatrix", "wikimatrix")
-] + [{"name": "Helsinki-NLP/opus-100", "pairs": "to 1,000,000 a language", "hub_id": "Helsinki-NLP/opus-100"}]
+_DAP_DATA = []
+for _part in ("europarl", "opensubtitles", "ccmatrix", "wikimatrix"):
+    _set = f"{_OPUS}{_part}"
+    _DAP_DATA.append({"name": _set, "pairs": "to 1,000,000 a language", "licence": "other", "hub_id": _set})
+_DAP_DATA.append(
+    {"name": "Helsinki-NLP/opus-100", "pairs": "to 1,000,000 a language", "hub_id": "Helsinki-NLP/opus-100"}
+)
 _DAP_PAIRS = (
     "af ar bn bg zh de el et eu fi fr he hi hu id it jv ja ka kk ko ml mr nl fa pt ru es sw ta te tl th tr ur vi"
 )
@@ -130,32 +133,31 @@ def _meaning(name: str, base: str | None, licence: str | None, config: str, cost
     return Entry(name, "disentangler", _MEANING_PAIRS, data=data, options=options, cost=cost, **fields)
 
 
+def _aligner(pair: str) -> Entry:
+    fields = ntrex([pair], "--size", "500", "--prior", "true", "--cpu_seconds", "3600")
+    return Entry(f"{pair}-aligner", "aligner", cost="an hour of one CPU core", **fields)
+
+
+def _lexical(pair: str) -> Entry:
+    return Entry(f"{pair}-lexical", "lexical", cost="a minute of one CPU core", **ntrex([pair]))
+
+
 _FIVE = ("lo-zh", "id-zh", "vi-zh", "th-zh", "lo-th")
 _MBERT = ("google-bert/bert-base-multilingual-cased", "apache-2.0")
-ZOO = {
-    entry.name: entry
-    for entry in (
-        _siamese("zh-vi-sf", *_MBERT, "mbert_zh_vi"),
-        _siamese("zh-vi-sf-xlm", "FacebookAI/xlm-mlm-100-1280", "cc-by-nc-4.0", "xlm_zh_vi"),
-        _siamese("zh-vi-sf-xlmr", "FacebookAI/xlm-roberta-large", "mit", "xlmr_large_zh_vi"),
-        _siamese("zh-vi-sf-mt5", "google/mt5-base", "apache-2.0", "mt5_zh_vi"),
-        _siamese("zh-vi-sf-cca", *_MBERT, "mbert_zh_vi", "--fit", "cca", "--normalize_input", "true"),
-        _dap("dap-mbert", *_MBERT),
-        _dap("dap-xlmr", "FacebookAI/xlm-roberta-base", "mit"),
-        _meaning("labse-meaning", "sentence-transformers/LaBSE", "apache-2.0", "labse_sts", "hours on a GPU"),
-        _meaning("me5-meaning", "intfloat/multilingual-e5-large-instruct", "mit", "me5_sts", "hours on a GPU"),
-        _meaning("qwen3-meaning", "Qwen/Qwen3-Embedding-8B", "apache-2.0", "qwen3_sts", "a day on a GPU of 24 GB"),
-        _meaning("gemini-meaning", None, None, "gemini_sts", "vectors from the API, which the files named here hold"),
-        *(
-            Entry(
-                f"{pair}-aligner",
-                "aligner",
-                **ntrex([pair], "--size", "500", "--prior", "true", "--cpu_seconds", "3600"),
-                cost="an hour of one CPU core",
-            )
-            for pair in _FIVE
-        ),
-        *(Entry(f"{pair}-lexical", "lexical", **ntrex([pair]), cost="a minute of one CPU core") for pair in _FIVE),
-        Entry("five-lexical", "lexical", **ntrex(_FIVE), cost="a few minutes of one CPU core"),
-    )
-}
+_ENTRIES = (
+    _siamese("zh-vi-sf", *_MBERT, "mbert_zh_vi"),
+    _siamese("zh-vi-sf-xlm", "FacebookAI/xlm-mlm-100-1280", "cc-by-nc-4.0", "xlm_zh_vi"),
+    _siamese("zh-vi-sf-xlmr", "FacebookAI/xlm-roberta-large", "mit", "xlmr_large_zh_vi"),
+    _siamese("zh-vi-sf-mt5", "google/mt5-base", "apache-2.0", "mt5_zh_vi"),
+    _siamese("zh-vi-sf-cca", *_MBERT, "mbert_zh_vi", "--fit", "cca", "--normalize_input", "true"),
+    _dap("dap-mbert", *_MBERT),
+    _dap("dap-xlmr", "FacebookAI/xlm-roberta-base", "mit"),
+    _meaning("labse-meaning", "sentence-transformers/LaBSE", "apache-2.0", "labse_sts", "hours on a GPU"),
+    _meaning("me5-meaning", "intfloat/multilingual-e5-large-instruct", "mit", "me5_sts", "hours on a GPU"),
+    _meaning("qwen3-meaning", "Qwen/Qwen3-Embedding-8B", "apache-2.0", "qwen3_sts", "a day on a GPU of 24 GB"),
+    _meaning("gemini-meaning", None, None, "gemini_sts", "vectors from the API, which the files named here hold"),
+    *map(_aligner, _FIVE),
+    *map(_lexical, _FIVE),
+    Entry("five-lexical", "lexical", **ntrex(_FIVE), cost="a few minutes of one CPU core"),
+)
+ZOO = {entry.name: entry for entry in _ENTRIES}

@@ -53,10 +53,14 @@ def checkpoint_of(training_args: TrainingArguments) -> str | None:
 
 def newest_checkpoint(folder: Path) -> str | None:
     """The newest whole checkpoint of an output folder; what a kill left unfinished or damaged is passed over."""
-    folders = [path for path in folder.glob("checkpoint-*") if path.name[11:].isdigit()]
-    for path in sorted(folders, key=lambda path: int(path.name[11:]), reverse=True):
-        if _is_whole(path):
-            return str(path)
+    folders: dict[int, Path] = {}  # by the step that they were saved at
+    for path in folder.glob("checkpoint-*"):
+        step = path.name.removeprefix("checkpoint-")
+        if step.isdigit():
+            folders[int(step)] = path
+    for step in sorted(folders, reverse=True):
+        if _is_whole(folders[step]):
+            return str(folders[step])
     return None
 
 

@@ -68,8 +68,10 @@ def apply_rows(
     function: Callable[[Tensor], Tensor], vectors: np.ndarray, device: torch.device | None = None
 ) -> np.ndarray:
     """A function of (n, H) float32 tensors on (N, H) vectors, block by block."""
-    blocks = torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536)
-    return torch.cat([function(block.to(device)).cpu() for block in blocks]).numpy()
+    mapped = []
+    for block in torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536):
+        mapped.append(function(block.to(device)).cpu())
+    return torch.cat(mapped).numpy()
 
 
 def replace_arguments(training_args: TrainingArguments, **changes) -> TrainingArguments:

@@ -123,7 +123,10 @@ def publish_run(
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
     configuration = {key: value for key, value in resolved(recipe, training_args).items() if value != []}
-    start = {key: getattr(recipe, key) for key in ("layer", "pooling") if hasattr(recipe, key)}
+    start = {}
+    for key in ("layer", "pooling"):
+        if hasattr(recipe, key):
+            start[key] = getattr(recipe, key)
     own = method(name).card(recipe, prepared, run)
     program = f"recipes/{name}.py" if command is None else " ".join(command[:2])
     command = command or ["accelerate", "launch", program, *(sys.argv[1:] if argv is None else argv)]
@@ -180,8 +183,10 @@ def write_run(name: str, recipe: Any, training_args: TrainingArguments, run: Run
 
 
 def _tell(table: str, run: Run, folder: Path) -> None:
+    if table:
+        sys.stdout.write(f"{table}\n")
     reached = ", ".join(f"{key} {_shown(value)}" for key, value in run.reached.items())
-    sys.stdout.write("\n".join([*([table] if table else []), reached, f"model folder: {folder}"]) + "\n")
+    sys.stdout.write(f"{reached}\nmodel folder: {folder}\n")
 
 
 def _shown(value: object) -> str:

@@ -87,12 +87,14 @@ class StudyArguments:
                 raise ValueError(f"row {row.get('label')}: set={row['set']}: give the keys that it sets.")
             if not isinstance(row.get("seeds", []), list):
                 raise ValueError(f"row {row.get('label')}: seeds={row['seeds']}: give a list of numbers.")
-        for choice in product(*(axis.items() for axis in grid)):
-            if choice:
-                keys: dict = {}
-                for _, of_label in choice:
-                    keys |= of_label
-                rows.append({"label": " ".join(label for label, _ in choice), "set": keys})
+        if not grid:
+            return rows
+        axes = [axis.items() for axis in grid]
+        for choice in product(*axes):
+            keys: dict = {}
+            for _, of_label in choice:
+                keys |= of_label
+            rows.append({"label": " ".join(label for label, _ in choice), "set": keys})
         return rows
 
 
@@ -120,10 +122,11 @@ class Study:
     def settings(self) -> list[tuple]:
         """(arguments, training arguments) of every row: its keys win over the command line, that over the file."""
         types = (method(self.args.method).Arguments, TrainingArguments)
-        return [
-            parse_arguments(types, self.command_line + as_tokens(row.get("set") or {}), defaults=self.base)
-            for row in self.rows
-        ]
+        settings = []
+        for row in self.rows:
+            words = self.command_line + as_tokens(row.get("set") or {})
+            settings.append(parse_arguments(types, words, defaults=self.base))
+        return settings
 
     def about(self) -> dict[str, Any]:
         """The further entries of the results file, from which its table can be made again."""
@@ -197,7 +200,7 @@ def run_study(study: Study) -> list[EvalResult]:
     settings = study.settings()
     for _, training_args in settings:
         check_trainer(training_args)
-    kept = [(row, *of_row) for row, of_row in zip(study.rows, settings) if of_row[0].is_possible()]
+    kept = _possible(study.rows, settings)
     if not kept:
         raise ValueError(f"study {args.name}: the encoder has none of the layers that the rows name.")
     groups: dict[tuple, list] = {}
@@ -234,6 +237,15 @@ def run_study(study: Study) -> list[EvalResult]:
     return results
 
 
+def _possible(rows: Sequence[dict], settings: Sequence[tuple]) -> list[tuple]:
+    """The rows whose layers the encoder has, each with its arguments and training arguments."""
+    possible = []
+    for row, (own, training_args) in zip(rows, settings):
+        if own.is_possible():
+            possible.append((row, own, training_args))
+    return possible
+
+
 def _keep(folder: Path, run: Run) -> None:
     with atomic_path(folder) as scratch:
         scratch.mkdir()
@@ -267,13 +279,14 @@ def finished_runs(study: Study, settings: dict) -> tuple[dict[tuple, EvalResult]
         return before, []
     content = json.loads(study.path.read_text(encoding="utf-8"))
     earlier = {row["label"]: row.get("set") or {} for row in content.get("rows", [])}
-    by_row = set().union(*earlier.values(), *(row.get("set") or {} for row in study.rows))
-    then, now = content.get("versions", {}), package_versions()
-    if any(then[name] != now[name] for name in then.keys() & now.keys() - {"hfxling"}) or (
+    now = {row["label"]: row.get("set") or {} for row in study.rows}
+    by_row = set().union(*earlier.values(), *now.values())
+    then, versions = content.get("versions", {}), package_versions()
+    if any(then[name] != versions[name] for name in then.keys() & versions.keys() - {"hfxling"}) or (
         _shared(content.get("settings", {}), by_row) != _shared(as_json(settings), by_row)
     ):
         return before, []
-    same = {row["label"] for row in study.rows if earlier.get(row["label"]) == (row.get("set") or {})}
+    same = {label for label, keys in now.items() if earlier.get(label) == keys}
     after = []
     for result in read_results(study.path):
         if result.settings["stage"] == "before":

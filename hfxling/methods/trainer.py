@@ -21,7 +21,9 @@ Evaluator = Callable[[torch.nn.Module], list[EvalResult]]
 
 def log_line(logs: Mapping[str, float]) -> str:
     """What the Trainer logs as a line, such as "epoch 1.5: loss 0.4312, learning rate 3e-05"."""
-    shown = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in logs.items()}
+    shown = {}
+    for name, value in logs.items():
+        shown[name] = f"{value:.4g}" if isinstance(value, float) else str(value)
     epoch = f"epoch {shown.pop('epoch')}: " if "epoch" in shown else ""
     shown.pop("total_flos", None)
     return epoch + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
@@ -138,7 +140,9 @@ class XlingTrainer(Trainer):
     def log(self, logs: dict[str, float], *args, **kwargs) -> None:
         """Add the mean of every loss part since the last line."""
         if "loss" in logs:
-            logs |= {name: round(torch.stack(values).mean().item(), 6) for name, values in self._parts.items()}
+            for name, values in self._parts.items():
+                mean = torch.stack(values).mean()
+                logs[name] = round(mean.item(), 6)
             self._parts.clear()
         super().log(logs, *args, **kwargs)
 

@@ -78,6 +78,8 @@ class LexicalSparse(InputModule):
         folder = Path(model_name_or_path)
         if folder.is_dir() and not (folder / "model.safetensors").is_file():
             model_name_or_path = str(folder.resolve().parent)
-        names = {"revision": "revision", "token": "token", "cache_folder": "cache_dir", "local_files_only": None}
-        options = {(new or old): kwargs[old] for old, new in names.items() if kwargs.get(old)}
+        options = {}
+        for name in ("revision", "token", "cache_folder", "local_files_only"):
+            if kwargs.get(name):
+                options["cache_dir" if name == "cache_folder" else name] = kwargs[name]
         return cls(AutoModel.from_pretrained(model_name_or_path, trust_remote_code=True, **options).eval())

@@ -214,8 +214,10 @@ class AlignerModel(PreTrainedModel):
         """(B, T, S) prior of (encoded side, decoded side); a sentence that is reconstructed looks at its own words."""
         if prior is None:
             return {}
-        own = {(i, i): torch.eye(side.ids.shape[1], device=side.ids.device)[None] for i, side in enumerate(sides)}
-        return own | {(0, 1): prior[0].transpose(1, 2), (1, 0): prior[1]}
+        expected = {(0, 1): prior[0].transpose(1, 2), (1, 0): prior[1]}
+        for number, side in enumerate(sides):
+            expected[number, number] = torch.eye(side.ids.shape[1], device=side.ids.device)[None]
+        return expected
 
     def _in_decoding_order(self, expected: Tensor | None, reader: _Side, directions: Sequence[int]) -> Tensor | None:
         """(B, T, S) prior in the order of the decoders' states, (B, D(T+1), S); a sentence's end has none."""

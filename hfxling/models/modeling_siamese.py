@@ -95,7 +95,9 @@ class SiameseHead(nn.Module):
 
     def stock_steps(self) -> list[tuple]:
         """The same computation as stock sentence-transformers modules (see `stock.py`)."""
-        routes = {key: [("Dense", layer, self.activation) for layer in layers] for key, layers in self.maps.items()}
+        routes = {}
+        for key, layers in self.maps.items():
+            routes[key] = [("Dense", layer, self.activation) for layer in layers]
         parts = self.config.parts
         unit = ("Normalize", None) if parts == 1 else ("NormalizeParts", parts)
         steps: list[tuple] = [unit] if self.config.normalize_input else []

@@ -307,11 +307,12 @@ def stock_files(
             _add_dense(folder, *step, settings, tensors)
         elif kind == "Router":
             (routes,) = step
-            structure = {lang: [f"{lang}_{i}_Dense" for i in range(len(route))] for lang, route in routes.items()}
-            settings[f"{folder}/router_config.json"] = router_config(structure)
+            structure: dict[str, list[str]] = {}
             for lang, route in routes.items():
+                structure[lang] = [f"{lang}_{number}_Dense" for number in range(len(route))]
                 for module, (_, *dense) in zip(structure[lang], route):
                     _add_dense(f"{folder}/{module}", *dense, settings, tensors)
+            settings[f"{folder}/router_config.json"] = router_config(structure)
     settings_of_model = dict(SENTENCE_TRANSFORMER)
     if prompt:  # encode_query and encode_document have names of their own, which are empty by default
         settings_of_model |= {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"}
@@ -347,7 +348,8 @@ def write_files(folder: Path, settings: dict[str, object], tensors: dict[str, di
     for path, content in settings.items():
         write_json(folder / path, content)
     for path, named in tensors.items():
-        save_file({key: value.detach().cpu().contiguous() for key, value in named.items()}, folder / path)
+        stored = {key: value.detach().cpu().contiguous() for key, value in named.items()}
+        save_file(stored, folder / path)
 
 
 def _read(name: str, path: str, hub_kwargs: dict) -> Any:

@@ -263,7 +263,10 @@ def with_unpaired(pairs: Sequence[tuple[int, int]], counts: Sequence[int]) -> li
     for i, j in pairs:
         sources.discard(i)
         targets.discard(j)
-    return [*pairs, *((i, None) for i in sorted(sources)), *((None, j) for j in sorted(targets))]
+    rows: list[tuple[int | None, int | None]] = list(pairs)
+    rows += [(i, None) for i in sorted(sources)]
+    rows += [(None, j) for j in sorted(targets)]
+    return rows
 
 
 def _row(pair: tuple[int | None, int | None], bead: Bead, texts: Sequence[DocumentText]) -> tuple:

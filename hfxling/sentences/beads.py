@@ -74,7 +74,9 @@ def align_documents(
         raise ValueError(f"max_joined={max_joined}: give 1 or more.")
     texts = _ready(source, method), _ready(target, method)
     rng = np.random.default_rng(seed)
-    drawn = [_drawn(text, documents, max_joined, rng) for text, documents in zip(texts, zip(*pairs))]
+    drawn = []
+    for side, text in enumerate(texts):
+        drawn.append(_drawn(text, [documents[side] for documents in pairs], max_joined, rng))
     for documents in pairs:
         left, right = documents
         if not (left and right):
@@ -165,8 +167,10 @@ def _means(encode: Encode, parts: Sequence[range]) -> Vectors:
         if group and (part is None or sum(map(len, group)) + len(part) > ENCODED):
             lengths = list(map(len, group))
             weights = np.repeat(1 / np.array(lengths), lengths).astype(np.float32)
-            pick = _compact(csr_array((weights, np.arange(len(weights)), np.cumsum([0, *lengths]))))
-            means.append(pick @ encode([(i, i + 1) for i in chain(*group)]))
+            ends = np.cumsum([0, *lengths])
+            pick = _compact(csr_array((weights, np.arange(len(weights)), ends)))
+            single = [(i, i + 1) for i in chain(*group)]
+            means.append(pick @ encode(single))
             group = []
         group.append(part)
     return _stack(means)
@@ -179,16 +183,23 @@ def _coarse_path(
 
     Blocks are joined by twos until there are few; their alignment says where the next smaller ones are compared.
     """
-    levels = [[_means(text, _cut(document, BLOCK)) for text, document in zip(texts, documents)]]
-    while levels[0][0].shape[0] * levels[0][1].shape[0] > WHOLE:
-        levels.insert(0, [_means(_rows_of(x), _cut(range(x.shape[0]), 2)) for x in levels[0]])
+    level = [_means(text, _cut(document, BLOCK)) for text, document in zip(texts, documents)]
+    levels = [level]
+    while level[0].shape[0] * level[1].shape[0] > WHOLE:
+        level = [_means(_rows_of(means), _cut(range(means.shape[0]), 2)) for means in level]
+        levels.append(level)
     path = None
     while levels:
-        level = levels.pop(0)
-        encodes, sizes = [_ready(_rows_of(x), method) for x in level], [x.shape[0] for x in level]
-        blocks, band = [*map(range, sizes)], _whole(*sizes) if path is None else _widened(path, sizes, 2)
+        level = levels.pop()
+        encodes = [_ready(_rows_of(means), method) for means in level]
+        sizes = [means.shape[0] for means in level]
+        blocks = [range(size) for size in sizes]
+        band = _whole(*sizes) if path is None else _widened(path, sizes, 2)
         drawn = [_drawn(encode, [side], 1, rng) for encode, side in zip(encodes, blocks)]
-        path = np.array([(0, 0), *(end for _, end, _ in _beads(encodes, blocks, drawn, band, method))])
+        turns = [(0, 0)]
+        for _, end, _ in _beads(encodes, blocks, drawn, band, method):
+            turns.append(end)
+        path = np.array(turns)
     return path
 
 

@@ -25,6 +25,7 @@ from .neighbours import (
     bytes_of,
     check_search,
     exact_scores,
+    joined,
     nearest,
     parts_of,
     slices,
@@ -118,7 +119,9 @@ class _Side:
     def block(self, rows: slice, dtype: torch.dtype) -> tuple[list, float]:
         """What the pass multiplies, and the longest vector that is lost by its precision."""
         exact = self.rows(rows)
-        parts = [part if issparse(part) else torch.from_numpy(part).to(self.device).float() for part in exact]
+        parts = []
+        for part in exact:
+            parts.append(part if issparse(part) else torch.from_numpy(part).to(self.device).float())
         if dtype is torch.float32:
             return parts, 0.0
         rounded = parts[0].to(dtype)
@@ -217,19 +220,20 @@ def _searched(
             scores = _scores(queries, candidates, device)
             _add(scores, ours, theirs.part(columns) if backward else None, (rows.start, columns.start))
         decided.append(_decided(ours, rows, source, target, k, size, sum(lost), dtype))
-    yield Neighbours(*map(np.concatenate, zip(*decided)))
+    yield joined(decided)
     if backward:
         decided = []
         for rows in slices(len(target), size):
             decided.append(_decided(theirs.part(rows), rows, target, source, k, size, sum(lost), dtype))
-        yield Neighbours(*map(np.concatenate, zip(*decided)))
+        yield joined(decided)
 
 
 def _decided(
     found: _Found, rows: slice, side: _Side, other: _Side, k: int, size: int, lost: float, dtype: torch.dtype
 ) -> Neighbours:
     """The k best of a block's vectors by float64; where they may not be among those kept, all are looked at again."""
-    rough, places = found.scores.cpu().double().numpy(), found.rows.cpu().numpy().astype(np.int64)
+    rough = found.scores.cpu().double().numpy()
+    places = found.rows.cpu().numpy().astype(np.int64)
     rest = found.rest.cpu().double().numpy()
     scale = side.longest * other.longest
     error = (CLOSE + lost) * scale + (2.0**-8 if dtype is torch.bfloat16 else 2.0**-22) * np.abs(rough[:, k - 1])
@@ -259,7 +263,8 @@ def _again(side: _Side, rows: np.ndarray, other: _Side, k: int, size: int, dtype
         some = copy(side)
         some.parts = [part[rows] for part in side.parts]
         return next(_searched(some, other, k, size, torch.float32, backward=False))
-    queries, best = side.rows(rows), Neighbours(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
+    queries = side.rows(rows)
+    best = Neighbours(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
     for columns in slices(len(other), size):
         new_rows, new_scores = _all_scores(queries, other.rows(columns), k, side.method)
         both = np.hstack([best.rows, new_rows + columns.start]), np.hstack([best.scores, new_scores])

@@ -216,14 +216,20 @@ def _name(text: Any) -> str | list[str] | None:
         return None
     if is_source(text):
         return str(text)
-    is_sources = len(text) and all(is_source(part) and Path(part.partition("@")[0]).exists() for part in text)
-    return [str(part) for part in text] if is_sources else IN_MEMORY
+    sources = []
+    for part in text:
+        if not is_source(part) or not Path(part.partition("@")[0]).exists():
+            return IN_MEMORY
+        sources.append(str(part))
+    return sources or IN_MEMORY
 
 
 def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
     """Raise the ValueError for heaps of which nothing can be made; warn where much is in another language."""
-    distinct = [{plain(text) for text in side.texts} for side in sides]
-    for side, texts in zip(sides, distinct):
+    distinct = []
+    for side in sides:
+        texts = {plain(text) for text in side.texts}
+        distinct.append(texts)
         if len(texts) < LEAST_SENTENCES:
             raise ValueError(
                 f"{side.name}: {len(texts)} distinct sentences of {len(side.texts)}; give {LEAST_SENTENCES} or more of "

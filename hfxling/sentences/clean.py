@@ -319,9 +319,13 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
     """Reasons that the texts themselves give."""
     cleaned = Cleaned(pairs, [[] for _ in pairs.lines])
     sides = list(zip(pairs.source, pairs.target))
-    whole = [pair for pair in sides if all(pair) and max(map(len, pair)) <= LONGEST]
+    whole, exchanged = [], []
+    for source, target in sides:
+        if source and target and max(len(source), len(target)) <= LONGEST:
+            whole.append((source, target))
+            exchanged.append((target, source))
     finder = FaultFinder.fit(whole, *languages)
-    swapped = FaultFinder.fit([pair[::-1] for pair in whole], *languages[::-1])
+    swapped = FaultFinder.fit(exchanged, *languages[::-1])
     # A file that is wholly in another language teaches that language: such a one is seen by what holds for any text.
     unlearnt = FaultFinder(*languages[::-1]), FaultFinder(*languages)
     foreign = [0, 0]

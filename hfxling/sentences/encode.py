@@ -151,7 +151,8 @@ def _lines(text: Text) -> list[str]:
     if not is_source(text):
         lines = list(text)
     else:
-        lines = [line for _, line in read_lines("/dev/stdin" if str(text) == "-" else str(text))]
+        path = "/dev/stdin" if str(text) == "-" else str(text)
+        lines = [line for _, line in read_lines(path)]
     if not lines:
         name = text if is_source(text) else "source"
         raise ValueError(f"{name}: no line in it; give one sentence a line.")

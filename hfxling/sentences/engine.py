@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
@@ -78,8 +79,13 @@ def mine_vectors(
     sides = parts_of(source), parts_of(target)
     few = strongest(*sides, terms)
     kept = max(k, min(CANDIDATES, sides[0][0].shape[0], sides[1][0].shape[0]))
-    readers = [lambda rows, parts=parts: [part[rows] for part in parts] for parts in sides]
-    return select(*rescored([both_ways(*map(one_or_all, few), kept, **options)], *readers, k), margin, selection)
+    found = both_ways(one_or_all(few[0]), one_or_all(few[1]), kept, **options)
+    forward, backward = rescored([found], partial(_rows, sides[0]), partial(_rows, sides[1]), k)
+    return select(forward, backward, margin, selection)
+
+
+def _rows(parts: Sequence[Vectors], rows: np.ndarray) -> list[Vectors]:
+    return [part[rows] for part in parts]
 
 
 def check_choices(margin: str, selection: str = "mutual") -> None:
@@ -105,7 +111,8 @@ def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", sel
         return _ordered(*ahead.at(is_mutual))
     if selection != "max":
         return _ordered(*(ahead if selection == "forward" else back))
-    return _greedy(_ordered(*map(np.concatenate, zip(ahead, back))), len(targets), len(sources))
+    both = [np.concatenate(columns) for columns in zip(ahead, back)]
+    return _greedy(_ordered(*both), len(targets), len(sources))
 
 
 def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
@@ -155,10 +162,12 @@ def strongest(source: list[Vectors], target: list[Vectors], terms: int) -> tuple
     if terms < 1 or not any(map(issparse, source)):
         raise ValueError(f"terms={terms}: give 1 or more, and sparse vectors, whose weights they are.")
     kept: tuple[list, list] = ([], [])
-    for parts in zip(source, target):
-        spreads = [_spread(part) if issparse(part) else None for part in parts]
-        for side, part, others in zip(kept, parts, spreads[::-1]):
-            side.append(part if others is None else _kept(csr_array(part), others, terms))
+    for x, y in zip(source, target):
+        if issparse(x) and issparse(y):
+            spread_x, spread_y = _spread(x), _spread(y)
+            x, y = _kept(csr_array(x), spread_y, terms), _kept(csr_array(y), spread_x, terms)
+        kept[0].append(x)
+        kept[1].append(y)
     return kept
 
 

@@ -222,8 +222,9 @@ class _Heaps:
         """Vectors of both heaps by a head of some pairs, and the deviation of their scores."""
         ready = self.dense
         if len(source_rows) >= LEAST:
-            sides = self.dense[0][source_rows], self.dense[1][target_rows]
-            maps = fit_form("discriminant", HEAD, *(side.astype(np.float64) for side in sides))
+            source = self.dense[0][source_rows].astype(np.float64)
+            target = self.dense[1][target_rows].astype(np.float64)
+            maps = fit_form("discriminant", HEAD, source, target)
             ready = [unit(affine(side).astype(np.float32)) for affine, side in zip(maps, self.dense)]
         return ready, spread(ready[0][self.few[0]] @ ready[1][self.few[1]].T)
 

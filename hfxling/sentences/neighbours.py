@@ -33,6 +33,13 @@ class Neighbours(NamedTuple):
     scores: np.ndarray  # (N, k) float64
 
 
+def joined(parts: Sequence[Neighbours]) -> Neighbours:
+    """Those of all vectors out of those of one part of them after the other."""
+    rows = np.concatenate([part.rows for part in parts])
+    scores = np.concatenate([part.scores for part in parts])
+    return Neighbours(rows, scores)
+
+
 def bytes_of(memory: int | str) -> int:
     """Bytes of "4GiB", "500 MB" or a number.
 
@@ -40,7 +47,8 @@ def bytes_of(memory: int | str) -> int:
         ValueError: another spelling, or nothing.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B)?\s*", str(memory))
-    if not match or not (size := int(float(match[1]) * _UNITS[match[2] or ""])):
+    size = int(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
+    if not size:
         raise ValueError(f"memory={memory!r}: give a number of bytes, or one with {', '.join([*_UNITS][1:])}.")
     return size
 
@@ -162,8 +170,8 @@ def nearest(
         if not is_sure.all():  # more candidates tie than were kept
             unsure = part[~is_sure].astype(np.float64)
             rows[~is_sure], scores[~is_sure] = _fold(unsure, candidates, k, pick, block_size)
-        parts.append((rows, scores))
-    rows, scores = (np.concatenate(x) for x in zip(*parts))
+        parts.append(Neighbours(rows, scores))
+    rows, scores = joined(parts)
     return rows, 2 * scores if method == "csls" else scores
 
 

@@ -65,16 +65,25 @@ def tiles(
     shards: list[dict] = [{}, {}]
     waiting: deque = deque()
     for place in places:
+        of_place = []
         for side, held, rows in zip((source, target), shards, place):
-            if (key := (rows.start, rows.stop)) not in held:
+            key = (rows.start, rows.stop)
+            if key not in held:
                 if side is source:  # tiles come row by row: no other will need the last one
                     held.clear()
-                held[key] = ray.put([np.asarray(x[rows]) if isinstance(x, np.ndarray) else x[rows] for x in side])
-        waiting.append(task.remote(*(held[rows.start, rows.stop] for held, rows in zip(shards, place)), k, options))
+                held[key] = ray.put([_part(vectors, rows) for vectors in side])
+            of_place.append(held[key])
+        waiting.append(task.remote(*of_place, k, options))
         if len(waiting) > _AHEAD * slots:
             yield _result(waiting.popleft())
     while waiting:
         yield _result(waiting.popleft())
+
+
+def _part(vectors: Vectors, rows: slice) -> Vectors:
+    """Some rows of vectors, of an array in memory even where that is a file."""
+    part = vectors[rows]
+    return np.asarray(part) if isinstance(vectors, np.ndarray) else part
 
 
 def _result(task: ray.ObjectRef) -> tuple[Neighbours, Neighbours]:
@@ -115,7 +124,8 @@ class Encoder:
                 if not self._left:  # the workers are sent home
                     next(self._results, None)
                 if list(row["texts"]) == list(texts):
-                    if isinstance(found := pickle.loads(row["found"]), Exception):
+                    found = pickle.loads(row["found"])
+                    if isinstance(found, Exception):
                         raise found
                     return found
         self.expect([texts])

@@ -18,7 +18,7 @@ import numpy as np
 from hfxling.files import atomic_path
 from hfxling.parts import claim, readable
 
-from .neighbours import Neighbours, Vectors, best_first, one_or_all
+from .neighbours import Neighbours, Vectors, best_first, joined, one_or_all
 
 _TIE = 1e-6  # of the scores of two tiles
 _FILES = ("key.json", "tile_*_*.parquet", "forward_*.parquet", "backward_*.parquet", ".*.hfxling-scratch")
@@ -88,15 +88,19 @@ def search(
         _merge_row(folder, i, rows, columns, k)
     sides = []
     for name, parts in (("forward", rows), ("backward", columns)):
-        loaded = (_load(folder / f"{name}_{i}.parquet")[0][0] for i in range(len(parts)))
-        sides.append(Neighbours(*map(np.concatenate, zip(*loaded))))
+        loaded = []
+        for i in range(len(parts)):
+            (of_part,), _ = _load(folder / f"{name}_{i}.parquet")
+            loaded.append(of_part)
+        sides.append(joined(loaded))
     return tuple(sides)
 
 
 def _shards(count: int, size: int, k: int) -> list[slice]:
     """Even ones of about that size, none with fewer than k rows."""
     shards = max(1, min(-(-count // size), count // k))
-    return [slice(*ends) for ends in pairwise(np.linspace(0, count, shards + 1).astype(int).tolist())]
+    ends = np.linspace(0, count, shards + 1).astype(int).tolist()
+    return [slice(start, stop) for start, stop in pairwise(ends)]
 
 
 def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[slice], k: int) -> None:
@@ -118,7 +122,9 @@ def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[sl
 
 def merge(one: Neighbours, other: Neighbours, k: int) -> Neighbours:
     """The k best of the neighbours that two searches found for the same vectors."""
-    return Neighbours(*best_first(*map(np.hstack, zip(one, other)), k, _TIE))
+    rows = np.hstack([one.rows, other.rows])
+    scores = np.hstack([one.scores, other.scores])
+    return Neighbours(*best_first(rows, scores, k, _TIE))
 
 
 def clear(folder: str | Path) -> None:
@@ -153,10 +159,10 @@ def _load(path: Path) -> tuple[list[Neighbours], int]:
     with readable(path):
         table = pq.read_table(path)
         metadata = table.schema.metadata or {}
-        content = {name.decode(): json.loads(value) for name, value in metadata.items() if b"ARROW" not in name}
+        counts, merged = json.loads(metadata[b"counts"]), json.loads(metadata[b"merged"])
         parts = []
         for name in Neighbours._fields:
             lists = table.column(name).combine_chunks()
             array = lists.values.to_numpy().reshape(-1, lists.type.list_size)
-            parts.append(np.split(array, np.cumsum(content["counts"])[:-1]))
-        return [Neighbours(*side) for side in zip(*parts)], content["merged"]
+            parts.append(np.split(array, np.cumsum(counts)[:-1]))
+        return [Neighbours(*side) for side in zip(*parts)], merged

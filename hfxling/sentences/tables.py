@@ -25,7 +25,10 @@ def check_table(path: str | Path, what: str = "pairs", name: str = "output") -> 
 
 def columns_of(names: Sequence[str], rows: Sequence[tuple]) -> dict[str, list]:
     """Rows as columns with these names."""
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    columns = {}
+    for place, name in enumerate(names):
+        columns[name] = [row[place] for row in rows]
+    return columns
 
 
 def to_tsv(columns: Columns, *, header: bool = True) -> tuple[str, int]:

@@ -311,8 +311,9 @@ def align_words(
     pairs = _aligned(aligner, text, parts, scored)
     if heatmap is not None:
         (line,) = aligner([text.source[pair - 1]], [text.target[pair - 1]])
-        units = [[span.text for span in side] for side in (line.source, line.target)]
-        draw_alignment(heatmap, _weights(line), *units, pairs[pair - 1].links)
+        source_units = [span.text for span in line.source]
+        target_units = [span.text for span in line.target]
+        draw_alignment(heatmap, _weights(line), source_units, target_units, pairs[pair - 1].links)
     result = WordLinks(aligner.languages, aligner.method, pairs, fitted is not None)
     if output is not None:
         result.save(output, with_scores=with_scores)

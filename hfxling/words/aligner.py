@@ -127,13 +127,14 @@ class Aligner(LineAligner):
     def _prepared(self, source: Sequence[str], target: Sequence[str]) -> tuple[list, np.ndarray]:
         """Both sides' segments and units of every pair, and how many segments there are."""
         sides = []
-        for vocabulary, lines in zip(self.vocabularies, (source, target)):
+        sizes = np.empty((len(source), 2), int)
+        for number, (vocabulary, lines) in enumerate(zip(self.vocabularies, (source, target))):
             side = []
-            for line, encoded in zip(lines, vocabulary.encode_batch(lines)):
+            for row, (line, encoded) in enumerate(zip(lines, vocabulary.encode_batch(lines))):
                 side.append((encoded, units_of(line, encoded.spans, self.units)))
+                sizes[row, number] = len(encoded.ids)
             sides.append(side)
-        sizes = [[len(left.ids), len(right.ids)] for (left, _), (right, _) in zip(*sides)]
-        return list(zip(*sides)), np.array(sizes)
+        return list(zip(*sides)), sizes
 
     def _decided(self, batch: list) -> list[AlignedLine]:
         encoded, units = [], []
@@ -145,16 +146,16 @@ class Aligner(LineAligner):
 
     def _soft(self, batch: list[list[Encoding]], units: list[list[list[Span]]]) -> SoftAlignment:
         """Run the model and gather its segments' weights and vectors into units."""
-        ids = [[row.ids for row in side] for side in batch]
-        sides = [pad(ids[0]), pad(ids[1])]
+        source_ids, target_ids = [row.ids for row in batch[0]], [row.ids for row in batch[1]]
         device, prior = self.model.device, None
+        source_side, target_side = _on(device, pad(source_ids)), _on(device, pad(target_ids))
         if self.prior is not None:
-            posteriors = self.prior.posteriors(*ids)
-            forward, backward = pad_matrices(posteriors, (sides[0]["mask"].shape[1], sides[1]["mask"].shape[1]))
+            posteriors = self.prior.posteriors(source_ids, target_ids)
+            longest = source_side["mask"].shape[1], target_side["mask"].shape[1]
+            forward, backward = pad_matrices(posteriors, longest)
             prior = [forward.to(device), backward.to(device)]
         with torch.no_grad():
-            there = [{key: x.to(device) for key, x in side.items()} for side in sides]
-            states = self.model.align_states(*there, self.languages, prior)
+            states = self.model.align_states(source_side, target_side, self.languages, prior)
         source, target = _memberships(units[0], batch[0]), _memberships(units[1], batch[1])
         source_means = source / np.maximum(source.sum(2, keepdims=True), 1)
         target_means = target / np.maximum(target.sum(2, keepdims=True), 1)
@@ -248,11 +249,16 @@ def _unit_batches(sizes: np.ndarray, batch_size: int | None) -> Iterator[list[in
 
 def _memberships(units: list[list[Span]], encoded: list[Encoding]) -> np.ndarray:
     """(B, U, S) of `membership`, padded."""
-    longest = max(1, *map(len, units))
-    table = np.zeros((len(units), longest, max(1, *(len(row.spans) for row in encoded))), np.float32)
+    most_units = max(1, *map(len, units))
+    most_segments = max(1, *(len(row.spans) for row in encoded))
+    table = np.zeros((len(units), most_units, most_segments), np.float32)
     for place, own, row in zip(table, units, encoded):
         place[: len(own), : len(row.spans)] = membership(own, row.spans)
     return table
+
+
+def _on(device: torch.device, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

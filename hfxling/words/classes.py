@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hfxling.data.segment import EOS, Vocabulary
+from hfxling.data.texts import numbered_distinct
 
 STEM = 4  # letters that count of a word in an alphabet, as eflomal's and fast_align's users stem
 _ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
@@ -31,16 +32,17 @@ def stem(word: str, lang: str) -> str:
 
 def word_classes(vocabulary: Vocabulary) -> np.ndarray:
     """(V,) class of every word id: whole words of one stem share one. Learnt pieces are short as they are."""
-    classes: dict[str, int] = {}
-    return np.array([classes.setdefault(key, len(classes) + 1) for key in _spellings(vocabulary)])
+    _, places = numbered_distinct(_spellings(vocabulary))
+    return places + 1
 
 
 def equal_classes(vocabularies: Sequence[Vocabulary]) -> np.ndarray:
     """(C,) target class that is written as each source class, 0 where there is none."""
-    (source, target), classes = map(_spellings, vocabularies), [word_classes(x) for x in vocabularies]
-    of_target = dict(zip(target[EOS + 1 :], classes[1][EOS + 1 :]))
-    equal = np.zeros(classes[0].max() + 1, int)
-    equal[classes[0][EOS + 1 :]] = [of_target.get(key, 0) for key in source[EOS + 1 :]]
+    source, target = vocabularies
+    source_classes, target_classes = word_classes(source), word_classes(target)
+    of_target = dict(zip(_spellings(target)[EOS + 1 :], target_classes[EOS + 1 :]))
+    equal = np.zeros(source_classes.max() + 1, int)
+    equal[source_classes[EOS + 1 :]] = [of_target.get(key, 0) for key in _spellings(source)[EOS + 1 :]]
     return equal
 
 
@@ -48,4 +50,5 @@ def _spellings(vocabulary: Vocabulary) -> list[str]:
     """What every word counts by."""
     if vocabulary.segmenter not in ("words", "whitespace"):
         return list(vocabulary.words)
-    return [word if i <= EOS else stem(word, vocabulary.lang) for i, word in enumerate(vocabulary.words)]
+    special, words = vocabulary.words[: EOS + 1], vocabulary.words[EOS + 1 :]
+    return [*special, *(stem(word, vocabulary.lang) for word in words)]

@@ -150,8 +150,10 @@ def expected_calibration_error(probabilities, right, bins: int = BINS) -> float:
     _, inverse, counts = np.unique(probabilities, return_inverse=True, return_counts=True)
     right = (np.bincount(inverse, right) / counts)[inverse]
     order = np.argsort(probabilities, kind="stable")
-    parts = [part for part in np.array_split(order, bins) if len(part)]
-    return float(sum(abs(probabilities[p].sum() - right[p].sum()) for p in parts) / len(right))
+    distance = 0.0
+    for links in np.array_split(order, bins):
+        distance += abs(probabilities[links].sum() - right[links].sum())
+    return float(distance / len(right))
 
 
 def gather(lines: Iterable[AlignedLine], gold: Sequence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -116,7 +116,7 @@ class WordEncoder:
         rows = [(offsets, unit_or_zero(states - mean)) for offsets, states in pieces]
         vectors = []
         for units in views:
-            vectors.append([_unit_means(own, *row) for own, row in zip(units, rows)])
+            vectors.append([_unit_means(own, offsets, states) for own, (offsets, states) in zip(units, rows)])
         return vectors
 
     def keep(self, lines: Sequence[str]) -> None:

@@ -177,7 +177,8 @@ class JointAligner(LineAligner):
         """What is known of every pair, its weights one by one, and how many units it has."""
         read = self._read(source, target)
         sizes = np.array([[len(pair.units[0]), len(pair.units[1])] for pair in read])
-        return list(zip(read, zip(*self._weights(read)))), sizes
+        weights = zip(*self._weights(read))  # pair by pair
+        return list(zip(read, weights)), sizes
 
     def weights(self, source: Sequence[str], target: Sequence[str]) -> list[list[Directions]]:
         """Of every prior, then of the encoder, the (S, T) forward and backward weights of every pair's units."""
@@ -196,9 +197,10 @@ class JointAligner(LineAligner):
         read = self._read(source, target)
         scores = []
         for number, view in enumerate(self.views):
-            ids = [[pair.ids[number][side] for pair in read] for side in (0, 1)]
+            source_ids = [pair.ids[number][0] for pair in read]
+            target_ids = [pair.ids[number][1] for pair in read]
             own = None if self.encoder is None else [pair.similarity[1 + number] for pair in read]
-            scores += [prior.log_likelihoods(*ids, own) for prior in view.priors]
+            scores += [prior.log_likelihoods(source_ids, target_ids, own) for prior in view.priors]
         return np.mean(scores, axis=0)
 
     @property
@@ -208,7 +210,8 @@ class JointAligner(LineAligner):
 
     def _read(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
         """Cut both sides into units and segments, and compare them where there is an encoder."""
-        new = [pair for pair in dict.fromkeys(zip(source, target)) if pair not in self._already_read]
+        pairs = dict.fromkeys(zip(source, target))  # each once
+        new = [pair for pair in pairs if pair not in self._already_read]
         sides = [[pair[0] for pair in new], [pair[1] for pair in new]]
         encoded, units = [], []
         for side, lines in enumerate(sides):

@@ -222,7 +222,8 @@ def _word_vectors(
     if by == "static":
         return static
     count = len(text) if links.encoder is None else LEARN_FROM
-    source, target = ([row.ids for row in side[:count]] for side in encoded)
+    source = [row.ids for row in encoded[0][:count]]
+    target = [row.ids for row in encoded[1][:count]]
     pairs = EncodedPairs(links.languages, source, target)
     if links.network is None and not links.is_learnt:
         counts = links.prior.link_counts(pairs, [len(vocabulary) for vocabulary in links.vocabularies])

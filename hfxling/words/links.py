@@ -195,5 +195,6 @@ def _growing(queue: list[Link]) -> Iterator[Link]:
     """The places of a sorted list in their order, those that are inserted behind the current one included."""
     after = 0
     while after < len(queue):
-        yield (place := queue[after])
+        place = queue[after]
+        yield place
         after = bisect_right(queue, place)

@@ -195,15 +195,17 @@ class LinkPrior:
         """(V, W) sparse matrix of how often each source word is expected to be linked to each target word."""
         from scipy.sparse import coo_array
 
-        cells = []
+        values, rows, columns = [], [], []
         for batch in self._batches(pairs.source, pairs.target, similarities):
             forward, backward = self._posteriors(batch)
             links = (forward.swapaxes(1, 2) + backward) / 2
             pair, i, j = np.nonzero(links > _LEAST)
             source, target = map(stack, picked(batch.rows, pairs.source, pairs.target))
-            cells.append((links[pair, i, j], source[pair, i], target[pair, j]))
-        values, rows, columns = (np.concatenate(column) for column in zip(*cells))
-        return coo_array((values, (rows, columns)), shape=tuple(sizes)).tocsr()
+            values.append(links[pair, i, j])
+            rows.append(source[pair, i])
+            columns.append(target[pair, j])
+        places = np.concatenate(rows), np.concatenate(columns)
+        return coo_array((np.concatenate(values), places), shape=tuple(sizes)).tocsr()
 
     def save(self, folder: str | Path) -> None:
         """Write `prior_SOURCE-TARGET.safetensors` in the folder."""
@@ -227,7 +229,8 @@ class LinkPrior:
             classes = tensors["classes.source"], tensors["classes.target"]
             tables = []
             for name, of in zip(("forward", "backward"), reversed(classes)):
-                table = _Tables(*(tensors[f"{name}.{field}"] for field in _ARRAYS), int(of.max()) + 1)
+                arrays = [tensors[f"{name}.{field}"] for field in _ARRAYS]
+                table = _Tables(*arrays, int(of.max()) + 1)
                 _check_table(table)
                 tables.append(table)
             if min(classes[0].min(), classes[1].min()) < 0:
@@ -250,7 +253,8 @@ def posteriors_of(
     """`LinkPrior.posteriors` of priors that were learnt together, as `learn_both` does: they know the same words."""
     posteriors: list[list] = []
     for _ in priors:
-        posteriors.append([(np.zeros((len(s), len(t))),) * 2 for s, t in zip(source, target)])
+        nothing = [np.zeros((len(s), len(t))) for s, t in zip(source, target)]
+        posteriors.append(list(zip(nothing, nothing)))
     for batch in priors[0]._batches(source, target, similarities):
         for prior, of_prior in zip(priors, posteriors):
             forward, backward = prior._posteriors(batch)
@@ -333,7 +337,9 @@ def _untrained(
     Raises:
         ValueError: no pair with words on both sides.
     """
-    blank = [_Tables(np.empty(0, int), np.empty(0), _first_jumps(), int(of.max() + 1)) for of in classes[::-1]]
+    blank = []
+    for of in classes[::-1]:
+        blank.append(_Tables(np.empty(0, int), np.empty(0), _first_jumps(), int(of.max() + 1)))
     batches, met = [], []
     for rows, sides in _batches(classes, pairs.source, pairs.target):
         # Every cell is sorted once, here: keys of all batches together are looked up in order and without repetition.

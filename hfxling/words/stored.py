@@ -60,7 +60,8 @@ class StoredParts:
         path = self.folder / f"links_{start}.jsonl"
         if path.is_file():
             with readable(path):
-                return [unpacked(json.loads(record)) for record in path.read_text(encoding="utf-8").splitlines()]
+                records = path.read_text(encoding="utf-8").splitlines()
+                return [unpacked(json.loads(record)) for record in records]
         pairs = align()
         with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as file:
             for pair in pairs:
@@ -86,5 +87,6 @@ def packed(pair: PairLinks) -> list:
 def unpacked(record: list) -> PairLinks:
     """What `packed` made of a pair."""
     source, target, links, *scores = record
-    units = [[Span(*span) for span in side] for side in (source, target)]
-    return PairLinks(*units, [(i, j) for i, j in links], *scores)
+    source = [Span(*span) for span in source]
+    target = [Span(*span) for span in target]
+    return PairLinks(source, target, [(i, j) for i, j in links], *scores)

@@ -155,13 +155,14 @@ class PairBatches(torch.utils.data.Dataset):
 
     def _cut(self, number: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         corpus = self.corpora[number]
-        source, target = np.array(list(map(len, corpus.source))), np.array(list(map(len, corpus.target)))
-        order = rng.permutation(len(source))
-        order = order[np.argsort(source[order], kind="stable")]
+        source_lengths = np.array([len(sentence) for sentence in corpus.source])
+        target_lengths = np.array([len(sentence) for sentence in corpus.target])
+        order = rng.permutation(len(source_lengths))
+        order = order[np.argsort(source_lengths[order], kind="stable")]
         run = self.batch_size * int(np.ceil(np.sqrt(len(order) / self.batch_size)))
         for start in range(0, len(order), run):
             rows = order[start : start + run]
-            rows = rows[np.argsort(target[rows], kind="stable")]
+            rows = rows[np.argsort(target_lengths[rows], kind="stable")]
             for first in range(0, len(rows), self.batch_size):
                 yield rows[first : first + self.batch_size]
 

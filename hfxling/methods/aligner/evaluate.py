@@ -92,13 +92,20 @@ def dice_dictionaries(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, 
     """The pseudo-dictionary of every language pair's training text: what a model without gold is chosen by."""
     dictionaries: dict[Pair, dict[str, set[str]]] = {}
     for corpus in pairs:
-        words = []
-        for lang, side in zip(corpus.languages, (corpus.source, corpus.target)):
-            segments = vocabularies[lang].words
-            words.append([[segments[i] for i in row if i > EOS] for row in side])
-        for source, target in dice_dictionary(*words):
+        source_lang, target_lang = corpus.languages
+        source_words = _segments(corpus.source, vocabularies[source_lang])
+        target_words = _segments(corpus.target, vocabularies[target_lang])
+        for source, target in dice_dictionary(source_words, target_words):
             dictionaries.setdefault(corpus.languages, {}).setdefault(source, set()).add(target)
     return dictionaries
+
+
+def _segments(sentences: Sequence[Sequence[int]], vocabulary: Vocabulary) -> list[list[str]]:
+    """The text of the segments of every sentence, special ones left out."""
+    segments = []
+    for ids in sentences:
+        segments.append([vocabulary.words[i] for i in ids if i > EOS])
+    return segments
 
 
 def dictionary_evaluator(

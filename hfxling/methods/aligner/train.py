@@ -215,13 +215,17 @@ def new_model(
 ) -> AlignerModel:
     """An untrained aligner for these vocabularies."""
     tables, sizes = {}, {}
+    last_piece = most_pieces = 0
     for lang, vocabulary in vocabularies.items():
-        tables[lang] = torch.from_numpy(vocabulary.piece_ids()[0])
+        table = vocabulary.piece_ids()[0]
+        tables[lang] = torch.from_numpy(table)
         sizes[lang] = len(vocabulary)
+        last_piece = max(last_piece, int(table.max()))
+        most_pieces = max(most_pieces, table.shape[1])
     config = AlignerConfig(
         vocab_sizes=sizes,
-        piece_vocab_size=max(int(table.max()) for table in tables.values()) + 1,
-        pieces_per_word=max(table.shape[1] for table in tables.values()),
+        piece_vocab_size=last_piece + 1,
+        pieces_per_word=most_pieces,
         priors=["-".join(prior.languages) for prior in priors],
         **settings.network(),
     )

@@ -66,9 +66,10 @@ class HeldOut:
             return self
         other = copy.copy(self)
         other.sets = {name: of_set for name, of_set in self.sets.items() if name != DEVELOPMENT}
-        other.tatoeba = {lang: pairs.select(_spread(len(pairs), count)) for lang, pairs in self.tatoeba.items()}
         other.tatoeba_name = f"tatoeba, {count} pairs a language"
-        other.gold = {}
+        other.tatoeba, other.gold = {}, {}
+        for lang, pairs in self.tatoeba.items():
+            other.tatoeba[lang] = pairs.select(_spread(len(pairs), count))
         for pair, gold in self.gold.items():
             other.gold[pair] = [gold[i] for i in _spread(len(gold), count // 4)]
         return other
@@ -107,7 +108,9 @@ class HeldOut:
         train = {}
         for pair in corpus.pairs:
             rows = list(islice(pair.train, SAMPLED))
-            train[pair.languages] = [embed([row[side] for row in rows]) for side in ("source", "target")]
+            source = embed([row["source"] for row in rows])
+            target = embed([row["target"] for row in rows])
+            train[pair.languages] = [source, target]
         vectors = []
         for name, pairs in self.sets.items():
             if name == DEVELOPMENT:
@@ -125,7 +128,8 @@ class HeldOut:
         for name, by_language in rankings.items():
             before = baseline[name] if baseline else None
             if name == "tatoeba":
-                groups = self._by_training({lang: CODES[lang] for lang in self.tatoeba if lang in CODES})
+                codes = {lang: CODES[lang] for lang in self.tatoeba if lang in CODES}
+                groups = self._by_training(codes)
                 of_text = {"groups": groups, "dataset": self.tatoeba_name}
                 rows += tatoeba_results(self.tatoeba, by_language, baseline=before, **of_text, **fields)
                 continue
@@ -139,8 +143,10 @@ class HeldOut:
 
     def link_results(self, links: dict[Pair, list[set[Link]]], **fields) -> list[EvalResult]:
         """AER of the links, and the mean of the trained and of the untrained languages' sets."""
-        names = {pair: pair[1] if pair[0] == self.pivot else pair[0] for pair in self.gold}
-        return link_results(links, self.gold, self._by_training(names), **fields)
+        others = {}  # of every language pair, the one that is not the pivot
+        for pair in self.gold:
+            others[pair] = pair[1] if pair[0] == self.pivot else pair[0]
+        return link_results(links, self.gold, self._by_training(others), **fields)
 
     def _averaged(self, rankings: dict[str, list[Ranking]], **fields) -> list[EvalResult]:
         """P@1 over all languages, which have equally many development pairs."""

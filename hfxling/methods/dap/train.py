@@ -118,7 +118,8 @@ class DapTrainer(XlingTrainer):
         chunks = split_batch(inputs, self.chunk_size)
         with self.compute_loss_context_manager():
             vectors, random_states = _embed(model, chunks)
-            sides = [torch.cat(side).requires_grad_() for side in zip(*vectors)]
+            source, target = zip(*vectors)
+            sides = torch.cat(source).requires_grad_(), torch.cat(target).requires_grad_()
             ranking = core.ranking_loss(*sides, text_ids(inputs["source"], inputs["target"]), gather)
         source_slopes, target_slopes = torch.autograd.grad(ranking, sides)
         slopes = zip(source_slopes.split(self.chunk_size), target_slopes.split(self.chunk_size))

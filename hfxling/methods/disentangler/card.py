@@ -42,6 +42,11 @@ with torch.no_grad():
 def card(recipe: DisentanglerArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     languages = prepared.corpus.languages
+    loading = {}
+    for title, snippet in SNIPPETS.items():
+        is_for_vectors = title.startswith("On vectors")
+        if is_for_vectors == (recipe.base_model is None):
+            loading[title] = snippet
     return {
         "repo_id": f"{'-'.join(languages)}-meaning",
         "summary": SUMMARY,
@@ -50,11 +55,7 @@ def card(recipe: DisentanglerArguments, prepared, run) -> dict:
         "languages": languages,
         "intended_use": "Similarity of sentences across languages: translation quality without references, retrieval.",
         "limits": LIMITS,
-        "loading": {
-            title: snippet
-            for title, snippet in SNIPPETS.items()
-            if (recipe.base_model is None) == title.startswith("On vectors")
-        },
+        "loading": loading,
         "coverage": prepared.corpus.coverage,
         "configuration": {"objective": run.reached["objective"]},
     }

@@ -108,7 +108,9 @@ def fit(
     objective = default_objective(kind) if settings.objective == "auto" else settings.objective
     set_seed(training_args.seed)
     head = new_head(settings, vectors[0][0].shape[1], start, **origin)
-    used, held = zip(*(division(vectors, settings.validation_share) if rows is None else rows))
+    if rows is None:
+        rows = division(vectors, settings.validation_share)
+    used, held = zip(*rows)
     pairs = sample_sides(vectors, held, settings.geometry_pairs)
     place = {"dataset": "validation", "split": "validation"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, combinations
 
 from hfxling.encoders.identity import model_name
 from hfxling.hub.snippets import example
@@ -59,7 +60,7 @@ def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str
 
     `is_shared` says that all languages have one table of segments, `encoder` which one helped to count links.
     """
-    languages = list(dict.fromkeys(code for pair in pairs for code in pair))
+    languages = list(dict.fromkeys(chain.from_iterable(pairs)))
     source, target = pairs[0]
     named = {"source": "", "target": ""} if is_shared else {"source": source, "target": target}
     static = STATIC
@@ -76,10 +77,10 @@ def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str
         for name, value in filled.items():
             text = text.replace(f"{{{name}}}", value)
         loading[title] = text
-    through = [f"{a}-{b}" for a, b in unseen_pairs(languages, pairs)]
-    limits = (
-        [f"No text of {', '.join(through)} was seen: their links lead through a shared language."] if through else []
-    )
+    limits = list(LIMITS)
+    unseen = ", ".join("-".join(pair) for pair in unseen_pairs(languages, pairs))
+    if unseen:
+        limits.append(f"No text of {unseen} was seen: their links lead through a shared language.")
     return {
         "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-lexical",
         "summary": SUMMARY if encoder is None else f"{SUMMARY} {HELPED.format(encoder=model_name(encoder))}",
@@ -87,7 +88,7 @@ def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str
         "base_model": "none, counted from text",
         "languages": languages,
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
-        "limits": [*LIMITS, *limits],
+        "limits": limits,
         "loading": loading,
     }
 
@@ -95,4 +96,4 @@ def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str
 def unseen_pairs(languages: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Pairs of languages that no text is of."""
     seen = {frozenset(pair) for pair in pairs}
-    return [(a, b) for i, a in enumerate(languages) for b in languages[i + 1 :] if frozenset((a, b)) not in seen]
+    return [pair for pair in combinations(languages, 2) if frozenset(pair) not in seen]

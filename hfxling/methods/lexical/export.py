@@ -48,11 +48,16 @@ def load_lexical(folder: str | Path) -> LexicalModel:
         ValueError: a folder without them, or damaged.
     """
     model, folder = LexicalModel.from_pretrained(folder).eval(), Path(folder)
-    own = {lang: folder / f"{lang}_0_StaticEmbedding" for lang in model.config.languages}
-    places = {lang: place if place.is_dir() else folder / "0_StaticEmbedding" for lang, place in own.items()}
-    try:
-        tables = {place: load_file(place / "model.safetensors") for place in {*places.values()}}
-    except (OSError, SafetensorError) as error:
-        raise ValueError(f"{folder}: its static vectors cannot be read ({error}); publish it again.") from None
-    model.static = {lang: tables[place]["embedding.weight"] for lang, place in places.items()}
+    tables = {}  # by folder: languages may share one
+    model.static = {}
+    for lang in model.config.languages:
+        place = folder / f"{lang}_0_StaticEmbedding"
+        if not place.is_dir():
+            place = folder / "0_StaticEmbedding"
+        if place not in tables:
+            try:
+                tables[place] = load_file(place / "model.safetensors")["embedding.weight"]
+            except (OSError, SafetensorError) as error:
+                raise ValueError(f"{folder}: its static vectors cannot be read ({error}); publish it again.") from None
+        model.static[lang] = tables[place]
     return model

@@ -88,7 +88,9 @@ def _factors(
     """
     languages, half = list(sizes), _halves(odds, sizes)
     rows, columns = half or (languages, languages)
-    blocks = [[_block(odds, sizes, row, column) for column in columns] for row in rows]
+    blocks = []
+    for row in rows:
+        blocks.append([_block(odds, sizes, row, column) for column in columns])
     matrix = block_array(blocks, format="csr")
     if half:
         u, strength, v = _svd(matrix, settings.rank, seed)

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from hfxling.data.segment import EOS
 from hfxling.data.sources import Pair
+from hfxling.data.texts import picked
 from hfxling.models.configuration_lexical import LexicalConfig
 from hfxling.models.lexical_vectors import Bags
 from hfxling.models.modeling_lexical import LexicalModel
@@ -132,7 +133,7 @@ def _anchors(sides: Sequence[Mapping[str, list]], are_used: bool) -> dict[str, l
     anchors = {}
     for lang, views in texts.items():
         places = _spaced(len(views[0]), _ANCHORS) if are_used else ()
-        anchors[lang] = [[rows[i] for i in places] for rows in views]
+        anchors[lang] = picked(places, *views)
     return anchors
 
 

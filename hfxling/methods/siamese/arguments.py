@@ -217,8 +217,12 @@ class SiameseArguments(HeadSettings, FrozenArguments):
         if self.test_data is not None:
             return self.test_data
         (pair,) = self.language_pairs
-        sources = {text: Source.parse(text) for text in self.train_data}
-        return [text for text, source in sources.items() if source.data == SAMPLE or not source.files(pair)]
+        with_splits = []
+        for text in dict.fromkeys(self.train_data):
+            source = Source.parse(text)
+            if source.data == SAMPLE or not source.files(pair):
+                with_splits.append(text)
+        return with_splits
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and encoder."""

@@ -111,7 +111,9 @@ def _anchored(
             else:
                 u, s, vt = np.linalg.svd(summed)
                 weights = np.sqrt(s)[:, None] * u.T, np.sqrt(s)[:, None] * vt
-                yield anchored, *(Affine(weight, -weight @ mean) for weight, mean in zip(weights, means))
+                of_source = Affine(weights[0], -weights[0] @ means[0])
+                of_target = Affine(weights[1], -weights[1] @ means[1])
+                yield anchored, of_source, of_target
 
 
 def choose(ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1) -> tuple[tuple, tuple]:
@@ -204,7 +206,7 @@ def fit_auto(
         "fit auto, %d pairs, P@1 in %% among the held-out pairs of a fold: %s; runner-up %s; encoder as it came %s",
         *(count, *map(_words, compared.values())),
     )
-    settings = {name: value for name, value in compared["chosen"].items() if name != "P@1"}
+    settings = dict(chosen)
     maps = fit_form(settings["form"], settings, source, target, trained)
     return *maps, settings | {"cross_validated": compared}
 

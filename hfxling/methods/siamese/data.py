@@ -34,7 +34,8 @@ class Prepared:
         parts = [self.vectors[each, pooling] for each in layer]
         sides = {}
         for split in ("train", "test"):
-            source, target = zip(*(getattr(part, split) for part in parts))
+            vectors = [getattr(part, split) for part in parts]
+            source, target = zip(*vectors)
             sides[split] = np.concatenate(source, axis=1), np.concatenate(target, axis=1)
         return replace(parts[0], layers=layer, **sides)
 

@@ -57,8 +57,11 @@ class HeadObjective(nn.Module):
             backward = translation_ranking_loss(y, x, settings.temperature, same=same)
             return {"loss": (forward + backward) / 2}
         losses = contrastive_loss(self.distance(x, y), label[:, None], settings.margin).mean(1)
-        parts = {"loss_parallel": losses[label == 0], "loss_non_parallel": losses[label == 1]}
-        return {"loss": losses.mean()} | {name: part.sum() / len(losses) for name, part in parts.items()}
+        return {
+            "loss": losses.mean(),
+            "loss_parallel": losses[label == 0].sum() / len(losses),
+            "loss_non_parallel": losses[label == 1].sum() / len(losses),
+        }
 
     def distance(self, x: Tensor, y: Tensor) -> Tensor:
         """(B, K) distances of (B, H) source outputs to their (B, K, H) candidates."""
@@ -144,14 +147,17 @@ def new_head(
             maps[lang] = _input_map(side, head.config.parts, settings.input_power)
         head.set_input_maps(maps)
     if settings.init == "published":
-        shapes = [{name: tensor.shape for name, tensor in each.state_dict().items()} for each in (start, head)]
-        if shapes[0] != shapes[1]:
+        if _shapes(start) != _shapes(head):
             raise ValueError(
                 f"init='published': base_model has a head of another kind ({start.config.head_dict()}); "
                 "give the same --head, --bias, --per_language, --center_input and --centering."
             )
         head.load_state_dict(start.state_dict())
     return head
+
+
+def _shapes(head: SiameseHead) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in head.state_dict().items()}
 
 
 def _input_map(vectors: np.ndarray, parts: int, power: float) -> tuple[Tensor, Tensor]:
@@ -295,8 +301,9 @@ def infonce_maps(
     head, _ = train_from(settings, quick, new_head(settings, sides), sides, [""] * len(source))
     maps = {}
     for key, layers in head.maps.items():
-        weight, bias = (p.detach().cpu().numpy().astype(np.float64) for p in (layers[0].weight, layers[0].bias))
-        maps[key] = Affine(weight, bias)
+        weight = layers[0].weight.detach().cpu().double()
+        bias = layers[0].bias.detach().cpu().double()
+        maps[key] = Affine(weight.numpy(), bias.numpy())
     return (maps["source"], maps["target"]) if per_language else (maps["shared"], maps["shared"])
 
 
@@ -326,7 +333,10 @@ def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | 
 
 def head_inputs(head: SiameseHead, sides: dict[str, np.ndarray]) -> list[np.ndarray]:
     """(N, H) frozen vectors of every language as the head's maps take them."""
-    return [apply_rows(lambda rows, lang=lang: head.normalized(rows, lang), side) for lang, side in sides.items()]
+    inputs = []
+    for lang, side in sides.items():
+        inputs.append(apply_rows(partial(head.normalized, language=lang), side))
+    return inputs
 
 
 def unit_layers(vectors: np.ndarray, layers: tuple[int, ...] | None) -> np.ndarray:

@@ -23,6 +23,8 @@ class PrecisionAtK(evaluate.Metric):
         )
 
     def _compute(self, predictions, references, k: int = 1, method: str = "cosine", csls_k: int = 10):
-        ranks = gold_ranks(np.array(predictions), np.array(references), method=method, csls_k=csls_k)
-        names = ("precision_at_k", "precision_at_k_back")
-        return {name: float(hits_at(of, k).mean()) / 100 for name, of in zip(names, ranks)}
+        there, back = gold_ranks(np.array(predictions), np.array(references), method=method, csls_k=csls_k)
+        return {
+            "precision_at_k": float(hits_at(there, k).mean()) / 100,
+            "precision_at_k_back": float(hits_at(back, k).mean()) / 100,
+        }
