@@ -136,7 +136,8 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
     for column, flush in zip(zip(*cells, strict=True), right):
         width = max(3, *map(_display_width, column))
         widths.append(width)
-        rule += "-" * (width + 1) + (":" if flush else "-") + "|"
+        end = ":" if flush else "-"  # a colon makes Markdown flush the column right
+        rule += "-" * (width + 1) + end + "|"
     lines = ["| " + " | ".join(map(_pad, row, widths, right)) + " |" for row in cells]
     return "\n".join([lines[0], rule, *lines[1:]])
 

@@ -105,8 +105,8 @@ def _in_parquet(file: BinaryIO) -> list[Finding]:
     try:
         table = pq.ParquetFile(file)
         metadata = table.schema_arrow.metadata or {}
-        told = json.dumps({str(key): str(value) for key, value in metadata.items()})
-        if _first_secret(told.encode()) is not None:
+        described = json.dumps({str(key): str(value) for key, value in metadata.items()})
+        if _first_secret(described.encode()) is not None:
             return [Finding(TOKEN)]
         for batch in table.iter_batches(batch_size=10_000):
             if _first_secret(json.dumps(batch.to_pylist(), default=str, ensure_ascii=False).encode()) is not None:

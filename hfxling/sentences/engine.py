@@ -79,8 +79,8 @@ def mine_vectors(
     sides = parts_of(source), parts_of(target)
     few = strongest(*sides, terms)
     kept = max(k, min(CANDIDATES, sides[0][0].shape[0], sides[1][0].shape[0]))
-    found = both_ways(one_or_all(few[0]), one_or_all(few[1]), kept, **options)
-    forward, backward = rescored([found], partial(_rows, sides[0]), partial(_rows, sides[1]), k)
+    candidates = both_ways(one_or_all(few[0]), one_or_all(few[1]), kept, **options)
+    forward, backward = rescored([candidates], partial(_rows, sides[0]), partial(_rows, sides[1]), k)
     return select(forward, backward, margin, selection)
 
 

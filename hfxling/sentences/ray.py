@@ -124,10 +124,10 @@ class Encoder:
                 if not self._left:  # the workers are sent home
                     next(self._results, None)
                 if list(row["texts"]) == list(texts):
-                    found = pickle.loads(row["found"])
-                    if isinstance(found, Exception):
-                        raise found
-                    return found
+                    outcome = pickle.loads(row["outcome"])
+                    if isinstance(outcome, Exception):
+                        raise outcome
+                    return outcome
         self.expect([texts])
         return self(texts)
 
@@ -142,10 +142,10 @@ class _Worker:
         (texts,) = batch["texts"]
         try:
             self.encode = self.encode or self.make()
-            found = self.encode(list(texts))
+            outcome = self.encode(list(texts))
         except Exception as error:  # raised where it is read: Ray would tell of it at length
-            found = error
-        return {"texts": [list(texts)], "found": np.array([pickle.dumps(found, protocol=5)], dtype=object)}
+            outcome = error
+        return {"texts": [list(texts)], "outcome": np.array([pickle.dumps(outcome, protocol=5)], dtype=object)}
 
 
 @contextmanager

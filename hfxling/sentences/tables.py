@@ -82,6 +82,10 @@ def _write_parquet(path: Path, columns: Columns) -> None:
 
     arrays = {}
     for name, values in columns.items():
-        kind = pa.int64() if name in _WHOLE_NUMBERS else pa.float64() if name in _NUMBERS else pa.string()
+        kind = pa.string()
+        if name in _WHOLE_NUMBERS:
+            kind = pa.int64()
+        elif name in _NUMBERS:
+            kind = pa.float64()
         arrays[name] = pa.array(values, kind, from_pandas=True)
     pq.write_table(pa.table(arrays), path)
