@@ -15,6 +15,8 @@ without it on the Chinese side, too ("apart"). Systems:
   random sentences of the heaps, the dense one counted by a quarter, a half or in full (as `hfxling bootstrap` does it);
   "length" is the margin times the sentences' length. Scored are the --candidates nearest by the centred encoder and by
   the head.
+- fused, fine-tuned: the same with the encoder trained further on these lines as `hfxling fit` does it, and links that
+  the encoder helped to count. Scored are those nearest by the centred encoder and by the fine-tuned one.
 
 Form, margin, k and threshold of each are chosen for F1 on a haystack of its own: models of lines 1 to 1235, the pairs
 of lines 1236 to 1543, and other distractors. The threshold is the middle of those within half a point of the best F1.
@@ -25,6 +27,7 @@ stopped goes on with the others, and vectors are kept by text.
 
 import os
 from dataclasses import asdict
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
@@ -33,30 +36,32 @@ import numpy as np
 import torch
 from distractors import APART, SOURCES, distractors
 from encoders import encoder_folder, weights_note
-from harness import earlier_rows, parser, report_rows, write_rows
+from harness import earlier_rows, parser, replaced, report_rows, write_rows
 from ntrex import LINES, read_text
 from scipy.sparse import csr_array
 from stored_vectors import StoredVectors
 from transformers.utils import logging
 
 from hfxling.console import run as run_recipe
-from hfxling.data.corpus import Corpus
+from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.data.filters import count_words
 from hfxling.encoders.fusion import ROLES, spread
 from hfxling.encoders.loading import load_encoder
+from hfxling.encoders.protocol import Encoder
 from hfxling.evaluation.mining import f1_test, scores_of
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.significance import jackknife_error, ratio_interval
-from hfxling.files import content_hash
+from hfxling.files import atomic_path, content_hash
+from hfxling.methods.dap.finetune import EPOCHS, finetune, finetuning, schedule
 from hfxling.methods.lexical import LinkSettings, fit
-from hfxling.methods.lexical.data import link_views
+from hfxling.methods.lexical.data import link_views, word_encoder
 from hfxling.methods.siamese.choice import fit_form
 from hfxling.sentences import both_ways, engine, grow, select
 from hfxling.sentences.engine import Mined, by_length
 from hfxling.sentences.neighbours import Neighbours, exact_scores, unit
 
 TITLE = "Mining the test pairs of NTREX out of other text, F1"
-LABELS = ("encoder", "encoder, centred", "head", "fused")
+LABELS = ("encoder", "encoder, centred", "head", "fused", "fused, fine-tuned")
 PAIRS = ("lo-zh", "th-zh", "lo-th", "id-zh", "zh-vi", "ja-en")
 DEV = 1235  # training lines that development models learn from; the rest of them are development pairs
 KS = (4, 8, 16)
@@ -78,28 +83,36 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--candidates", type=int, default=16, help="that links score, of each sentence (default 16)")
     options.add_argument("--dtype", default="bfloat16", help="of the encoder's products (default bfloat16)")
     options.add_argument("--seed", type=int, default=42)
-    options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")
+    options.add_argument("--cache_dir", default="outputs/features", help="where vectors are kept")
+    options.add_argument("--finetuned_dir", default="outputs/mining_f1", help="where fine-tuned encoders are kept")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     vectors = StoredVectors(load_encoder(encoder_folder(args.encoder)), args.cache_dir, args.dtype)
     settings = vars(args) | {"name": "mining_f1_me5", "weights": weights_note(args.encoder)}
-    del settings["cache_dir"]
+    del settings["cache_dir"], settings["finetuned_dir"]
     about = {"title": TITLE, "labels": LABELS, "metrics": [*METRICS[::-1]]}
     results = earlier_rows(settings, "pairs")
     for pair in args.pairs:
         for name, sources in (("", SOURCES), (" apart", APART)):
-            if pair in sources and not any(row.dataset == pair + name for row in results):
-                results += measure(pair, pair + name, sources, vectors, args)
+            if pair in sources and not is_measured(results, pair + name):
+                results = replaced(results, measure(pair, pair + name, sources, vectors, args))
                 write_rows("mining_f1", results, settings, **about)
     figures = {}
     for row in results:
-        if row.settings["row"] == "fused" and row.metric == "F1":
+        label = row.settings["row"]
+        if label.startswith("fused") and row.metric == "F1":
             goal = GOALS[row.dataset.split()[0]]
-            figures[f"fused_f1_{row.dataset.replace('-', '_').replace(' ', '_')}"] = round(row.value / 100, 4)
-            print(f"{row.dataset}: fused F1 {row.value / 100:.4f}, goal {goal}")
+            name = f"{label}_f1_{row.dataset}".replace("-", "_").replace(",", "").replace(" ", "_")
+            figures[name] = round(row.value / 100, 4)
+            print(f"{row.dataset}: {label} F1 {row.value / 100:.4f}, goal {goal}")
     report_rows("mining_f1", results, settings, **about, figures=figures)
     return figures
+
+
+def is_measured(results: list[EvalResult], dataset: str) -> bool:
+    """Whether every system has rows of it."""
+    return {*LABELS} <= {row.settings["row"] for row in results if row.dataset == dataset}
 
 
 def measure(pair: str, name: str, sources: dict, vectors: StoredVectors, args) -> list[EvalResult]:
@@ -113,7 +126,8 @@ def measure(pair: str, name: str, sources: dict, vectors: StoredVectors, args) -
         parts = [part_of(side, stage, args.times, len(text[languages[0]])) for side in more]
         heap = [[*text[lang][lines], *part] for lang, part in zip(languages, parts)]
         known = [text[lang][:last] for lang in languages]
-        for label, by_setting in mined(heap, known, languages, vectors, args).items():
+        folder = Path(args.finetuned_dir) / f"{pair}-{stage}"
+        for label, by_setting in mined(heap, known, languages, vectors, folder, args).items():
             curves = {"-".join(map(str, setting)): best_f1(found, pairs) for setting, found in by_setting.items()}
             print(f"{name} {stage} {label}: {curves}", flush=True)
             if stage == "dev":
@@ -142,31 +156,50 @@ def part_of(side: list[str], stage: str, times: int, lines: int) -> list[str]:
 # What each system mines -----------------------------------------------------------------------------
 
 
-def mined(heap, known, languages, vectors: StoredVectors, args) -> dict[str, dict[Setting, Mined]]:
-    """Pairs of every system, by form, margin and k."""
+def mined(heap, known, languages, vectors: StoredVectors, folder: Path, args) -> dict[str, dict[Setting, Mined]]:
+    """Pairs of every system, by form, margin and k; `folder` is the fine-tuned encoder's."""
     plain = [vectors.of(side) for side in heap]
     middle = [grow.centred(side) for side in plain]
     dense = {"centred": middle, "head": head(middle, [grow.centred(vectors.of(side)) for side in known])}
+    encoder = finetuned("-".join(languages), len(known[0]), folder, args)
+    trained = StoredVectors(encoder, args.cache_dir, args.dtype)
+    dense["fine-tuned"] = [grow.centred(trained.of(side)) for side in heap]
     nearest = {name: both_ways(*sides, max(KS)) for name, sides in dense.items()}
     found = {
         "encoder": by_margin("plain", both_ways(*plain, max(KS)), ("ratio", "distance", "absolute")),
         "encoder, centred": by_margin("centred", nearest["centred"], ("distance", "absolute")),
         "head": by_margin("head", nearest["head"], ("distance", "absolute")),
     }
-    row, column = candidates([*nearest.values()], args.candidates)
-    of_links = sparse_scores(heap, known, languages, row, column, args.seed)
     lengths = [np.array([count_words(text, lang) for text in side]) for side, lang in zip(heap, languages)]
-    found["fused"] = {}
-    for name, (source, target) in dense.items():
-        of_dense = exact_scores(source, target, row, column) / deviation(source, target)
-        for share in SHARES:
-            scores = share * of_dense + of_links
-            both = neighbours(row, column, scores, tuple(map(len, heap)))
-            form = f"{share} x {name}"
-            found["fused"] |= by_margin(form, both, ("distance",), KS[:2])
-            for k in KS[:2]:
-                found["fused"][form, "length", k] = by_length(found["fused"][form, "distance", k], *lengths)
+    fused = {"fused": (("centred", "head"), None), "fused, fine-tuned": (("centred", "fine-tuned"), args.encoder)}
+    for label, (names, counts_with) in fused.items():
+        row, column = candidates([nearest[name] for name in names], args.candidates)
+        of_links = sparse_scores(heap, known, languages, row, column, args.seed, counts_with)
+        found[label] = {}
+        for name in names:
+            of_dense = exact_scores(*dense[name], row, column) / deviation(*dense[name])
+            for share in SHARES:
+                both = neighbours(row, column, share * of_dense + of_links, tuple(map(len, heap)))
+                form = f"{share} x {name}"
+                found[label] |= by_margin(form, both, ("distance",), KS[:2])
+                for k in KS[:2]:
+                    found[label][form, "length", k] = by_length(found[label][form, "distance", k], *lengths)
     return found
+
+
+def finetuned(pair: str, count: int, folder: Path, args) -> Encoder:
+    """The encoder trained further on the first lines; it is kept, so that a run which was stopped goes on with it."""
+    if not (folder / "modules.json").is_file():
+        text = f"{args.data}/ntrex/{{source}}.txt+{args.data}/ntrex/{{target}}.txt@1-{count}"
+        recipe = finetuning(encoder_folder(args.encoder), [pair], train_data=[text])
+        corpus = load_corpus(recipe)
+        pairs = len(corpus.pairs[0].train)
+        training = schedule(pairs, str(folder), epochs=EPOCHS, seed=args.seed, device="cpu", is_tested=False)
+        trained = finetune(recipe, training, corpus, kept=folder.with_suffix(".safetensors"))
+        with atomic_path(folder) as scratch:
+            scratch.mkdir()
+            trained.write(scratch)
+    return load_encoder(str(folder))
 
 
 def head(heap: list[np.ndarray], known: list[np.ndarray]) -> list[np.ndarray]:
@@ -187,11 +220,15 @@ def candidates(found: list[tuple[Neighbours, Neighbours]], count: int) -> tuple[
     return row, column
 
 
-def sparse_scores(heap, known, languages, row: np.ndarray, column: np.ndarray, seed: int) -> np.ndarray:
-    """(P,) scores of candidates by links of known pairs, at the deviation of those between random sentences."""
+def sparse_scores(heap, known, languages, row, column, seed: int, encoder: str | None = None) -> np.ndarray:
+    """(P,) scores of candidates by links of known pairs, at the deviation of those between random sentences.
+
+    Where an encoder is named, it helps to count the links.
+    """
     settings = LinkSettings()
     corpus = Corpus.in_memory({languages: known})
-    model = fit(link_views(corpus, settings), settings, seed=seed, static=False)
+    words = word_encoder(encoder_folder(encoder), None, corpus) if encoder else None
+    model = fit(link_views(corpus, settings, words), settings, seed=seed, static=False)
     source, target = (model.encode(*side) for side in zip(heap, languages, ROLES))
     return exact_scores(source, target, row, column) / deviation(source, target)
 

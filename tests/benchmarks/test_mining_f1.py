@@ -1,9 +1,12 @@
 """Pairs mined out of haystacks: what is chosen on development lines, and how distractors are shared out."""
 
+import json
+
 import mining_f1 as benchmark
 import numpy as np
 import pytest
 
+from hfxling.data.sample import sample_texts
 from hfxling.sentences.engine import Mined
 from hfxling.sentences.neighbours import Neighbours
 
@@ -44,3 +47,34 @@ def test_candidates_and_their_neighbours():
     backward = Neighbours(np.array([[0, 1], [1, 0], [1, 0]]), np.ones((3, 2)))
     row, column = benchmark.candidates([(forward, backward)], 1)
     assert [*zip(row, column)] == [(0, 0), (1, 1), (1, 2)]
+
+
+def test_every_system_is_measured_and_a_stopped_run_goes_on(tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "LINES", 80)
+    monkeypatch.setattr(benchmark, "DEV", 50)
+    monkeypatch.setattr(benchmark, "EPOCHS", 1)
+    monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)  # the tiny encoder knows few letters
+    (tmp_path / "ntrex").mkdir()
+    texts = {lang: sample_texts(lang)[:200] for lang in ("zh", "vi")}
+    for lang, lines in texts.items():
+        (tmp_path / "ntrex" / f"{lang}.txt").write_text("\n".join(lines[:120]) + "\n", encoding="utf-8")
+    monkeypatch.setattr(benchmark, "distractors", lambda *args: [lines[120:] for lines in texts.values()])
+    words = ["--data", str(tmp_path), "--encoder", str(tiny_bert), "--pairs", "zh-vi", "--dtype", "float32"]
+    words += ["--cache_dir", str(tmp_path / "cache"), "--finetuned_dir", str(tmp_path / "finetuned")]
+    words += ["--results_dir", str(tmp_path)]
+    figures = benchmark.main(words)
+    assert {*figures} == {
+        f"{label}_f1_zh_vi{part}" for label in ("fused", "fused_fine_tuned") for part in ("", "_apart")
+    }
+    file = tmp_path / "mining_f1_me5.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    rows = content["results"]
+    assert {row["settings"]["row"] for row in rows} == {*benchmark.LABELS}
+    content["results"] = [
+        row for row in rows if row["settings"]["row"] != "fused, fine-tuned"
+    ]  # as an earlier run left
+    file.write_text(json.dumps(content), encoding="utf-8")
+    monkeypatch.setattr(benchmark, "finetune", None)  # the encoders are there
+    assert benchmark.main(words) == figures
+    again = json.loads(file.read_text(encoding="utf-8"))["results"]
+    assert again == rows
