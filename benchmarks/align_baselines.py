@@ -20,14 +20,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from harness import cpu_of_all, earlier_rows, parser, replaced, report_rows, systems_left, write_rows
+from harness import earlier_rows, parser, replaced, report_rows, systems_left, write_rows
 
 from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned, read_links
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import default_segmenter, learn_vocabularies
 from hfxling.evaluation.alignment import alignment_results, count_links, error_test
-from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.results import EvalResult, cpu_seconds
 from hfxling.methods.aligner.data import learn_priors
 from hfxling.words import prior as link_prior
 from hfxling.words.classes import stem
@@ -97,9 +97,9 @@ def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> 
     gold, rows = read_aligned(path), []
     counts: dict[str, list[np.ndarray]] = {}
     for (label, seed), align in systems.items():
-        start = cpu_of_all()
+        start = cpu_seconds()
         links = align(gold)
-        seconds = round(cpu_of_all() - start, 1)  # eflomal is a process of its own
+        seconds = round(cpu_seconds() - start, 1)  # eflomal is a process of its own
         counts.setdefault(label, []).append(count_links(links, gold))
         settings = {"stage": "after", "row": label, "train_cpu_s": seconds}
         if label.startswith("statistical") and EFLOMAL in counts:

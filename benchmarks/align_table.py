@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 from encoders import encoder_folder
-from harness import machine, parser, report
+from harness import earlier_file, machine, parser, report
 from scipy.special import softmax
 
 from hfxling.console import run as run_recipe
@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> dict:
         return choose(args.data, encoder)
 
     path = Path(args.results_dir) / "align_table.json"
-    figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else {}
+    figures = earlier_file(path).get("figures", {})
     for name in args.sets:
         gold = read_aligned(Path(args.data) / f"{name}.tsv")
         systems = systems_of(gold, name, encoder, args)

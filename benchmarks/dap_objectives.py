@@ -26,7 +26,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import numpy as np
 import torch
-from harness import parser, report_rows
+from harness import minutes_unknown, parser, report_rows
 from scipy.stats import t
 from transformers import TrainingArguments
 from transformers.utils import logging
@@ -69,6 +69,8 @@ def main(argv: list[str] | None = None) -> dict:
     logging.set_verbosity_error()
     folder = Path(args.runs)
     runs = read_runs(folder)
+    if [*folder.glob("*/mining.json"), *folder.glob("*/xnli.json")]:  # of an earlier start, without its CPU minutes
+        minutes_unknown(f"{args.results_dir}/{args.name}.json")
     for label, by_seed in runs.items():
         for seed, rows in by_seed.items():
             kept = folder / f"{label}-{seed}"

@@ -20,7 +20,6 @@ without a translation are in no bead. Seconds are CPU seconds given the vectors.
 run that was stopped goes on with the others, and vectors are kept by text.
 """
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,7 +34,7 @@ import torch
 from documents import PAIRS, Part, over, spoil, strict, text_of, true_beads
 from documents import f1 as f1_of
 from encoders import encoder_folder, weights_note
-from harness import clock, machine, parser, report
+from harness import clock, earlier_file, machine, parser, report
 from ntrex import LINES, read_text
 from stored_vectors import StoredVectors
 from transformers.utils import logging
@@ -77,7 +76,7 @@ def main(argv: list[str] | None = None) -> dict:
     path = Path(args.results_dir, "documents_encoder.json")
     settings = {name: getattr(args, name) for name in ("model", "every", "max_joined", "dtype")}
     settings |= {"weights": weights_note(args.model), "test_lines": "1544-1997", "seed": 0} | machine()
-    found = earlier(path, settings)
+    found = earlier_file(path, settings).get("of_documents", {})
     vectors = StoredVectors(load_encoder(encoder_folder(args.model)), args.cache_dir, args.dtype)
     figures: dict = {}
     for pair in args.pairs:
@@ -88,15 +87,6 @@ def main(argv: list[str] | None = None) -> dict:
         shown = settings | {"pairs": [*found]}
         report("documents_encoder", figures, shown, title=TITLE, path=path, goals=GOALS, of_documents=found)
     return figures
-
-
-def earlier(path: Path, settings: dict) -> dict:
-    """Pairs of a run with the same settings that was stopped."""
-    if not path.is_file():
-        return {}
-    then = json.loads(path.read_text(encoding="utf-8"))
-    same = all(then["settings"].get(key) == value for key, value in settings.items())
-    return then["of_documents"] if same else {}
 
 
 def summary(found: dict) -> dict:

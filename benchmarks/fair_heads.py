@@ -28,7 +28,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import numpy as np
 import torch
-from harness import parser
+from harness import earlier_file, minutes_of, minutes_unknown, parser
 from transformers import TrainingArguments
 from transformers.utils import logging
 
@@ -72,6 +72,7 @@ LATER = [
     [{"learning_rate": rate} for rate in (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)],
 ]
 CLOSED = [{"center_input": False}, *({"center_input": True, "input_power": power} for power in (0.0, 0.25, 0.5))]
+KEPT = Path("outputs/fair_heads")  # every fit
 PRINTED = {"normalize_input": False, "learning_rate": 5e-6, "num_train_epochs": 70, "fit": "contrastive"}
 
 
@@ -104,10 +105,10 @@ class Search:
         return self.prepared.of(self.args.layer_index, self.args.pooling)
 
     def fitted(self, settings: dict, vectors: PairVectors, texts: list[str], seed: int) -> list[Ranking]:
-        """Rankings of a head's outputs under every centring, kept in `outputs/fair_heads`."""
+        """Rankings of a head's outputs under every centring, kept in `KEPT`."""
         text = self.prepared.corpus.test_fields(self.prepared.text)["revision"]
         key = content_hash([self.name, text, str(len(texts)), str(seed), json.dumps(settings, sort_keys=True)])
-        path = Path("outputs/fair_heads") / f"{key}.json"
+        path = KEPT / f"{key}.json"
         if path.is_file():
             kept = json.loads(path.read_text(encoding="utf-8"))
             return [Ranking(direction, np.array(ranks), about) for direction, ranks, about in kept]
@@ -124,7 +125,7 @@ class Search:
         told = {name: settings[name] for name in TRAINER if name in settings}
         quiet = {"logging_strategy": "no", "save_strategy": "no", "disable_tqdm": True, "report_to": "none"}
         quiet |= {"lr_scheduler_type": "constant", "per_device_train_batch_size": 64, "use_cpu": True}
-        training_args = TrainingArguments("outputs/fair_heads", seed=seed, **quiet, **told)
+        training_args = TrainingArguments(str(KEPT), seed=seed, **quiet, **told)
         head, _ = fit_head(vectors, texts, narrowed(HeadSettings, args), training_args)
         return self.rank(vectors, head)
 
@@ -240,7 +241,9 @@ def main(argv: list[str] | None = None) -> dict:
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     path = Path(args.results_dir) / f"fair_heads_{args.pair.replace('-', '_')}.json"
-    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    content = earlier_file(path)
+    if not content and KEPT.is_dir():
+        minutes_unknown(path)
     tried, tests = content.get("tried", {}), content.get("tests", [])
     rows = read_results(path) if content else []
 
@@ -248,6 +251,7 @@ def main(argv: list[str] | None = None) -> dict:
         labels = dict.fromkeys(row.settings["row"] for row in search.rows)
         about = {"title": f"{TITLE}, NTREX {args.pair}", "rows": [{"label": label} for label in labels]}
         about |= {"paper_columns": [], "show": {"metric": ["P@1"]}, "tests": tests, "tried": tried}
+        about |= minutes_of(path)
         settings = {"pair": args.pair, "data": Path(args.data).name}
         write_results(path, search.rows, recipe="benchmarks/fair_heads.py", settings=settings, extra=about)
 

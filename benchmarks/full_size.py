@@ -12,7 +12,6 @@ out) say what another machine would need: `gpu_hours` is for one that sustains 1
 measured stays beside what --only names.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -26,7 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 import torch
-from harness import machine, parser, report
+from harness import earlier_file, machine, parser, report
 from transformers import (
     BertConfig,
     BertModel,
@@ -112,7 +111,7 @@ def main(argv: list[str] | None = None) -> dict:
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     path = Path(args.results_dir) / "full_size.json"
-    figures = json.loads(path.read_text(encoding="utf-8"))["figures"] if path.is_file() else {}
+    figures = earlier_file(path).get("figures", {}) if len({*args.only}) < len(ALL) else {}
     for name in args.only:
         with tempfile.TemporaryDirectory() as folder:
             figures[name] = measured(ALL[name], Path(folder), args)

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import platform
 import re
 import resource
@@ -14,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hfxling.evaluation.results import EvalResult, as_json, format_table, read_results, write_results
+from hfxling.evaluation.results import EvalResult, as_json, cpu_minutes, format_table, read_results, write_results
+
+_gone_on_with: dict[Path, dict] = {}  # by its path, a results file that an earlier run wrote and this one goes on with
 
 
 def parser(description: str, name: str | None = None) -> argparse.ArgumentParser:
@@ -35,11 +36,6 @@ def timed(function: Callable, *args) -> np.ndarray:
     before = clock()
     function(*args)
     return clock() - before
-
-
-def cpu_of_all() -> float:
-    """CPU seconds of this process and those that it started and that have ended, by now."""
-    return sum(os.times()[:4])
 
 
 def bfloat16_speed() -> float:
@@ -78,6 +74,7 @@ def report(
     name: str | None = None,
     path: str | Path | None = None,
     goals: Mapping[str, str] | None = None,
+    folder: str = "benchmarks",
     **extra,
 ) -> dict:
     """Print the figures beside their goals, write them where a path is given, and end with the line for programs.
@@ -90,14 +87,15 @@ def report(
         name: of the measurement; by default the script's.
         path: of the results file.
         goals: of some of the figures.
+        folder: of the script.
         extra: further figures that are not shown in tables; entries of their own in the results file.
 
     Returns:
         The figures.
     """
     if path:
-        about = {"title": title, "figures": figures} | extra
-        write_results(path, [], recipe=f"benchmarks/{benchmark}.py", settings=settings, extra=about)
+        about = {"title": title, "figures": figures} | minutes_of(path) | extra
+        write_results(path, [], recipe=f"{folder}/{benchmark}.py", settings=settings, extra=about)
     rows = []
     for label, value in _flat(figures).items():
         shown = f"{value:.6g}" if isinstance(value, float) else value
@@ -158,6 +156,7 @@ def write_rows(
     rows = [{"label": label} for label in labels]
     about = {"title": title, "rows": rows, "paper_columns": [], "show": {"metric": list(metrics)}}
     path = Path(settings["results_dir"]) / f"{settings['name']}.json"
+    about |= minutes_of(path)
     recipe = f"benchmarks/{benchmark}.py"
     write_results(path, results, recipe=recipe, settings=settings, extra=about, with_items=with_items)
 
@@ -170,11 +169,41 @@ def earlier_rows(settings: dict, *more: str) -> list[EvalResult]:
         more: settings that say how much is measured, such as "seeds".
     """
     path = Path(settings["results_dir"]) / f"{settings['name']}.json"
+    own = {key: value for key, value in settings.items() if key not in ("results_dir", *more)}
+    return read_results(path) if earlier_file(path, own) else []
+
+
+def earlier_file(path: str | Path, settings: Mapping | None = None) -> dict:
+    """The results file of an earlier run, to go on with it: its CPU minutes are added to those of this run.
+
+    Args:
+        path: of the file.
+        settings: that it must have; others do not matter.
+
+    Returns:
+        What the file holds; {} where there is none, or one of other settings.
+    """
+    path = Path(path)
+    _gone_on_with.pop(path, None)
     if not path.is_file():
-        return []
-    then = json.loads(path.read_text(encoding="utf-8")).get("settings", {})
-    own = {key: value for key, value in as_json(settings).items() if key not in ("results_dir", *more)}
-    return read_results(path) if all(key in then and then[key] == value for key, value in own.items()) else []
+        return {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    then = content.get("settings", {})
+    for key, value in as_json(dict(settings or {})).items():
+        if key not in then or then[key] != value:
+            return {}
+    _gone_on_with[path] = content
+    return content
+
+
+def minutes_unknown(path: str | Path) -> None:
+    """Say no CPU minutes in a results file: this run goes on with something that does not say how long it took."""
+    _gone_on_with[Path(path)] = {}
+
+
+def minutes_of(path: str | Path) -> dict[str, float]:
+    """The entry of a results file that says the CPU minutes, with those of earlier runs that this one goes on with."""
+    return cpu_minutes(_gone_on_with.get(Path(path)))
 
 
 def systems_left(systems: Mapping[tuple, Callable], results: Sequence[EvalResult], dataset: str) -> dict:

@@ -23,14 +23,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 import numpy as np
 from align_baselines import eflomal, eflomal_directions, encoder_links, fast_align, load_encoder
 from encoders import encoder_folder
-from harness import cpu_of_all, earlier_rows, parser, replaced, report_rows, systems_left, write_rows
+from harness import earlier_rows, parser, replaced, report_rows, systems_left, write_rows
 from ntrex import LINES, read_text, training_text
 from transformers.utils import logging
 
 from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import AlignedPair
 from hfxling.data.segment import Vocabulary, default_segmenter
-from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.results import EvalResult, cpu_seconds
 from hfxling.evaluation.significance import paired_test
 from hfxling.evaluation.word_translation import Dictionary, link_vectors, protocol_results, read_dictionary
 from hfxling.methods.aligner.data import learn_priors
@@ -116,9 +116,9 @@ def translated(
     languages = pairs.languages
     rows, hits = [], {}
     for (label, seed), system in systems.items():
-        start = cpu_of_all()
+        start = cpu_seconds()
         vectors = system(pairs, vocabularies)
-        spent = round(cpu_of_all() - start, 1)  # eflomal is a process of its own
+        spent = round(cpu_seconds() - start, 1)  # eflomal is a process of its own
         settings = {"stage": "after", "row": label, "text": text, "train_cpu_s": spent}
         fields = {"direction": "->".join(languages), "dataset": f"dictionary {'-'.join(languages)}", "split": "test"}
         of_system = [vocabularies[lang] for lang in languages], vectors

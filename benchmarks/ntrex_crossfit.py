@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are i
 import numpy as np
 import torch
 from encoders import encoder_folder, weights_note
-from harness import parser, report_rows
+from harness import minutes_unknown, parser, report_rows
 from retrieval_table import Embed, Memory, fitted
 from sklearn.feature_extraction.text import TfidfVectorizer
 from transformers.utils import logging
@@ -102,7 +102,9 @@ def crossfitted(pair: str, folds: list[np.ndarray], args) -> dict[str, tuple[np.
     hits: dict[str, tuple[np.ndarray, np.ndarray]] = {"copies": tuple(copies(texts))}
     for number, held in enumerate(folds):
         path = Path(args.work) / f"{Path(args.encoder).name}.{pair}.{number}.json"
-        if not path.is_file():
+        if path.is_file():  # of an earlier run, and without its CPU minutes
+            minutes_unknown(f"{args.results_dir}/ntrex_crossfit.json")
+        else:
             kept = np.setdiff1d(np.arange(count), held)
             found = measure(languages, texts, kept, held, args)
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,14 +16,13 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when numpy and torch are imported
 
-import json
 from pathlib import Path
 
 import numpy as np
 import torch
 from distractors import distractors
 from encoders import encoder_folder
-from harness import parser, report
+from harness import earlier_file, parser, report
 from ntrex import LINES, read_text
 from stored_vectors import StoredVectors
 from transformers.utils import logging
@@ -78,11 +77,8 @@ def main(argv: list[str] | None = None) -> dict:
 
 def earlier(path: Path, settings: dict) -> dict:
     """Halvings of a run that was stopped, with the same settings but for the number of halvings."""
-    if not path.is_file():
-        return {}
-    then = json.loads(path.read_text(encoding="utf-8"))
-    same = all(then["settings"].get(name) == value for name, value in settings.items() if name != "halvings")
-    return then.get("outcomes", {}) if same else {}
+    same = {name: value for name, value in settings.items() if name != "halvings"}
+    return earlier_file(path, same).get("outcomes", {})
 
 
 def figures_of(outcomes: dict, precisions: list[float]) -> dict:

@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 
 import hfxling
+from docs.commands import made_by
 from docs.pictures import result_pictures
 from hfxling.cli import COMMANDS, load_verb
 from hfxling.console import run as run_recipe
@@ -29,14 +30,17 @@ LEGEND = (
     "mean over the seeds ± their standard deviation; in brackets the 95 % interval over test items "
     "([evaluation](../evaluation.md)), which knows nothing of other training runs. Centring: `none`, `train` (means of "
     "the training text), `corpus` (means of the test text, as in the paper of the siamese method). p: paired test "
-    "against what the run started from; in tables by encoder and layer interval and p are the first seed's."
+    "against what the run started from; in tables by encoder and layer interval and p are the first seed's.\n\n"
+    "CPU minutes are those of the command that is named, with earlier runs that it went on from; what was kept before "
+    "(an encoder's vectors, counted links) is not in them. A command goes on from the file in `results/`: remove it "
+    "first to measure anew. `../shared` has the measuring data."
 )
 
 TRANSLATION_PAIRS = ("lo-zh", "lo-th", "th-zh", "id-zh", "vi-zh")
 TRANSLATION = (
     "Dictionary words by CSLS (K = 3), NTREX lines 1 to 1543; the paper's own text and dictionaries were not released. "
     "Budget, seeds and P@5 are in each pair's own table below; `with links` adds the statistical links' cosines to "
-    "those of the static vectors."
+    "those of the static vectors. Commands are below each pair's own table, too."
 )
 PROTOCOL_HEADINGS = {
     "vocabulary": "Words of the training vocabularies, among these only (as Wada et al.'s scripts and the paper ask):",
@@ -147,7 +151,7 @@ def results_sections(files: list[Path]) -> dict[str, dict]:
 
 
 def results_page(page: dict, name: str) -> str:
-    """One section a results file: the question, every row, both directions, every centring; what it does not show."""
+    """One section a results file: the question, every row, the command that makes them; what they do not show."""
     parts = [f"# {page['title']}: results\n\n{LEGEND}"]
     if name == "aligner":
         tables = [(heading, translation_table(protocol)) for protocol, heading in PROTOCOL_HEADINGS.items()]
@@ -158,7 +162,9 @@ def results_page(page: dict, name: str) -> str:
         content = json.loads(path.read_text(encoding="utf-8"))
         title = content.get("title") or stem
         parts.append(f"## {about.get('question', title)}\n\n`{stem}`: {title}")
-        parts.append(file_table(read_results(path), content))
+        rows = read_results(path)
+        parts.append(file_table(rows, content))
+        parts.append(made_by(stem, about, content, rows, ROOT))
         if "limits" in about:
             parts.append(f"**What it does not show:** {about['limits']}")
     return "\n\n".join(parts) + "\n"

@@ -142,7 +142,7 @@ def main(argv: list[str] | None = None) -> dict:
     goals = dict.fromkeys(FAULTS, "0") | {"bit_equal": str(counts["kills"])}
     title = "Bad input, tampered folders, changed models, runs that are ended, and resume"
     path = None if args.only else Path(args.results_dir) / "chaos.json"
-    return report("chaos", figures, settings, title=title, path=path, goals=goals)
+    return report("chaos", figures, settings, title=title, path=path, goals=goals, folder="tools")
 
 
 def make(work: Path) -> None:

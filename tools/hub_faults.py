@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> dict:
     title = "Faults injected between the Hub and its readers and writers"
     goals = {"silently_wrong": "0", "stale": "0", "mixed": "0"}
     path = Path(args.results_dir) / "hub_faults.json"
-    return report("hub_faults", figures, settings, title=title, path=path, goals=goals)
+    return report("hub_faults", figures, settings, title=title, path=path, goals=goals, folder="tools")
 
 
 def loads(hub, ask, runs: int, heads: dict[str, list[str]], rng: Random) -> dict:

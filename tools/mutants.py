@@ -23,7 +23,6 @@ import os
 os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONDONTWRITEBYTECODE": "1"}
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads do not outlive a fork
 
-import json
 import re
 import shutil
 import signal
@@ -38,7 +37,7 @@ from mutants_sites import Mutant, drawn
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
-from harness import parser, report
+from harness import earlier_file, minutes_of, parser, report
 
 CARRIED = ("hfxling", "tests", "benchmarks", "tools", "recipes", "spaces", "docs", "pyproject.toml", "README.md")
 LIBRARIES = ("torch", "scipy.sparse", "scipy.stats", "sklearn.linear_model", "transformers", "datasets", "pytest")
@@ -83,7 +82,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--fresh", action="store_true", help="run those again that were killed before")
     args = options.parse_args(argv)
     path = Path(args.results_dir) / "mutants.json"
-    before = json.loads(path.read_text())["mutants"] if path.is_file() else []
+    before = earlier_file(path).get("mutants", [])
     rows = [row for row in before if row["module"] in MODULES and not re.search(args.only, row["module"])]
     known = {row["id"]: row for row in before if row["status"] != "survived" and not args.fresh}
     for name in LIBRARIES:
@@ -199,7 +198,7 @@ def told(path: Path, rows: list[dict], args, *, quiet: bool = False) -> dict:
     if quiet:
         from hfxling.evaluation.results import write_results
 
-        about = {"title": TITLE, "figures": figures, "mutants": rows}
+        about = {"title": TITLE, "figures": figures, "mutants": rows} | minutes_of(path)
         write_results(path, [], recipe="tools/mutants.py", settings=settings, extra=about)
         return figures
     for row in survivors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -59,6 +60,28 @@ def package_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and of those that it started and that have ended, by now."""
+    return sum(os.times()[:4])
+
+
+def cpu_minutes(earlier: Mapping | None = None) -> dict[str, float]:
+    """The entry of a results file that says how many CPU minutes it took, for `extra` of `write_results`.
+
+    They are those of this process and of the processes that it started and that have ended.
+
+    Args:
+        earlier: the file of a run that this one goes on with, as it was read; its minutes are added. Where it does not
+            say them, there is no entry: nobody knows how long both took.
+    """
+    spent = cpu_seconds() / 60
+    if earlier is None:
+        return {"cpu_minutes": round(spent, 2)}
+    if "cpu_minutes" not in earlier:
+        return {}
+    return {"cpu_minutes": round(earlier["cpu_minutes"] + spent, 2)}
 
 
 def write_results(

@@ -20,6 +20,7 @@ from hfxling.arguments import NOT_PUBLISHED, as_tokens, parse_arguments, read_ya
 from hfxling.evaluation.results import (
     EvalResult,
     as_json,
+    cpu_minutes,
     format_table,
     package_versions,
     read_results,
@@ -207,8 +208,10 @@ def run_study(study: Study) -> list[EvalResult]:
     for _, own, _ in kept:
         groups.setdefault(own.shared_key(), []).append(own)
     before, after = finished_runs(study, resolved(*settings[0]))
+    earlier = None
     if after:
         log.info("%s: %d rows taken from %s; remove it to measure anew", args.name, len(after), study.path)
+        earlier = json.loads(study.path.read_text(encoding="utf-8"))
     done, prepared = {(result.seed, result.settings["row"]) for result in after}, {}
     for seed in args.seeds:
         for row, own, training_args in kept:
@@ -230,7 +233,8 @@ def run_study(study: Study) -> list[EvalResult]:
                     labelled = result.settings | reached | {"row": row["label"]}
                     after.append(replace(result, seed=seed, settings=labelled))
             results = [*before.values(), *after]
-            write_results(study.path, results, recipe=RECIPE, settings=resolved(*settings[0]), extra=study.about())
+            about = study.about() | cpu_minutes(earlier)
+            write_results(study.path, results, recipe=RECIPE, settings=resolved(*settings[0]), extra=about)
             log.info("%s: seed %d, %s done", args.name, seed, row["label"])
     results = [*before.values(), *after]
     report(study, results)

@@ -50,3 +50,48 @@ def test_a_stopped_run_goes_on_with_the_same_settings_only(tmp_path):
     content = json.loads((tmp_path / "made.json").read_text())
     _, table = study_table(rows, content["rows"], content["paper_columns"], content["show"])
     assert [line[0] for line in table] == ["x", "y"]  # it can be rendered before it is complete
+
+
+def test_cpu_minutes_of_a_stopped_run_are_added_once(tmp_path, monkeypatch):
+    settings = {"name": "made", "results_dir": str(tmp_path), "pairs": ["a-b"]}
+    path = tmp_path / "made.json"
+    rows = [EvalResult("P@1", 10.0, 9, "made", "dev", settings={"stage": "after", "row": label}) for label in "xyz"]
+
+    def written(seconds, rows):
+        """What the file says after so many CPU seconds of the process."""
+        monkeypatch.setattr("os.times", lambda: (seconds, 0.0, 0.0, 0.0, 1e9))
+        harness.write_rows("x", rows, settings, title="T", labels=["x", "y"], metrics=["P@1"])
+        return json.loads(path.read_text(encoding="utf-8")).get("cpu_minutes")
+
+    assert harness.earlier_rows(settings) == []
+    assert written(60, rows[:1]) == 1.0
+    assert written(120, rows[:2]) == 2.0, "still the same run"
+
+    assert harness.earlier_rows(settings) == rows[:2]
+    assert [written(30, rows), written(90, rows)] == [2.5, 3.5]
+
+    assert harness.earlier_rows(settings | {"pairs": ["c-d"]}) == []
+    assert written(30, rows) == 0.5, "nothing was taken over"
+
+
+def test_cpu_minutes_are_left_out_where_those_of_the_earlier_run_are_not_known(tmp_path, monkeypatch):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"settings": {"size": 1}, "figures": {"ratio": 1}}), encoding="utf-8")
+    monkeypatch.setattr("os.times", lambda: (60.0, 0.0, 0.0, 0.0, 1e9))
+
+    def written():
+        harness.report("x", {"ratio": 1}, {"size": 1}, path=path)
+        return json.loads(path.read_text(encoding="utf-8")).get("cpu_minutes")
+
+    assert harness.earlier_file(path, {"size": 1})["figures"] == {"ratio": 1}
+    assert written() is None
+    assert harness.earlier_file(path, {"size": 2}) == {}
+    assert written() == 1.0
+    harness.minutes_unknown(path)
+    assert written() is None
+
+
+def test_a_results_file_names_the_folder_of_its_script(tmp_path):
+    path = tmp_path / "chaos.json"
+    harness.report("chaos", {}, {}, path=path, folder="tools")
+    assert json.loads(path.read_text(encoding="utf-8"))["recipe"] == "tools/chaos.py"

@@ -7,6 +7,7 @@ import pytest
 
 from hfxling.evaluation.results import (
     EvalResult,
+    cpu_minutes,
     format_table,
     interval_told,
     p_told,
@@ -130,6 +131,13 @@ def columns_on_screen(line):
     return [
         i for i, c in enumerate("".join(c * (1 + (unicodedata.east_asian_width(c) == "W")) for c in shown)) if c == "|"
     ]
+
+
+def test_cpu_minutes_of_an_earlier_run_are_added_where_they_are_known(monkeypatch):
+    monkeypatch.setattr("os.times", lambda: (100.0, 10.0, 9.0, 1.0, 1e9))
+    assert cpu_minutes() == {"cpu_minutes": 2.0}
+    assert cpu_minutes({"cpu_minutes": 0.25, "results": []}) == {"cpu_minutes": 2.25}
+    assert cpu_minutes({"results": []}) == {}
 
 
 def test_table_columns_stay_in_line_under_wide_and_combining_characters():

@@ -191,6 +191,36 @@ def test_a_stopped_study_goes_on_and_rows_may_have_fewer_seeds(tmp_path, monkeyp
     assert done[6:] == [(0, 20), (1, 20)]
 
 
+def test_cpu_minutes_of_a_study_that_was_stopped_add_up(tmp_path, monkeypatch):
+    result = EvalResult("P@1", 1.0, 5, "d", "test", settings={"stage": "after"})
+    monkeypatch.setattr(aligner, "prepare", lambda rows, training_args: None)
+    monkeypatch.setattr(aligner, "run", lambda args, training_args, prepared: Run([result], {"steps": 1}))
+    rows = [{"label": "small", "set": {"size": 8}}, {"label": "large", "set": {"size": 16}}]
+    content = {"study": {"name": "tiny", "title": "Tiny", "method": "aligner", "seeds": [0], "rows": rows}}
+    content |= {"pairs": ["lo-zh"], "train_data": ["sample"], "use_cpu": True}
+    path, written = tmp_path / "study.yaml", tmp_path / "tiny.json"
+
+    def minutes_after(seconds, rows):
+        """What the file says after a process of so many CPU seconds, a tenth of them in those that it started."""
+        content["study"]["rows"] = rows
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        monkeypatch.setattr("os.times", lambda: (0.8 * seconds, 0.1 * seconds, 0.1 * seconds, 0.0, 1e9))
+        study.main(["--config", str(path), "--results_dir", str(tmp_path)])
+        return json.loads(written.read_text(encoding="utf-8")).get("cpu_minutes")
+
+    assert minutes_after(90, rows[:1]) == 1.5
+    assert minutes_after(60, rows) == 2.5, "those of the run that it goes on with, once"
+    assert minutes_after(600, rows) == 2.5, "nothing was left to run"
+    longer = [*rows, {"label": "new", "set": {"size": 20}}]
+    others = [{"label": label, "set": {"size": 24}} for label in ("small", "large", "new")]
+    assert minutes_after(30, longer) == 3.0
+    assert minutes_after(30, others) == 0.5, "no row was taken over"
+    without = json.loads(written.read_text(encoding="utf-8"))
+    del without["cpu_minutes"]
+    written.write_text(json.dumps(without), encoding="utf-8")
+    assert minutes_after(30, [*others, longer[0] | {"label": "further"}]) is None
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
