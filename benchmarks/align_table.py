@@ -1,6 +1,7 @@
 """Word links by links alone, an encoder alone, both in one EM, and by what others offer, against gold links.
 
 python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --sets zh-en ro-en ja-en en-fr es-fr
+python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --sets zh-en ... --trained FOLDER
 python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --choose
 python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --fit
 
@@ -10,7 +11,8 @@ awesome-align's extraction (two softmaxes above a threshold, of cosines by a tem
 --choose), ctfalign with and without its constraint, fast_align, HMM and IBM 4 of sil-thot (small letters, joined by
 grow-diag-final-and; eflomal itself is in align_baselines.py), and the package simalign, which runs the encoder itself.
 What is not installed is left out: pip install -r benchmarks/requirements.txt. Paired tests hold "both" against every
-other one. --speed measures pairs per second.
+other one. --speed measures pairs per second. --trained adds lines of the same encoder trained further, for example by
+translation ranking: TR-0/model in the output folder of recipes/configs/dap/studies/me5.yaml.
 
 --fit learns the weights of `hfxling/words/probability.json` from the gold links of xlwa-dev, with 250 further pairs of
 each language as text; these are the only gold links that chose anything: weights, layer, temperature, floor, weight,
@@ -70,6 +72,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--dtype", default="float32", help="of the encoder's computation")
     options.add_argument("--more", nargs=3, metavar=("NAME", "SOURCE", "TARGET"), help="learn from this text, too")
     options.add_argument("--first", type=int, default=5000, help="lines of that text")
+    options.add_argument("--trained", metavar="FOLDER", help="only the encoder trained further, alone and with links")
     options.add_argument("--speed", action="store_true", help="pairs per CPU second on the first set")
     options.add_argument("--page", default="docs/words.md", help="whose table is written anew")
     args = options.parse_args(argv)
@@ -194,6 +197,13 @@ def systems_of(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -
         return {
             f"{LINKS}, {label}": lambda: joint_links(languages, gold, more=more),
             f"{BOTH}, {label}": lambda: joint_links(languages, gold, encoder, more),
+        }
+    if args.trained:
+        trained = ReadOnce(args.trained, dtype=args.dtype)
+        return {
+            BOTH: lambda: joint_links(languages, gold, encoder),
+            f"{ENCODER}, trained further": lambda: encoder_links(languages, gold, trained, None),
+            f"{BOTH}, trained further": lambda: joint_links(languages, gold, trained),
         }
     systems: dict[str, Callable] = {
         LINKS: lambda: joint_links(languages, gold),

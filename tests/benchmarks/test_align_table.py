@@ -45,6 +45,10 @@ def test_figures_of_a_set_and_the_page(tiny_bert, tmp_path):
     further = ["--sets", "en-fr", "--more", "text", str(tmp_path / "more.en"), str(tmp_path / "more.fr")]
     again = main([*own, *further])
     assert {"both", "both, text", "links, text"} <= set(again["en-fr"])
+    trained = main([*own, "--sets", "en-fr", "--trained", str(tiny_bert)])["en-fr"]
+    assert trained["both, trained further"]["AER"] == trained["both"]["AER"]  # it is the same encoder
+    assert trained["both, trained further"]["both"] == {"difference": 0, "p_value": 1}
+    assert trained["encoder, trained further"]["AER"] == trained["encoder"]["AER"]
     speed = main([*own, "--sets", "en-fr", "--speed"])
     assert speed["both, pairs_per_s"] > 0
     assert WEIGHTS.is_file()
