@@ -255,7 +255,7 @@ def fit_lexical(
 def save_lexical(
     model: LexicalModel, folder: str | Path, *, licence: str | None = None, repo: str | None = None
 ) -> None:
-    """Write a fitted lexical encoder as the recipe does: for SentenceTransformer, SparseEncoder and AutoModel.
+    """Write a fitted lexical model as the recipe does: for SentenceTransformer, SparseEncoder and AutoModel.
 
     Args:
         model: of `fit_lexical`.

@@ -104,7 +104,7 @@ class LexicalModel(PreTrainedModel):
         hub_kwargs = hub_kwargs_of(kwargs)
         kind = stored_kind(name, hub_kwargs)
         if kind != cls.config_class.model_type:
-            raise ValueError(f"{str(name)!r} is no lexical encoder: its config.json says model_type={kind!r}.")
+            raise ValueError(f"{str(name)!r} is no lexical model: its config.json says model_type={kind!r}.")
         model, _ = load_whole(super().from_pretrained, name, *args, **kwargs)
         try:
             model.check()
