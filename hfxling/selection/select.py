@@ -289,9 +289,9 @@ def select(
 ) -> Selection:
     """The best model for your sentence pairs.
 
-    What can be made of the pairs competes, and the winner is written. Links learnt from the pairs alone need no model
-    and no download. With a model its vectors compete too, as they are and behind a head, and so does the sum of both
-    scores. Every score is a cross-validated one: of pairs that were left out.
+    What can be made of the pairs competes, and the winner is written. A lexical model, in its sparse and its static
+    form, needs nothing but the pairs. With a model its vectors compete too, as they are and behind a head, and so does
+    the sum of both scores. Every score is a cross-validated one: of pairs that were left out.
 
     Example:
         >>> found = hfxling.select("my.zh", "my.vi", languages=("zh", "vi"), output=None)

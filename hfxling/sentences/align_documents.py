@@ -128,7 +128,7 @@ def align_documents(
             which are lists of sentences.
         target: the same of the translations.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
-        lexical: folder or Hub id of a lexical model, or a loaded one: its links alone, or its score and the model's as
+        lexical: folder or Hub id of a lexical model, or a loaded one: its score alone, or its score and the model's as
             one, for which the model needs a fusion.json that was made for it (hfxling fit --choose fused writes both).
         languages: codes of both; by default the model's first two.
         pair_documents: documents are not in the same order, or some have no translation.

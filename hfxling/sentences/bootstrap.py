@@ -106,9 +106,10 @@ def bootstrap(
 ) -> Bootstrapped:
     """A bitext and a model out of two texts.
 
-    A model that knows both languages, or links of seed pairs, or both find the first pairs; links and a head on the
-    model are learnt from these and find more, and again, until there are hardly more good pairs. Then the bitext is
-    written, and what `hfxling fit` makes of its pairs: the model with its head, and links.
+    An encoder that knows both languages, or word links of seed pairs, or both find the first pairs; a lexical model,
+    and a head on the encoder, are learnt from these and find more, and again, until there are hardly more good pairs.
+    Then the bitext is written, and what `hfxling fit` makes of its pairs: the encoder with its head, and the lexical
+    model.
 
     Example:
         >>> found = hfxling.bootstrap("a.zh", "b.vi", seed_pairs="seed.tsv", languages=("zh", "vi"))
@@ -122,7 +123,7 @@ def bootstrap(
             translations.
         model: folder or Hub id of an encoder with dense vectors, or a loaded one.
         output: folder of pairs.tsv, rounds.json, and the models: with a model `model` and `lexical/model`, which go
-            together as --model and --lexical; without one the links in `model`.
+            together as --model and --lexical; without one the lexical model in `model`.
         rounds: at most, after the first.
         precision: share of right pairs that is wanted of the bitext.
         dedup: source, target or both: keep the best pair of each normalised text.

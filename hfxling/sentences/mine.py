@@ -199,7 +199,7 @@ def mine(
         target: the same of the other language; may be left out where the source has both.
         languages: codes of both, such as zh vi; by default the model's first two.
         model: folder or Hub id, or a loaded model.
-        lexical: folder or Hub id of a lexical model: its links alone, or its score and the model's as one, for which
+        lexical: folder or Hub id of a lexical model: its score alone, or its score and the model's as one, for which
             the model needs a fusion that was made for it.
         revision: branch, tag or commit of the model on the Hub.
         lexical_revision: of the lexical model.
@@ -218,10 +218,10 @@ def mine(
         selection: mutual, forward, backward or max.
         dedup: source, target or both: keep the best pair of each normalised text.
         filters: drop pairs with these flags, or with all.
-        candidates: with links, score only so many neighbours by static vectors (and by the model) of each sentence;
+        candidates: with a lexical model, score only so many neighbours by static vectors (and by the model) of each sentence;
             0: all; by default 32 from 4 billion sentence pairs on.
-        terms: with links, look for 32 candidates by so many of a sentence's weights, those that add most, and score
-            them by all; 320 are much quicker and lose next to nothing.
+        terms: with a lexical model, look for 32 candidates by so many of a sentence's weights, those that add most, and
+            score them by all; 320 are much quicker and lose next to nothing.
         dtype: float32 or bfloat16, of dense products; the same pairs.
         memory: that the search may use beside the vectors.
         shard: sentences of a side that are searched at once; then a stopped run goes on.

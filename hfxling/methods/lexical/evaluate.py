@@ -36,7 +36,7 @@ def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int) -> list[EvalResu
 def spoilt(
     model: LexicalModel, sides: tuple, languages: tuple[str, str], settings: Mapping, **fields
 ) -> list[EvalResult]:
-    """How often spoilt copies of the first translations win, by both kinds of vectors."""
+    """How often altered copies of the first translations win, by both kinds of vectors."""
 
     def cosines(source: Sequence[str], target: Sequence[str], pair: tuple[str, str]) -> np.ndarray:
         vectors = []
