@@ -122,7 +122,7 @@ def evaluate(
             fusion.json that was made for it (hfxling fit writes both).
         baseline: a second model, measured on the same items; every difference is tested.
         source: text of retrieval, documents, mining-hard, geometry and probe: texts in memory, a file, or a source of
-            both sides (docs/text.md).
+            both sides.
         target: its translations.
         data: text of all tasks, or with TASK=DATA of one: a source as above; of tatoeba a folder, or a Hub id with
             {source}; of mining, sts17 and qe a folder; of tokens a file of links, or sample.

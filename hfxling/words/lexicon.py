@@ -123,9 +123,9 @@ def lexicon(
 ) -> Lexicon:
     """A bilingual word list out of aligned text.
 
-    Words come from the source sentences, most frequent first; translations are the nearest target words by CSLS
-    (K = 3), words and frequent runs of segments (Chinese words are several characters), with example sentences for a
-    human to check.
+    Words come from the source sentences, most frequent first; translations are the nearest target words,
+    each compared with its 3 nearest neighbours (CSLS), words and frequent runs of segments (Chinese words are several
+    characters), with example sentences for a human to check.
 
     Example:
         >>> result = hfxling.lexicon(chinese, vietnamese, languages=("zh", "vi"))
