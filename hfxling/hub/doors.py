@@ -67,7 +67,9 @@ def _compared(door: str, found: Mapping[str, Mapping], folder: Path, is_stock: b
         elif is_stock or door not in _STOCK:
             gap = np.abs(vectors - np.asarray(found["hfxling"][language])).max()
             if gap > TOLERANCE:
-                faults.append(f"loading by {door!r}: {gap:.1e} from the method's own vectors, language {language or 'any'}")
+                faults.append(
+                    f"loading by {door!r}: {gap:.1e} from the method's own vectors, language {language or 'any'}"
+                )
     return faults
 
 

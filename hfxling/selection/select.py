@@ -127,7 +127,9 @@ class Selection:
             lines.append(f"model folder: {folder}")
         lines.append(f"use it: {self.use}")
         if self.winner.needs_language:
-            lines.append("it needs to know the language of each text; for programs that cannot say it, fit with --one_map")
+            lines.append(
+                "it needs to know the language of each text; for programs that cannot say it, fit with --one_map"
+            )
         return "\n".join(lines)
 
     def _reason(self) -> str:

@@ -129,8 +129,8 @@ def grow(
         if len(loose.score) + len(known[0]) < LEAST:
             raise ValueError(
                 f"of {len(pairs.score)} pairs that are found only {len(loose.score)} are likely translations, too few "
-                "to go on with; do the two texts hold translations of each other, and does the model know both languages? Give "
-                "another model or known pairs."
+                "to go on with; do the two texts hold translations of each other, and does the model know both "
+                "languages? Give another model or known pairs."
             )
         learnt = loose
     best, strict, loose = max(history[-2:], key=lambda each: each[0].strict)
@@ -145,7 +145,9 @@ class _Heaps:
         self.sizes = tuple(len(side) for side in self.texts)
         least = FOLDS * (K + 1)
         if min(self.sizes) < least:
-            raise ValueError(f"{self.sizes[0]} and {self.sizes[1]} sentences are too few; give at least {least} of each.")
+            raise ValueError(
+                f"{self.sizes[0]} and {self.sizes[1]} sentences are too few; give at least {least} of each."
+            )
         self.languages = tuple(languages)
         self.known = known
         self.seed = seed

@@ -218,8 +218,8 @@ def mine(
         selection: mutual, forward, backward or max.
         dedup: source, target or both: keep the best pair of each normalised text.
         filters: drop pairs with these flags, or with all.
-        candidates: with a lexical model, score only so many neighbours by static vectors (and by the model) of each sentence;
-            0: all; by default 32 from 4 billion sentence pairs on.
+        candidates: with a lexical model, score only so many neighbours by static vectors (and by the model) of each
+            sentence; 0: all; by default 32 from 4 billion sentence pairs on.
         terms: with a lexical model, look for 32 candidates by so many of a sentence's weights, those that add most, and
             score them by all; 320 are much quicker and lose next to nothing.
         dtype: float32 or bfloat16, of dense products; the same pairs.

@@ -83,8 +83,8 @@ def test_what_was_not_measured_is_not_said_to_agree(copy):
     assert "no figure measured again; files and card agree; nothing is known of the figures." in said
     some = Verified("model", None, 3, 2, [], 1, {"d, folds": 1}, True)
     assert some.table() == (
-        "model: 3 files and the card, 1 of 2 rows measured again and equal; 1 not measured again, because only training or "
-        "an export gives them (d, folds); all that was measured agrees."
+        "model: 3 files and the card, 1 of 2 rows measured again and equal; 1 not measured again, because only "
+        "training or an export gives them (d, folds); all that was measured agrees."
     )
     none = Verified("model", None, 3, 2, [], 0, {"d, folds": 2}, True)
     assert "0 of 2 rows measured again" in none.table()

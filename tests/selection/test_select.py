@@ -134,7 +134,9 @@ def test_what_wants_to_know_the_language_may_not_win_with_one_map(tiny_bert, tmp
     assert not selection.winner.needs_language
     assert selection.candidate("sparse").needs_language
     assert selection.candidate("fused").needs_hfxling
-    with pytest.raises(ValueError, match="choose='sparse' cannot be had: with one_map=True .*; choose one of static, or "):
+    with pytest.raises(
+        ValueError, match=r"choose='sparse' cannot be had: with one_map=True .*; choose one of static, or "
+    ):
         hfxling.select(*SIDES, languages=LANGUAGES, **options, choose="sparse", only=["sparse"])
 
 
@@ -147,7 +149,7 @@ def test_what_cannot_be_chosen_is_said_with_what_can_be():
     ):
         with pytest.raises(ValueError, match=f"choose='{choose}' cannot be had: .*{told}"):
             _able(candidates, choose, one_map)
-    with pytest.raises(ValueError, match="nothing can be chosen: with one_map=True .*; leave out --one_map"):
+    with pytest.raises(ValueError, match=r"nothing can be chosen: with one_map=True .*; leave out --one_map"):
         _able(candidates[2:], None, one_map=True)
 
 
