@@ -146,7 +146,7 @@ def lexicon(
         min_count: sentences that a word or run must be in.
         runs: segments at most of a word made of several; 1 for none.
         by: what makes words near: the aligner's static vectors, how often they are linked in the text, or both; by
-            default links, and static vectors of an aligner that was trained without statistical links.
+            default links, and static vectors of an aligner that was trained without a prior.
         dictionary: TSV file, word TAB translation, to be scored against.
         output: TSV file.
         progress: show a bar.

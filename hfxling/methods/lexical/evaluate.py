@@ -131,5 +131,5 @@ def rank(
 
 
 def static_sentences(model: LexicalModel, texts: list[str], language: str) -> np.ndarray:
-    """(N, rank) means of static word vectors: what the stock door gives, but for its unit length."""
+    """(N, rank) means of static word vectors: what stock modules give, but for its unit length."""
     return model._read(texts, language).shares[0] @ model.static[language]
