@@ -128,7 +128,7 @@ class LexicalModel(PreTrainedModel):
                 module.check()
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
-        """Write weights, configuration, code and tokenizers; `hfxling.save_lexical` writes the sparse and static form, too."""
+        """Write weights, configuration, code and tokenizers; `hfxling.save_lexical` writes both other forms, too."""
         super().save_pretrained(save_directory, **kwargs)
         for language, view, name, _ in self._tokenizer_folders():
             folder = Path(save_directory) / name
