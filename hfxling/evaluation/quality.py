@@ -369,7 +369,7 @@ def _warn(result: Scores, languages: Languages, links: LexicalEncoder | None) ->
         is_sound = np.array(["empty" not in flags for flags in result.flags])
         unknown = np.count_nonzero(np.isnan(result.scores[LINKS]) & is_sound)
         if unknown:
-            message = "%d of %d pairs have a side of which %s knows no word; their score in links is empty"
+            message = "%d of %d pairs have a side of which %s knows no segment; their score by it is empty"
             logger.warning(message, unknown, total, links.name)
     foreign = sum("wrong_language" in flags for flags in result.flags)
     if foreign > total / 2:

@@ -229,7 +229,7 @@ def test_vectors_that_say_nothing():
     known = np.delete(np.arange(60), 7)
     without = module.centred(vectors[known])
     assert np.allclose(found[known], without, atol=1e-6), "it has no part in the mean"
-    with pytest.raises(ValueError, match="60 of 60 sentences of a heap have no vector or the same one"):
+    with pytest.raises(ValueError, match="60 of 60 sentences of a text have no vector or the same one"):
         module.centred(np.ones((60, 8)))
     with pytest.raises(ValueError, match="60 of 60 sentences"):
         module.centred(np.zeros((60, 8)))
