@@ -40,7 +40,7 @@ from hfxling.sentences.bootstrap import models_of
 from hfxling.sentences.engine import Mined, mine_vectors
 from hfxling.sentences.grow import Grown, Round, grow
 
-TITLE = "Bootstrapping two heaps of NTREX, from no, 100 and 500 seed pairs"
+TITLE = "Bootstrapping two texts of NTREX, from no, 100 and 500 seed pairs"
 TIMES = 3  # distractors for each line that can be found
 METRICS = ["P@1", "precision", "recall", "estimated precision"]
 

@@ -1,10 +1,10 @@
-"""What a lexical encoder does away from its training text, and with spoilt copies of the translation.
+"""What a lexical model does away from its training text, and with altered copies of the translation.
 
 python benchmarks/lexical_robustness.py --data ../shared/data --encoder ../shared/models/mini-labse [--pair zh-vi]
 
 Trained on news (NTREX, lines 1 to 1543) and on everyday text (vi-zh/train.tsv), each is tested on both: the last 454
 lines of NTREX and vi-zh/test.tsv. P@1 by inner product (sparse, and fused with an encoder by `hfxling fit`) and cosine
-(static), both directions. Then every test sentence is scored with its translation and with a spoilt copy of it. A
+(static), both directions. Then every test sentence is scored with its translation and with an altered copy of it. A
 metric is the share of copies that beat the translation or tie with it (`hfxling.evaluation.spoilt`).
 """
 
@@ -39,7 +39,7 @@ from hfxling.progress import hide_loading_bars
 from hfxling.selection.select import select
 from hfxling.sentences.neighbours import TIE
 
-TITLE = "Lexical encoders on text of another kind, and against spoilt copies of the translation"
+TITLE = "Lexical models on text of another kind, and against altered copies of the translation"
 Texts = Sequence[str]
 
 
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id, of fused scores")
     options.add_argument("--pair", type=parse_pair, default=("zh", "vi"), help="zh-vi or vi-zh")
     options.add_argument("--everyday_pairs", type=int, help="to train on, the first ones; by default all 11,834")
-    options.add_argument("--seed", type=int, default=0, help="of the spoilt copies")
+    options.add_argument("--seed", type=int, default=0, help="of the altered copies")
     args = options.parse_args(argv)
     if {*args.pair} != {"zh", "vi"}:
         options.error("there is everyday text of zh-vi and vi-zh only.")

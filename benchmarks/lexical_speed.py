@@ -1,4 +1,4 @@
-"""What a lexical encoder costs: to fit, in memory, to encode with, on disk.
+"""What a lexical model costs: to fit, in memory, to encode with, on disk.
 
 python benchmarks/lexical_speed.py --data ../shared/data [--encoder ../shared/models/mini-labse] [--pairs 100000]
 
@@ -42,7 +42,7 @@ from hfxling.evaluation.results import format_table
 from hfxling.models.modeling_lexical import ROLES, LexicalModel
 from hfxling.progress import hide_loading_bars
 
-TITLE = "What a lexical encoder costs to fit, to keep and to encode with"
+TITLE = "What a lexical model costs to fit, to keep and to encode with"
 GOALS = {
     "fit_exponent": "<= 1",
     "static_per_s": ">= 20000",

@@ -2,7 +2,7 @@
 
 python benchmarks/mining_precision.py --data ../shared/data [--pairs zh-vi lo-zh th-zh lo-th] [--precision 0.95]
 
-A lexical encoder of NTREX's lines 1 to 1235 mines a haystack of the 454 test pairs and --times as many distractors on
+A lexical model of NTREX's lines 1 to 1235 mines a haystack of the 454 test pairs and --times as many distractors on
 either side (distractors.py; Lao has none). Known are the pairs of lines 1236 to 1543; each halving draws which of them
 keep their targets there and which choose the threshold. Nothing else is told, the share of unpaired sentences is
 estimated. "realised" is the share of kept pairs that are lines of the same number: true translations among the

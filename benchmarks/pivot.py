@@ -1,4 +1,4 @@
-"""Translations between languages that a lexical encoder saw no sentence pair of: links through Chinese.
+"""Translations between languages that a lexical model saw no sentence pair of: links through Chinese.
 
 python benchmarks/pivot.py --data ../shared/data
 

@@ -109,9 +109,10 @@ def with_tables(page: str, tables: dict[str, str]) -> str:
 
 API = """# API
 
-Each of the functions is a command, too, with the same names and defaults: `hfxling.mine("a.zh", "b.vi", top=0.8)` is
-`hfxling mine a.zh b.vi --top 0.8`. *Text* is a file or another source ([which](text.md)), or a list of sentences; a
-*model* is a folder, a Hub id or a loaded model; outputs are never among the inputs.
+Each of the functions is a command, too, with the same options and defaults: `hfxling.mine("a.zh", "b.vi", top=0.8)` is
+`hfxling mine a.zh b.vi --top 0.8`. Two have other names: `select` is `hfxling fit`, `align_words` is `hfxling align`.
+*Text* is a file or another source ([which](text.md)), or a list of sentences; a *model* is a folder, a Hub id or a
+loaded model; outputs are never among the inputs.
 
 The site shows signatures, parameters and examples here, from the docstrings; elsewhere `help(hfxling.mine)` does.
 

@@ -33,8 +33,8 @@ COMMANDS = {
     "nearest": Command("nearest", "The nearest translations of sentences."),
     "evaluate": Command("evaluate", "Measure any model: retrieval, mining, similarity, ..."),
     "compare": Command("compare", "Test whether models differ on what was measured."),
-    "mine": Command("mine", "Sentence pairs out of two heaps of text."),
-    "bootstrap": Command("bootstrap", "A bitext and a model out of two heaps of text."),
+    "mine": Command("mine", "Sentence pairs out of two texts."),
+    "bootstrap": Command("bootstrap", "A bitext and a model out of two texts."),
     "quality": Command("quality", "Score translations without references."),
     "clean": Command("clean", "Sentence pairs without the bad ones, and why those are bad."),
     "align": Command("align_words", "Word links of line-aligned text."),
@@ -47,7 +47,7 @@ COMMANDS = {
     "demo": Command("demo", "A page in the browser, or a Space of the Hub."),
 }
 # One spelling of the languages for another.
-_SIDES = ("--source-lang", "--target-lang")
+_SIDES = ("--source_lang", "--target_lang")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -99,7 +99,13 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
         result_action="return_value",
         exit_on_error=False,
         print_error=False,
-        default_parameter=Parameter(negative_iterable="", negative_none="", consume_multiple=True),
+        default_parameter=Parameter(
+            name_transform=str,  # --some_name, as everywhere in the documentation
+            negative_bool="no_",
+            negative_iterable="",
+            negative_none="",
+            consume_multiple=True,
+        ),
         config=_config(config, verb) if config else [],
     )
     arguments: dict[str, Any] = {}
@@ -123,13 +129,13 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
 def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
     """The words as cyclopts reads them, and the file of --config.
 
-    `--some_name` is `--some-name`, `--flag true` is `--flag=true`, and `--source-lang A --target-lang B` is
+    `--some-name` is `--some_name`, `--flag true` is `--flag=true`, and `--source_lang A --target_lang B` is
     `--languages A B`. --traceback and --verbose are for `hfxling.console.run`. Nothing is changed after `--`.
     """
     flags = set()
     for parameter, hint in get_type_hints(verb).items():
         if hint is bool:
-            flags.add(f"--{parameter.replace('_', '-')}")
+            flags.add(f"--{parameter}")
     end = words.index("--") if "--" in words else len(words)
     ready: list[str] = []
     config = None
@@ -141,7 +147,7 @@ def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
         if not option.startswith("--"):
             ready.append(word)
             continue
-        option = option.replace("_", "-")
+        option = "--" + option.removeprefix("--").replace("-", "_")
         if option in ("--traceback", "--verbose"):
             continue
         is_truth = option in flags and bool(queue) and queue[0].lower() in ("true", "false")

@@ -68,7 +68,7 @@ def fit_head(
     progress: bool = True,
     **options,
 ) -> SentenceTransformer:
-    """Fit a linear head on a frozen model, so that translations of each other get near vectors (docs/siamese.md).
+    """Fit a linear head on a frozen model, so that translations of each other get near vectors.
 
     `encode_query` of the result reads the source language, `encode_document` the target language; where both have the
     same map (`one_map=True`, discriminant, infonce, contrastive) `encode` reads either.
@@ -123,7 +123,7 @@ def fit_disentangler(
     progress: bool = True,
     **options,
 ) -> SentenceTransformer:
-    """Split a frozen model's vectors into meaning and language; the result gives the meaning (docs/disentangler.md).
+    """Split a frozen model's vectors into meaning and language; the result gives the meaning.
 
     Example:
         >>> texts = {("en", "de"): (english, german), ("en", "zh"): (more_english, chinese)}
@@ -161,7 +161,7 @@ def fit_disentangler(
 def fit_aligner(
     source: Texts, target: Texts, languages: Pair, *, seed: int = 42, progress: bool = True, **options
 ) -> Aligner:
-    """Train a word aligner from nothing but sentence pairs (docs/aligner.md); `save_aligner` writes it.
+    """Train a word aligner from nothing but sentence pairs; `save_aligner` writes it.
 
     Example:
         >>> aligner = hfxling.fit_aligner(lao, chinese, ("lo", "zh"), prior=True)
@@ -210,7 +210,7 @@ def fit_lexical(
     progress: bool = True,
     **options,
 ) -> LexicalModel:
-    """Count links in sentence pairs and make them an encoder (docs/lexical.md); `save_lexical` writes it.
+    """Make a lexical model of the word links that are counted in sentence pairs; `save_lexical` writes it.
 
     Example:
         >>> model = hfxling.fit_lexical(chinese, vietnamese, ("zh", "vi"))
@@ -222,7 +222,7 @@ def fit_lexical(
         target: their translations, line by line.
         languages: codes of both; they choose the segmenters.
         model: folder or Hub id of an encoder whose similarities of words count, too, when links are learnt: better
-            links, of the static vectors most of all (docs/lexical.md). What is made does without it.
+            links, of the static vectors most of all. What is made does without it.
         revision: branch, tag or commit of it on the Hub.
         prompt: put before every text that it reads; by default its own.
         device: of it; by default a GPU when there is one.
@@ -255,7 +255,7 @@ def fit_lexical(
 def save_lexical(
     model: LexicalModel, folder: str | Path, *, licence: str | None = None, repo: str | None = None
 ) -> None:
-    """Write a fitted lexical encoder as the recipe does: for SentenceTransformer, SparseEncoder and AutoModel.
+    """Write a fitted lexical model as the recipe does: for SentenceTransformer, SparseEncoder and AutoModel.
 
     Args:
         model: of `fit_lexical`.

@@ -1,4 +1,4 @@
-"""Links as an encoder: sparse and static sentence vectors from the counts of a statistical aligner, in seconds.
+"""The lexical model: sparse and static sentence vectors from the counts of a statistical aligner, in seconds.
 
 python recipes/lexical.py --config recipes/configs/lexical/quickstart.yaml [--key value ...]
 """

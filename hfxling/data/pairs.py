@@ -1,4 +1,4 @@
-"""Both sides of a text, as every verb reads them: line-aligned pairs, or two heaps.
+"""Both sides of a text, as every verb reads them: line-aligned pairs, or two texts.
 
 A text is a list in memory or a source (docs/text.md); two sides are two texts, or one source of both. All of
 `a.zh b.vi`, `a.zh@1-1543 b.vi@1-1543`, `a.zh+b.vi@1-1543`, `pairs.tsv#1,0`, `org/name:config@revision` and `sample`
@@ -169,16 +169,16 @@ def _in_memory(source: Sequence[str], target: Sequence[str] | None, skip_bad: bo
 
 
 def read_heaps(source: Text, target: Text | None = None, languages: Pair | None = None) -> tuple[Texts, Texts]:
-    """Read two heaps of sentences, not aligned with each other; lines without text are passed over.
+    """Read two texts, not aligned with each other; lines without text are passed over.
 
     Args:
-        source: sentences, a file (`a.zh`, `a.zh@1-1543`), `table#column`, a Hub id; or a source of both heaps
+        source: sentences, a file (`a.zh`, `a.zh@1-1543`), `table#column`, a Hub id; or a source of both texts
             (`a.zh+b.vi`, a table with a column a language).
-        target: the other heap; None where `source` has both.
+        target: the other text; None where `source` has both.
         languages: codes of both, by which columns of a table are found.
 
     Raises:
-        ValueError: an empty heap, no such column, what is no text.
+        ValueError: an empty text, no such column, what is no text.
         FileNotFoundError: neither a file nor a Hub id.
     """
     if target is not None:

@@ -1,4 +1,4 @@
-"""A dense and a lexical encoder whose scores are added."""
+"""A dense encoder and a lexical model whose scores are added."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FusedEncoder(Encoder):
 
     Raises:
         FileNotFoundError: the dense encoder has no fusion.
-        ValueError: the fusion was made for another lexical encoder.
+        ValueError: the fusion was made for another lexical model.
     """
 
     method = "dot"

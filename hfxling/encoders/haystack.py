@@ -1,4 +1,4 @@
-"""Vectors of two heaps of text, to be searched for pairs: of a model, of links, of both, or the user's own."""
+"""Vectors of two texts, to be searched for pairs: of a model, of links, of both, or the user's own."""
 
 from __future__ import annotations
 

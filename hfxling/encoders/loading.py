@@ -34,7 +34,7 @@ def load_encoder(
         lexical: folder, Hub id or loaded LexicalModel. With `model` both scores are fused, for which the model needs a
             fusion made for it.
         revision: branch, tag or commit of the model on the Hub.
-        lexical_revision: of the lexical encoder.
+        lexical_revision: of the lexical model.
         prompt: put before every text; by default what the model or its family wants.
         query_prompt: put before queries in its place.
         document_prompt: put before documents in its place.
@@ -73,7 +73,7 @@ def load_encoder(
     options = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code, **prompts}
     if isinstance(model, str | Path) and is_sparse(model, revision):
         if lexical is not None:
-            raise ValueError(f"model={str(model)!r} is sparse; a lexical encoder is fused with dense vectors alone.")
+            raise ValueError(f"model={str(model)!r} is sparse; a lexical model is fused with dense vectors alone.")
         return SparseVectors(model, revision, **options)
     dense = SentenceEncoder(model, revision, **options)
     if lexical is None:

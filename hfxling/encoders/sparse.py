@@ -26,7 +26,7 @@ _CHUNK = 1024  # texts whose vectors are on the device at once
 
 
 class LexicalEncoder(Encoder):
-    """A lexical encoder as an `Encoder`: sparse vectors of links (docs/lexical.md).
+    """A lexical model as an `Encoder`: sparse vectors of links (docs/lexical.md).
 
     Args:
         model: folder, Hub id, or a loaded model.
@@ -55,7 +55,7 @@ class LexicalEncoder(Encoder):
             name = str(model)
             hub_kwargs = {"revision": revision} if revision else {}
             try:
-                with one_line_where_missing(name, "lexical", "a lexical encoder"):
+                with one_line_where_missing(name, "lexical", "a lexical model"):
                     self.model = LexicalModel.from_pretrained(name, **hub_kwargs).eval()
             except (ValueError, FileNotFoundError) as error:
                 links = links_beside(name)

@@ -118,11 +118,11 @@ def evaluate(
         task: of tatoeba, retrieval, documents, mining, mining-hard, sts17, qe, geometry, probe, tokens.
         mteb: tasks of mteb (pip install hfxling[mteb]), by their names there. What its results repository takes is
             written to OUTPUT/mteb.
-        lexical: lexical encoder: its sparse vectors, or its score and the model's as one, for which the model needs a
+        lexical: lexical model: its sparse vectors, or its score and the model's as one, for which the model needs a
             fusion.json that was made for it (hfxling fit writes both).
         baseline: a second model, measured on the same items; every difference is tested.
         source: text of retrieval, documents, mining-hard, geometry and probe: texts in memory, a file, or a source of
-            both sides (docs/text.md).
+            both sides.
         target: its translations.
         data: text of all tasks, or with TASK=DATA of one: a source as above; of tatoeba a folder, or a Hub id with
             {source}; of mining, sts17 and qe a folder; of tokens a file of links, or sample.
@@ -143,7 +143,7 @@ def evaluate(
         target_vectors: of the target side; mining takes two files a side, of training and test text.
         output: folder of results.json and pictures; None for none.
         revision: branch, tag or commit of the model on the Hub.
-        lexical_revision: of the lexical encoder.
+        lexical_revision: of the lexical model.
         device: by default a GPU when there is one.
         batch_size: texts encoded at once.
         trust_remote_code: run the code of the model's repository.
@@ -304,7 +304,7 @@ def _measured(
         ValueError: the file of an earlier run is not what its name says.
     """
     content, digest = text
-    # The models stand in the key by role: the same folder as model and as lexical encoder gives other figures.
+    # The models stand in the key by role: the same folder as model and as lexical model gives other figures.
     decisive = [__version__, name, digest, models.identities, dict(common), task.settings(), dict(place)]
     key = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
     path = None

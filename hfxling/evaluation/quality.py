@@ -90,7 +90,7 @@ class Scores:
         """Flags at a glance, and how far a calibrated score is off."""
         total = len(self.flags)
         counts = Counter(chain.from_iterable(self.flags))
-        rows = [(flag, counts[flag], 100 * counts[flag] / total) for flag in FLAGS]
+        rows = [(flag.replace("_", " "), counts[flag], 100 * counts[flag] / total) for flag in FLAGS]
         table = f"{total} pairs\n{format_table(['flag', 'pairs', '% of pairs'], rows)}"
         if self.calibration is None:
             return table
@@ -134,7 +134,7 @@ def quality(
     """Score translations without references.
 
     One line for every pair, in the order of the text: with `model` the cosine of the two embeddings, with `lexical` the
-    link score of a lexical encoder, with both both; then the flags of faults (copy, wrong_language, truncated,
+    score of a lexical model, with both both; then the flags of faults (copy, wrong_language, truncated,
     too_long, repeated, empty; most pairs have none). With human scores of some pairs, or the calibration of an earlier
     run, also a score on the scale of people. There is a header line where the input has one.
 
@@ -148,8 +148,8 @@ def quality(
         languages: codes of both sides; by default the model's first two.
         model: folder or Hub id of an encoder; of a folder of heads for language pairs, that of these two is taken.
         revision: branch, tag or commit of the model.
-        lexical: folder or Hub id of a lexical encoder, for link scores.
-        lexical_revision: branch, tag or commit of the lexical encoder.
+        lexical: folder or Hub id of a lexical model, for its scores.
+        lexical_revision: branch, tag or commit of the lexical model.
         human: column of human scores to calibrate with; it may have gaps.
         calibrate: file with that column, if it is not in the text itself.
         calibration: calibration.json of an earlier run, in place of human scores.
@@ -369,7 +369,7 @@ def _warn(result: Scores, languages: Languages, links: LexicalEncoder | None) ->
         is_sound = np.array(["empty" not in flags for flags in result.flags])
         unknown = np.count_nonzero(np.isnan(result.scores[LINKS]) & is_sound)
         if unknown:
-            message = "%d of %d pairs have a side of which %s knows no segment; their link score is empty"
+            message = "%d of %d pairs have a side of which %s knows no segment; their score by it is empty"
             logger.warning(message, unknown, total, links.name)
     foreign = sum("wrong_language" in flags for flags in result.flags)
     if foreign > total / 2:

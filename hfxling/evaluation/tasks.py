@@ -275,7 +275,7 @@ class Documents(Retrieval):
 
 @dataclass(frozen=True)
 class Mining(Task):
-    """Pairs hidden in two heaps of sentences."""
+    """Pairs hidden in two texts."""
 
     languages: Languages
     neighbours: int

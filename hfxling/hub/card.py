@@ -305,7 +305,7 @@ def lines_sentence(configuration: Mapping) -> str:
 def _data_table(train_data: Sequence[Mapping]) -> str:
     rows = []
     for data in train_data:
-        dropped = ", ".join(f"{reason} {count}" for reason, count in data.get("dropped", {}).items())
+        dropped = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in data.get("dropped", {}).items())
         about = [data["name"], data.get("revision"), data.get("licence")]
         rows.append([*about, data["pairs"], dropped, data.get("leaks")])
     return format_table(["Name", "Revision", "Licence", "Pairs", "Filtered out", "Test leaks removed"], rows)

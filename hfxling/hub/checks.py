@@ -73,7 +73,7 @@ def code_faults(files: Mapping[str, Content]) -> list[str]:
         is_code = name.lower().endswith((".py", ".pyc", ".pyd", ".so", ".dll", ".dylib"))
         if is_code and own.get(Path(name).name) != read_content(content):
             faults.append(
-                f"{name}: is code that this hfxling did not write, and the check of the doors would run it; look "
+                f"{name}: is code that this hfxling did not write, and the check of its loading would run it; look "
                 "at it, and give --trust_remote_code if you trust it"
             )
     return faults

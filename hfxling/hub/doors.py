@@ -46,7 +46,7 @@ def door_faults(folder: Path, method: str) -> list[str]:
     try:
         vectors = _opened(folder, job)
     except RuntimeError as error:
-        return [f"doors: {error}"]
+        return [f"loading: {error}"]
     faults = []
     for door in _DOORS:
         faults += _compared(door, vectors, folder, issubclass(cls, StockModel))
@@ -58,16 +58,18 @@ def _compared(door: str, found: Mapping[str, Mapping], folder: Path, is_stock: b
     if not found[door]:
         code = (folder / "modules.json").read_text(encoding="utf-8")
         is_due = door in ("remote code", "hfxling") or (door == _DOORS[0] and _FLAG not in code)
-        return [f"door {door!r}: gives no vectors"] * is_due
+        return [f"loading by {door!r}: gives no vectors"] * is_due
     faults = []
     for language, vectors in found[door].items():
         vectors = np.asarray(vectors, dtype=np.float64)
         if not np.isfinite(vectors).all():
-            faults.append(f"door {door!r}: vectors that are not finite, language {language or 'any'}")
+            faults.append(f"loading by {door!r}: vectors that are not finite, language {language or 'any'}")
         elif is_stock or door not in _STOCK:
             gap = np.abs(vectors - np.asarray(found["hfxling"][language])).max()
             if gap > TOLERANCE:
-                faults.append(f"door {door!r}: {gap:.1e} from the method's own vectors, language {language or 'any'}")
+                faults.append(
+                    f"loading by {door!r}: {gap:.1e} from the method's own vectors, language {language or 'any'}"
+                )
     return faults
 
 

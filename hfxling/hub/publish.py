@@ -35,9 +35,8 @@ def publish(
     """A model's folder, or data, onto the Hub, after checking it.
 
     The folder must open in a fresh process, with and without hfxling, to the same vectors; its card may hold no number
-    that results.json lacks; its licence must allow it; no file may hold a path of this machine, a token or a pickle
-    (docs/security.md).
-    What is unchanged is left alone. The token is that of `hf auth login`, or HF_TOKEN.
+    that results.json lacks; its licence must allow it; no file may hold a path of this machine, a token or a
+    pickle. What is unchanged is left alone. The token is that of `hf auth login`, or HF_TOKEN.
 
     Example:
         >>> print(hfxling.publish("outputs/zh-vi-sf/model", repo="org/zh-vi-sf", dry_run=True).table())

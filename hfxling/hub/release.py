@@ -101,7 +101,7 @@ def release(what: Release) -> Published:
     plans = []
     for branch, part in contents.items():
         plans.append(upload.plan_upload(api, what.repo_id, part, branch=branch))
-    return put(api, plans, what, f"{what.folder}: {len(files)} files, card, licence and doors are in order")
+    return put(api, plans, what, f"{what.folder}: {len(files)} files, card, licence and loading are in order")
 
 
 def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published:

@@ -61,14 +61,16 @@ class Verified:
         text = f"{self.equal} of {self.rows} rows measured again and equal"
         if self.not_measured:
             count = sum(self.not_measured.values())
-            text += f", {count} not, as only training or an export gives them ({'; '.join(self.not_measured)})"
+            places = "; ".join(self.not_measured)
+            text += f"; {count} not measured again, because only training or an export gives them ({places})"
         return text
 
     def _verdict(self) -> str:
         if self.faults:
-            return f"{len(self.faults)} disagreement(s)"
+            count = len(self.faults)
+            return "1 disagreement" if count == 1 else f"{count} disagreements"
         if self.equal == 0:
-            return "files and card agree, of the figures nothing is known"
+            return "files and card agree; nothing is known of the figures"
         if self.equal < self.rows:
             return "all that was measured agrees"
         return "all agree"

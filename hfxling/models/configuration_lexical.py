@@ -1,4 +1,4 @@
-"""Configuration of the lexical encoder: sentences as bags of segments and of what these are linked to."""
+"""Configuration of the lexical model: sentences as bags of segments and of what these are linked to."""
 
 from transformers import PreTrainedConfig
 
@@ -6,7 +6,7 @@ LENGTH_DIMS = 3  # of the length prior: (a^2, a, 1) of a query meets (-1, 2b, -b
 
 
 class LexicalConfig(PreTrainedConfig):
-    """What a lexical encoder computes; the links themselves are its weights.
+    """What a lexical model computes; the links themselves are its weights.
 
     Args:
         languages: codes.

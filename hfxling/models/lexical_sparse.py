@@ -1,4 +1,4 @@
-"""A lexical encoder's sparse vectors as a sentence-transformers module.
+"""A lexical model's sparse vectors as a sentence-transformers module.
 
 A published model has this file in its folder `sparse`, and on the Hub in the root of its branch `sparse`. It needs
 `trust_remote_code=True`, as every module from outside sentence-transformers does.

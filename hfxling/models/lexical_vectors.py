@@ -1,4 +1,4 @@
-"""Sparse matrices of the lexical encoder: as weights, and put together to sentence vectors."""
+"""Sparse matrices of the lexical model: as weights, and put together to sentence vectors."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

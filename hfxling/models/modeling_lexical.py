@@ -1,4 +1,4 @@
-"""Links as an encoder: the log odds that two sentences translate each other, as one sparse inner product."""
+"""The lexical model: the log odds that two sentences translate each other, as one sparse inner product."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ class LexicalModel(PreTrainedModel):
         tokenizers: of every language one a view, with `<pad>` 0, `<unk>` 1, `<s>` 2, `</s>` 3.
 
     Attributes:
-        static: static word vectors of the stock door by language, where the model was just fitted.
+        static: static word vectors by language, where the model was just fitted.
     """
 
     config_class = LexicalConfig
@@ -104,7 +104,7 @@ class LexicalModel(PreTrainedModel):
         hub_kwargs = hub_kwargs_of(kwargs)
         kind = stored_kind(name, hub_kwargs)
         if kind != cls.config_class.model_type:
-            raise ValueError(f"{str(name)!r} is no lexical encoder: its config.json says model_type={kind!r}.")
+            raise ValueError(f"{str(name)!r} is no lexical model: its config.json says model_type={kind!r}.")
         model, _ = load_whole(super().from_pretrained, name, *args, **kwargs)
         try:
             model.check()
@@ -128,7 +128,7 @@ class LexicalModel(PreTrainedModel):
                 module.check()
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
-        """Write weights, configuration, code and tokenizers; `hfxling.save_lexical` writes the other doors, too."""
+        """Write weights, configuration, code and tokenizers; `hfxling.save_lexical` writes both other forms, too."""
         super().save_pretrained(save_directory, **kwargs)
         for language, view, name, _ in self._tokenizer_folders():
             folder = Path(save_directory) / name

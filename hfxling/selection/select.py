@@ -103,9 +103,10 @@ class Selection:
             rows.append([candidate.name, *scores, *ways, *cost])
         forward, backward = "->".join(self.languages), "->".join(self.languages[::-1])
         held = sum(len(fold) for fold in self.folds)
+        size = len(self.folds[0])
         lines = [
             format_table(["", "P@1", "95 %", forward, backward, "pairs", "CPU s", "MB", "needs"], rows),
-            f"{held} pairs left out in turn, {len(self.folds)} fold(s) of {len(self.folds[0])} neighbours, which are "
+            f"{held} pairs left out in turn, in {folds_told(len(self.folds))} of {size} neighbouring lines, which are "
             "the candidates; P@1 in %, both ways",
         ]
         for name, ranks in self.tested.items():
@@ -126,7 +127,9 @@ class Selection:
             lines.append(f"model folder: {folder}")
         lines.append(f"use it: {self.use}")
         if self.winner.needs_language:
-            lines.append("it has to be told the language of a text; for clients that tell none, fit with --one_map")
+            lines.append(
+                "it needs to know the language of each text; for programs that cannot say it, fit with --one_map"
+            )
         return "\n".join(lines)
 
     def _reason(self) -> str:
@@ -240,7 +243,7 @@ class Selection:
                     dataset=self.text.corpus.name,
                     revision=self.text.corpus.pairs[0].revision("train"),
                     seed=fitted.training_args.seed,
-                    split=f"training pairs, left out in {len(folds)} fold(s) of neighbours",
+                    split=f"training pairs, left out in {folds_told(len(folds))} of neighbours",
                     direction="->".join(pair),
                     model=fitted.model,
                     settings={"stage": stage, "row": measured.name, "candidates": len(self.folds[0])},
@@ -288,9 +291,9 @@ def select(
 ) -> Selection:
     """The best model for your sentence pairs.
 
-    What can be made of the pairs competes, and the winner is written. Links learnt from the pairs alone need no model
-    and no download. With a model its vectors compete too, as they are and behind a head, and so does the sum of both
-    scores. Every score is a cross-validated one: of pairs that were left out.
+    What can be made of the pairs competes, and the winner is written. A lexical model, in its sparse and its static
+    form, needs nothing but the pairs. With a model its vectors compete too, as they are and behind a head, and so does
+    the sum of both scores. Every score is a cross-validated one: of pairs that were left out.
 
     Example:
         >>> found = hfxling.select("my.zh", "my.vi", languages=("zh", "vi"), output=None)
@@ -307,8 +310,8 @@ def select(
         pooling: of the encoder.
         prompt: put before every text; by default what the model wants ("query: " for E5), "" for none.
         links_with_model: let the model's vectors of words in context count, too, when word links are learnt: static
-            and sparse vectors find more (docs/lexical.md), and a fold takes a minute longer.
-        one_map: only what needs not know which language a text is in may win.
+            and sparse vectors find more, and a fold takes a minute longer.
+        one_map: choose among models that need not know which language a text is in.
         only: what competes, with all that it is made of; by default all.
         choose: write this one and not the winner.
         test: pairs that nothing learns from, as two files or one source, in Python also as two lists: what is written
@@ -492,14 +495,36 @@ def _able(candidates: Sequence[Candidate], choose: str | None, one_map: bool) ->
         if candidate.name in NAMES and not (one_map and candidate.needs_language):
             able[candidate.name] = candidate
     if not able or (choose is not None and choose not in able):
-        names = ", ".join(able) or "none: every model for these languages wants to be told which"
-        raise ValueError(f"choose={choose!r}, one_map={one_map}: there are {names}.")
+        raise ValueError(_refusal(choose, candidates, list(able)))
 
     def demands(candidate: Candidate) -> tuple:
         needs = candidate.needs_hfxling, candidate.needs_remote_code, candidate.needs_language
         return *needs, NAMES.index(candidate.name)
 
     return sorted(able.values(), key=demands)
+
+
+def _refusal(choose: str | None, candidates: Sequence[Candidate], able: Sequence[str]) -> str:
+    """Why nothing, or not what was asked for, can be written, and what to do."""
+    competed = [candidate.name for candidate in candidates if candidate.name in NAMES]
+    if competed and (choose is None or choose in competed):
+        reason = "with one_map=True only models are taken that need not know the language of a text"
+        remedy = "leave out --one_map"
+    elif choose == "layers":
+        reason = "no set of several layers was better than one layer"
+        remedy = "leave out --choose"
+    else:
+        reason = "there was no time for fine-tuning"
+        remedy = "give more --minutes"
+    wish = "nothing can be chosen" if choose is None else f"choose={choose!r} cannot be had"
+    if able:
+        remedy = f"choose one of {', '.join(able)}, or {remedy}"
+    return f"{wish}: {reason}; {remedy}."
+
+
+def folds_told(count: int) -> str:
+    """A number of folds in words."""
+    return "1 fold" if count == 1 else f"{count} folds"
 
 
 def _best(able: Sequence[Candidate]) -> Candidate:

@@ -63,7 +63,7 @@ class AlignedDocuments:
     Attributes:
         rows: values of COLUMNS: numbers of the documents from 1, None without a partner; line numbers, separated by
             spaces; score (what the pair lies above random ones; 0 without a translation); joined texts.
-        beads: the same as positions of the sentences.
+        beads: the same groups as positions of the sentences.
     """
 
     rows: list[tuple]
@@ -81,7 +81,7 @@ class AlignedDocuments:
         for kind, count in counts.most_common():
             mean = sums[kind] / count if all(kind) else None
             table.append([f"{kind[0]}-{kind[1]}", count, mean])
-        return f"{format_table(['sentences', 'beads', 'mean score'], table)}\n\n{len(self.rows)} rows"
+        return f"{format_table(['sentences', 'groups', 'mean score'], table)}\n\n{len(self.rows)} rows"
 
     def to_text(self) -> str:
         """The rows as TSV, with a header line."""
@@ -89,7 +89,7 @@ class AlignedDocuments:
 
     def save(self, path: str | Path) -> None:
         """Write the rows as .tsv or .parquet; ValueError for another name."""
-        check_table(path, "beads")
+        check_table(path, "groups")
         write_tables((path, self._columns(), True))
 
     def _columns(self) -> dict[str, list]:
@@ -121,14 +121,14 @@ def align_documents(
     Order within a document is kept; sentences may be missing, split or joined on either side.
 
     Example:
-        >>> found = hfxling.align_documents("book.zh", "book.vi", lexical="outputs/fit/model", output="beads.tsv")
+        >>> found = hfxling.align_documents("book.zh", "book.vi", lexical="outputs/fit/model", output="aligned.tsv")
 
     Args:
         source: text file, .gz or not: one sentence a line, an empty line between documents; or a list of documents,
             which are lists of sentences.
         target: the same of the translations.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
-        lexical: folder or Hub id of a lexical model, or a loaded one: its links alone, or its score and the model's as
+        lexical: folder or Hub id of a lexical model, or a loaded one: its score alone, or its score and the model's as
             one, for which the model needs a fusion.json that was made for it (hfxling fit --choose fused writes both).
         languages: codes of both; by default the model's first two.
         pair_documents: documents are not in the same order, or some have no translation.
@@ -153,7 +153,7 @@ def align_documents(
     if not 1 <= max_joined <= MOST_JOINED:
         raise ValueError(f"max_joined={max_joined}: give 1 to {MOST_JOINED}.")
     if output is not None:
-        check_table(output, "beads")
+        check_table(output, "groups")
     if languages is not None:
         languages = languages_of(None, languages)
     texts = [read_documents(source, "source"), read_documents(target, "target")]
@@ -199,7 +199,7 @@ def align_documents(
     result = AlignedDocuments(rows, beads_of_all)
     if output is not None:
         result.save(output)
-        logger.info("beads: %s", output)
+        logger.info("aligned groups: %s", output)
     return result
 
 

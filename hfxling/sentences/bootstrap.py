@@ -1,4 +1,4 @@
-"""From two heaps of text, and a hundred pairs or an encoder, to a bitext and models."""
+"""From two texts, and a hundred pairs or an encoder, to a bitext and models."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 POOLINGS = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # sentence-transformers' names, and `select`'s
-LEAST_SENTENCES = 20  # distinct ones of a heap
-MOST_SHARED = 0.5  # of the smaller heap's sentences, that may stand in the other one, too
-MOST_FOREIGN = 0.5  # of a heap's sentences, that may be in another language
+LEAST_SENTENCES = 20  # distinct ones of a text
+MOST_SHARED = 0.5  # of the smaller text's sentences, that may stand in the other one, too
+MOST_FOREIGN = 0.5  # of a text's sentences, that may be in another language
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Bootstrapped:
 
     Attributes:
         pairs: score, texts, line numbers and flags of each pair of the wanted precision, best first.
-        model: a lexical encoder (docs/lexical.md), where nothing is fused.
+        model: a lexical model, where nothing is fused.
         fused: what `select` makes of the encoder and the pairs: a head on it and links; else None.
         rounds: what each round found.
         settings: that it was done with.
@@ -104,11 +104,12 @@ def bootstrap(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Bootstrapped:
-    """A bitext and a model out of two heaps of text.
+    """A bitext and a model out of two texts.
 
-    A model that knows both languages, or links of seed pairs, or both find the first pairs; links and a head on the
-    model are learnt from these and find more, and again, until there are hardly more good pairs. Then the bitext is
-    written, and what `hfxling fit` makes of its pairs: the model with its head, and links.
+    An encoder that knows both languages, or word links of seed pairs, or both find the first pairs; a lexical model,
+    and a head on the encoder, are learnt from these and find more, and again, until there are hardly more good pairs.
+    Then the bitext is written, and what `hfxling fit` makes of its pairs: the encoder with its head, and the lexical
+    model.
 
     Example:
         >>> found = hfxling.bootstrap("a.zh", "b.vi", seed_pairs="seed.tsv", languages=("zh", "vi"))
@@ -122,7 +123,7 @@ def bootstrap(
             translations.
         model: folder or Hub id of an encoder with dense vectors, or a loaded one.
         output: folder of pairs.tsv, rounds.json, and the models: with a model `model` and `lexical/model`, which go
-            together as --model and --lexical; without one the links in `model`.
+            together as --model and --lexical; without one the lexical model in `model`.
         rounds: at most, after the first.
         precision: share of right pairs that is wanted of the bitext.
         dedup: source, target or both: keep the best pair of each normalised text.
@@ -141,7 +142,7 @@ def bootstrap(
         Pairs, models and rounds.
 
     Raises:
-        ValueError: neither model nor 100 seed pairs, heaps of one language or of a few sentences, shares that are none,
+        ValueError: neither model nor 100 seed pairs, texts of one language or of a few sentences, shares that are none,
             a model that finds hardly a pair.
         FileNotFoundError: no such text or model.
     """
@@ -193,7 +194,7 @@ def bootstrap(
         vectors = _vectors(sides, pair, encoder, cache_dir=cache_dir, device=device, batch_size=batch_size)
 
     def report(this: Round, *_) -> None:
-        logger.info("%s", rounds_table([this]))
+        logger.info("round %d: %d pairs, %d of the wanted precision", this.number, this.mined, this.strict)
 
     texts = (sides[0].texts, sides[1].texts)
     options = {"rounds": rounds, "precision": precision, "seed": seed, "memory": memory}
@@ -225,7 +226,7 @@ def _name(text: Any) -> str | list[str] | None:
 
 
 def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
-    """Raise the ValueError for heaps of which nothing can be made; warn where much is in another language."""
+    """Raise the ValueError for texts of which nothing can be made; warn where much is in another language."""
     distinct = []
     for side in sides:
         texts = {plain(text) for text in side.texts}
@@ -240,18 +241,18 @@ def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
     if shared > MOST_SHARED * smaller:
         raise ValueError(
             f"{sides[0].name} and {sides[1].name} share {shared} of {smaller} sentences: copies are no translations; "
-            "give one heap of each language."
+            "give one text of each language."
         )
     for side, language, share in zip(sides, languages, check_sides(sides, languages)):
         if share > MOST_FOREIGN:
             raise ValueError(
-                f"{side.name}: {100 * share:.0f} % of the sentences are not in {language!r}; give a heap of that "
+                f"{side.name}: {100 * share:.0f} % of the sentences are not in {language!r}; give a text of that "
                 "language, or other --languages."
             )
 
 
 def _vectors(sides: Sequence[Texts], languages: tuple[str, str], encoder: Encoder, **options: Any) -> list[Vectors]:
-    """An encoder's vectors of both heaps; warns of what its vocabulary lacks of a language. Options of `Haystack`."""
+    """An encoder's vectors of both texts; warns of what its vocabulary lacks of a language. Options of `Haystack`."""
     some = [side.texts[:COVERAGE_TEXTS] for side in sides]
     warn_of_coverage(getattr(encoder, "model", None), zip(*some), languages)
     haystack = Haystack(sides, encoder, languages, **options)

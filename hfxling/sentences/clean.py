@@ -53,7 +53,7 @@ class PairScores(NamedTuple):
 
     Attributes:
         score: (P,) margins.
-        links: (P,) link scores with a lexical encoder; NaN where it knows nothing of a side.
+        links: (P,) scores of the lexical model; NaN where it knows nothing of a side.
         elsewhere: (P,) whether a side is the mutual best match of another text, and clearly so.
     """
 
@@ -125,7 +125,7 @@ class Cleaned:
         rows = []
         for reason in REASONS:
             if counts[reason]:
-                rows.append((reason, counts[reason], 100 * counts[reason] / total, alone[reason]))
+                rows.append((reason.replace("_", " "), counts[reason], 100 * counts[reason] / total, alone[reason]))
         rows.append(("dropped", dropped, 100 * dropped / total, None))
         rows.append(("kept", total - dropped, 100 * (total - dropped) / total, None))
         parts = [f"{total} pairs", format_table(["reason", "pairs", "% of pairs", "alone"], rows)]
@@ -134,7 +134,7 @@ class Cleaned:
             scored = values[~np.isnan(values)]
             if len(scored):
                 headers = [name, *(f"{share} %" for share in shares)]
-                parts.append(f"{name}: that of so many per cent of the {len(scored)} scored pairs is lower")
+                parts.append(f"{name}, percentiles of {len(scored)} scored pairs")
                 parts.append(format_table(headers, [["", *np.percentile(scored, shares)]]))
         return "\n".join(parts)
 
@@ -175,7 +175,7 @@ def clean(
 
     Without a model: empty sides, copies, repeated pairs, lengths, languages of both sides, other numbers, faults of
     translations, and words that say nothing of each other (`min_words_gain`). With one every pair left gets a score:
-    how much better its two sides fit each other than others of the text (docs/mining.md).
+    how much better its two sides fit each other than others of the text.
 
     Example:
         >>> cleaned = hfxling.clean("pairs.tsv", languages=("zh", "vi"), output="kept.tsv")
@@ -190,21 +190,21 @@ def clean(
             and nowhere where the output is a device or pipe.
         model: folder or Hub id of an encoder, for scores.
         revision: branch, tag or commit of the model.
-        lexical: folder or Hub id of a lexical encoder, for link scores; with a model both are one score.
-        lexical_revision: branch, tag or commit of the lexical encoder.
+        lexical: folder or Hub id of a lexical model, for its scores; with a model both are one score.
+        lexical_revision: branch, tag or commit of the lexical model.
         keep: reasons to drop nothing for, such as duplicate or copy.
         min_words: fewest words of the shorter side.
         max_words: most words of the longer side.
         threshold: least score.
         top: keep so many of the scored pairs, the best: a share such as 0.8, or a count such as 5000.
         mutual: drop pairs whose sides clearly belong to other rows.
-        min_links: least link score.
+        min_links: least score of the lexical model by itself.
         min_words_gain: least gain of a pair's words: how much likelier, in nats a word, the text's own word links make
             them than words of other pairs' targets; 0 drops what is no likelier. Each half of the text is judged by
             links of the other; no model is needed.
         k: neighbours that a score is compared with.
-        margin: how it is compared; by default ratio of cosines, distance with a lexical encoder.
-        candidates: with a lexical encoder, score only so many neighbours by static vectors (and by the model) of each
+        margin: how it is compared; by default ratio of cosines, distance with a lexical model.
+        candidates: with a lexical model, score only so many neighbours by static vectors (and by the model) of each
             text; 0: all; by default 32 from 4 billion pairs of texts on.
         dtype: of dense products; the scores are the same.
         memory: that the search may use beside the vectors.

@@ -1,4 +1,4 @@
-"""Pairs of translations out of two heaps of sentence vectors, by margin (Artetxe and Schwenk 2019)."""
+"""Pairs of translations out of two sets of sentence vectors, by margin (Artetxe and Schwenk 2019)."""
 
 from __future__ import annotations
 

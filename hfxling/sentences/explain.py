@@ -63,7 +63,7 @@ def explain(
     Args:
         source: a sentence.
         target: its translation, or what might be one.
-        model: folder or Hub id of a lexical model, or a loaded one; of a folder of `hfxling fit` its links.
+        model: folder or Hub id of a lexical model, or a loaded one; of a folder of `hfxling fit` its lexical model.
         revision: branch, tag or commit of the model on the Hub.
         languages: codes of both sentences' languages; by default the model's first two.
         top: links that are shown.

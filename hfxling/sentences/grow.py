@@ -1,6 +1,6 @@
-"""From two heaps of text to a bitext: mine, learn from what was mined, mine again.
+"""From two texts to a bitext: mine, learn from what was mined, mine again.
 
-The first round has an encoder's vectors, or links of known pairs, or both. The mean of each heap is taken off its
+The first round has an encoder's vectors, or links of known pairs, or both. The mean of each text is taken off its
 vectors, and the score of a pair is held against the nearest neighbours of both sides (half CSLS). Links and a linear
 head on the vectors are learnt from what is found, and from then on both scores count, each at the deviation of its
 scores between random sentences. What judges a source has not learnt from it: three parts of the sources are left out
@@ -39,7 +39,7 @@ HEAD = {"shrinkage": 0.1, "anchor": 1.0}
 # How much the dense score counts beside that of links, each at its own deviation: of a quarter, a half and one the
 # best on twelve heaps of development text (benchmarks/mining_lengths.py).
 DENSE_SHARE = 0.5
-MOST_BLANK = 0.5  # of a heap's sentences, that may have no vector of their own
+MOST_BLANK = 0.5  # of a text's sentences, that may have no vector of their own
 _NOTHING = 1e-5  # length of a centred vector that says nothing
 _SAMPLE = 500  # sentences of a side whose scores show how much scores deviate
 
@@ -97,10 +97,10 @@ def grow(
     """Mine, learn from what was mined and from known pairs, and mine again, until there are hardly more good pairs.
 
     Args:
-        texts: N and M sentences of the heaps.
+        texts: N and M sentences.
         languages: codes of both.
         vectors: (N, D) and (M, D) of an encoder, by cosine; without them links alone count.
-        known: known pairs that links learn from; none of their texts is in the heaps.
+        known: known pairs that links learn from; none of their sentences is in the texts.
         rounds: at most, after the first.
         precision: wanted of the bitext.
         seed: of folds and links.
@@ -108,7 +108,7 @@ def grow(
         report: called with every round, the pairs that it mined, and what `of_precision` judges them by.
 
     Raises:
-        ValueError: neither vectors nor known pairs; heaps of fewer sentences than neighbours; too few pairs to learn
+        ValueError: neither vectors nor known pairs; fewer sentences than neighbours; too few pairs to learn
             from, or pairs that links cannot tell from random ones.
     """
     if vectors is None and not len(known[0]):
@@ -129,8 +129,8 @@ def grow(
         if len(loose.score) + len(known[0]) < LEAST:
             raise ValueError(
                 f"of {len(pairs.score)} pairs that are found only {len(loose.score)} are likely translations, too few "
-                "to go on with; do the heaps translate each other, and does the model know both languages? Give "
-                "another model or known pairs."
+                "to go on with; do the two texts hold translations of each other, and does the model know both "
+                "languages? Give another model or known pairs."
             )
         learnt = loose
     best, strict, loose = max(history[-2:], key=lambda each: each[0].strict)
@@ -145,7 +145,9 @@ class _Heaps:
         self.sizes = tuple(len(side) for side in self.texts)
         least = FOLDS * (K + 1)
         if min(self.sizes) < least:
-            raise ValueError(f"heaps of {self.sizes[0]} and {self.sizes[1]} sentences; give at least {least} of each.")
+            raise ValueError(
+                f"{self.sizes[0]} and {self.sizes[1]} sentences are too few; give at least {least} of each."
+            )
         self.languages = tuple(languages)
         self.known = known
         self.seed = seed
@@ -192,8 +194,8 @@ class _Heaps:
         if len(agreement) and agreement.mean() < AGREEMENT:
             raise ValueError(
                 f"links of some of the {len(agreement)} pairs that are found do not tell the others from random ones "
-                f"({100 * agreement.mean():.0f} %, 50 being chance): do the heaps translate each other, and does the "
-                "model know both languages? Give another model or known pairs."
+                f"({100 * agreement.mean():.0f} %, 50 being chance): do the two texts hold translations of each "
+                "other, and does the model know both languages? Give another model or known pairs."
             )
         backward = Neighbours(*best_first(np.hstack(back_rows), np.hstack(back_scores), K + 1, 1e-6))
         return ahead, backward
@@ -230,7 +232,7 @@ class _Heaps:
 
 
 def centred(vectors: np.ndarray) -> np.ndarray:
-    """(N, D) vectors without the mean of their heap, of unit length; those without a direction are like no other.
+    """(N, D) vectors without the mean of their text, of unit length; those without a direction are like no other.
 
     Raises:
         ValueError: most sentences have no vector of their own.
@@ -244,7 +246,7 @@ def centred(vectors: np.ndarray) -> np.ndarray:
     blank = np.flatnonzero(np.linalg.norm(ready, axis=1) < _NOTHING)
     if len(blank) > MOST_BLANK * len(given):
         raise ValueError(
-            f"{len(blank)} of {len(given)} sentences of a heap have no vector or the same one: the model does not know "
+            f"{len(blank)} of {len(given)} sentences of a text have no vector or the same one: the model does not know "
             "the language. Give another model or known pairs."
         )
     # Each gets a direction of its own, so that it is near to others by chance alone.

@@ -37,7 +37,7 @@ class Impostors(NamedTuple):
     Attributes:
         scores: (P,) as they are.
         raised: (P,) by the gap between the best and the second best wrong partner.
-        size: sentences of that side's heap.
+        size: sentences of that side's text.
     """
 
     scores: np.ndarray

@@ -1,4 +1,4 @@
-"""Sentence pairs that translate each other, out of two heaps of text."""
+"""Sentence pairs that translate each other, out of two texts."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _PLAN = 10  # seconds from which on a plan is measured long enough
 
 @dataclass(frozen=True)
 class MinedPairs:
-    """Pairs out of two heaps.
+    """Pairs out of two texts.
 
     Attributes:
         rows: score, texts, line numbers and flags of each pair, best first.
         counts: sentences of source and target.
         estimate: what the threshold is worth, where a precision was asked for.
-        by_impostors: whether the heaps themselves say so, and no known pairs.
+        by_impostors: whether the texts themselves say so, and no known pairs.
     """
 
     rows: list[ScoredPair]
@@ -65,7 +65,7 @@ class MinedPairs:
         for flag in FLAGS:
             count = sum(flag in row.flags.split(",") for row in self.rows)
             if count:
-                lines.append([flag, count])
+                lines.append([flag.replace("_", " "), count])
         if lines:
             parts.append(format_table(["flag", "pairs"], lines))
         if self.estimate:
@@ -80,7 +80,7 @@ class MinedPairs:
             f"({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
         )
         if self.by_impostors:  # which say nothing of translations that are not even each other's best
-            return f"{told}, by what sentences are given without their partners; the recall is not known"
+            return f"{told}, from what sentences find once their partners are taken away; the recall is not known"
         return (
             f"{told}, recall {100 * estimate.recall:.1f} %, on {estimate.known} known pairs that did not choose it; "
             f"{100 * estimate.unpaired:.0f} % of the sources are taken to have no translation there (unpaired)"
@@ -184,10 +184,11 @@ def mine(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> MinedPairs | MiningPlan:
-    """Sentence pairs out of two heaps of text.
+    """Sentence pairs out of two texts.
 
-    Every sentence is compared with every one of the other side; docs/mining.md says how, and what a score is. A run
-    that was stopped goes on where it was: its work is in OUTPUT.hfxling-parts and in the cache.
+    Every sentence is compared with every one of the other side. The score of a pair is how much nearer its two sides
+    are to each other than to their nearest neighbours (`margin`). A run that was stopped goes on where it was: its work
+    is in OUTPUT.hfxling-parts and in the cache.
 
     Example:
         >>> pairs = hfxling.mine("a.zh", "b.vi", languages=("zh", "vi"), lexical="outputs/fit/model", top=0.8)
@@ -198,7 +199,7 @@ def mine(
         target: the same of the other language; may be left out where the source has both.
         languages: codes of both, such as zh vi; by default the model's first two.
         model: folder or Hub id, or a loaded model.
-        lexical: folder or Hub id of a lexical model: its links alone, or its score and the model's as one, for which
+        lexical: folder or Hub id of a lexical model: its score alone, or its score and the model's as one, for which
             the model needs a fusion that was made for it.
         revision: branch, tag or commit of the model on the Hub.
         lexical_revision: of the lexical model.
@@ -206,8 +207,8 @@ def mine(
         source_vectors: file of vectors of the source's lines (.npy, .parquet, .jsonl), in place of a model.
         target_vectors: the same of the target's lines.
         known: known pairs, at least 100: sources of pairs, or a list of texts and one of their translations. Pairs that
-            the model has learnt from say nothing of its precision; then what sentences are given without their partners
-            says it (docs/mining.md).
+            the model has learnt from say nothing of its precision; it is then estimated from the texts themselves: take
+            a sentence's partner away, and whatever it is given instead is wrong.
         precision: share of right pairs that is wanted; needs known pairs.
         threshold: least score of a pair.
         top: so many pairs, the best: a count such as 5000, or a share such as 0.8.
@@ -217,10 +218,10 @@ def mine(
         selection: mutual, forward, backward or max.
         dedup: source, target or both: keep the best pair of each normalised text.
         filters: drop pairs with these flags, or with all.
-        candidates: with links, score only so many neighbours by static vectors (and by the model) of each sentence;
-            0: all; by default 32 from 4 billion sentence pairs on.
-        terms: with links, look for 32 candidates by so many of a sentence's weights, those that add most, and score
-            them by all; 320 are much quicker and lose next to nothing.
+        candidates: with a lexical model, score only so many neighbours by static vectors (and by the model) of each
+            sentence; 0: all; by default 32 from 4 billion sentence pairs on.
+        terms: with a lexical model, look for 32 candidates by so many of a sentence's weights, those that add most, and
+            score them by all; 320 are much quicker and lose next to nothing.
         dtype: float32 or bfloat16, of dense products; the same pairs.
         memory: that the search may use beside the vectors.
         shard: sentences of a side that are searched at once; then a stopped run goes on.
@@ -383,12 +384,12 @@ def _check_for_impostors(unpaired: float | None, margin: str | None, selection: 
     """Refuse what impostors do not go with; say why they are asked."""
     if unpaired is not None or margin not in (None, "distance") or selection != "mutual":
         raise ValueError(
-            "the model has learnt from the known pairs, so that the heaps themselves have to say what its pairs are "
+            "the model has learnt from the known pairs, so that the texts themselves have to say what its pairs are "
             "worth: leave out --unpaired, --margin and --selection, or give pairs that it has not seen."
         )
     logger.warning(
         "the model has learnt from the known pairs and scores them far higher than others, so they say nothing of its "
-        "precision: it is estimated by what sentences are given without their partners"
+        "precision: it is estimated from what sentences find once their partners are taken away"
     )
 
 
@@ -408,7 +409,7 @@ def parts_folder(output: str | Path | None) -> Iterator[Path]:
 def _pairs(
     haystack: Haystack, neighbours: tuple[Neighbours, Neighbours], margin: str, selection: str, precision: float | None
 ) -> tuple[Mined, Precision | None]:
-    """Pairs by margin; of a precision those of which the heaps themselves say it, and what it is worth."""
+    """Pairs by margin; of a precision those of which the texts themselves say it, and what it is worth."""
     if precision is not None:
         pairs, given = mutual_pairs(*neighbours, haystack.lengths() if haystack.lexical else None)
         kept, estimate = of_precision(pairs, given, precision)

@@ -72,7 +72,7 @@ def nearest(
         candidates: what is searched: a text file, one sentence a line, or a list; by default the test text of the
             sample corpus.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
-        lexical: folder or Hub id of a lexical model, or a loaded one: its links alone, or its score and the model's as
+        lexical: folder or Hub id of a lexical model, or a loaded one: its score alone, or its score and the model's as
             one, for which the model needs a fusion.json that was made for it (hfxling fit --choose fused writes both).
         languages: codes of the sentences' and the candidates' language; by default the model's first two.
         top: translations shown for each sentence.

@@ -233,7 +233,7 @@ def align_words(
         device: of the encoder; by default a GPU when there is one.
         dtype: of the encoder's computation; bfloat16 is faster on GPUs and on processors that have it.
         symmetrize: how links are decided; by default by probability (for a trained aligner by mean, and by itermax if
-            it was trained without statistical links); argmax, itermax and softmax compare vectors alone.
+            it was trained without a prior); argmax, itermax and softmax compare vectors alone.
         units: between which links are: words, which white space sets apart, the links' own segments, or characters.
         fit_confidence: gold file, source TAB target TAB links: learn a confidence from it, and write that to
             `confidence`; no other text is read.

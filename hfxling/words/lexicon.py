@@ -123,9 +123,9 @@ def lexicon(
 ) -> Lexicon:
     """A bilingual word list out of aligned text.
 
-    Words come from the source sentences, most frequent first; translations are the nearest target words by CSLS
-    (K = 3), words and frequent runs of segments (Chinese words are several characters), with example sentences for a
-    human to check.
+    Words come from the source sentences, most frequent first; translations are the nearest target words,
+    each compared with its 3 nearest neighbours (CSLS), words and frequent runs of segments (Chinese words are several
+    characters), with example sentences for a human to check.
 
     Example:
         >>> result = hfxling.lexicon(chinese, vietnamese, languages=("zh", "vi"))
@@ -146,7 +146,7 @@ def lexicon(
         min_count: sentences that a word or run must be in.
         runs: segments at most of a word made of several; 1 for none.
         by: what makes words near: the aligner's static vectors, how often they are linked in the text, or both; by
-            default links, and static vectors of an aligner that was trained without statistical links.
+            default links, and static vectors of an aligner that was trained without a prior.
         dictionary: TSV file, word TAB translation, to be scored against.
         output: TSV file.
         progress: show a bar.

@@ -121,7 +121,7 @@ class LinkPrior:
 
     @classmethod
     def of_odds(cls, languages: tuple[str, str], there, back) -> LinkPrior:
-        """A prior of known odds of translation against chance, as a lexical encoder keeps them.
+        """A prior of known odds of translation against chance, as a lexical model keeps them.
 
         `there` is (V, W) sparse, P(t|s) / P(t) for every source and target word; `back` (W, V) the same from target to
         source. A word without a counterpart is as probable as by chance, and jumps are those that learning starts from.

@@ -1,4 +1,4 @@
-"""What aligns words: a trained aligner, the links of a lexical encoder or of the text itself, an encoder, or both."""
+"""What aligns words: a trained aligner, the links of a lexical model or of the text itself, an encoder, or both."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LinkSource:
         vocabularies: of both.
         network: a trained aligner.
         prior: link probabilities of the words; None for an aligner that was trained without any.
-        further_views: those of a lexical encoder with more than one way to cut text.
+        further_views: those of a lexical model with more than one way to cut text.
         encoder: whose similarities are heeded where links are learnt.
     """
 
@@ -133,7 +133,7 @@ def open_aligner(
 
 
 def is_encoder(model: Any, revision: str | None = None) -> bool:
-    """Whether a model is an encoder of text, and neither an aligner nor a lexical encoder.
+    """Whether a model is an encoder of text, and neither an aligner nor a lexical model.
 
     Raises:
         FileNotFoundError: no such folder or Hub model.
@@ -143,7 +143,7 @@ def is_encoder(model: Any, revision: str | None = None) -> bool:
     if not isinstance(model, str | Path):
         return True
     hub_kwargs = {"revision": revision} if revision else {}
-    with one_line_where_missing(str(model), "model", "an aligner, a lexical encoder or an encoder"):
+    with one_line_where_missing(str(model), "model", "an aligner, a lexical model or an encoder"):
         return stored_kind(str(model), hub_kwargs) not in (LexicalConfig.model_type, AlignerConfig.model_type)
 
 
@@ -239,7 +239,7 @@ def links_of_text(
 
 
 def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | None = None) -> LinkSource:
-    """The links of an aligner or a lexical encoder: a folder, a Hub id or a loaded one.
+    """The links of an aligner or a lexical model: a folder, a Hub id or a loaded one.
 
     Raises:
         FileNotFoundError: no such model.
@@ -256,7 +256,7 @@ def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | N
         return _of_lexical(model, "links in memory", languages)
     name = str(model)
     hub_kwargs = {"revision": revision} if revision else {}
-    with one_line_where_missing(name, "model", "an aligner or a lexical encoder"):
+    with one_line_where_missing(name, "model", "an aligner or a lexical model"):
         kind = stored_kind(name, hub_kwargs)
         if kind == LexicalConfig.model_type:
             return _of_lexical(LexicalModel.from_pretrained(name, **hub_kwargs).eval(), name, languages)
@@ -278,7 +278,7 @@ def _checked(languages: Sequence[str] | None, known: Sequence[str]) -> Pair:
 
 
 def _of_lexical(model: LexicalModel, name: str, languages: Sequence[str] | None) -> LinkSource:
-    """The links of a lexical encoder, of all its views."""
+    """The links of a lexical model, of all its views."""
     pair = _checked(languages, model.config.languages)
     model.check_pair(pair)
     views = []

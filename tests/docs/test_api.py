@@ -100,7 +100,7 @@ def test_a_command_is_its_verb(command, verb, capsys):
     assert set(texts) == set(parameters)
     for name, parameter in parameters.items():
         if parameter.kind is not parameter.VAR_POSITIONAL:
-            assert f"--{name.replace('_', '-')}" in shown
+            assert f"--{name}" in shown
         first_words = " ".join(texts[name].split()[:3])
         assert first_words in shown, name
         if isinstance(parameter.default, int | float) and not isinstance(parameter.default, bool):

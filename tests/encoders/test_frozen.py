@@ -306,9 +306,9 @@ def test_a_text_of_which_nothing_is_known_has_no_score(lexical):
 
 
 def test_lexical_encoders_that_cannot_be_had(lexical, tiny_bert):
-    with pytest.raises(FileNotFoundError, match="lexical='no/such folder' is neither the folder of a lexical encoder"):
+    with pytest.raises(FileNotFoundError, match="lexical='no/such folder' is neither the folder of a lexical model"):
         LexicalEncoder("no/such folder")
-    with pytest.raises(ValueError, match="is no lexical encoder"):
+    with pytest.raises(ValueError, match="is no lexical model"):
         LexicalEncoder(str(tiny_bert))
     with pytest.raises(ValueError, match="has parts for zh, vi and none for lo"):
         lexical.encode(["x"], "lo")

@@ -127,7 +127,7 @@ def test_rows_of_earlier_runs_are_whole(options, monkeypatch):
 
 
 def test_the_role_of_a_model_is_part_of_what_was_measured(options, counted, tmp_path):
-    """The same folder as model and as lexical encoder has other vectors: its static and its sparse ones."""
+    """The same folder as model and as lexical model has other vectors: its static and its sparse ones."""
     rows = hfxling.load_parallel("sample", "zh", "vi").select(range(200))
     links = hfxling.fit_lexical(rows["source"], rows["target"], ("zh", "vi"), rank=4, progress=False)
     hfxling.save_lexical(links, tmp_path / "links")

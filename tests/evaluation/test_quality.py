@@ -275,9 +275,9 @@ def test_links_alone_are_calibrated(model, lexical, tmp_path, table, pairs):
         ({"output": "{folder}/a.json", "human": "da", "calibrate": "{folder}/a.calibration.json"}, "is read, too"),
         ({"model": "no/such folder"}, "model='no/such folder' is neither the folder"),
         ({"model": None}, "nothing to score pairs with: give a model, a lexical one, or both"),
-        ({"lexical": "no/such folder"}, "lexical='no/such folder' is neither the folder of a lexical encoder"),
+        ({"lexical": "no/such folder"}, "lexical='no/such folder' is neither the folder of a lexical model"),
         ({"lexical": "{lexical}", "target_lang": "vi"}, "'vi' is not one of this model's: en, id"),
-        ({"lexical": "{model}"}, "is no lexical encoder"),
+        ({"lexical": "{model}"}, "is no lexical model"),
     ],
 )
 def test_errors_are_one_line(model, lexical, table, refusal, options, message):

@@ -80,15 +80,15 @@ def test_an_encoder_that_has_other_weights_now_is_named(copy, tiny_bert):
 def test_what_was_not_measured_is_not_said_to_agree(copy):
     status, said = verified(files_only=True)
     assert status == 0
-    assert "no figure measured again; files and card agree, of the figures nothing is known." in said
+    assert "no figure measured again; files and card agree; nothing is known of the figures." in said
     some = Verified("model", None, 3, 2, [], 1, {"d, folds": 1}, True)
     assert some.table() == (
-        "model: 3 files and the card, 1 of 2 rows measured again and equal, 1 not, as only training or an export gives "
-        "them (d, folds); all that was measured agrees."
+        "model: 3 files and the card, 1 of 2 rows measured again and equal; 1 not measured again, because only "
+        "training or an export gives them (d, folds); all that was measured agrees."
     )
     none = Verified("model", None, 3, 2, [], 0, {"d, folds": 2}, True)
     assert "0 of 2 rows measured again" in none.table()
-    assert none.table().endswith("files and card agree, of the figures nothing is known.")
+    assert none.table().endswith("files and card agree; nothing is known of the figures.")
 
 
 def test_the_command_says_the_same_and_ends_with_1_where_something_disagrees(copy, capsys):

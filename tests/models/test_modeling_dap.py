@@ -1,4 +1,4 @@
-"""Dual-alignment pre-training: its losses against loops written from the equations, and the three doors."""
+"""Dual-alignment pre-training: its losses against loops written from the equations, and the three ways to load it."""
 
 import pytest
 import torch

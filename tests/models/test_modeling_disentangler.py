@@ -1,4 +1,4 @@
-"""The disentangler: the sum of its parts, the three doors into its folder, prompts, vectors without an encoder."""
+"""The disentangler: the sum of its parts, the three ways to load its folder, prompts, vectors without an encoder."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The lexical encoder: its inner product against the equations, what explains it, and what it refuses."""
+"""The lexical model: its inner product against the equations, what explains it, and what it refuses."""
 
 import math
 from collections import Counter

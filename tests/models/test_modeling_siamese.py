@@ -1,4 +1,4 @@
-"""The siamese model: its head, and the three doors into its folder."""
+"""The siamese model: its head, and the three ways to load its folder."""
 
 import pytest
 import torch

@@ -28,7 +28,7 @@ from hfxling.hub.release import Release, renamed
 from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong
 from hfxling.methods.lexical import Arguments as LinkArguments
 from hfxling.selection.candidates import Candidate, Clock
-from hfxling.selection.select import _best, _simplest
+from hfxling.selection.select import _able, _best, _simplest
 
 PAIRS = sentence_pairs(60)
 SIDES = [[pair[side] for pair in PAIRS] for side in (0, 1)]
@@ -134,8 +134,23 @@ def test_what_wants_to_know_the_language_may_not_win_with_one_map(tiny_bert, tmp
     assert not selection.winner.needs_language
     assert selection.candidate("sparse").needs_language
     assert selection.candidate("fused").needs_hfxling
-    with pytest.raises(ValueError, match="choose='sparse', one_map=True: there are"):
+    with pytest.raises(
+        ValueError, match=r"choose='sparse' cannot be had: with one_map=True .*; choose one of static, or "
+    ):
         hfxling.select(*SIDES, languages=LANGUAGES, **options, choose="sparse", only=["sparse"])
+
+
+def test_what_cannot_be_chosen_is_said_with_what_can_be():
+    candidates = [Candidate("encoder"), Candidate("head"), Candidate("sparse", needs_language=True)]
+    for choose, one_map, told in (
+        ("layers", False, "no set of several layers was better than one layer; choose one of head, sparse, or leave"),
+        ("finetuned", False, "there was no time for fine-tuning; choose one of head, sparse, or give more --minutes"),
+        ("sparse", True, "need not know the language of a text; choose one of head, or leave out --one_map"),
+    ):
+        with pytest.raises(ValueError, match=f"choose='{choose}' cannot be had: .*{told}"):
+            _able(candidates, choose, one_map)
+    with pytest.raises(ValueError, match=r"nothing can be chosen: with one_map=True .*; leave out --one_map"):
+        _able(candidates[2:], None, one_map=True)
 
 
 def competed(name: str, hits: dict[int, list[bool]]) -> Candidate:
@@ -272,7 +287,7 @@ def test_the_command_needs_no_model_and_tests_on_text_that_nothing_learnt_from(t
     (name,) = (name for name in content["competed"] if f"\n{name}, " in shown)
     assert content["competed"][name] > 50
     assert f", is written:\nmodel folder: {tmp_path / 'model'}\nuse it: hfxling nearest" in shown
-    assert "59 pairs left out in turn, 5 fold(s) of 12" in shown
+    assert "59 pairs left out in turn, in 5 folds of 12 neighbouring lines" in shown
     assert re.search(rf"\ntest, 31 pairs, {name}: zh->vi \d+\.\d, vi->zh", shown)
     assert {row["settings"]["stage"] for row in content["results"]} == {"after"}
     assert shlex.join(["hfxling", *words]) in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")

@@ -158,7 +158,7 @@ def test_both_scores_as_one(lexical, documents, tmp_path):
         (b"a\n", ["--languages", "th", "vi"], "routed has parts for zh, vi and none for th"),
         (b"a\n", ["--max_joined", "0"], "max_joined=0: give 1 to 16"),
         (b"a\n", ["--max_joined", "1000"], "max_joined=1000: give 1 to 16"),
-        (b"a\n", ["--output", "beads.txt"], "output='beads.txt': beads are written as .tsv or .parquet"),
+        (b"a\n", ["--output", "groups.txt"], "output='groups.txt': groups are written as .tsv or .parquet"),
     ],
 )
 def test_mistakes(refusal, tmp_path, monkeypatch, content, options, message):

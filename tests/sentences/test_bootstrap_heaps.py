@@ -40,7 +40,7 @@ def place(tmp_path_factory, tiny_sentence_transformer, zh_vi_links) -> Path:
 @pytest.mark.parametrize(
     ("heaps", "model", "message"),
     [
-        (("zh", "more_zh"), "knows", "more_zh: 100 % of the sentences are not in 'vi'; give a heap of that language"),
+        (("zh", "more_zh"), "knows", "more_zh: 100 % of the sentences are not in 'vi'; give a text of that language"),
         (("zh", "some_zh"), "knows", "some_zh share 100 of 100 sentences: copies are no translations"),
         (("many_zh", "ten_vi"), "knows", "ten_vi: 10 distinct sentences of 10; give 20 or more of each language"),
         (("zh", "equal_vi"), "knows", "equal_vi: 1 distinct sentences of 300; give 20 or more of each language"),

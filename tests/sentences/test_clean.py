@@ -61,7 +61,7 @@ def reasons(dropped) -> dict[int, set[str]]:
 def table(text: str) -> dict[str, list[str]]:
     """Cells of the printed table by its first one."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.split("\n") if line[:1] == "|"]
-    return {row[0]: row[1:] for row in rows}
+    return {row[0].replace(" ", "_"): row[1:] for row in rows}
 
 
 def planted() -> list[tuple[tuple[str, str], str]]:

@@ -136,7 +136,7 @@ def test_what_cannot_be_done(text, refusal, tmp_path):
     assert "does the model know both languages? Give another model or known pairs" in said
     assert "5 distinct sentences of 5; give 20 or more of each language" in refused(heaps[0][:5], heaps[1], model=knows)
     assert "1 distinct sentences of 300; give 20" in refused(heaps[0], heaps[1][:1] * 300, model=knows)
-    assert "not in 'vi'; give a heap of that language" in refused(heaps[0][:200], heaps[0][200:], model=knows)
+    assert "not in 'vi'; give a text of that language" in refused(heaps[0][:200], heaps[0][200:], model=knows)
     assert "share 100 of 100 sentences: copies are no translations" in refused(heaps[0], heaps[0][:100], model=knows)
     assert not (tmp_path / "out").exists()
 
@@ -229,7 +229,7 @@ def test_vectors_that_say_nothing():
     known = np.delete(np.arange(60), 7)
     without = module.centred(vectors[known])
     assert np.allclose(found[known], without, atol=1e-6), "it has no part in the mean"
-    with pytest.raises(ValueError, match="60 of 60 sentences of a heap have no vector or the same one"):
+    with pytest.raises(ValueError, match="60 of 60 sentences of a text have no vector or the same one"):
         module.centred(np.ones((60, 8)))
     with pytest.raises(ValueError, match="60 of 60 sentences"):
         module.centred(np.zeros((60, 8)))

@@ -29,7 +29,7 @@ LANGUAGES = ("zh", "vi")
 
 @pytest.fixture(scope="module")
 def heap(tmp_path_factory, zh_vi_pairs) -> Path:
-    """Shuffled text of both languages, known pairs, and a lexical encoder of other pairs."""
+    """Shuffled text of both languages, known pairs, and a lexical model of other pairs."""
     folder = tmp_path_factory.mktemp("heap")
     known, pairs = zh_vi_pairs[:KNOWN], zh_vi_pairs[KNOWN:]
     paired, alone = pairs[:PAIRED], pairs[PAIRED : PAIRED + 2 * ALONE]
@@ -236,7 +236,7 @@ def test_of_known_pairs_that_the_model_learnt_from_the_heaps_themselves_say_the_
         assert "the model has learnt from the known pairs" in caplog.text
         assert result.by_impostors
         assert result.estimate.precision >= 0.9
-        assert "by what sentences are given without their partners; the recall is not known" in result.table()
+        assert "from what sentences find once their partners are taken away; the recall is not known" in result.table()
         gold = set((heap / "gold.tsv").read_text(encoding="utf-8").splitlines())
         right = [f"{row.source}\t{row.target}" in gold for row in result.rows]
         assert len(right) > 40

@@ -138,7 +138,7 @@ def test_mistakes(folder, tmp_path, model, options, message):
 
 @pytest.fixture(scope="module")
 def lexical(zh_vi_links, folder) -> Path:
-    """A lexical encoder; the routed model is to be added to it."""
+    """A lexical model; the routed model is to be added to it."""
     pairs = hfxling.load_parallel("sample", "zh", "vi")
     sides = pairs["source"][:150], pairs["target"][:150]
     sparse, dense = LexicalEncoder(str(zh_vi_links)), SentenceEncoder(str(folder / "routed"))

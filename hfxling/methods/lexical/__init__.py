@@ -1,8 +1,8 @@
-"""Links as an encoder: what a statistical aligner counts in a few thousand sentence pairs finds translations.
+"""The lexical model: what a statistical aligner counts in a few thousand sentence pairs finds translations.
 
 Beside the files of every method:
-static.py: the same links as dense word vectors, for the stock door.
-export.py: the folder with its three doors.
+static.py: the same links as dense word vectors, for stock modules.
+export.py: the folder, which loads in three ways.
 """
 
 from __future__ import annotations

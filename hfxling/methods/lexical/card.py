@@ -10,7 +10,7 @@ from hfxling.hub.snippets import example
 
 from .arguments import LexicalArguments
 
-SUMMARY = "Sentences compared by the statistical links of their words: sparse vectors, and static ones made of them."
+SUMMARY = "Sentences compared by their word links: sparse vectors, and static ones made of them."
 HELPED = "The links were counted with the help of {encoder}, whose vectors of words are not needed any more."
 CITATION = """@inproceedings{liang2006alignment,
   title = {Alignment by Agreement},
@@ -21,7 +21,7 @@ CITATION = """@inproceedings{liang2006alignment,
 LIMITS = (
     "A sentence is a bag of segments: another order of the words, or a text given twice, changes nothing or little.",
     "A dropped word, a negation or a changed number moves the score little: it finds translations, it does not certify "
-    "them. Where there was test text, the rows '... copy wins' say how often a copy of the translation that is spoilt "
+    "them. Where there was test text, the rows '... copy wins' say how often a copy of the translation that is altered "
     "in this way beats it or ties with it.",
     "Words that the training text does not hold match nothing; other domains than the training text's fare worse.",
     "Short sentences have few words to be found by.",

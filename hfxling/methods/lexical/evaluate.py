@@ -36,7 +36,7 @@ def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int) -> list[EvalResu
 def spoilt(
     model: LexicalModel, sides: tuple, languages: tuple[str, str], settings: Mapping, **fields
 ) -> list[EvalResult]:
-    """How often spoilt copies of the first translations win, by both kinds of vectors."""
+    """How often altered copies of the first translations win, by both kinds of vectors."""
 
     def cosines(source: Sequence[str], target: Sequence[str], pair: tuple[str, str]) -> np.ndarray:
         vectors = []
@@ -131,5 +131,5 @@ def rank(
 
 
 def static_sentences(model: LexicalModel, texts: list[str], language: str) -> np.ndarray:
-    """(N, rank) means of static word vectors: what the stock door gives, but for its unit length."""
+    """(N, rank) means of static word vectors: what stock modules give, but for its unit length."""
     return model._read(texts, language).shares[0] @ model.static[language]

@@ -1,4 +1,4 @@
-"""A fitted lexical encoder as a folder: static vectors for sentence-transformers alone, sparse ones with the flag."""
+"""A fitted lexical model as a folder: static vectors for sentence-transformers alone, sparse ones with the flag."""
 
 from __future__ import annotations
 

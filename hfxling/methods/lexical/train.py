@@ -1,4 +1,4 @@
-"""Link counts to a lexical encoder: probabilities, the length prior, links through a shared language."""
+"""Link counts to a lexical model: probabilities, the length prior, links through a shared language."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ANCHORS = 600  # sentences of a language at most that say how likely a text is 
 
 
 def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static: bool = True) -> LexicalModel:
-    """A lexical encoder of a text's link counts; `static`: with the vectors of the stock door, too."""
+    """A lexical model of a text's link counts; `static`: with the vectors of stock modules, too."""
     languages = list(views[0].vocabularies)
     links: dict[Pair, list[csr_array]] = {}
     for view in views:
