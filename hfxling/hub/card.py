@@ -17,7 +17,7 @@ from hfxling.data.sources import Source
 from hfxling.evaluation.results import EvalResult, format_table, p_told
 from hfxling.evaluation.short_vectors import PRECISIONS
 
-from .index import is_hub_id, metadata, metric_of, plain, setting_of, stage_of
+from .index import conditions, is_hub_id, metadata, metric_of, plain, setting_of, stage_of
 from .snippets import client_snippets, fenced, fused_snippet, standard_snippets
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
@@ -189,7 +189,9 @@ def _pair_stages(results: Sequence[EvalResult]) -> list[dict[str, EvalResult]]:
     """One {stage: row} for every line of the results table, in the order of the rows."""
     lines: dict[tuple, dict[str, EvalResult]] = {}
     for row in results:
-        place = (row.dataset, row.split, row.revision, row.direction, row.n, metric_of(row), setting_of(row))
+        how = conditions(row)
+        how.pop("row", None)  # what it was before has another name
+        place = (row.dataset, row.split, row.revision, row.direction, row.n, metric_of(row), str(how))
         line, stage = lines.setdefault(place, {}), stage_of(row)
         if stage not in ("before", "after"):
             raise ValueError(f'{row.metric} on {row.dataset}: stage {stage!r} is not "before" or "after".')
@@ -252,7 +254,7 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]]) -> str:
     claims = {"better": "better", "worse": "**worse**", "unclear": "**not shown to be better**"}
     rows = []
     for line in lines:
-        row = next(iter(line.values()))
+        row = line.get("after") or line["before"]
         change = ""
         if len(line) == 2:
             outcome, basis = _compare(line)

@@ -24,7 +24,7 @@ HUB_IDS = {
     "STS17": "mteb/sts17-crosslingual-sts",
     "WMT20 QE": "wmt/wmt20_mlqe_task1",
 }
-_UNSHOWN = ("stage", "paired", "layer", "pooling", "row")  # layer and pooling stand in the configuration
+_UNSHOWN = ("stage", "paired", "layer", "pooling")  # layer and pooling stand in the configuration
 
 
 def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
@@ -151,10 +151,10 @@ def conditions(row: EvalResult) -> dict:
 
 
 def setting_of(row: EvalResult) -> str:
-    """E.g. "cosine, centering none"."""
+    """E.g. "cosine, centering none", or "sparse, candidates 73" of one of several models that competed."""
     parts = []
     for name, value in conditions(row).items():
-        parts.append(str(value) if name == "method" else f"{name} {value}")
+        parts.append(str(value) if name in ("method", "row") else f"{name} {value}")
     return ", ".join(parts)
 
 

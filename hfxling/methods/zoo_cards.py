@@ -44,7 +44,7 @@ def planned(entry: Entry, root: Path) -> CardInfo:
         recipe, _ = parse_arguments(types, words, defaults=package.TRAINING_DEFAULTS)
     corpus = SimpleNamespace(languages=entry.languages, coverage=None)
     prepared = SimpleNamespace(corpus=corpus, views=[SimpleNamespace(is_shared=False)])
-    run = SimpleNamespace(reached={"objective": getattr(recipe, "objective", None)})
+    run = SimpleNamespace(reached={"objective": getattr(recipe, "objective", None)}, results=[])
     of_method = package.card(recipe, prepared, run)
     status = "**Not trained at full size yet, so there are no scores here.** The command below trains it"
     status += f" ({entry.cost})."

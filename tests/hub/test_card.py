@@ -370,7 +370,8 @@ def test_a_fused_model_names_its_lexical_model_and_says_what_was_measured():
     assert "[me/zh-vi-sf-lexical](https://huggingface.co/me/zh-vi-sf-lexical)" in card
     assert '"After" is this model and its lexical model together' in card
     assert '"lexical": "me/zh-vi-sf-lexical"' in card
-    assert len(table_after(card, "Results")) == 3  # before and after are one line
+    header, _, line = table_after(card, "Results")  # before and after are one line
+    assert line[header.index("Setting")] == "cosine, centering none, fused", "what the score belongs to"
     assert "not both measured" not in card
     alone = render_card([before, after], replace(INFO, method="lexical"))
     assert '"After" is this lexical model and the dense one that it was made for together' in alone

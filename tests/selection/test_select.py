@@ -289,6 +289,14 @@ def test_ranks_of_the_test_text_are_those_of_the_written_model(further, tmp_path
     assert (ranks[0] == 1).sum() == (scores.toarray().argmax(1) == np.arange(31)).sum()
 
 
+@pytest.mark.parametrize(("name", "first"), [("sparse", "SparseEncoder"), ("static", "SentenceTransformer")])
+def test_the_card_says_what_was_measured_and_how_that_is_loaded(tmp_path, name, first):
+    hfxling.select(*SIDES, languages=LANGUAGES, output=tmp_path, choose=name)
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert f"| {name}, candidates 12 |" in card
+    assert f"import {first}\n" in card.split("```python\n")[1]
+
+
 def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
     assert sorted(np.concatenate(everything.folds).tolist()) == list(range(60))
     held = everything.folds[0]
