@@ -277,6 +277,33 @@ def test_the_command_needs_no_model_and_tests_on_text_that_nothing_learnt_from(t
     assert {row["settings"]["stage"] for row in content["results"]} == {"after"}
     assert shlex.join(["hfxling", *words]) in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert SentenceTransformer(str(tmp_path / "model"), device="cpu").encode([PAIRS[0][0]]).shape[0] == 1
+    tested = [row for row in content["results"] if row["split"] == "test"]
+    assert [row["direction"] for row in tested] == ["zh->vi", "vi->zh"]
+    assert f"{name}: zh->vi {tested[0]['value']:.1f}, vi->zh {tested[1]['value']:.1f}" in shown
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf"\| test +\| zh->vi +\| {name} +\| P@1 \(%\) +\| +31 \|", card)
+    assert content["card"]["train_data"][0]["leaks"] == 1
+    verified = hfxling.verify(tmp_path / "model")
+    assert (verified.faults, verified.equal, verified.rows) == ([], 2, 4)
+
+
+@pytest.mark.parametrize("kind", ["head", "layers", "fused", "finetuned"])
+def test_the_test_of_a_model_on_an_encoder_is_recorded_and_verified(kind, text, further, tiny_bert, tmp_path):
+    options = {"model": str(tiny_bert), "only": [kind], "choose": kind, "test": further[0], "device": "cpu"}
+    found = hfxling.select(*text, languages=LANGUAGES, output=tmp_path, cache_dir=tmp_path / "cache", **options)
+    tested = [row for row in read_results(tmp_path / "model" / "results.json") if row.split == "test"]
+    assert [(row.settings["stage"], row.settings["row"], row.direction) for row in tested] == [
+        ("before", "encoder", "zh->vi"),
+        ("before", "encoder", "vi->zh"),
+        ("after", kind, "zh->vi"),
+        ("after", kind, "vi->zh"),
+    ]
+    assert "paired" in tested[2].settings
+    for folder in {*found.folders.values()}:
+        assert re.search(r"\| test +\| vi->zh +\|", (folder / "README.md").read_text(encoding="utf-8"))
+        verified = hfxling.verify(folder, device="cpu", cache_dir=tmp_path / "cache")
+        is_model = folder == found.folders["folder"]
+        assert (verified.faults, verified.equal) == ([], 4 if is_model else 0)
 
 
 def test_ranks_of_the_test_text_are_those_of_the_written_model(further, tmp_path):
