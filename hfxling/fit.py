@@ -32,6 +32,7 @@ from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo
 from hfxling.hub.folder import check_finite, publish
+from hfxling.hub.snippets import own_examples
 from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.card import described as describe_aligner
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
@@ -193,7 +194,7 @@ def fit_aligner(
     prior = priors[0] if priors else None
     fitted = Aligner(model, vocabularies, languages, prior=prior)
     configuration = dataclasses.asdict(settings) | trained
-    fitted.origin = _origin("aligner", describe_aligner(languages), configuration, corpus)
+    fitted.origin = _origin("aligner", describe_aligner(languages, own_examples(corpus.pairs)), configuration, corpus)
     return fitted
 
 
@@ -244,7 +245,7 @@ def fit_lexical(
             encoder = lexical.word_encoder(model, revision, corpus, prompt=prompt, device=device)
         views = lexical.link_views(corpus, settings, encoder)
         fitted = lexical.fit(views, settings, seed=seed)
-    card = describe_lexical(list(pairs), is_shared=views[0].is_shared, encoder=model)
+    card = describe_lexical(list(pairs), own_examples(corpus.pairs), is_shared=views[0].is_shared, encoder=model)
     configuration = dataclasses.asdict(settings) | {"seed": seed}
     if model is not None:
         configuration |= {"encoder": model_name(model), "encoder_revision": revision}

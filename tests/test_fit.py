@@ -440,6 +440,7 @@ def test_a_card_says_what_is_known_and_no_score(saved, name, repo, licence):
     assert {*card.data.language} == {"zh", "vi"}
     assert f'"{repo}"' in card.text  # in a snippet
     assert "**This model has not been evaluated.**" in card.text
+    assert '["..."]' not in card.text
     assert re.search(rf"\| memory .*\| +{COUNT} \|", card.text)  # the training text
 
 

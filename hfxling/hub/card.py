@@ -52,6 +52,7 @@ class CardInfo:
         base_licence: of the base model.
         tags: further ones of the Hub, by the kinds of vectors that the folder gives.
         lexical: Hub id or name of the lexical model that the folder's fusion.json was made for.
+        examples: two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
 
     Raises:
         ValueError: a missing or malformed licence, nothing said of method, languages, data, use or limits.
@@ -77,6 +78,7 @@ class CardInfo:
     base_licence: str | None = None
     tags: Sequence[str] = ()
     lexical: str | None = None
+    examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self):
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.licence or ""):
@@ -111,10 +113,11 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     results = [row for row in results if "dimensions" not in row.settings]
     lines = _pair_stages(results)
     outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
-    snippets = dict(info.loading or standard_snippets(info.languages))
+    snippets = dict(info.loading or standard_snippets(info.languages, examples=info.examples))
     if info.lexical is not None:
-        snippets = {"With its lexical model, by hfxling": fused_snippet(info.lexical, info.languages)} | snippets
-    clients = client_snippets(info.clients, info.languages, info.width)
+        fused = fused_snippet(info.lexical, info.languages, info.examples)
+        snippets = {"With its lexical model, by hfxling": fused} | snippets
+    clients = client_snippets(info.clients, info.languages, info.width, info.examples)
     snippets |= {f"With {client}": told for client, told in clients.items() if "\n" in told}
     values = {
         "name": info.repo_id.rsplit("/", 1)[-1],

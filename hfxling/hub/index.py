@@ -32,14 +32,14 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
     is_based = is_hub_id(info.base_model)
     hub_ids = _hub_ids(info.train_data)
     source, target = (*info.languages, *info.languages)[:2]
-    sentences = [example(target), example("en")] if target != "en" else [example(target)]
+    sentences = [example(target, info.examples, number) for number in (0, 1)]
     return ModelCardData(
         language=list(info.languages),
         license=info.licence,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=[*TAGS, *info.tags, f"hfxling-{info.method}", *([TEI] if info.clients.get(TEI) == "" else [])],
-        widget=[{"source_sentence": example(source), "sentences": sentences}],
+        widget=[{"source_sentence": example(source, info.examples), "sentences": sentences}],
         base_model=info.base_model if is_based else None,
         base_model_relation="finetune" if is_based else None,
         datasets=list(dict.fromkeys(filter(None, hub_ids.values()))) or None,

@@ -68,6 +68,16 @@ def test_the_card_parses_and_names_everything_the_hub_wants():
     assert {"sentence-transformers", "hfxling-siamese"} <= set(data.tags)
 
 
+def test_the_widget_compares_sentences_of_the_models_languages():
+    (widget,) = ModelCard(render_card([AFTER], INFO)).data.widget
+    assert widget == {"source_sentence": "今天下雨。", "sentences": ["Hôm nay trời mưa.", "Nhà ga ở đâu?"]}
+    own = {"km": ["ថ្ងៃនេះភ្លៀង", "តើផ្សារនៅឯណា"], "my": ["ဒီနေ့ မိုးရွာတယ်", "ဈေးက ဘယ်မှာလဲ"]}
+    card = render_card([AFTER], replace(INFO, languages=["km", "my"], examples=own))
+    (widget,) = ModelCard(card).data.widget
+    assert widget == {"source_sentence": own["km"][0], "sentences": own["my"]}
+    assert f'encode_query(["{own["km"][0]}"])' in card
+
+
 def test_the_model_index_holds_the_trained_models_first_row_a_direction_of_data_that_the_hub_has():
     after = [AFTER, row(55.5, "after", direction="vi->zh")]
     others = [row(0.5253, "after", metric="Pearson", unit=""), replace(AFTER, dataset="my/file")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hfxling.hub.card import standard_snippets
+from hfxling.hub.snippets import own_examples, standard_snippets
 
 from .arguments import DapArguments
 
@@ -25,6 +25,7 @@ def card(recipe: DapArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     sources = [source for source, _ in recipe.language_pairs]
     languages = [*sources, recipe.pivot]
+    examples = own_examples(prepared.corpus.pairs)
     return {
         "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-dap",
         "summary": SUMMARY,
@@ -34,6 +35,7 @@ def card(recipe: DapArguments, prepared, run) -> dict:
         "intended_use": f"Finding translations between {', '.join(sources)} and {recipe.pivot}: retrieval, mining "
         "and cleaning of parallel sentences; the encoder also serves as a start for cross-lingual fine-tuning.",
         "limits": LIMITS,
-        "loading": standard_snippets(languages),
+        "loading": standard_snippets(languages, examples=examples),
+        "examples": examples,
         "configuration": {"objective": recipe.objective},
     }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain, combinations
 
 from hfxling.encoders.identity import model_name
-from hfxling.hub.snippets import example
+from hfxling.hub.snippets import Examples, example, own_examples
 
 from .arguments import LexicalArguments
 
@@ -54,18 +54,26 @@ def card(recipe: LexicalArguments, prepared, run) -> dict:
     measured = {row.settings.get("row") for row in run.results}
     is_sparse = any(kind in measured for kind in OF_SPARSE)
     is_shared = prepared.views[0].is_shared
-    fields = described(recipe.language_pairs, is_shared=is_shared, encoder=recipe.encoder, is_sparse=is_sparse)
+    examples = own_examples(prepared.corpus.pairs)
+    kind = {"is_shared": is_shared, "encoder": recipe.encoder, "is_sparse": is_sparse}
+    fields = described(recipe.language_pairs, examples, **kind)
     fields["configuration"] = {name: getattr(recipe, name) for name in ("views", "mixture", "length_prior")}
     return fields
 
 
 def described(
-    pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str | None = None, is_sparse: bool = False
+    pairs: Sequence[tuple[str, str]],
+    examples: Examples,
+    *,
+    is_shared: bool,
+    encoder: str | None = None,
+    is_sparse: bool = False,
 ) -> dict:
     """The same without settings, of the language pairs that were learnt from.
 
     Args:
         pairs: source and target language of each.
+        examples: the model's own sentences.
         is_shared: whether all languages have one table of segments.
         encoder: which one helped to count links.
         is_sparse: whether it is the sparse vectors that a reader of the card wants; they come first then.
@@ -82,7 +90,8 @@ def described(
         "Sparse vectors and their reasons, with transformers (runs the code of this repository)": OWN,
     }
     snippets = of_sparse | of_static if is_sparse else of_static | of_sparse
-    filled = {"source": source, "target": target, "source_text": example(source), "target_text": example(target)}
+    filled = {"source": source, "target": target}
+    filled |= {"source_text": example(source, examples), "target_text": example(target, examples)}
     loading = {}
     for title, text in snippets.items():
         for name, value in filled.items():
@@ -101,6 +110,7 @@ def described(
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
         "limits": limits,
         "loading": loading,
+        "examples": examples,
     }
 
 
