@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -237,6 +238,24 @@ def test_nothing_is_left_behind(plain, tmp_path, monkeypatch):
     hfxling.fit_head(plain, ZH, VI, fit="infonce", progress=False, **QUICK)
     hfxling.fit_disentangler(plain, ZH, VI, progress=False, **QUICK)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("fit", [hfxling.fit_head, hfxling.fit_disentangler])
+def test_the_card_of_a_saved_model_says_what_is_known(fit, tiny_bert, tmp_path):
+    encoder = tmp_path / "models--org--encoder" / "snapshots" / ("0" * 40)
+    shutil.copytree(tiny_bert, encoder)
+    options = CLOSED if fit is hfxling.fit_head else {"progress": False, **QUICK}
+    model = fit(encoder, ZH, VI, languages=("zh", "vi"), **options)
+    model.model_card_data.license = "cc-by-4.0"
+    model.save_pretrained(str(tmp_path / "model"))
+    card = ModelCard.load(tmp_path / "model" / "README.md")
+    assert (card.data.base_model, card.data.license, card.data.language) == ("org/encoder", "cc-by-4.0", ["zh", "vi"])
+    assert {"hfxling", "cross-lingual", "sentence-transformers"} <= {*card.data.tags}
+    (widget,) = card.data.widget
+    assert widget == {"source_sentence": "今天下雨。", "sentences": ["Hôm nay trời mưa.", "Nhà ga ở đâu?"]}
+    assert card.text.strip().splitlines()[0].endswith(" on org/encoder for zh and vi")
+    assert "'今天下雨。'" in card.text, "the snippet is in the model's languages"
+    assert "**Base model:** [org/encoder]" in card.text
 
 
 @pytest.mark.slow

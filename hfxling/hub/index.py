@@ -13,7 +13,7 @@ from huggingface_hub import EvalResultEntry, ModelCardData, eval_result_entries_
 
 from hfxling.evaluation.results import EvalResult
 
-from .snippets import TEI, example
+from .snippets import TEI, Examples, example
 
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
 # What data sets that are read from files are called on the Hub.
@@ -31,21 +31,26 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
     """The front matter of a card; `info` is its `CardInfo`."""
     is_based = is_hub_id(info.base_model)
     hub_ids = _hub_ids(info.train_data)
-    source, target = (*info.languages, *info.languages)[:2]
-    sentences = [example(target, info.examples, number) for number in (0, 1)]
     return ModelCardData(
         language=list(info.languages),
         license=info.licence,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=[*TAGS, *info.tags, f"hfxling-{info.method}", *([TEI] if info.clients.get(TEI) == "" else [])],
-        widget=[{"source_sentence": example(source, info.examples), "sentences": sentences}],
+        widget=[widget_example(info.languages, info.examples)],
         base_model=info.base_model if is_based else None,
         base_model_relation="finetune" if is_based else None,
         datasets=list(dict.fromkeys(filter(None, hub_ids.values()))) or None,
         model_name=info.repo_id.rsplit("/", 1)[-1],
         eval_results=[_entry(row, hub_id) for row, hub_id in headline(results, hub_ids)] or None,
     )
+
+
+def widget_example(languages: Sequence[str], examples: Examples) -> dict[str, str | list[str]]:
+    """What the Hub's widget compares: a sentence of the first language with two of the second."""
+    source, target = (*languages, *languages)[:2]
+    sentences = [example(target, examples, number) for number in (0, 1)]
+    return {"source_sentence": example(source, examples), "sentences": sentences}
 
 
 def headline(results: Sequence[EvalResult], hub_ids: Mapping[str, str]) -> list[tuple[EvalResult, str]]:
