@@ -17,11 +17,11 @@ from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.files import atomic_path
 
 from .card import CardInfo, moved, public_yaml, render_card
-from .checks import base_licence
+from .checks import ADAPTER, base_licence
 from .index import folder_tags, told_apart
 from .record import CARD, RECORD, file_hashes, sealed
 from .release import Release, release
-from .snippets import clients_of, width_of
+from .snippets import ADAPTER_TITLE, adapter_snippet, clients_of, width_of
 from .upload import check_repo_id
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def write_record(
     if (folder / FUSION).is_file() and card.lexical is None:
         beside = card.repo_id if "/" in card.repo_id else "-".join(card.languages)
         found["lexical"] = f"{beside}-lexical"
+    if (folder / ADAPTER).is_file():
+        found["loading"] = {**card.loading, ADAPTER_TITLE: adapter_snippet(found["base_model"])}
     card = replace(card, **found, tags=folder_tags(folder))
     (folder / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
     about = {"card": asdict(card), **(extra or {}), "files": file_hashes(folder)}

@@ -109,6 +109,18 @@ with torch.no_grad():
     }
 
 
+ADAPTER_TITLE = "The LoRA adapter alone, which lies in `adapter/`, on the encoder as it came, with peft (token vectors)"
+
+
+def adapter_snippet(base: str) -> str:
+    """How the adapter in the folder of a fine-tuned encoder is loaded on the one that it was trained for."""
+    return f"""from peft import PeftModel
+from transformers import AutoModel
+
+encoder = AutoModel.from_pretrained("{base}")
+encoder = PeftModel.from_pretrained(encoder, "{{repo}}", subfolder="adapter")"""
+
+
 def fused_snippet(lexical: str, languages: Sequence[str], examples: Examples | None = None) -> str:
     """How a dense model is used together with the lexical one that its fusion was made for."""
     source, target = languages[:2]

@@ -13,6 +13,7 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo, lines_sentence, render_card
 from hfxling.hub.index import eval_results_file, folder_tags, told_apart
 from hfxling.methods import METHODS, method
+from hfxling.methods.dap.card import summary as dap_summary
 
 INFO = CardInfo(
     repo_id="me/zh-vi-sf",
@@ -292,6 +293,22 @@ def test_every_method_has_a_card(name):
     assert told.SUMMARY in card
     assert told.CITATION in card
     assert all(limit for limit in told.LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("objective", "rank", "told"),
+    [
+        ("tr", 8, "A dual encoder trained with translation ranking. Low-rank adapters (LoRA) of rank 8 were trained;"),
+        ("tr+rtl", 0, "trained with translation ranking and representation translation learning."),
+        (
+            "tr+rtl+tlm",
+            0,
+            "translation ranking, representation translation learning and translation language modelling.",
+        ),
+    ],
+)
+def test_a_dual_encoder_is_summed_up_by_what_it_was_trained_with(objective, rank, told):
+    assert told in dap_summary(objective, rank)
 
 
 def test_the_hub_library_loads_the_card_from_a_file(tmp_path):

@@ -182,8 +182,12 @@ def test_the_encoder_trained_further_is_a_stock_folder_with_its_adapter(tiny_ber
     assert stored["base_model_name_or_path"] == str(e5_like)
     record = json.loads((folder / "results.json").read_text())
     release = Release(folder, "org/tuned", names={str(e5_like): "org/base"}, licence="cc0-1.0")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "trained with translation ranking. Low-rank adapters" in card
+    assert f'AutoModel.from_pretrained("{e5_like}")\nencoder = PeftModel.from_pretrained(encoder, "zh-vi-dap"' in card
     files, _ = renamed(folder_contents(folder), read_results(folder / "results.json"), record, release, HfApi())
     assert json.loads(files["adapter/adapter_config.json"])["base_model_name_or_path"] == "org/base"
+    assert b'from_pretrained("org/base")' in files["README.md"]
     digest = hashlib.sha256(files["adapter/adapter_config.json"]).hexdigest()
     assert json.loads(files["results.json"])["files"]["adapter/adapter_config.json"] == digest
     assert {row.settings["stage"]: row.n for row in selection.results(selection.winner)} == {"before": 12, "after": 12}

@@ -6,7 +6,13 @@ from hfxling.hub.snippets import own_examples, standard_snippets
 
 from .arguments import DapArguments
 
-SUMMARY = "A dual encoder trained with translation ranking and representation translation learning."
+SUMMARY = "A dual encoder trained with {objectives}."
+OBJECTIVES = {
+    "tr": "translation ranking",
+    "rtl": "representation translation learning",
+    "tlm": "translation language modelling",
+}
+ADAPTED = "Low-rank adapters (LoRA) of rank {rank} were trained; they are merged into the weights."
 CITATION = """@inproceedings{li2023dual,
   title = {Dual-Alignment Pre-training for Cross-lingual Sentence Embedding},
   author = {Li, Ziheng and Huang, Shaohan and Zhang, Zihan and Deng, Zhi-Hong and Lou, Qiang and Huang, Haizhen
@@ -28,7 +34,7 @@ def card(recipe: DapArguments, prepared, run) -> dict:
     examples = own_examples(prepared.corpus.pairs)
     return {
         "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-dap",
-        "summary": SUMMARY,
+        "summary": summary(recipe.objective, recipe.lora),
         "citation": CITATION,
         "base_model": recipe.base_model,
         "languages": languages,
@@ -39,3 +45,11 @@ def card(recipe: DapArguments, prepared, run) -> dict:
         "examples": examples,
         "configuration": {"objective": recipe.objective},
     }
+
+
+def summary(objective: str, rank: int) -> str:
+    """What was trained and how; `rank` is that of the adapters, 0 without."""
+    *first, last = [OBJECTIVES[part] for part in objective.split("+")]
+    objectives = f"{', '.join(first)} and {last}" if first else last
+    sentence = SUMMARY.format(objectives=objectives)
+    return f"{sentence} {ADAPTED.format(rank=rank)}" if rank else sentence
