@@ -46,7 +46,7 @@ def publish(
         folder: a model's folder; with `dataset` a file of pairs or a folder of such files.
         repo: repository, namespace/name.
         dataset: publish data, not a model.
-        dry_run: check and show what would change, change nothing.
+        dry_run: check and show what would change, change nothing; without a token, all files are shown as new.
         create_pr: propose the change in a pull request.
         branch: branch that is written to, created where there is none.
         tag: name for the commit, such as v1.

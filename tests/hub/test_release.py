@@ -305,6 +305,15 @@ def test_without_a_token_or_the_right_to_write_nothing_begins(hub, publisher, tm
 
 
 @pytest.mark.slow
+def test_a_dry_run_needs_no_token(hub, publisher, tmp_path):
+    hub.put(REPO, {"README.md": b"# x"})
+    told = run(publisher, tmp_path, "head('a')", put(dry_run=True), put(dry_run=True, tag="v1"), HF_TOKEN="")
+    for said, error in told:
+        assert error == ""
+        assert "branch main, not compared with the Hub, as nobody is logged in: 11 files, 11 new" in said
+
+
+@pytest.mark.slow
 def test_a_hub_that_fails_while_it_is_asked_is_an_error_of_one_line(hub, publisher, tmp_path):
     hub.put(REPO, {"README.md": b"# x"})
     hub.fault = lambda method, path: 403 if "/tree/" in path else None
