@@ -141,11 +141,11 @@ CASES = {
     ),
     "a path": (
         ["head('b', configuration={'train_data': ['/home/me/x.tsv']})", put(folder="b")],
-        r"README.md, line \d+: '/home/me/x.tsv' is a path of this machine; give --names /home/me/x.tsv=",
+        r"'/home/me/x.tsv' is a path of this machine \(README.md, line \d+; .*\); give --names /home/me/x.tsv=",
     ),
     "a path above": (
         ["head('b', training_command='python x.py --train_data ../shared/x.tsv')", put(folder="b")],
-        r"README.md, line \d+: '../shared/x.tsv' is a path of this machine",
+        r"'../shared/x.tsv' is a path of this machine \(README.md, line \d+",
     ),
     "a local base": (["head('b', base_model='./encoder')", put(folder="b")], "'./encoder' is a local folder"),
     "a base without licence": (
