@@ -95,14 +95,27 @@ def is_commit(revision: str | None) -> bool:
 
 def folder_tags(folder: Path) -> list[str]:
     """What the Hub calls the kinds of vectors that a folder gives."""
-    modules = folder / "modules.json"
-    types = [module["type"] for module in json.loads(modules.read_text(encoding="utf-8"))] if modules.is_file() else []
+    types = _module_types(folder)
     tags = ["dense"] if types else []
     if any(name.endswith("StaticEmbedding") for name in types):
         tags.append("static-embeddings")
     if (folder / "sparse" / "modules.json").is_file():
         tags += ["sparse-encoder", "sparse"]
     return tags
+
+
+def _module_types(folder: Path) -> list[str]:
+    """The types of the modules of sentence-transformers in a folder, those behind routers included."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return []
+    types = []
+    for module in json.loads(path.read_text(encoding="utf-8")):
+        types.append(module["type"])
+        routes = folder / module.get("path", "") / "router_config.json"
+        if routes.is_file():
+            types += json.loads(routes.read_text(encoding="utf-8"))["types"].values()
+    return types
 
 
 def _hub_id(name: str) -> str | None:

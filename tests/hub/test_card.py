@@ -6,12 +6,16 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo, lines_sentence, render_card
 from hfxling.hub.index import eval_results_file, folder_tags, told_apart
+from hfxling.hub.writing import write_static
 from hfxling.methods import METHODS, method
 from hfxling.methods.dap.card import summary as dap_summary
 
@@ -373,6 +377,15 @@ def test_a_folder_has_tags_by_the_vectors_that_it_gives(tmp_path):
     (tmp_path / "sparse").mkdir()
     (tmp_path / "sparse" / "modules.json").write_text("[]", encoding="utf-8")
     assert folder_tags(tmp_path) == ["dense", "static-embeddings", "sparse-encoder", "sparse"]
+
+
+def test_static_vectors_of_a_table_a_language_have_their_tag_too(tmp_path):
+    tokenizers = {}
+    for lang, word in (("zh", "雨"), ("vi", "mưa")):
+        tokenizers[lang] = Tokenizer(WordLevel({"[UNK]": 0, word: 1}, unk_token="[UNK]"))
+    write_static(dict.fromkeys(tokenizers, torch.ones(2, 3)), tokenizers, tmp_path)
+    assert (tmp_path / "router_config.json").is_file()
+    assert folder_tags(tmp_path) == ["dense", "static-embeddings"]
 
 
 def test_a_folder_of_the_hubs_cache_is_called_by_its_id():
