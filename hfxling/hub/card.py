@@ -52,6 +52,7 @@ class CardInfo:
         base_licence: of the base model.
         tags: further ones of the Hub, by the kinds of vectors that the folder gives.
         lexical: Hub id or name of the lexical model that the folder's fusion.json was made for.
+        space: id of the Space of the Hub that shows the model.
         examples: two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
 
     Raises:
@@ -78,6 +79,7 @@ class CardInfo:
     base_licence: str | None = None
     tags: Sequence[str] = ()
     lexical: str | None = None
+    space: str | None = None
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self):

@@ -42,6 +42,7 @@ class Release:
     names: Mapping[str, str] = field(default_factory=dict)
     licence: str | None = None
     base_licence: str | None = None
+    space: str | None = None
     branch: str = "main"
     create_pr: bool = False
     private: bool = False
@@ -178,6 +179,8 @@ def renamed(
     card["base_model"] = base
     if card.get("lexical") and "/" not in card["lexical"]:
         card["lexical"] = f"{what.repo_id.partition('/')[0]}/{card['lexical']}"
+    if what.space is not None:
+        card["space"] = what.space
     card["base_licence"] = _licence_of_base(base, what, record["card"].get("base_licence"), api)
     if what.licence is not None:
         _state_licence(public, what.licence)

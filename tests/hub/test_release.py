@@ -191,6 +191,7 @@ CASES = {
         ],
         "report=r.tsv, line 2: no column 'reasons'",
     ),
+    "a space that is none": ([put(space="show")], "space='show': give the repository as namespace/name"),
     "names that are none": ([put(names=["x"])], "names: 'x' is not LOCAL=PUBLIC"),
     "a licence that is none": ([put(base_licence="CC BY")], "is no licence of the Hub"),
     "data without languages": (
@@ -279,6 +280,14 @@ def test_a_licence_that_the_record_does_not_state_can_be_named(hub, publisher, t
     card = published["README.md"].decode()
     assert yaml.safe_load(card.split("---\n")[1])["license"] == "cc-by-sa-4.0"
     assert card_faults(card, [EvalResult(**row) for row in record["results"]], record["card"]) == []
+
+
+@pytest.mark.slow
+def test_the_card_links_the_space_that_shows_the_model(hub, publisher, tmp_path):
+    ((_, error),) = run(publisher, tmp_path, "head('a')", put(space="org/show"))
+    assert error == ""
+    assert "[org/show](https://huggingface.co/spaces/org/show)" in hub.files(REPO)["README.md"].decode()
+    assert json.loads(hub.files(REPO)["results.json"])["card"]["space"] == "org/show"
 
 
 @pytest.mark.slow
