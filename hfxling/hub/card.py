@@ -23,6 +23,7 @@ from .snippets import client_snippets, fenced, fused_snippet, standard_snippets
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
 _FORMER = ("published", "warnings")  # fields that were always empty, in records of earlier versions
+_CUT = 256  # components, the length of short vectors that the limits tell of
 _SECRETS = ("token", "hub_token", "api_key")
 
 
@@ -137,6 +138,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "lines": lines_sentence(info.configuration),
         "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
         "short_table": _short_table(short) if short else "",
+        "cut": _cut_sentence(short, is_static="static-embeddings" in info.tags),
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     for text in [info.intended_use, *info.limits]:
@@ -283,6 +285,23 @@ def _short_table(rows: Sequence[EvalResult]) -> str:
     for place, line in lines.items():
         cells.append([*place, *map(line.get, PRECISIONS), line.get("range")])
     return format_table(header, cells)
+
+
+def _cut_sentence(rows: Sequence[EvalResult], *, is_static: bool) -> str:
+    """What cutting vectors to `_CUT` components loses at worst; that it is not known, of those that invite to it."""
+    if not rows:
+        return "What shorter vectors (`truncate_dim`) lose was not measured." if is_static else ""
+    width = max(row.settings["dimensions"] for row in rows)
+    values: dict[tuple, dict[int, float]] = {}
+    for row in rows:
+        if row.settings["precision"] == "float32":
+            values.setdefault((row.dataset, row.split, row.direction), {})[row.settings["dimensions"]] = row.value
+    found = [(place, each) for place, each in values.items() if {_CUT, width} <= each.keys()]
+    if not found:
+        return ""
+    (_, _, direction), worst = max(found, key=lambda each: each[1][width] - each[1][_CUT])
+    told = f"{worst[_CUT]:.1f} % in place of {worst[width]:.1f} % ({direction})"
+    return f"The first {_CUT} of {width} components (`truncate_dim={_CUT}`) find at worst {told}."
 
 
 def _files_and_lines(texts: str | Sequence[str]) -> tuple[set[str], list[str]]:

@@ -339,6 +339,19 @@ def test_short_vectors_have_a_table_of_their_own_and_no_line_among_the_results()
     assert "Short vectors" not in render_card([BEFORE, AFTER], INFO)
 
 
+def test_the_limits_say_what_short_vectors_lose():
+    rows = [
+        row(value, "after", direction=way, dimensions=size, precision="float32")
+        for size, values in ((256, (80.8, 82.8)), (1024, (81.5, 86.3)))
+        for way, value in zip(("lo->zh", "zh->lo"), values)
+    ]
+    limits = body(render_card([AFTER, *rows], INFO)).split("## Limits")[1]
+    told = "- The first 256 of 1024 components (`truncate_dim=256`) find at worst 82.8 % in place of 86.3 % (zh->lo)."
+    assert told in limits
+    assert "truncate_dim" not in render_card([AFTER], INFO)
+    assert "lose was not measured" in render_card([AFTER], replace(INFO, tags=["dense", "static-embeddings"]))
+
+
 def test_results_beside_benchmarks_are_of_data_that_was_not_learnt_from():
     rows = [BEFORE, replace(AFTER, revision="0" * 40)]
     (entry,) = parse_eval_result_entries(yaml.safe_load(eval_results_file(rows, [{"name": "my/file"}])))
