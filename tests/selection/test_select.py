@@ -326,6 +326,8 @@ def test_the_card_says_what_was_measured_and_how_that_is_loaded(tmp_path, name, 
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert f"| {name}, candidates 12 |" in card
     assert f"import {first}\n" in card.split("```python\n")[1]
+    assert "num_train_epochs" not in card
+    assert "_checkpointing" not in card
 
 
 def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
