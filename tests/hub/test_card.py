@@ -4,16 +4,19 @@ import re
 from dataclasses import asdict, replace
 from importlib import import_module
 
+import methods as kinds
 import numpy as np
 import pytest
 import torch
 import yaml
-from huggingface_hub import ModelCard, parse_eval_result_entries
+from huggingface_hub import EvalResult as HubResult
+from huggingface_hub import ModelCard, ModelCardData, parse_eval_result_entries
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo, lines_sentence, render_card
+from hfxling.hub.folder import publish
 from hfxling.hub.index import eval_results_file, folder_tags, told_apart
 from hfxling.hub.writing import write_static
 from hfxling.methods import METHODS, method
@@ -428,3 +431,44 @@ def test_a_fused_model_names_its_lexical_model_and_says_what_was_measured():
     assert "not both measured" not in card
     alone = render_card([before, after], replace(INFO, method="lexical"))
     assert '"After" is this lexical model and the dense one that it was made for together' in alone
+
+
+KINDS = {
+    ("siamese", "paper"): {"dense"},
+    ("siamese", "per language"): {"dense"},
+    ("siamese", "two layers, shared"): {"dense"},
+    ("dap", "bert"): {"dense"},
+    ("disentangler", "prompt"): {"dense"},
+    ("aligner", "lo and zh"): {"dense", "static-embeddings"},
+    ("lexical", "id and vi"): {"dense", "static-embeddings", "sparse-encoder", "sparse"},
+    ("lexical", "lo, zh and th"): {"dense", "static-embeddings", "sparse-encoder", "sparse"},
+}
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_the_hub_library_reads_the_card_of_every_kind_of_folder(name, variant, tmp_path):
+    kind = kinds.METHODS[name]
+    model = kind.build(tmp_path / "scratch", **kind.variants[variant])
+    rows = [BEFORE, AFTER, row(55.5, "after", direction="vi->zh", low=51.0, high=60.0)]
+    card = replace(INFO, method=name, train_data=[{"name": "my/file", "pairs": 9}])
+    publish(tmp_path / "model", lambda folder: kind.write(model, tmp_path / "scratch", folder), rows, card, recipe="r")
+
+    data = ModelCard.load(tmp_path / "model" / "README.md").data
+    again = ModelCardData(**data.to_dict(), ignore_metadata_errors=False)
+    assert again.to_dict() == data.to_dict()
+    assert [type(entry) for entry in data.eval_results] == [HubResult, HubResult]
+    assert {entry.metric_value for entry in data.eval_results} == {AFTER.value, 55.5}
+    assert not any(entry.verified for entry in data.eval_results)
+    assert (data.license, data.language, data.library_name) == ("apache-2.0", ["zh", "vi"], "sentence-transformers")
+    assert (data.base_model, data.base_model_relation) == (INFO.base_model, "finetune")
+    by_vectors = {"dense", "static-embeddings", "sparse-encoder", "sparse"}
+    assert by_vectors & {*data.tags} == KINDS[name, variant]
+    assert len(data.tags) == len({*data.tags})
+    assert f"hfxling-{name}" in data.tags
+    assert {*data.widget[0]} == {"source_sentence", "sentences"}
+    entries = parse_eval_result_entries(yaml.safe_load(eval_results_file(rows, card.train_data)))
+    assert [entry.value for entry in entries] == [AFTER.value, 55.5]
+
+
+def test_every_method_has_a_kind_of_folder_here():
+    assert {name for name, _ in KINDS} == {*METHODS} == {*kinds.METHODS}
