@@ -32,6 +32,8 @@ from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo
 from hfxling.hub.folder import check_finite, publish
+from hfxling.hub.index import TAGS, is_hub_id, told_apart, widget_example
+from hfxling.hub.snippets import own_examples
 from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.card import described as describe_aligner
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
@@ -109,7 +111,7 @@ def fit_head(
         base = _base(model, layer, pooling)
         (sides,) = _vectors(base, pairs, prompt, progress)
         head, _ = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
-    return _with_head(base, head, pairs, prompt)
+    return _with_head(base, head, pairs, prompt, _head_card("siamese", _named_base(model, base), pairs))
 
 
 def fit_disentangler(
@@ -155,7 +157,7 @@ def fit_disentangler(
             kind = disentangler.kind_of("last" if is_last else "mean", config)
         vectors = _vectors(base, pairs, prompt, progress)
         head = disentangler.fit(vectors, settings, training_args, kind=kind).head
-    return _with_head(base, head, pairs, prompt)
+    return _with_head(base, head, pairs, prompt, _head_card("disentangler", _named_base(model, base), pairs))
 
 
 def fit_aligner(
@@ -193,7 +195,7 @@ def fit_aligner(
     prior = priors[0] if priors else None
     fitted = Aligner(model, vocabularies, languages, prior=prior)
     configuration = dataclasses.asdict(settings) | trained
-    fitted.origin = _origin("aligner", describe_aligner(languages), configuration, corpus)
+    fitted.origin = _origin("aligner", describe_aligner(languages, own_examples(corpus.pairs)), configuration, corpus)
     return fitted
 
 
@@ -244,7 +246,7 @@ def fit_lexical(
             encoder = lexical.word_encoder(model, revision, corpus, prompt=prompt, device=device)
         views = lexical.link_views(corpus, settings, encoder)
         fitted = lexical.fit(views, settings, seed=seed)
-    card = describe_lexical(list(pairs), is_shared=views[0].is_shared, encoder=model)
+    card = describe_lexical(list(pairs), own_examples(corpus.pairs), is_shared=views[0].is_shared, encoder=model)
     configuration = dataclasses.asdict(settings) | {"seed": seed}
     if model is not None:
         configuration |= {"encoder": model_name(model), "encoder_revision": revision}
@@ -397,7 +399,36 @@ def _modules(steps: list[tuple], size: int, pooling: str, **settings) -> list[to
         return [getattr(stock, kind).load(folder, subfolder=path) for kind, path in entries]
 
 
-def _with_head(base: SentenceTransformer, head, pairs: Pairs, prompt: str | None = None) -> SentenceTransformer:
+def _named_base(model: Model, base: SentenceTransformer) -> str | None:
+    """The Hub id of the model whose vectors are mapped; None where it has none or is not known."""
+    name = str(model)
+    if isinstance(model, SentenceTransformer):
+        name = getattr(getattr(base.transformers_model, "config", None), "_name_or_path", "")
+    name = told_apart(base.model_card_data.base_model or name)
+    return name if is_hub_id(name) else None
+
+
+def _head_card(method: str, base: str | None, pairs: Pairs) -> SentenceTransformerModelCardData:
+    """What `save_pretrained` and `push_to_hub` write into the card; the licence is the user's to say."""
+    languages = list(dict.fromkeys(chain.from_iterable(pairs)))
+    named = [code for code in languages if code not in _UNNAMED]
+    title = "Head" if method == "siamese" else "Meaning part"
+    if base:
+        title += f" on {base}"
+    if named:
+        title += f" for {' and '.join(named)}"
+    tags = [*TAGS, "dense", f"hfxling-{method}"]
+    card = SentenceTransformerModelCardData(language=named, model_name=title, tags=tags)
+    card.base_model = base
+    example = widget_example(languages, own_examples(Corpus.in_memory(pairs).pairs))
+    card.widget = [example]
+    card.usage_examples = [example["source_sentence"], *example["sentences"]]
+    return card
+
+
+def _with_head(
+    base: SentenceTransformer, head, pairs: Pairs, prompt: str | None, card: SentenceTransformerModelCardData
+) -> SentenceTransformer:
     """The model's modules and, as in a published folder, the head's; one prompt for every text."""
     check_finite(head.state_dict().items())
     named = [code for code in dict.fromkeys(chain.from_iterable(pairs)) if code not in _UNNAMED]
@@ -413,7 +444,6 @@ def _with_head(base: SentenceTransformer, head, pairs: Pairs, prompt: str | None
     prompt = base.prompts.get(base.default_prompt_name) if prompt is None else prompt
     prompts = {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"} if prompt else {}
     settings = {"device": str(base.device), "similarity_fn_name": "cosine"} | prompts
-    card = SentenceTransformerModelCardData(language=named)
     model = SentenceTransformer(modules=modules, model_card_data=card, **settings)
     model.module_kwargs = base.module_kwargs
     return model

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -239,6 +240,24 @@ def test_nothing_is_left_behind(plain, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("fit", [hfxling.fit_head, hfxling.fit_disentangler])
+def test_the_card_of_a_saved_model_says_what_is_known(fit, tiny_bert, tmp_path):
+    encoder = tmp_path / "models--org--encoder" / "snapshots" / ("0" * 40)
+    shutil.copytree(tiny_bert, encoder)
+    options = CLOSED if fit is hfxling.fit_head else {"progress": False, **QUICK}
+    model = fit(encoder, ZH, VI, languages=("zh", "vi"), **options)
+    model.model_card_data.license = "cc-by-4.0"
+    model.save_pretrained(str(tmp_path / "model"))
+    card = ModelCard.load(tmp_path / "model" / "README.md")
+    assert (card.data.base_model, card.data.license, card.data.language) == ("org/encoder", "cc-by-4.0", ["zh", "vi"])
+    assert {"hfxling", "cross-lingual", "sentence-transformers"} <= {*card.data.tags}
+    (widget,) = card.data.widget
+    assert widget == {"source_sentence": "今天下雨。", "sentences": ["Hôm nay trời mưa.", "Nhà ga ở đâu?"]}
+    assert card.text.strip().splitlines()[0].endswith(" on org/encoder for zh and vi")
+    assert "'今天下雨。'" in card.text, "the snippet is in the model's languages"
+    assert "**Base model:** [org/encoder]" in card.text
+
+
 @pytest.mark.slow
 def test_a_fitted_model_is_pushed_as_any_other(hub, publisher, plain, tiny_bert, tmp_path):
     plain.save_pretrained(str(tmp_path / "base"))
@@ -440,6 +459,7 @@ def test_a_card_says_what_is_known_and_no_score(saved, name, repo, licence):
     assert {*card.data.language} == {"zh", "vi"}
     assert f'"{repo}"' in card.text  # in a snippet
     assert "**This model has not been evaluated.**" in card.text
+    assert '["..."]' not in card.text
     assert re.search(rf"\| memory .*\| +{COUNT} \|", card.text)  # the training text
 
 

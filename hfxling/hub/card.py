@@ -17,12 +17,13 @@ from hfxling.data.sources import Source
 from hfxling.evaluation.results import EvalResult, format_table, p_told
 from hfxling.evaluation.short_vectors import PRECISIONS
 
-from .index import is_hub_id, metadata, metric_of, plain, setting_of, stage_of
+from .index import conditions, is_hub_id, metadata, metric_of, plain, setting_of, stage_of
 from .snippets import client_snippets, fenced, fused_snippet, standard_snippets
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
 _FORMER = ("published", "warnings")  # fields that were always empty, in records of earlier versions
+_CUT = 256  # components, the length of short vectors that the limits tell of
 _SECRETS = ("token", "hub_token", "api_key")
 
 
@@ -52,6 +53,8 @@ class CardInfo:
         base_licence: of the base model.
         tags: further ones of the Hub, by the kinds of vectors that the folder gives.
         lexical: Hub id or name of the lexical model that the folder's fusion.json was made for.
+        space: id of the Space of the Hub that shows the model.
+        examples: two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
 
     Raises:
         ValueError: a missing or malformed licence, nothing said of method, languages, data, use or limits.
@@ -77,6 +80,8 @@ class CardInfo:
     base_licence: str | None = None
     tags: Sequence[str] = ()
     lexical: str | None = None
+    space: str | None = None
+    examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self):
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.licence or ""):
@@ -111,10 +116,11 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     results = [row for row in results if "dimensions" not in row.settings]
     lines = _pair_stages(results)
     outcomes = [_compare(line)[0] for line in lines if len(line) == 2]
-    snippets = dict(info.loading or standard_snippets(info.languages))
+    snippets = dict(info.loading or standard_snippets(info.languages, examples=info.examples))
     if info.lexical is not None:
-        snippets = {"With its lexical model, by hfxling": fused_snippet(info.lexical, info.languages)} | snippets
-    clients = client_snippets(info.clients, info.languages, info.width)
+        fused = fused_snippet(info.lexical, info.languages, info.examples)
+        snippets = {"With its lexical model, by hfxling": fused} | snippets
+    clients = client_snippets(info.clients, info.languages, info.width, info.examples)
     snippets |= {f"With {client}": told for client, told in clients.items() if "\n" in told}
     values = {
         "name": info.repo_id.rsplit("/", 1)[-1],
@@ -132,6 +138,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "lines": lines_sentence(info.configuration),
         "configuration": public_yaml(info.configuration).rstrip() if info.configuration else "",
         "short_table": _short_table(short) if short else "",
+        "cut": _cut_sentence(short, is_static="static-embeddings" in info.tags),
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
     for text in [info.intended_use, *info.limits]:
@@ -189,7 +196,9 @@ def _pair_stages(results: Sequence[EvalResult]) -> list[dict[str, EvalResult]]:
     """One {stage: row} for every line of the results table, in the order of the rows."""
     lines: dict[tuple, dict[str, EvalResult]] = {}
     for row in results:
-        place = (row.dataset, row.split, row.revision, row.direction, row.n, metric_of(row), setting_of(row))
+        how = conditions(row)
+        how.pop("row", None)  # what it was before has another name
+        place = (row.dataset, row.split, row.revision, row.direction, row.n, metric_of(row), str(how))
         line, stage = lines.setdefault(place, {}), stage_of(row)
         if stage not in ("before", "after"):
             raise ValueError(f'{row.metric} on {row.dataset}: stage {stage!r} is not "before" or "after".')
@@ -252,7 +261,7 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]]) -> str:
     claims = {"better": "better", "worse": "**worse**", "unclear": "**not shown to be better**"}
     rows = []
     for line in lines:
-        row = next(iter(line.values()))
+        row = line.get("after") or line["before"]
         change = ""
         if len(line) == 2:
             outcome, basis = _compare(line)
@@ -276,6 +285,23 @@ def _short_table(rows: Sequence[EvalResult]) -> str:
     for place, line in lines.items():
         cells.append([*place, *map(line.get, PRECISIONS), line.get("range")])
     return format_table(header, cells)
+
+
+def _cut_sentence(rows: Sequence[EvalResult], *, is_static: bool) -> str:
+    """What cutting vectors to `_CUT` components loses at worst; that it is not known, of those that invite to it."""
+    if not rows:
+        return "What shorter vectors (`truncate_dim`) lose was not measured." if is_static else ""
+    width = max(row.settings["dimensions"] for row in rows)
+    values: dict[tuple, dict[int, float]] = {}
+    for row in rows:
+        if row.settings["precision"] == "float32":
+            values.setdefault((row.dataset, row.split, row.direction), {})[row.settings["dimensions"]] = row.value
+    found = [(place, each) for place, each in values.items() if {_CUT, width} <= each.keys()]
+    if not found:
+        return ""
+    (_, _, direction), worst = max(found, key=lambda each: each[1][width] - each[1][_CUT])
+    told = f"{worst[_CUT]:.1f} % in place of {worst[width]:.1f} % ({direction})"
+    return f"The first {_CUT} of {width} components (`truncate_dim={_CUT}`) find at worst {told}."
 
 
 def _files_and_lines(texts: str | Sequence[str]) -> tuple[set[str], list[str]]:

@@ -30,6 +30,7 @@ _TALKING = (CARD, RECORD, "config.yaml", ADAPTER)
 def text_faults(files: Mapping[str, Content]) -> list[str]:
     """A line for whatever must not be public: pickles, tokens and keys, links out of the folder, local paths."""
     faults = []
+    paths: dict[str, list[str]] = {}  # where each path of this machine stands
     for name, content in files.items():
         if isinstance(content, Path) and content.is_symlink() and not content.is_file():
             faults.append(f"{name}: is a link to no file; put the files themselves there, or remove it")
@@ -42,7 +43,11 @@ def text_faults(files: Mapping[str, Content]) -> list[str]:
             place = name if finding.line is None else f"{name}, line {finding.line}"
             faults.append(f"{place}: {finding.what}")
         if not secrets and name in _TALKING:
-            faults += _paths_in(name, content)
+            for path, lines in _paths_in(content).items():
+                paths.setdefault(path, []).append(f"{name}, {_lines_told(lines)}")
+    for path, places in paths.items():
+        told = f"{path!r} is a path of this machine ({'; '.join(places)})"
+        faults.append(f"{told}; give --names {path}=ITS_PUBLIC_NAME")
     return faults
 
 
@@ -54,15 +59,19 @@ def _is_of_same_folder(path: Path, name: str) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
 
 
-def _paths_in(name: str, content: Content) -> list[str]:
-    """A line for every path of this machine in a file that is written of a run."""
-    faults = []
+def _paths_in(content: Content) -> dict[str, list[int]]:
+    """The lines of every path of this machine in a file that is written of a run."""
+    lines: dict[str, list[int]] = {}
     for number, line in enumerate(read_content(content).decode("utf-8", "replace").splitlines(), 1):
         path = local_path(line)
         if path:
-            fault = f"{path!r} is a path of this machine; give --names {path}=ITS_PUBLIC_NAME"
-            faults.append(f"{name}, line {number}: {fault}")
-    return faults
+            lines.setdefault(path, []).append(number)
+    return lines
+
+
+def _lines_told(numbers: Sequence[int]) -> str:
+    """E.g. "line 7" or "lines 7, 9"."""
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def code_faults(files: Mapping[str, Content]) -> list[str]:

@@ -43,13 +43,15 @@ def release_dataset(what: Release, *, languages: Sequence[str], report: str | Pa
     if fault:
         raise ValueError(f"licence={what.licence!r}: {fault}")
     api = HfApi()
-    upload.check_writer(api, what.repo_id)
+    if what.asks_hub:
+        upload.check_writer(api, what.repo_id)
     files = _tables(what.folder)
     card = dataset_card(what.repo_id, files, languages, what.licence, report)
     contents = dict(files) | {CARD: card.encode()}
     refuse(what.folder, text_faults(contents))
-    plan = upload.plan_upload(api, what.repo_id, contents, branch=what.branch, kind="dataset")
-    return put(api, [plan], what, f"{what.folder}: {len(files)} files, card and licence are in order")
+    options = {"branch": what.branch, "kind": "dataset", "is_compared": what.asks_hub}
+    plan = upload.plan_upload(api, what.repo_id, contents, **options)
+    return put(api, [plan], what, f"{what.folder}: {upload.counted(len(files))}, card and licence are in order")
 
 
 def _tables(place: Path) -> dict[str, Path]:

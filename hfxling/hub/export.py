@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -19,9 +18,8 @@ from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import PairedTest, paired_test
 from hfxling.files import alone_in, content_hash, scratch_in, uninterrupted
 from hfxling.hub import onnx as graph
-from hfxling.hub.card import CardInfo, moved, render_card
-from hfxling.hub.folder import write_record
-from hfxling.hub.record import CARD, RECORD
+from hfxling.hub.folder import rewrite_record
+from hfxling.hub.record import RECORD
 from hfxling.verbs import Languages, Text, verb
 
 if TYPE_CHECKING:
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 MOST_LOST = 1.0  # percentage points of P@1, both directions, that weights of 8 bits may cost
 TORCH, FLOAT, INT8 = "torch", "onnx", "onnx int8"
 Graphs = dict[str, dict[str, Path]]  # by form and language, "" where one is for all
-# Entries of results.json that `write_record` and the export write anew; all others are kept.
-_WRITTEN_ANEW = ("results", "versions", "recipe", "settings", "card", "files", "digest", "runtimes")
 
 
 @dataclass
@@ -267,19 +263,13 @@ def _record(folder: Path, costs: Costs | None, forms: Sequence[str]) -> None:
 
     Sentences that were added to the card by hand stay.
     """
-    record, card = folder / RECORD, folder / CARD
+    record = folder / RECORD
     if not record.is_file():
         return
-    content = json.loads(record.read_text(encoding="utf-8"))
-    info = CardInfo.from_record(content["card"])
-    rows = read_results(record)
-    rendered = render_card(rows, info)
-    written = card.read_text(encoding="utf-8") if card.is_file() else rendered
-    rows = [row for row in rows if "runtime" not in row.settings]
-    extra = {name: value for name, value in content.items() if name not in _WRITTEN_ANEW}
+    rows = [row for row in read_results(record) if "runtime" not in row.settings]
+    runtimes = None
     if costs is not None:
         for form in (TORCH, *forms):
             rows += costs.rows[form]
-        extra["runtimes"] = costs.for_record()
-    write_record(folder, rows, info, recipe=content["recipe"], extra=extra)
-    card.write_text(moved(written, rendered, card.read_text(encoding="utf-8")), encoding="utf-8")
+        runtimes = costs.for_record()
+    rewrite_record(folder, rows, {"runtimes": runtimes})

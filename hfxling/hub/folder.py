@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,16 +16,19 @@ from hfxling.encoders.fusion import FILE as FUSION
 from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.files import atomic_path
 
-from .card import CardInfo, public_yaml, render_card
-from .checks import base_licence
+from .card import CardInfo, moved, public_yaml, render_card
+from .checks import ADAPTER, base_licence
 from .index import folder_tags, told_apart
 from .record import CARD, RECORD, file_hashes, sealed
 from .release import Release, release
-from .snippets import clients_of, width_of
+from .snippets import ADAPTER_TITLE, adapter_snippet, clients_of, width_of
 from .upload import check_repo_id
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+# Entries of results.json that `write_record` writes; all others are kept where it is written anew.
+_WRITTEN_ANEW = ("results", "versions", "recipe", "settings", "card", "files", "digest")
 
 
 def publish(
@@ -83,6 +87,8 @@ def write_record(
     if (folder / FUSION).is_file() and card.lexical is None:
         beside = card.repo_id if "/" in card.repo_id else "-".join(card.languages)
         found["lexical"] = f"{beside}-lexical"
+    if (folder / ADAPTER).is_file():
+        found["loading"] = {**card.loading, ADAPTER_TITLE: adapter_snippet(found["base_model"])}
     card = replace(card, **found, tags=folder_tags(folder))
     (folder / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
     about = {"card": asdict(card), **(extra or {}), "files": file_hashes(folder)}
@@ -90,6 +96,22 @@ def write_record(
     write_results(record, results, recipe=recipe, settings=card.configuration, extra=about)
     record.write_text(sealed(record.read_text(encoding="utf-8")), encoding="utf-8")
     (folder / CARD).write_text(render_card(read_results(record), card), encoding="utf-8")
+
+
+def rewrite_record(folder: Path, rows: Sequence[EvalResult], extra: Mapping) -> None:
+    """Write results.json and card of a folder anew with these rows, and with further or other entries (None: without).
+
+    Sentences that were added to the card by hand stay.
+    """
+    record, card = folder / RECORD, folder / CARD
+    content = json.loads(record.read_text(encoding="utf-8"))
+    info = CardInfo.from_record(content["card"])
+    rendered = render_card(read_results(record), info)
+    written = card.read_text(encoding="utf-8") if card.is_file() else rendered
+    entries = {name: value for name, value in content.items() if name not in _WRITTEN_ANEW} | {**extra}
+    entries = {name: value for name, value in entries.items() if value is not None}
+    write_record(folder, rows, info, recipe=content["recipe"], extra=entries)
+    card.write_text(moved(written, rendered, card.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def check_push(repo_id: str | None) -> None:

@@ -13,7 +13,7 @@ from huggingface_hub import EvalResultEntry, ModelCardData, eval_result_entries_
 
 from hfxling.evaluation.results import EvalResult
 
-from .snippets import TEI, example
+from .snippets import TEI, Examples, example
 
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
 # What data sets that are read from files are called on the Hub.
@@ -24,28 +24,33 @@ HUB_IDS = {
     "STS17": "mteb/sts17-crosslingual-sts",
     "WMT20 QE": "wmt/wmt20_mlqe_task1",
 }
-_UNSHOWN = ("stage", "paired", "layer", "pooling", "row")  # layer and pooling stand in the configuration
+_UNSHOWN = ("stage", "paired", "layer", "pooling")  # layer and pooling stand in the configuration
 
 
 def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
     """The front matter of a card; `info` is its `CardInfo`."""
     is_based = is_hub_id(info.base_model)
     hub_ids = _hub_ids(info.train_data)
-    source, target = (*info.languages, *info.languages)[:2]
-    sentences = [example(target), example("en")] if target != "en" else [example(target)]
     return ModelCardData(
         language=list(info.languages),
         license=info.licence,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
         tags=[*TAGS, *info.tags, f"hfxling-{info.method}", *([TEI] if info.clients.get(TEI) == "" else [])],
-        widget=[{"source_sentence": example(source), "sentences": sentences}],
+        widget=[widget_example(info.languages, info.examples)],
         base_model=info.base_model if is_based else None,
         base_model_relation="finetune" if is_based else None,
         datasets=list(dict.fromkeys(filter(None, hub_ids.values()))) or None,
         model_name=info.repo_id.rsplit("/", 1)[-1],
         eval_results=[_entry(row, hub_id) for row, hub_id in headline(results, hub_ids)] or None,
     )
+
+
+def widget_example(languages: Sequence[str], examples: Examples) -> dict[str, str | list[str]]:
+    """What the Hub's widget compares: a sentence of the first language with two of the second."""
+    source, target = (*languages, *languages)[:2]
+    sentences = [example(target, examples, number) for number in (0, 1)]
+    return {"source_sentence": example(source, examples), "sentences": sentences}
 
 
 def headline(results: Sequence[EvalResult], hub_ids: Mapping[str, str]) -> list[tuple[EvalResult, str]]:
@@ -90,14 +95,27 @@ def is_commit(revision: str | None) -> bool:
 
 def folder_tags(folder: Path) -> list[str]:
     """What the Hub calls the kinds of vectors that a folder gives."""
-    modules = folder / "modules.json"
-    types = [module["type"] for module in json.loads(modules.read_text(encoding="utf-8"))] if modules.is_file() else []
+    types = _module_types(folder)
     tags = ["dense"] if types else []
     if any(name.endswith("StaticEmbedding") for name in types):
         tags.append("static-embeddings")
     if (folder / "sparse" / "modules.json").is_file():
         tags += ["sparse-encoder", "sparse"]
     return tags
+
+
+def _module_types(folder: Path) -> list[str]:
+    """The types of the modules of sentence-transformers in a folder, those behind routers included."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return []
+    types = []
+    for module in json.loads(path.read_text(encoding="utf-8")):
+        types.append(module["type"])
+        routes = folder / module.get("path", "") / "router_config.json"
+        if routes.is_file():
+            types += json.loads(routes.read_text(encoding="utf-8"))["types"].values()
+    return types
 
 
 def _hub_id(name: str) -> str | None:
@@ -151,10 +169,10 @@ def conditions(row: EvalResult) -> dict:
 
 
 def setting_of(row: EvalResult) -> str:
-    """E.g. "cosine, centering none"."""
+    """E.g. "cosine, centering none", or "sparse, candidates 73" of one of several models that competed."""
     parts = []
     for name, value in conditions(row).items():
-        parts.append(str(value) if name == "method" else f"{name} {value}")
+        parts.append(str(value) if name in ("method", "row") else f"{name} {value}")
     return ", ".join(parts)
 
 

@@ -27,6 +27,7 @@ def publish(
     names: Sequence[str] = (),
     licence: str | None = None,
     base_licence: str | None = None,
+    space: str | None = None,
     languages: Sequence[str] = (),
     report: str | Path | None = None,
     trust_remote_code: bool = False,
@@ -45,7 +46,7 @@ def publish(
         folder: a model's folder; with `dataset` a file of pairs or a folder of such files.
         repo: repository, namespace/name.
         dataset: publish data, not a model.
-        dry_run: check and show what would change, change nothing.
+        dry_run: check and show what would change, change nothing; without a token, all files are shown as new.
         create_pr: propose the change in a pull request.
         branch: branch that is written to, created where there is none.
         tag: name for the commit, such as v1.
@@ -55,6 +56,7 @@ def publish(
         licence: the Hub's identifier, such as cc-by-sa-4.0, of a data set; of a model and its text where results.json
             states none.
         base_licence: licence of the base model, where the Hub states none.
+        space: the Space of the Hub that shows the model (`hfxling demo --space`), namespace/name; the card links it.
         languages: of a data set, its languages, source first.
         report: of a data set, rounds.json of `hfxling bootstrap`, or the dropped pairs of `hfxling clean`.
         trust_remote_code: run the folder's code to check it, even where it is not what this hfxling writes.
@@ -75,8 +77,10 @@ def publish(
         raise ValueError(f"create_pr with branch={branch}: a pull request is for main; leave one of both out.")
     if create_pr and (tag or collection):
         raise ValueError("create_pr: what is only proposed gets no tag and no collection; publish it again with them.")
-    if dataset and (names or base_licence):
-        raise ValueError("dataset: names and base_licence are for models; leave them out.")
+    if space is not None:
+        check_repo_id("space", space)
+    if dataset and (names or base_licence or space):
+        raise ValueError("dataset: names, base_licence and space are for models; leave them out.")
     if not dataset and (languages or report):
         raise ValueError("languages and report are for a data set; a model's are in its results.json.")
     public_names = _public_names(names)
@@ -89,6 +93,7 @@ def publish(
         names=public_names,
         licence=licence,
         base_licence=base_licence,
+        space=space,
         branch=branch,
         create_pr=create_pr,
         private=private,

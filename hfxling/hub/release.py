@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, get_token
 
 from hfxling.evaluation.results import EvalResult, read_results
 
@@ -21,7 +21,7 @@ from .checks import ADAPTER, base_licence, code_faults, folder_contents, release
 from .doors import door_faults
 from .index import eval_results_file
 from .record import CARD, RECORD, read_record, sealed
-from .upload import Content, Plan, read_content
+from .upload import Content, Plan, counted, read_content
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class Release:
     names: Mapping[str, str] = field(default_factory=dict)
     licence: str | None = None
     base_licence: str | None = None
+    space: str | None = None
     branch: str = "main"
     create_pr: bool = False
     private: bool = False
@@ -50,6 +51,11 @@ class Release:
     dry_run: bool = False
     trust_remote_code: bool = False
     message: str = "Model with its record"
+
+    @property
+    def asks_hub(self) -> bool:
+        """Whether the Hub is asked what is there: not for a dry run of somebody who is not logged in."""
+        return not self.dry_run or get_token() is not None
 
 
 @dataclass
@@ -93,15 +99,16 @@ def release(what: Release) -> Published:
         FileNotFoundError: no folder, or none with a record.
     """
     api = HfApi()
-    upload.check_writer(api, what.repo_id)
+    if what.asks_hub:
+        upload.check_writer(api, what.repo_id)
     files, branches = checked_files(what, api)
     contents = {what.branch: files}
     if what.branch == "main" and not what.create_pr:
         contents |= overlaid(files, branches)
     plans = []
     for branch, part in contents.items():
-        plans.append(upload.plan_upload(api, what.repo_id, part, branch=branch))
-    return put(api, plans, what, f"{what.folder}: {len(files)} files, card, licence and loading are in order")
+        plans.append(upload.plan_upload(api, what.repo_id, part, branch=branch, is_compared=what.asks_hub))
+    return put(api, plans, what, f"{what.folder}: {counted(len(files))}, card, licence and loading are in order")
 
 
 def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published:
@@ -172,6 +179,8 @@ def renamed(
     card["base_model"] = base
     if card.get("lexical") and "/" not in card["lexical"]:
         card["lexical"] = f"{what.repo_id.partition('/')[0]}/{card['lexical']}"
+    if what.space is not None:
+        card["space"] = what.space
     card["base_licence"] = _licence_of_base(base, what, record["card"].get("base_licence"), api)
     if what.licence is not None:
         _state_licence(public, what.licence)

@@ -4,55 +4,91 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hfxling.models.stock import ROUTES
 
 from .served import server_fault
 
+if TYPE_CHECKING:
+    from hfxling.data.corpus import PairText
+
+Examples = Mapping[str, Sequence[str]]  # two sentences of a language, by its code
+_LOOKED_AT = 1000  # training pairs that examples are sought among
+_UNPLAIN = re.compile(r"""["'`\\{}<>|$/@_\d\n]""")  # quotes, marks of formats, and what names and figures have
 TEI, FASTEMBED, LANGCHAIN = "text-embeddings-inference", "fastembed", "LangChain"
 ONNX = "onnx/model.onnx"
 _EXAMPLES = {
-    "en": "It is raining today.",
-    "zh": "今天下雨。",
-    "vi": "Hôm nay trời mưa.",
-    "th": "วันนี้ฝนตก",
-    "id": "Hari ini hujan.",
-    "lo": "ມື້ນີ້ຝົນຕົກ",
-    "ar": "إنها تمطر اليوم.",
-    "bn": "আজ বৃষ্টি হচ্ছে।",
-    "de": "Heute regnet es.",
-    "es": "Hoy llueve.",
-    "fr": "Il pleut aujourd'hui.",
-    "hi": "आज बारिश हो रही है।",
-    "it": "Oggi piove.",
-    "ja": "今日は雨が降っています。",
-    "ko": "오늘은 비가 와요.",
-    "ms": "Hari ini hujan.",
-    "nl": "Het regent vandaag.",
-    "pt": "Hoje está chovendo.",
-    "ru": "Сегодня идёт дождь.",
-    "tr": "Bugün yağmur yağıyor.",
+    "en": ("It is raining today.", "Where is the station?"),
+    "zh": ("今天下雨。", "车站在哪里？"),
+    "vi": ("Hôm nay trời mưa.", "Nhà ga ở đâu?"),
+    "th": ("วันนี้ฝนตก", "สถานีอยู่ที่ไหน"),
+    "id": ("Hari ini hujan.", "Di mana stasiunnya?"),
+    "lo": ("ມື້ນີ້ຝົນຕົກ", "ສະຖານີຢູ່ໃສ?"),
+    "ar": ("إنها تمطر اليوم.", "أين المحطة؟"),
+    "bn": ("আজ বৃষ্টি হচ্ছে।", "স্টেশন কোথায়?"),
+    "de": ("Heute regnet es.", "Wo ist der Bahnhof?"),
+    "es": ("Hoy llueve.", "¿Dónde está la estación?"),
+    "fr": ("Il pleut aujourd'hui.", "Où est la gare ?"),
+    "hi": ("आज बारिश हो रही है।", "स्टेशन कहाँ है?"),
+    "it": ("Oggi piove.", "Dov'è la stazione?"),
+    "ja": ("今日は雨が降っています。", "駅はどこですか。"),
+    "ko": ("오늘은 비가 와요.", "역이 어디에 있어요?"),
+    "ms": ("Hari ini hujan.", "Di manakah stesen?"),
+    "nl": ("Het regent vandaag.", "Waar is het station?"),
+    "pt": ("Hoje está chovendo.", "Onde fica a estação?"),
+    "ru": ("Сегодня идёт дождь.", "Где находится вокзал?"),
+    "tr": ("Bugün yağmur yağıyor.", "İstasyon nerede?"),
 }
 
 
-def example(language: str) -> str:
-    """A sentence of a language; English for one without."""
-    return _EXAMPLES.get(language, _EXAMPLES["en"])
+def example(language: str, own: Examples | None = None, number: int = 0) -> str:
+    """One of two sentences of a language: of a model's own examples, or else of ours; English where neither has any."""
+    sentences = (own or {}).get(language) or _EXAMPLES.get(language) or _EXAMPLES["en"]
+    return sentences[number]
 
 
-def standard_snippets(languages: Sequence[str], arguments: str = "", *, flag: bool = False) -> dict[str, str]:
+def own_examples(pairs: Iterable[PairText]) -> dict[str, list[str]]:
+    """Two short sentences, with their translations, of the training text of languages that we have no example for."""
+    examples: dict[str, list[str]] = {}
+    for pair in pairs:
+        if all(code in _EXAMPLES or code in examples for code in pair.languages):
+            continue
+        found = []
+        for row in pair.train.take(_LOOKED_AT):
+            sides = row["source"], row["target"]
+            if all(map(_is_plain, sides)) and (not found or (sides[0] != found[0][0] and sides[1] != found[0][1])):
+                found.append(sides)
+            if len(found) == 2:
+                break
+        if len(found) == 2:
+            for code, sentences in zip(pair.languages, zip(*found)):
+                examples.setdefault(code, list(sentences))
+    return examples
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text is a short sentence that may stand between quotes in a snippet."""
+    return 4 <= len(text) <= 60 and _UNPLAIN.search(text) is None
+
+
+def standard_snippets(
+    languages: Sequence[str], arguments: str = "", *, flag: bool = False, examples: Examples | None = None
+) -> dict[str, str]:
     """How a sentence encoder is loaded, by title, with {repo} for the repository.
 
     Args:
         languages: of queries and documents.
         arguments: further arguments of the method's own model, such as `, language="zh"`.
         flag: the folder has a module of its own, which sentence-transformers loads with `trust_remote_code=True` only.
+        examples: the model's own, where it has any.
     """
     source, target = (*languages, *languages)[:2]
-    queries = json.dumps([example(source)], ensure_ascii=False)
-    documents = json.dumps([example(target)], ensure_ascii=False)
+    queries = json.dumps([example(source, examples)], ensure_ascii=False)
+    documents = json.dumps([example(target, examples)], ensure_ascii=False)
     trust = ", trust_remote_code=True" if flag else ""
     title = f"With sentence-transformers {'and the code of this repository' if flag else 'alone'}"
     return {
@@ -73,16 +109,29 @@ with torch.no_grad():
     }
 
 
-def fused_snippet(lexical: str, languages: Sequence[str]) -> str:
+ADAPTER_TITLE = "The LoRA adapter alone, which lies in `adapter/`, on the encoder as it came, with peft (token vectors)"
+
+
+def adapter_snippet(base: str) -> str:
+    """How the adapter in the folder of a fine-tuned encoder is loaded on the one that it was trained for."""
+    return f"""from peft import PeftModel
+from transformers import AutoModel
+
+encoder = AutoModel.from_pretrained("{base}")
+encoder = PeftModel.from_pretrained(encoder, "{{repo}}", subfolder="adapter")"""
+
+
+def fused_snippet(lexical: str, languages: Sequence[str], examples: Examples | None = None) -> str:
     """How a dense model is used together with the lexical one that its fusion was made for."""
     source, target = languages[:2]
-    candidates = json.dumps([example(target), example("en")], ensure_ascii=False)
+    query = json.dumps([example(source, examples)], ensure_ascii=False)
+    candidates = json.dumps([example(target, examples), example(target, examples, 1)], ensure_ascii=False)
     return f"""import hfxling
 
 both = {{"model": "{{repo}}", "lexical": "{lexical}", "languages": ("{source}", "{target}")}}
-found = hfxling.nearest(["{example(source)}"], candidates={candidates}, **both)
+found = hfxling.nearest({query}, candidates={candidates}, **both)
 print(found.table())
-pairs = hfxling.mine(["{example(source)}"], {candidates}, k=1, **both)
+pairs = hfxling.mine({query}, {candidates}, k=1, **both)
 print(pairs.to_text())"""
 
 
@@ -126,27 +175,33 @@ def width_of(folder: Path) -> int | None:
     return (_read(folder / "config.json") or {}).get("hidden_size") if (folder / "1_Pooling").is_dir() else None
 
 
-def client_snippets(clients: Mapping[str, str], languages: Sequence[str], width: int | None = None) -> dict[str, str]:
+def client_snippets(
+    clients: Mapping[str, str],
+    languages: Sequence[str],
+    width: int | None = None,
+    examples: Examples | None = None,
+) -> dict[str, str]:
     """A snippet, or the reason why there is none, by client; with {repo} for the repository.
 
     Args:
         clients: what `clients_of` gave.
         languages: of queries and documents.
         width: of a vector, which fastembed must be told.
+        examples: the model's own, where it has any.
     """
     source, target = ((*languages, *languages)[:2]) if languages else ("en", "en")
     told = dict(clients)
     if clients.get(TEI) == "":
-        body = server_request([example(source), example(target)])
+        body = server_request([example(source, examples), example(target, examples)])
         image = "ghcr.io/huggingface/text-embeddings-inference:cpu-latest"
         told[TEI] = f"""docker run -p 8080:80 {image} --model-id {{repo}}
 curl localhost:8080/embed -H 'Content-Type: application/json' -d '{body}'"""
     if LANGCHAIN in clients:
-        told[LANGCHAIN] = _langchain(clients[LANGCHAIN], source, target)
+        told[LANGCHAIN] = _langchain(clients[LANGCHAIN], source, target, examples)
     if FASTEMBED in told and width is None:  # nothing that could be an ONNX graph
         del told[FASTEMBED]
     elif FASTEMBED in told:
-        told[FASTEMBED] = _fastembed(clients[FASTEMBED], source, target, width)
+        told[FASTEMBED] = _fastembed(clients[FASTEMBED], source, target, width, examples)
     return told
 
 
@@ -155,7 +210,7 @@ def server_request(texts: Sequence[str]) -> str:
     return json.dumps({"inputs": [*texts], "truncate": True}, ensure_ascii=False)
 
 
-def _langchain(keywords: str, source: str, target: str) -> str:
+def _langchain(keywords: str, source: str, target: str, examples: Examples | None) -> str:
     """The snippet for what `clients_of` says, or that where it is a reason against it."""
     words = keywords.split()
     if words and words[0] not in ("flag", "routes"):
@@ -168,7 +223,8 @@ def _langchain(keywords: str, source: str, target: str) -> str:
         source, target = (*routes, *routes)[:2]
         options += [f'query_encode_kwargs={{"task": "{source}"}}', f'encode_kwargs={{"task": "{target}"}}']
     arguments = "".join(f"\n    {option}," for option in options) + "\n" if len(options) > 1 else options[0]
-    one, other = json.dumps(example(source), ensure_ascii=False), json.dumps(example(target), ensure_ascii=False)
+    one = json.dumps(example(source, examples), ensure_ascii=False)
+    other = json.dumps(example(target, examples), ensure_ascii=False)
     return f"""from langchain_huggingface import HuggingFaceEmbeddings
 
 embeddings = HuggingFaceEmbeddings({arguments})
@@ -176,13 +232,13 @@ query = embeddings.embed_query({one})
 documents = embeddings.embed_documents([{other}])"""
 
 
-def _fastembed(keywords: str, source: str, target: str, width: int | None) -> str:
+def _fastembed(keywords: str, source: str, target: str, width: int | None, examples: Examples | None) -> str:
     """As `_langchain`."""
     kind, *beside = keywords.split() or [""]
     if kind not in ("", "files"):
         return keywords
     more = f"\n    additional_files={json.dumps(beside)}," * bool(beside)
-    texts = json.dumps([example(source), example(target)], ensure_ascii=False)
+    texts = json.dumps([example(source, examples), example(target, examples)], ensure_ascii=False)
     return f"""from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 

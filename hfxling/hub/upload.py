@@ -42,6 +42,7 @@ class Plan:
         changed: see `added`.
         removed: see `added`.
         card: diff of the card.
+        is_compared: whether the Hub was asked what is there.
     """
 
     repo_id: str
@@ -54,6 +55,7 @@ class Plan:
     changed: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     card: list[str] = field(default_factory=list)
+    is_compared: bool = True
 
     @property
     def is_empty(self) -> bool:
@@ -64,12 +66,14 @@ class Plan:
         """What changes, for people."""
         where = f"{self.kind} {self.repo_id}, branch {self.branch}"
         if self.is_empty:
-            return f"{where}: nothing to do, all {len(self.files)} files are there at {self.parent[:12]}"
+            return f"{where}: nothing to do, all is there at {self.parent[:12]} ({counted(len(self.files))})"
         state = f"at {self.parent[:12]}" if self.parent else "a new branch"
         if self.is_new:
             state = "a new repository"
+        if not self.is_compared:
+            state = "not compared with the Hub, as nobody is logged in"
         counts = f"{len(self.added)} new, {len(self.changed)} changed, {len(self.removed)} removed"
-        lines = [f"{where}, {state}: {len(self.files)} files, {counts}"]
+        lines = [f"{where}, {state}: {counted(len(self.files))}, {counts}"]
         for mark, names in (("+", self.added), ("~", self.changed)):
             for name in names:
                 lines.append(f"  {mark} {name} ({size_of(self.files[name]):,} bytes)")
@@ -80,6 +84,11 @@ class Plan:
         if len(self.card) > _SHOWN:
             lines.append(f"    ({len(self.card) - _SHOWN} more lines)")
         return "\n".join(lines)
+
+
+def counted(count: int) -> str:
+    """So many files, in words."""
+    return f"{count} {'file' if count == 1 else 'files'}"
 
 
 def size_of(content: Content) -> int:
@@ -93,13 +102,21 @@ def read_content(content: Content) -> bytes:
 
 
 def plan_upload(
-    api: HfApi, repo_id: str, files: Mapping[str, Content], *, branch: str = "main", kind: str = "model"
+    api: HfApi,
+    repo_id: str,
+    files: Mapping[str, Content],
+    *,
+    branch: str = "main",
+    kind: str = "model",
+    is_compared: bool = True,
 ) -> Plan:
-    """Compare files with what a branch holds.
+    """Compare files with what a branch holds; where they are not to be compared, all are new.
 
     Raises:
         ValueError: the Hub cannot be asked.
     """
+    if not is_compared:
+        return Plan(repo_id, kind, branch, None, True, files, sorted(files), is_compared=False)
     try:
         return _plan(api, repo_id, files, branch, kind)
     except (HTTPError, OSError) as error:

@@ -26,11 +26,13 @@ class Method:
         name: of its folder here, its recipe, its configurations and its row in cards.
         model: its class in `hfxling.models`.
         is_head: whether it learns a head on the vectors of a frozen encoder, from the text or from files.
+        is_counted: whether it is counted and not trained by steps, so that most arguments of the Trainer say nothing.
     """
 
     name: str
     model: str
     is_head: bool = False
+    is_counted: bool = False
 
     def load(self) -> ModuleType:
         """Its package."""
@@ -44,7 +46,7 @@ METHODS = {
         Method("dap", "DapModel"),
         Method("disentangler", "DisentanglerModel", is_head=True),
         Method("aligner", "AlignerModel"),
-        Method("lexical", "LexicalModel"),
+        Method("lexical", "LexicalModel", is_counted=True),
     )
 }
 

@@ -25,10 +25,12 @@ from hfxling.hub.checks import base_licence, release_faults
 from hfxling.hub.folder import check_finite, check_push, publish, stored_tensors
 from hfxling.hub.index import told_apart
 from hfxling.hub.record import file_hashes
-from hfxling.methods import method
+from hfxling.methods import METHODS, method
 
 from .checkpoints import checkpoint_of
 from .checks import check_trainer
+
+_OF_COUNTING = ("seed", "hub_model_id")  # arguments of the Trainer that a method without it heeds, too
 
 
 @dataclass
@@ -122,7 +124,10 @@ def publish_run(
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
-    configuration = {key: value for key, value in resolved(recipe, training_args).items() if value != []}
+    of_trainer = resolved(training_args)
+    if METHODS[name].is_counted:
+        of_trainer = {key: value for key, value in of_trainer.items() if key in _OF_COUNTING}
+    configuration = {key: value for key, value in (resolved(recipe) | of_trainer).items() if value != []}
     start = {}
     for key in ("layer", "pooling"):
         if hasattr(recipe, key):

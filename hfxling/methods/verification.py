@@ -13,12 +13,13 @@ from hfxling.data.corpus import Corpus
 from hfxling.evaluation.results import EvalResult
 
 from . import method
+from .tested import tested_again
 
 
 def measured_again(
     record: Mapping, folder: Path, *, root: Path, cache_dir: Path, device: str | None = None
 ) -> tuple[list[EvalResult], Corpus]:
-    """The rows that the method's evaluation gives for the folder, and the text that it read.
+    """The rows that the method and the test of `hfxling fit` give for the folder, and the text that was read.
 
     The relative paths of text in `record`, the content of the folder's results.json, begin at `root`.
 
@@ -36,4 +37,6 @@ def measured_again(
     with TemporaryDirectory(prefix="hfxling-") as scratch, contextlib.chdir(root):
         training = {"seed": settings.get("seed", 42), "use_cpu": device == "cpu", "report_to": "none"}
         recipe = package.Arguments(**options)
-        return package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)
+        found, corpus = package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)
+        found += tested_again(record, folder, corpus, seed=training["seed"], device=device)
+        return found, corpus

@@ -42,9 +42,9 @@ def planned(entry: Entry, root: Path) -> CardInfo:
     types = (package.Arguments, TrainingArguments)
     with contextlib.chdir(root):
         recipe, _ = parse_arguments(types, words, defaults=package.TRAINING_DEFAULTS)
-    corpus = SimpleNamespace(languages=entry.languages, coverage=None)
+    corpus = SimpleNamespace(languages=entry.languages, coverage=None, pairs=[])
     prepared = SimpleNamespace(corpus=corpus, views=[SimpleNamespace(is_shared=False)])
-    run = SimpleNamespace(reached={"objective": getattr(recipe, "objective", None)})
+    run = SimpleNamespace(reached={"objective": getattr(recipe, "objective", None)}, results=[])
     of_method = package.card(recipe, prepared, run)
     status = "**Not trained at full size yet, so there are no scores here.** The command below trains it"
     status += f" ({entry.cost})."

@@ -16,24 +16,24 @@ import torch
 from transformers import AutoConfig, TrainingArguments
 
 from hfxling.data.corpus import Corpus, corpus_of, load_corpus
-from hfxling.data.leakage import drop_leaks
 from hfxling.data.licences import check_licence
 from hfxling.data.pairs import IN_MEMORY, Pairs, is_source, joined_source, read_pairs
 from hfxling.data.sources import name_of_pair
-from hfxling.encoders.fusion import ROLES
 from hfxling.encoders.identity import model_name
-from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.averages import mean_result
-from hfxling.evaluation.results import EvalResult, format_table
-from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.evaluation.results import EvalResult, format_table, read_results
+from hfxling.evaluation.retrieval import hits_at
 from hfxling.evaluation.significance import mean_interval
-from hfxling.files import check_place, check_replaceable
+from hfxling.files import check_place, check_replaceable, uninterrupted
+from hfxling.hub.folder import rewrite_record
+from hfxling.hub.record import RECORD
 from hfxling.methods import lexical, siamese
 from hfxling.methods.dap.finetune import finetuning as dap_options
 from hfxling.methods.heads import replace_arguments
 from hfxling.methods.lexical.data import LEAST_PAIRS
 from hfxling.methods.publishing import Run, publish_run
+from hfxling.methods.tested import ENTRY, HeldOutTest, leave_out
 from hfxling.missing import one_line_where_missing
 from hfxling.verbs import CacheFolder, Languages, OutputFolder, Text, verb
 
@@ -170,30 +170,22 @@ class Selection:
         return self.folders
 
     def _test(self, candidate: Candidate) -> dict[str, Ranks]:
-        """Ranks of the test text's translations by the model as it came and by what was written."""
-        systems = {}
-        if self._fitted.encoder["model"] is not None:
-            systems["encoder"] = load_encoder(**self._fitted.encoder)
-        folders = {"model": self.folders["folder"]}
-        if candidate.name in ("sparse", "fused", "finetuned_fused"):
-            folders["lexical"] = self.folders["lexical"]
-        if candidate.name == "sparse":
-            del folders["model"]
-        device = self._fitted.encoder["device"]
-        systems[candidate.name] = load_encoder(**folders, device=device, trust_remote_code=True)
-
-        pairs = self._fitted.test
-        sides = pairs.source, pairs.target
-        ranks = {}
-        for name, encoder in systems.items():
-            ways = []
-            for way in ((0, 1), (1, 0)):
-                vectors = []
-                for side, role in zip(way, ROLES):
-                    language = self.languages[side] if encoder.routes else None
-                    vectors.append(encoder.encode(sides[side], language, role))
-                ways.append(gold_ranks(*vectors, method=encoder.method)[0])
-            ranks[name] = tuple(ways)
+        """Test what was written and the model as it came, and add that to the record and the card."""
+        fitted = self._fitted
+        encoder = dict(fitted.encoder)
+        device = encoder.pop("device")
+        if encoder["model"] is None:
+            encoder = {}
+        test = HeldOutTest(candidate.name, encoder, fitted.test, self.languages, device)
+        model, lexical = self.folders["folder"], self.folders.get("lexical")
+        ranks = test.rank(model, lexical)
+        rows = test.results(ranks, seed=fitted.training_args.seed)
+        for folder in {model, lexical} - {None}:
+            entry = test.entry(fitted.test_source)
+            if folder != model:
+                entry["kind"] = None  # links that were tested together with the model only
+            with uninterrupted():
+                rewrite_record(folder, [*read_results(folder / RECORD), *rows], {ENTRY: entry})
         return ranks
 
     def _write(self, candidate: Candidate, folder: Path) -> dict[str, Path]:
@@ -262,6 +254,7 @@ class _Fitted:
     model: str  # as results call it
     command: list[str]  # as the card records it
     test: Pairs | None
+    test_source: str | None  # where the test text was read; None of texts in memory
     encoder: dict[str, Any]  # what `load_encoder` wants for the model as it came
 
 
@@ -357,10 +350,7 @@ def select(
     helper = {"encoder": str(model), "encoder_revision": revision} if links_with_model else {}
     links_args = lexical.Arguments(**named, **helper)
     corpus = load_corpus(links_args) if read else corpus_of(links_args, read_pairs(source, target, languages))
-    test_pairs = None
-    if test:
-        test_pairs = read_pairs(*test, languages=languages)
-        _without_leaks(corpus, test_pairs)
+    test_pairs, test_source = _read_test(test, languages, corpus) if test else (None, None)
     text = TrainingText(corpus)
     if len(text) < LEAST_PAIRS:
         raise ValueError(f"{read or IN_MEMORY}: {len(text)} pairs are too few; give {LEAST_PAIRS} or more.")
@@ -395,7 +385,7 @@ def select(
     best = _best(able)
     winner = _simplest(able, best) if choose is None else next(each for each in able if each.name == choose)
     called = "links" if model is None else model_name(str(model))
-    fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, encoder_options)
+    fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, test_source, encoder_options)
     is_chosen = choose is not None
     selection = Selection(languages, candidates, winner, best, text, folds, chosen=is_chosen, _fitted=fitted)
     if output is None:
@@ -425,16 +415,16 @@ def _shown_test(test: Sequence[Any] | None) -> list[str]:
     return words
 
 
-def _without_leaks(corpus: Corpus, test: Pairs) -> None:
-    """Leave training pairs out that the test text contains."""
-    from datasets import Dataset
-
-    (pair,) = corpus.pairs
-    kept, _ = drop_leaks(pair.train, Dataset.from_dict({"source": test.source, "target": test.target}))
-    leaks = len(pair.train) - len(kept)
+def _read_test(test: Sequence[Any], languages: Languages, corpus: Corpus) -> tuple[Pairs, str | None]:
+    """The test text and where it was read, None in memory; training pairs that it contains are left out."""
+    pairs = read_pairs(*test, languages=languages)
+    leaks = leave_out(corpus, pairs)
     if leaks:
         logger.warning("%d training pairs are in the test text, and are left out", leaks)
-    pair.train = kept
+    source = None
+    if is_source(test[0]):
+        source = joined_source(test[0], test[1] if len(test) == 2 else None)
+    return pairs, source
 
 
 def _check(languages: tuple, only: Sequence[str], choose: str | None, minutes: float) -> None:

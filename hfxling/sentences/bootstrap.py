@@ -17,8 +17,10 @@ from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
 from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
-from hfxling.evaluation.results import format_table
+from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.files import atomic_path, files_of
+from hfxling.hub.folder import rewrite_record
+from hfxling.hub.record import RECORD
 from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Text, verb
 
 from .bitext import Dedup, Filter, ScoredPair, check_sides, columns, flagged, read_known, without
@@ -36,6 +38,7 @@ logger = logging.getLogger(__name__)
 POOLINGS = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # sentence-transformers' names, and `select`'s
 LEAST_SENTENCES = 20  # distinct ones of a text
 MOST_SHARED = 0.5  # of the smaller text's sentences, that may stand in the other one, too
+MINED = "mined pairs"  # what the text is called in the models' cards
 MOST_FOREIGN = 0.5  # of a text's sentences, that may be in another language
 
 
@@ -49,6 +52,7 @@ class Bootstrapped:
         fused: what `select` makes of the encoder and the pairs: a head on it and links; else None.
         rounds: what each round found.
         settings: that it was done with.
+        best: the round that the pairs are of.
     """
 
     pairs: list[ScoredPair]
@@ -56,6 +60,7 @@ class Bootstrapped:
     fused: Selection | None
     rounds: list[Round]
     settings: dict[str, Any]
+    best: Round | None = None
 
     def table(self) -> str:
         """A line a round, then the number of pairs."""
@@ -68,9 +73,14 @@ class Bootstrapped:
         with atomic_path(folder) as scratch:
             scratch.mkdir()
             if self.fused is None:
+                self.model.origin["train_data"][0]["name"] = MINED
                 save_lexical(self.model, scratch / "model")
+                folders = [scratch / "model"]
             else:
-                self.fused.save(scratch, "fused")
+                self.fused.text.corpus.name = MINED
+                folders = self.fused.save(scratch, "fused").values()
+            for each in folders:
+                rewrite_record(each, [*read_results(each / RECORD), *self._estimate()], {})
             write_tables((scratch / "pairs.tsv", columns(self.pairs), True))
             record = {
                 "settings": self.settings,
@@ -79,6 +89,24 @@ class Bootstrapped:
             }
             text = json.dumps(record, indent=2, ensure_ascii=False)
             (scratch / "rounds.json").write_text(text + "\n", encoding="utf-8")
+
+    def _estimate(self) -> list[EvalResult]:
+        """The precision of the pairs as a row for the models' cards; [] where it is not known."""
+        estimate = None if self.best is None else self.best.estimate
+        if estimate is None:
+            return []
+        row = EvalResult(
+            "estimated precision",
+            100 * estimate.precision,
+            self.best.strict,
+            MINED,
+            "of the wanted precision",
+            direction="->".join(self.settings["languages"]),
+            low=100 * estimate.low,
+            high=100 * estimate.high,
+            settings={"stage": "after"},
+        )
+        return [row]
 
 
 @verb
@@ -204,7 +232,7 @@ def bootstrap(
     for own, side, places in zip(known, texts, grown.learnt):
         learnt.append([*own, *(side[place] for place in places)])
     links, fused = models_of(learnt, pair, encoder, revision, seed, cache_dir, device)
-    result = Bootstrapped(rows, links, fused, grown.rounds, settings)
+    result = Bootstrapped(rows, links, fused, grown.rounds, settings, grown.best)
     if output is not None:
         result.save(output)
         logger.info("pairs: %s; model: %s", Path(output, "pairs.tsv"), Path(output, "model"))

@@ -4,15 +4,23 @@ import re
 from dataclasses import asdict, replace
 from importlib import import_module
 
+import methods as kinds
 import numpy as np
 import pytest
+import torch
 import yaml
-from huggingface_hub import ModelCard, parse_eval_result_entries
+from huggingface_hub import EvalResult as HubResult
+from huggingface_hub import ModelCard, ModelCardData, parse_eval_result_entries
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo, lines_sentence, render_card
+from hfxling.hub.folder import publish
 from hfxling.hub.index import eval_results_file, folder_tags, told_apart
+from hfxling.hub.writing import write_static
 from hfxling.methods import METHODS, method
+from hfxling.methods.dap.card import summary as dap_summary
 
 INFO = CardInfo(
     repo_id="me/zh-vi-sf",
@@ -66,6 +74,16 @@ def test_the_card_parses_and_names_everything_the_hub_wants():
     assert (data.library_name, data.pipeline_tag) == ("sentence-transformers", "sentence-similarity")
     assert data.datasets == ["someone/news"]
     assert {"sentence-transformers", "hfxling-siamese"} <= set(data.tags)
+
+
+def test_the_widget_compares_sentences_of_the_models_languages():
+    (widget,) = ModelCard(render_card([AFTER], INFO)).data.widget
+    assert widget == {"source_sentence": "今天下雨。", "sentences": ["Hôm nay trời mưa.", "Nhà ga ở đâu?"]}
+    own = {"km": ["ថ្ងៃនេះភ្លៀង", "តើផ្សារនៅឯណា"], "my": ["ဒီနေ့ မိုးရွာတယ်", "ဈေးက ဘယ်မှာလဲ"]}
+    card = render_card([AFTER], replace(INFO, languages=["km", "my"], examples=own))
+    (widget,) = ModelCard(card).data.widget
+    assert widget == {"source_sentence": own["km"][0], "sentences": own["my"]}
+    assert f'encode_query(["{own["km"][0]}"])' in card
 
 
 def test_the_model_index_holds_the_trained_models_first_row_a_direction_of_data_that_the_hub_has():
@@ -284,6 +302,22 @@ def test_every_method_has_a_card(name):
     assert all(limit for limit in told.LIMITS)
 
 
+@pytest.mark.parametrize(
+    ("objective", "rank", "told"),
+    [
+        ("tr", 8, "A dual encoder trained with translation ranking. Low-rank adapters (LoRA) of rank 8 were trained;"),
+        ("tr+rtl", 0, "trained with translation ranking and representation translation learning."),
+        (
+            "tr+rtl+tlm",
+            0,
+            "translation ranking, representation translation learning and translation language modelling.",
+        ),
+    ],
+)
+def test_a_dual_encoder_is_summed_up_by_what_it_was_trained_with(objective, rank, told):
+    assert told in dap_summary(objective, rank)
+
+
 def test_the_hub_library_loads_the_card_from_a_file(tmp_path):
     path = tmp_path / "README.md"
     path.write_text(render_card([BEFORE, AFTER], INFO), encoding="utf-8")
@@ -306,6 +340,19 @@ def test_short_vectors_have_a_table_of_their_own_and_no_line_among_the_results()
     assert [line[2:4] for line in lines] == [[way, size] for size in ("64", "768") for way in ("zh->vi", "vi->zh")]
     assert len(table_after(card, "Results")) == len(table_after(render_card([BEFORE, AFTER], INFO), "Results"))
     assert "Short vectors" not in render_card([BEFORE, AFTER], INFO)
+
+
+def test_the_limits_say_what_short_vectors_lose():
+    rows = [
+        row(value, "after", direction=way, dimensions=size, precision="float32")
+        for size, values in ((256, (80.8, 82.8)), (1024, (81.5, 86.3)))
+        for way, value in zip(("lo->zh", "zh->lo"), values)
+    ]
+    limits = body(render_card([AFTER, *rows], INFO)).split("## Limits")[1]
+    told = "- The first 256 of 1024 components (`truncate_dim=256`) find at worst 82.8 % in place of 86.3 % (zh->lo)."
+    assert told in limits
+    assert "truncate_dim" not in render_card([AFTER], INFO)
+    assert "lose was not measured" in render_card([AFTER], replace(INFO, tags=["dense", "static-embeddings"]))
 
 
 def test_results_beside_benchmarks_are_of_data_that_was_not_learnt_from():
@@ -348,6 +395,15 @@ def test_a_folder_has_tags_by_the_vectors_that_it_gives(tmp_path):
     assert folder_tags(tmp_path) == ["dense", "static-embeddings", "sparse-encoder", "sparse"]
 
 
+def test_static_vectors_of_a_table_a_language_have_their_tag_too(tmp_path):
+    tokenizers = {}
+    for lang, word in (("zh", "雨"), ("vi", "mưa")):
+        tokenizers[lang] = Tokenizer(WordLevel({"[UNK]": 0, word: 1}, unk_token="[UNK]"))
+    write_static(dict.fromkeys(tokenizers, torch.ones(2, 3)), tokenizers, tmp_path)
+    assert (tmp_path / "router_config.json").is_file()
+    assert folder_tags(tmp_path) == ["dense", "static-embeddings"]
+
+
 def test_a_folder_of_the_hubs_cache_is_called_by_its_id():
     folder = f"/somewhere/hub/models--org--tiny-encoder/snapshots/{'0' * 40}"
     assert told_apart(folder) == "org/tiny-encoder"
@@ -370,7 +426,49 @@ def test_a_fused_model_names_its_lexical_model_and_says_what_was_measured():
     assert "[me/zh-vi-sf-lexical](https://huggingface.co/me/zh-vi-sf-lexical)" in card
     assert '"After" is this model and its lexical model together' in card
     assert '"lexical": "me/zh-vi-sf-lexical"' in card
-    assert len(table_after(card, "Results")) == 3  # before and after are one line
+    header, _, line = table_after(card, "Results")  # before and after are one line
+    assert line[header.index("Setting")] == "cosine, centering none, fused", "what the score belongs to"
     assert "not both measured" not in card
     alone = render_card([before, after], replace(INFO, method="lexical"))
     assert '"After" is this lexical model and the dense one that it was made for together' in alone
+
+
+KINDS = {
+    ("siamese", "paper"): {"dense"},
+    ("siamese", "per language"): {"dense"},
+    ("siamese", "two layers, shared"): {"dense"},
+    ("dap", "bert"): {"dense"},
+    ("disentangler", "prompt"): {"dense"},
+    ("aligner", "lo and zh"): {"dense", "static-embeddings"},
+    ("lexical", "id and vi"): {"dense", "static-embeddings", "sparse-encoder", "sparse"},
+    ("lexical", "lo, zh and th"): {"dense", "static-embeddings", "sparse-encoder", "sparse"},
+}
+
+
+@pytest.mark.parametrize(("name", "variant"), KINDS)
+def test_the_hub_library_reads_the_card_of_every_kind_of_folder(name, variant, tmp_path):
+    kind = kinds.METHODS[name]
+    model = kind.build(tmp_path / "scratch", **kind.variants[variant])
+    rows = [BEFORE, AFTER, row(55.5, "after", direction="vi->zh", low=51.0, high=60.0)]
+    card = replace(INFO, method=name, train_data=[{"name": "my/file", "pairs": 9}])
+    publish(tmp_path / "model", lambda folder: kind.write(model, tmp_path / "scratch", folder), rows, card, recipe="r")
+
+    data = ModelCard.load(tmp_path / "model" / "README.md").data
+    again = ModelCardData(**data.to_dict(), ignore_metadata_errors=False)
+    assert again.to_dict() == data.to_dict()
+    assert [type(entry) for entry in data.eval_results] == [HubResult, HubResult]
+    assert {entry.metric_value for entry in data.eval_results} == {AFTER.value, 55.5}
+    assert not any(entry.verified for entry in data.eval_results)
+    assert (data.license, data.language, data.library_name) == ("apache-2.0", ["zh", "vi"], "sentence-transformers")
+    assert (data.base_model, data.base_model_relation) == (INFO.base_model, "finetune")
+    by_vectors = {"dense", "static-embeddings", "sparse-encoder", "sparse"}
+    assert by_vectors & {*data.tags} == KINDS[name, variant]
+    assert len(data.tags) == len({*data.tags})
+    assert f"hfxling-{name}" in data.tags
+    assert {*data.widget[0]} == {"source_sentence", "sentences"}
+    entries = parse_eval_result_entries(yaml.safe_load(eval_results_file(rows, card.train_data)))
+    assert [entry.value for entry in entries] == [AFTER.value, 55.5]
+
+
+def test_every_method_has_a_kind_of_folder_here():
+    assert {name for name, _ in KINDS} == {*METHODS} == {*kinds.METHODS}

@@ -24,6 +24,18 @@ def test_paths_of_this_machine(line, path):
     assert local_path(line) == path
 
 
+def test_a_path_is_named_once_with_all_its_places():
+    files = {
+        "README.md": b"a: /home/me/x.tsv\n\nb: /home/me/x.tsv\n",
+        "config.yaml": b"c: /home/me/x.tsv\nd: ../other\n",
+    }
+    assert text_faults(files) == [
+        "'/home/me/x.tsv' is a path of this machine (README.md, lines 1, 3; config.yaml, line 1); "
+        "give --names /home/me/x.tsv=ITS_PUBLIC_NAME",
+        "'../other' is a path of this machine (config.yaml, line 2); give --names ../other=ITS_PUBLIC_NAME",
+    ]
+
+
 def test_tokens_are_found_in_any_text_and_never_shown(monkeypatch):
     monkeypatch.setattr("hfxling.hub.contents.get_token", lambda: "my-own-token")
     files = {

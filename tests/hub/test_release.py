@@ -141,11 +141,11 @@ CASES = {
     ),
     "a path": (
         ["head('b', configuration={'train_data': ['/home/me/x.tsv']})", put(folder="b")],
-        r"README.md, line \d+: '/home/me/x.tsv' is a path of this machine; give --names /home/me/x.tsv=",
+        r"'/home/me/x.tsv' is a path of this machine \(README.md, line \d+; .*\); give --names /home/me/x.tsv=",
     ),
     "a path above": (
         ["head('b', training_command='python x.py --train_data ../shared/x.tsv')", put(folder="b")],
-        r"README.md, line \d+: '../shared/x.tsv' is a path of this machine",
+        r"'../shared/x.tsv' is a path of this machine \(README.md, line \d+",
     ),
     "a local base": (["head('b', base_model='./encoder')", put(folder="b")], "'./encoder' is a local folder"),
     "a base without licence": (
@@ -191,6 +191,7 @@ CASES = {
         ],
         "report=r.tsv, line 2: no column 'reasons'",
     ),
+    "a space that is none": ([put(space="show")], "space='show': give the repository as namespace/name"),
     "names that are none": ([put(names=["x"])], "names: 'x' is not LOCAL=PUBLIC"),
     "a licence that is none": ([put(base_licence="CC BY")], "is no licence of the Hub"),
     "data without languages": (
@@ -282,6 +283,14 @@ def test_a_licence_that_the_record_does_not_state_can_be_named(hub, publisher, t
 
 
 @pytest.mark.slow
+def test_the_card_links_the_space_that_shows_the_model(hub, publisher, tmp_path):
+    ((_, error),) = run(publisher, tmp_path, "head('a')", put(space="org/show"))
+    assert error == ""
+    assert "[org/show](https://huggingface.co/spaces/org/show)" in hub.files(REPO)["README.md"].decode()
+    assert json.loads(hub.files(REPO)["results.json"])["card"]["space"] == "org/show"
+
+
+@pytest.mark.slow
 def test_the_command_prints_what_the_verb_returns(hub, publisher, tmp_path):
     words = ["publish", "a", "--repo", REPO, "--dry_run"]
     ((said, _),) = run(publisher, tmp_path, "head('a')", put(dry_run=True))
@@ -302,6 +311,15 @@ def test_without_a_token_or_the_right_to_write_nothing_begins(hub, publisher, tm
         ((_, error),) = run(publisher, tmp_path, "head('a')", put(), **environment)
         assert message in error
     assert not hub.repos
+
+
+@pytest.mark.slow
+def test_a_dry_run_needs_no_token(hub, publisher, tmp_path):
+    hub.put(REPO, {"README.md": b"# x"})
+    told = run(publisher, tmp_path, "head('a')", put(dry_run=True), put(dry_run=True, tag="v1"), HF_TOKEN="")
+    for said, error in told:
+        assert error == ""
+        assert "branch main, not compared with the Hub, as nobody is logged in: 11 files, 11 new" in said
 
 
 @pytest.mark.slow

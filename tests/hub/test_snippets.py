@@ -7,7 +7,19 @@ import shlex
 import pytest
 from methods import METHODS
 
-from hfxling.hub.snippets import FASTEMBED, LANGCHAIN, ONNX, TEI, client_snippets, clients_of, server_request, width_of
+from hfxling.data.corpus import Corpus
+from hfxling.hub.snippets import (
+    FASTEMBED,
+    LANGCHAIN,
+    ONNX,
+    TEI,
+    client_snippets,
+    clients_of,
+    own_examples,
+    server_request,
+    standard_snippets,
+    width_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +57,18 @@ def test_texts_are_in_the_language_that_they_are_said_to_be_in(folders):
     assert snippet.index('{"task": "lo"}') < snippet.index('{"task": "zh"}')
     assert 'embed_query("ມື້ນີ້ຝົນຕົກ")' in snippet
     assert 'embed_documents(["今天下雨。"])' in snippet
+
+
+def test_examples_of_other_languages_are_pairs_of_the_text():
+    khmer = ["ថ្ងៃនេះភ្លៀង", 'គាត់និយាយថា "បាទ"', "តើផ្សារនៅឯណា", "ខ្ញុំចូលចិត្តតែ"]
+    burmese = ["ဒီနေ့ မိုးရွာတယ်", "ဟုတ်ကဲ့လို့ ပြောတယ်", "ဈေးက ဘယ်မှာလဲ", "ကျွန်တော် ၁၂ နာရီ"]
+    pairs = Corpus.in_memory({("km", "my"): (khmer, burmese), ("zh", "vi"): (["今天"], ["Hôm nay"])}).pairs
+    examples = own_examples(pairs)
+    assert examples == {"km": [khmer[0], khmer[2]], "my": [burmese[0], burmese[2]]}, "no quotes, in the text's order"
+    snippet = next(iter(standard_snippets(["km", "my"], examples=examples).values()))
+    assert f'encode_query(["{khmer[0]}"])' in snippet
+    assert f'encode_document(["{burmese[0]}"])' in snippet
+    assert own_examples(pairs[1:]) == {}, "of these we have some"
 
 
 def test_a_module_of_ours_is_for_those_who_can_say_that_they_trust_it(folders):

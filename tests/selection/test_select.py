@@ -197,8 +197,12 @@ def test_the_encoder_trained_further_is_a_stock_folder_with_its_adapter(tiny_ber
     assert stored["base_model_name_or_path"] == str(e5_like)
     record = json.loads((folder / "results.json").read_text())
     release = Release(folder, "org/tuned", names={str(e5_like): "org/base"}, licence="cc0-1.0")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "trained with translation ranking. Low-rank adapters" in card
+    assert f'AutoModel.from_pretrained("{e5_like}")\nencoder = PeftModel.from_pretrained(encoder, "zh-vi-dap"' in card
     files, _ = renamed(folder_contents(folder), read_results(folder / "results.json"), record, release, HfApi())
     assert json.loads(files["adapter/adapter_config.json"])["base_model_name_or_path"] == "org/base"
+    assert b'from_pretrained("org/base")' in files["README.md"]
     digest = hashlib.sha256(files["adapter/adapter_config.json"]).hexdigest()
     assert json.loads(files["results.json"])["files"]["adapter/adapter_config.json"] == digest
     assert {row.settings["stage"]: row.n for row in selection.results(selection.winner)} == {"before": 12, "after": 12}
@@ -292,6 +296,33 @@ def test_the_command_needs_no_model_and_tests_on_text_that_nothing_learnt_from(t
     assert {row["settings"]["stage"] for row in content["results"]} == {"after"}
     assert shlex.join(["hfxling", *words]) in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert SentenceTransformer(str(tmp_path / "model"), device="cpu").encode([PAIRS[0][0]]).shape[0] == 1
+    tested = [row for row in content["results"] if row["split"] == "test"]
+    assert [row["direction"] for row in tested] == ["zh->vi", "vi->zh"]
+    assert f"{name}: zh->vi {tested[0]['value']:.1f}, vi->zh {tested[1]['value']:.1f}" in shown
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf"\| test +\| zh->vi +\| {name} +\| P@1 \(%\) +\| +31 \|", card)
+    assert content["card"]["train_data"][0]["leaks"] == 1
+    verified = hfxling.verify(tmp_path / "model")
+    assert (verified.faults, verified.equal, verified.rows) == ([], 2, 4)
+
+
+@pytest.mark.parametrize("kind", ["head", "layers", "fused", "finetuned"])
+def test_the_test_of_a_model_on_an_encoder_is_recorded_and_verified(kind, text, further, tiny_bert, tmp_path):
+    options = {"model": str(tiny_bert), "only": [kind], "choose": kind, "test": further[0], "device": "cpu"}
+    found = hfxling.select(*text, languages=LANGUAGES, output=tmp_path, cache_dir=tmp_path / "cache", **options)
+    tested = [row for row in read_results(tmp_path / "model" / "results.json") if row.split == "test"]
+    assert [(row.settings["stage"], row.settings["row"], row.direction) for row in tested] == [
+        ("before", "encoder", "zh->vi"),
+        ("before", "encoder", "vi->zh"),
+        ("after", kind, "zh->vi"),
+        ("after", kind, "vi->zh"),
+    ]
+    assert "paired" in tested[2].settings
+    for folder in {*found.folders.values()}:
+        assert re.search(r"\| test +\| vi->zh +\|", (folder / "README.md").read_text(encoding="utf-8"))
+        verified = hfxling.verify(folder, device="cpu", cache_dir=tmp_path / "cache")
+        is_model = folder == found.folders["folder"]
+        assert (verified.faults, verified.equal) == ([], 4 if is_model else 0)
 
 
 def test_ranks_of_the_test_text_are_those_of_the_written_model(further, tmp_path):
@@ -302,6 +333,16 @@ def test_ranks_of_the_test_text_are_those_of_the_written_model(further, tmp_path
     encoder = load_encoder(None, str(tmp_path / "model"))
     scores = encoder.encode(source, "zh", "query") @ encoder.encode(target, "vi", "document").T
     assert (ranks[0] == 1).sum() == (scores.toarray().argmax(1) == np.arange(31)).sum()
+
+
+@pytest.mark.parametrize(("name", "first"), [("sparse", "SparseEncoder"), ("static", "SentenceTransformer")])
+def test_the_card_says_what_was_measured_and_how_that_is_loaded(tmp_path, name, first):
+    hfxling.select(*SIDES, languages=LANGUAGES, output=tmp_path, choose=name)
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert f"| {name}, candidates 12 |" in card
+    assert f"import {first}\n" in card.split("```python\n")[1]
+    assert "num_train_epochs" not in card
+    assert "_checkpointing" not in card
 
 
 def test_nothing_learns_from_the_pairs_that_are_left_out(everything):

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import hfxling
 from hfxling.cli import main
 from hfxling.encoders.loading import load_encoder
+from hfxling.evaluation.results import read_results
 from hfxling.files import files_of
 from hfxling.sentences.bootstrap import Bootstrapped, models_of, pooling_of
 from hfxling.sentences.grow import Round
@@ -50,6 +52,12 @@ def test_the_command_and_the_function_do_the_same(heap, tmp_path, capfd):
     assert records[0]["settings"]["seed_pairs"] == [str(heap / "seed.tsv")]
     assert records[1]["settings"]["source"] == "texts in memory"
     assert set(records[0]["files"]) == files - {"rounds.json"}
+    (row,) = read_results(tmp_path / "out" / "model" / "results.json")
+    assert (row.value, row.n) == (pytest.approx(100 * result.best.estimate.precision), len(result.pairs))
+    card = (tmp_path / "out" / "model" / "README.md").read_text(encoding="utf-8")
+    assert "estimated precision" in card
+    assert "has not been evaluated" not in card
+    assert re.search(r"\| mined pairs \| \w{16} ", card), "the training text"
 
 
 @pytest.mark.parametrize(
@@ -76,9 +84,14 @@ def test_a_plain_encoder_ends_with_what_fit_makes(tiny_sentence_transformer, tmp
     model, fused = models_of(learnt, ("zh", "vi"), encoder, cache_dir=tmp_path / "cache")
     assert model is None
     estimate = Precision(1.0, 0.9, 0.8, 0.95, 0.7, 0.5, 100)
-    Bootstrapped([], None, fused, [Round(0, 0, 9, 6, 4, estimate)], {}).save(tmp_path / "out")
+    best = Round(0, 0, 9, 6, 4, estimate)
+    Bootstrapped([], None, fused, [best], {"languages": ["zh", "vi"]}, best).save(tmp_path / "out")
     loaded = load_encoder(tmp_path / "out/model", tmp_path / "out/lexical/model", trust_remote_code=True)
     assert loaded.encode(["我"], "zh", "query").shape[0] == 1
     record = json.loads((tmp_path / "out/rounds.json").read_text(encoding="utf-8"))
     assert {"pairs.tsv", "model/config.json", "model/fusion.json", "lexical/model/config.json"} <= {*record["files"]}
+    for folder in ("model", "lexical/model"):
+        rows = read_results(tmp_path / "out" / folder / "results.json")
+        assert {row.dataset for row in rows} == {"mined pairs"}
+        assert rows[-1].value == 90.0
     assert pooling_of(load_encoder(encoder.model)) is None

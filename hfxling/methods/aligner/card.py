@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hfxling.hub.snippets import Examples, example, own_examples
+
 from .arguments import AlignerArguments
 
 SUMMARY = "A BiLSTM encoder-decoder with a contrastive loss, for word alignment and word translation."
@@ -19,15 +21,15 @@ LIMITS = (
 STATIC = """from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{repo}")
-source = model.encode(["..."], task="{source}")  # mean of static word vectors
-target = model.encode(["..."], task="{target}")
+source = model.encode(["{source_text}"], task="{source}")  # mean of static word vectors
+target = model.encode(["{target_text}"], task="{target}")
 print(model.similarity(source, target))"""
 CONTEXTUAL = """import torch
 from transformers import AutoModel, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{repo}", subfolder="tokenizer_{source}")
 model = AutoModel.from_pretrained("{repo}", trust_remote_code=True)
-batch = tokenizer(["..."], padding=True, return_tensors="pt")
+batch = tokenizer(["{source_text}"], padding=True, return_tensors="pt")
 with torch.no_grad():
     output = model(**batch, language="{source}")
 output.last_hidden_state, output.static, output.sentence_embedding"""
@@ -42,14 +44,16 @@ SNIPPETS = {
 
 def card(recipe: AlignerArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    return described(recipe.languages, recipe.model)
+    return described(recipe.languages, own_examples(prepared.corpus.pairs), recipe.model)
 
 
-def described(languages: Sequence[str], encoder: str | None = None) -> dict:
-    """The same, of the languages, source first, and the encoder whose similarities links heed."""
+def described(languages: Sequence[str], examples: Examples, encoder: str | None = None) -> dict:
+    """The same, of the languages, source first, their own examples, and the encoder whose similarities links heed."""
     snippets = dict(SNIPPETS)
-    for mark, code in zip(("{source}", "{target}"), languages):
-        snippets = {title: snippet.replace(mark, code) for title, snippet in snippets.items()}
+    for side, code in zip(("source", "target"), languages):
+        for title, snippet in snippets.items():
+            snippet = snippet.replace(f"{{{side}_text}}", example(code, examples))
+            snippets[title] = snippet.replace(f"{{{side}}}", code)
     return {
         "repo_id": f"{'-'.join(languages[:2])}-aligner",
         "summary": SUMMARY,
@@ -59,4 +63,5 @@ def described(languages: Sequence[str], encoder: str | None = None) -> dict:
         "intended_use": f"Word alignment and word translation between {' and '.join(languages)}.",
         "limits": LIMITS,
         "loading": snippets,
+        "examples": examples,
     }

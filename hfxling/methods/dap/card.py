@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from hfxling.hub.card import standard_snippets
+from hfxling.hub.snippets import own_examples, standard_snippets
 
 from .arguments import DapArguments
 
-SUMMARY = "A dual encoder trained with translation ranking and representation translation learning."
+SUMMARY = "A dual encoder trained with {objectives}."
+OBJECTIVES = {
+    "tr": "translation ranking",
+    "rtl": "representation translation learning",
+    "tlm": "translation language modelling",
+}
+ADAPTED = "Low-rank adapters (LoRA) of rank {rank} were trained; they are merged into the weights."
 CITATION = """@inproceedings{li2023dual,
   title = {Dual-Alignment Pre-training for Cross-lingual Sentence Embedding},
   author = {Li, Ziheng and Huang, Shaohan and Zhang, Zihan and Deng, Zhi-Hong and Lou, Qiang and Huang, Haizhen
@@ -25,15 +31,25 @@ def card(recipe: DapArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     sources = [source for source, _ in recipe.language_pairs]
     languages = [*sources, recipe.pivot]
+    examples = own_examples(prepared.corpus.pairs)
     return {
         "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-dap",
-        "summary": SUMMARY,
+        "summary": summary(recipe.objective, recipe.lora),
         "citation": CITATION,
         "base_model": recipe.base_model,
         "languages": languages,
         "intended_use": f"Finding translations between {', '.join(sources)} and {recipe.pivot}: retrieval, mining "
         "and cleaning of parallel sentences; the encoder also serves as a start for cross-lingual fine-tuning.",
         "limits": LIMITS,
-        "loading": standard_snippets(languages),
+        "loading": standard_snippets(languages, examples=examples),
+        "examples": examples,
         "configuration": {"objective": recipe.objective},
     }
+
+
+def summary(objective: str, rank: int) -> str:
+    """What was trained and how; `rank` is that of the adapters, 0 without."""
+    *first, last = [OBJECTIVES[part] for part in objective.split("+")]
+    objectives = f"{', '.join(first)} and {last}" if first else last
+    sentence = SUMMARY.format(objectives=objectives)
+    return f"{sentence} {ADAPTED.format(rank=rank)}" if rank else sentence

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hfxling.hub.snippets import example, own_examples
+
 from .arguments import DisentanglerArguments
 
 SUMMARY = "Sentence embeddings split into a meaning and a language part; the meaning part is the embedding."
@@ -26,14 +28,14 @@ with torch.no_grad():
     "With sentence-transformers alone: meaning": """from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{repo}")
-embeddings = model.encode(["It is raining today.", "Il pleut aujourd'hui."])
+embeddings = model.encode(["{source_text}", "{target_text}"])
 print(model.similarity(embeddings, embeddings))""",
     "With transformers: meaning and language": """import torch
 from transformers import AutoModel, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{repo}", trust_remote_code=True)
 model = AutoModel.from_pretrained("{repo}", trust_remote_code=True).eval()
-batch = tokenizer([(model.config.prompt or "") + "It is raining today."], return_tensors="pt")
+batch = tokenizer([(model.config.prompt or "") + "{source_text}"], return_tensors="pt")
 with torch.no_grad():
     parts = model(**batch)  # parts.meaning + parts.language == parts.pooled""",
 }
@@ -42,11 +44,14 @@ with torch.no_grad():
 def card(recipe: DisentanglerArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     languages = prepared.corpus.languages
+    examples = own_examples(prepared.corpus.pairs)
+    source, target = languages[:2]
     loading = {}
     for title, snippet in SNIPPETS.items():
         is_for_vectors = title.startswith("On vectors")
         if is_for_vectors == (recipe.base_model is None):
-            loading[title] = snippet
+            snippet = snippet.replace("{source_text}", example(source, examples))
+            loading[title] = snippet.replace("{target_text}", example(target, examples))
     return {
         "repo_id": f"{'-'.join(languages)}-meaning",
         "summary": SUMMARY,
@@ -56,6 +61,7 @@ def card(recipe: DisentanglerArguments, prepared, run) -> dict:
         "intended_use": "Similarity of sentences across languages: translation quality without references, retrieval.",
         "limits": LIMITS,
         "loading": loading,
+        "examples": examples,
         "coverage": prepared.corpus.coverage,
         "configuration": {"objective": run.reached["objective"]},
     }

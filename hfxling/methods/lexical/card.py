@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain, combinations
 
 from hfxling.encoders.identity import model_name
-from hfxling.hub.snippets import example
+from hfxling.hub.snippets import Examples, example, own_examples
 
 from .arguments import LexicalArguments
 
@@ -18,6 +18,7 @@ CITATION = """@inproceedings{liang2006alignment,
   booktitle = {Proceedings of the Human Language Technology Conference of the {NAACL}},
   year = {2006},
 }"""
+OF_SPARSE = ("sparse", "fused", "finetuned_fused")  # kinds of models that the sparse vectors are, or are part of
 LIMITS = (
     "A sentence is a bag of segments: another order of the words, or a text given twice, changes nothing or little.",
     "A dropped word, a negation or a changed number moves the score little: it finds translations, it does not certify "
@@ -50,15 +51,32 @@ print(model.explain("{source_text}", "{target_text}", ("{source}", "{target}")))
 
 def card(recipe: LexicalArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    fields = described(recipe.language_pairs, is_shared=prepared.views[0].is_shared, encoder=recipe.encoder)
+    measured = {row.settings.get("row") for row in run.results}
+    is_sparse = any(kind in measured for kind in OF_SPARSE)
+    is_shared = prepared.views[0].is_shared
+    examples = own_examples(prepared.corpus.pairs)
+    kind = {"is_shared": is_shared, "encoder": recipe.encoder, "is_sparse": is_sparse}
+    fields = described(recipe.language_pairs, examples, **kind)
     fields["configuration"] = {name: getattr(recipe, name) for name in ("views", "mixture", "length_prior")}
     return fields
 
 
-def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str | None = None) -> dict:
+def described(
+    pairs: Sequence[tuple[str, str]],
+    examples: Examples,
+    *,
+    is_shared: bool,
+    encoder: str | None = None,
+    is_sparse: bool = False,
+) -> dict:
     """The same without settings, of the language pairs that were learnt from.
 
-    `is_shared` says that all languages have one table of segments, `encoder` which one helped to count links.
+    Args:
+        pairs: source and target language of each.
+        examples: the model's own sentences.
+        is_shared: whether all languages have one table of segments.
+        encoder: which one helped to count links.
+        is_sparse: whether it is the sparse vectors that a reader of the card wants; they come first then.
     """
     languages = list(dict.fromkeys(chain.from_iterable(pairs)))
     source, target = pairs[0]
@@ -66,12 +84,14 @@ def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str
     static = STATIC
     for side, code in named.items():
         static = static.replace(f"{{as_{side}}}", f', task="{code}"' if code else "")
-    snippets = {
-        "Static vectors, with sentence-transformers alone": static,
+    of_static = {"Static vectors, with sentence-transformers alone": static}
+    of_sparse = {
         "Sparse vectors, with sentence-transformers (runs the code of this repository)": SPARSE,
         "Sparse vectors and their reasons, with transformers (runs the code of this repository)": OWN,
     }
-    filled = {"source": source, "target": target, "source_text": example(source), "target_text": example(target)}
+    snippets = of_sparse | of_static if is_sparse else of_static | of_sparse
+    filled = {"source": source, "target": target}
+    filled |= {"source_text": example(source, examples), "target_text": example(target, examples)}
     loading = {}
     for title, text in snippets.items():
         for name, value in filled.items():
@@ -90,6 +110,7 @@ def described(pairs: Sequence[tuple[str, str]], *, is_shared: bool, encoder: str
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
         "limits": limits,
         "loading": loading,
+        "examples": examples,
     }
 
 

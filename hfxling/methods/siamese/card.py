@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hfxling.hub.card import standard_snippets
+from hfxling.hub.snippets import own_examples, standard_snippets
 
 from .arguments import SiameseArguments
 
@@ -39,6 +39,7 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
     source, target = recipe.languages
     layer = run.reached.get("layer", recipe.layer)
     several = "," in layer
+    examples = own_examples(prepared.corpus.pairs)
     chosen = []
     if layer != recipe.layer:
         chosen.append(f"layer {layer}")
@@ -54,9 +55,10 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
         "intended_use": f"Finding translations between {source} and {target}: retrieval, mining and cleaning of "
         "parallel sentences.",
         "limits": (*LIMITS, SEVERAL) if several else LIMITS,
-        "loading": standard_snippets(recipe.languages, f', language="{source}"', flag=several)
+        "loading": standard_snippets(recipe.languages, f', language="{source}"', flag=several, examples=examples)
         if recipe.base_model
         else {"On vectors of your own": ON_VECTORS.replace("{source}", source)},
+        "examples": examples,
         "coverage": prepared.corpus.coverage,
         "configuration": {"fit": recipe.fit},
     }

@@ -1,0 +1,142 @@
+"""The test of `hfxling fit`: what was written, and the encoder as it came, on text that nothing learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hfxling.data.corpus import Corpus
+from hfxling.data.leakage import drop_leaks
+from hfxling.data.pairs import Pairs, read_pairs
+from hfxling.data.sources import Pair
+from hfxling.encoders.fusion import ROLES
+from hfxling.encoders.identity import model_name
+from hfxling.encoders.loading import load_encoder
+from hfxling.evaluation.averages import mean_result
+from hfxling.evaluation.results import EvalResult
+from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.files import content_hash
+from hfxling.hub.checks import code_faults, folder_contents
+
+ENTRY = "test"  # of results.json, which says what was tested on which text
+ENCODER = "encoder"  # the model as it came
+FUSED = ("fused", "finetuned_fused")
+Ranks = tuple[np.ndarray, np.ndarray]  # of the translations, from source to target and back
+
+
+@dataclass(frozen=True)
+class HeldOutTest:
+    """What is tested, and on which text.
+
+    Attributes:
+        kind: of the model, as it is called in the table of `hfxling fit`.
+        encoder: the model as it came, as `load_encoder` takes it: model, revision, prompt; {} where there is none.
+        pairs: the text.
+        languages: of source and target.
+        device: of the encoder and the model.
+    """
+
+    kind: str
+    encoder: Mapping[str, Any]
+    pairs: Pairs
+    languages: Pair
+    device: str | None = None
+
+    def rank(self, folder: Path, lexical: str | Path | None = None) -> dict[str, Ranks]:
+        """Ranks of the translations by the encoder as it came and by the model in a folder.
+
+        Args:
+            folder: of the model.
+            lexical: folder or Hub id of the lexical model that its scores are added to, where that is its kind.
+        """
+        systems = {}
+        if self.encoder:
+            systems[ENCODER] = load_encoder(**self.encoder, device=self.device)
+        if self.kind == "sparse":
+            systems[self.kind] = load_encoder(lexical=folder)
+        else:
+            is_ours = not code_faults(folder_contents(folder))
+            options = {"device": self.device, "trust_remote_code": is_ours}
+            systems[self.kind] = load_encoder(folder, lexical if self.kind in FUSED else None, **options)
+        return {name: self._rank(encoder) for name, encoder in systems.items()}
+
+    def _rank(self, encoder) -> Ranks:
+        """Ranks by one encoder, each sentence read in its language and its role."""
+        sides = self.pairs.source, self.pairs.target
+        ways = []
+        for way in ((0, 1), (1, 0)):
+            vectors = []
+            for side, role in zip(way, ROLES):
+                language = self.languages[side] if encoder.routes else None
+                vectors.append(encoder.encode(sides[side], language, role))
+            ways.append(gold_ranks(*vectors, method=encoder.method)[0])
+        return tuple(ways)
+
+    def results(self, ranks: Mapping[str, Ranks], *, seed: int) -> list[EvalResult]:
+        """P@1 of both directions, of the model with its paired test against the encoder as it came."""
+        before = ranks.get(ENCODER)
+        rows = []
+        for name, ways in ranks.items():
+            stage = "before" if name == ENCODER else "after"
+            for direction, pair in enumerate((self.languages, self.languages[::-1])):
+                has_baseline = stage == "after" and before is not None
+                row = mean_result(
+                    "P@1",
+                    hits_at(ways[direction], 1),
+                    baseline=hits_at(before[direction], 1) if has_baseline else None,
+                    dataset=self.pairs.name,
+                    revision=content_hash(self.pairs.source, self.pairs.target),
+                    seed=seed,
+                    split="test",
+                    direction="->".join(pair),
+                    model=model_name(str(self.encoder["model"])) if self.encoder else "links",
+                    settings={"stage": stage, "row": name},
+                )
+                rows.append(row)
+        return rows
+
+    def entry(self, source: str | None) -> dict[str, Any]:
+        """What results.json keeps, by which the test can be done again; `source` is where the text was read."""
+        encoder = {name: value if value is None else str(value) for name, value in self.encoder.items()}
+        return {"source": source, "kind": self.kind, "encoder": encoder}
+
+
+def leave_out(corpus: Corpus, test: Pairs) -> int:
+    """Take the training pairs out that the test text contains; gives how many these are."""
+    from datasets import Dataset
+
+    (pair,) = corpus.pairs
+    kept, leaks = drop_leaks(pair.train, Dataset.from_dict({"source": test.source, "target": test.target}))
+    pair.train, pair.leaks = kept, len(leaks)
+    return pair.leaks
+
+
+def tested_again(record: Mapping, folder: Path, corpus: Corpus, *, seed: int, device: str | None) -> list[EvalResult]:
+    """The rows of the test in a record, measured on a folder; [] where there was none of it, or a model is not at hand.
+
+    Takes the training pairs out of the corpus that the test text contains.
+    """
+    entry = record.get(ENTRY)
+    if entry is None or entry["source"] is None:
+        return []
+    (languages,) = corpus.language_pairs
+    pairs = read_pairs(entry["source"], None, languages)
+    leave_out(corpus, pairs)
+    if entry["kind"] is None:
+        return []
+    encoder = {}
+    for name in ("model", "revision", "prompt"):  # and no other option of `load_encoder`: anybody may have written it
+        if name in entry["encoder"]:
+            encoder[name] = entry["encoder"][name]
+    test = HeldOutTest(entry["kind"], encoder, pairs, languages, device)
+    lexical = record["card"].get("lexical")
+    beside = folder.parent / "lexical" / "model"
+    try:
+        ranks = test.rank(folder, beside if beside.is_dir() else lexical)
+    except FileNotFoundError:
+        return []
+    return test.results(ranks, seed=seed)
