@@ -83,8 +83,7 @@ def fitted(place) -> Path:
 
 def write_text(folder: Path) -> None:
     """The files of docs/index.md."""
-    (language, text) = snippets("docs/index.md")[1]
-    assert language == "python"
+    text = next(text for language, text in snippets("docs/index.md") if language == "python")
     exec(compile(text, "docs/index.md", "exec"), {})
     for lang in ("zh", "vi"):
         assert (folder / f"my.{lang}").is_file()
