@@ -320,5 +320,14 @@ def without_seconds(text: str) -> str:
     return UNSURE.sub(kept, text) if "CPU s" in text else text
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/choose.md"])
+def test_commands_that_made_the_tables_are_understood(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    made_by = re.findall(r"`(python benchmarks/[^`]+)`", (ROOT / page).read_text(encoding="utf-8"))
+    assert len(made_by) > 0
+    for command in made_by:
+        read_only(shlex.split(command), monkeypatch)
+
+
 def test_the_first_page_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
