@@ -30,6 +30,7 @@ import hfxling
 from hfxling.arguments import parse_arguments
 from hfxling.cli import load_verb, main
 from hfxling.data.sample import sample_texts
+from hfxling.hub.snippets import TEI, client_snippets
 from hfxling.methods import method
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -320,6 +321,31 @@ def without_seconds(text: str) -> str:
         return "|".join([*cells[:7], " ", *cells[8:]])
 
     return UNSURE.sub(kept, text) if "CPU s" in text else text
+
+
+def test_the_guide_names_the_server_that_cards_name():
+    told = client_snippets({TEI: ""}, ["zh", "vi"])[TEI]
+    (image,) = re.findall(r"ghcr\.io/\S+", told)
+    assert f"{image} " in (ROOT / "docs/guide_serve.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_bodies_for_search_servers_have_the_score_without_negative_weights(place, fitted, monkeypatch):
+    monkeypatch.chdir(place)
+    shutil.copytree(fitted, place / "outputs" / "fit", dirs_exist_ok=True)
+    (text,) = [text for _, text in snippets("docs/guide_serve.md") if "neural_sparse" in text]
+    names: dict = {}
+    exec(compile(text, "docs/guide_serve.md", "exec"), names)
+    weights = names["opensearch"]["neural_sparse"]["links"]["query_tokens"]
+    assert names["elasticsearch"]["sparse_vector"] == {"field": "links", "query_vector": weights}
+    indexed = names["document"]["links"]
+    assert min(*weights.values(), *indexed.values()) > 0
+    terms = [weights[name] * indexed[name] for name in weights if name in indexed]
+    links = names["links"]
+    query = links.encode(["今天下雨。"], "zh").maximum(0)
+    document = links.encode(["Hôm nay trời mưa."], "vi", role="document").maximum(0)
+    assert sum(terms) == pytest.approx(query.multiply(document).sum(), rel=1e-5)
+    assert sum(terms) > 0
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/choose.md"])
