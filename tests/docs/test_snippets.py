@@ -170,8 +170,9 @@ def run_shell(words: list[str], place: Path, publisher, monkeypatch) -> bool:
     if words[:1] == ["make"]:
         done = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    elif words[:1] == ["pip"]:
-        name = words[2].partition("[")[2].rstrip("]")
+    elif words[:1] in (["pip"], ["uv"], ["pipx"]):
+        assert words[-2] == "install"
+        name = words[-1].partition("[")[2].rstrip("]")
         assert name in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     elif words[:2] == ["hfxling", "publish"]:  # to the stand-in for the Hub
         words = [word.replace("you/", "org/") for word in words]
