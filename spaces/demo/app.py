@@ -68,7 +68,7 @@ class Demo:
         linked_by: what says to `hfxling.align_words` whose word links are shown; empty for a model without any.
         directions: languages that can be chosen, such as "zh to vi", the first ones to begin with.
         card: of the model.
-        name: that the card has, or else that of the folder or Hub id.
+        name: the Hub id; of a folder the name that its card has.
 
     Raises:
         ValueError: no model that is known, or a language that it lacks.
@@ -99,7 +99,9 @@ class Demo:
             self.lexical = self.encoder.lexical if model else self.encoder
             self.linked_by = {"model": self.lexical.model}
         self.card = read_card(model or lexical, revision if model else lexical_revision)
-        self.name = self.card.data.get("model_name") or self.encoder.label
+        self.name = self.encoder.label
+        if Path(model or lexical).exists():  # a folder, whose name says less than its card
+            self.name = self.card.data.get("model_name") or self.name
         self.candidates = candidates
         first = list(languages or self.encoder.languages or ["zh", "vi"])[:2]
         known = self.encoder.languages or list(dict.fromkeys([*first, *LANGUAGES]))
