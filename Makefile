@@ -4,7 +4,7 @@ BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: install quickstart test test-hub test-clients test-lowest lint cards docs bench
+.PHONY: install quickstart test test-hub test-clients test-lowest lint cards docs deploy-docs bench
 
 install: .venv/installed
 
@@ -65,6 +65,10 @@ cards: install
 # The site, in build/site; a link that leads nowhere is an error.
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# The site onto the branch gh-pages, as CI does after a push to main.
+deploy-docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs gh-deploy --strict --force
 
 bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/frozen_features.py

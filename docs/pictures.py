@@ -1,6 +1,6 @@
 """Draw the pictures of README and docs from results/, as SVG for light and for dark pages.
 
-python docs/pictures.py     # also the heat map of word links, which is fitted here in a few seconds
+python docs/pictures.py     # also those of word links and of mining, whose links are fitted here in a few seconds
 
 They are written by hand, without matplotlib, so that the same results give the same files everywhere.
 `python docs/render.py` draws those of results/, too, and its --check compares them.
@@ -45,7 +45,7 @@ THEMES = (
 
 
 def main() -> None:
-    for path, text in [*result_pictures(ROOT), *link_pictures()]:
+    for path, text in [*result_pictures(ROOT), *sample_pictures()]:
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(text, encoding="utf-8")
         print(f"wrote {path}")
@@ -61,16 +61,24 @@ def result_pictures(root: Path) -> Iterator[tuple[Path, str]]:
         yield FOLDER / f"pairs_{theme.name}.svg", learning_curve(curve, theme)
 
 
-def link_pictures() -> Iterator[tuple[Path, str]]:
-    """(path, SVG) of the heat map of a sentence pair, by links learnt from the sample corpus."""
+def sample_pictures() -> Iterator[tuple[Path, str]]:
+    """(path, SVG) of what links learnt from the sample corpus explain and mine."""
     import hfxling
     from hfxling.data.sample import sample_texts
 
     chinese, vietnamese = (sample_texts(language, "train", generated=0) for language in ("zh", "vi"))
     model = hfxling.fit_lexical(chinese, vietnamese, ("zh", "vi"), progress=False)
     terms = model.explain(*SENTENCES, ("zh", "vi"))
+
+    held_out = [sample_texts(language, "test", generated=0) for language in ("zh", "vi")]
+    heaps = held_out[0][:60], held_out[1][30:90]  # news.zh and news.vi of docs/index.md
+    mined = hfxling.mine(*heaps, languages=("zh", "vi"), lexical=model, progress=False)
+    translations = set(zip(*held_out))
+    scores = [row.score for row in mined.rows]
+    is_right = [(row.source, row.target) in translations for row in mined.rows]
     for theme in THEMES:
         yield FOLDER / f"links_{theme.name}.svg", heat_map(terms, theme)
+        yield FOLDER / f"mined_{theme.name}.svg", histogram(scores, is_right, theme)
 
 
 def bars(rows: Sequence[EvalResult], labels: Sequence[str], theme: Theme) -> str:
@@ -111,7 +119,7 @@ def learning_curve(rows: Sequence[EvalResult], theme: Theme) -> str:
     names = {"auto": "head on an encoder", "static": "static", "sparse": "sparse", "fused": "fused"}
     sizes = sorted({size for line in points.values() for size in line})
     left, top, width, height = 44, 56, 470, 240
-    drawing = Drawing(left + width + 150, top + height + 44, theme)
+    drawing = Drawing(left + width + 170, top + height + 44, theme)
     drawing.text(8, 20, "How many sentence pairs are enough?", size=15, weight="bold")
     drawing.text(
         8, 38, "Translations found first in %, mean of lo-zh and zh-vi, news; mini-labse as encoder", faint=True
@@ -168,6 +176,46 @@ def heat_map(terms: Sequence, theme: Theme) -> str:
                 drawing.box(x + 1, y + 1, cell_width - 2, cell_height - 2, theme.series[2], opacity=opacity)
                 drawing.text(x + cell_width / 2, y + 20, f"+{value:.2f}", anchor="middle", size=12)
     return drawing.svg("Word links that make the score of a sentence pair")
+
+
+def histogram(scores: Sequence[float], is_right: Sequence[bool], theme: Theme) -> str:
+    """A square a mined pair, stacked by score, right ones and wrong ones in two colours, and where to cut."""
+    lowest, highest = math.floor(min(scores)), math.floor(max(scores)) + 1
+    step, left, top = 26, 24, 76
+    counts = [sum(math.floor(score) == whole for score in scores) for whole in range(lowest, highest)]
+    bottom = top + step * (max(counts) + 1)
+    drawing = Drawing(left + step * (highest - lowest) + 24, bottom + 44, theme)
+    colours = {True: theme.series[1], False: theme.series[2]}
+    cut = precise_threshold(scores, is_right)
+    drawing.text(8, 20, f"Scores of {len(scores)} mined pairs", size=15, weight="bold")
+    for x, right, name in ((8, True, "translations"), (150, False, "others, found for sentences without one")):
+        number = sum(each == right for each in is_right)
+        drawing.box(x, 32, 12, 12, colours[right])
+        drawing.text(x + 18, 43, f"{number} {name}", faint=True)
+
+    stacked = dict.fromkeys(range(lowest, highest), 0)
+    for score, right in sorted(zip(scores, is_right), key=lambda pair: not pair[1]):  # right ones below
+        whole = math.floor(score)
+        stacked[whole] += 1
+        x, y = left + step * (whole - lowest), bottom - step * stacked[whole]
+        drawing.box(x + 1, y + 1, step - 2, step - 2, colours[right])
+    for whole in range(lowest, highest + 1):
+        drawing.text(left + step * (whole - lowest), bottom + 16, str(whole), anchor="middle", faint=True, size=11)
+    drawing.text(left + step * (highest - lowest) / 2, bottom + 36, "score", anchor="middle", faint=True)
+    x = left + step * (cut - lowest)
+    drawing.line(x, top - 6, x, bottom, theme.text)
+    drawing.text(x + 6, top + 4, f"--threshold {cut:.1f}: 95 % are right", weight="bold")
+    return drawing.svg("Scores of mined pairs, right and wrong ones")
+
+
+def precise_threshold(scores: Sequence[float], is_right: Sequence[bool], precision: float = 0.95) -> float:
+    """The lowest threshold, in tenths, that keeps at least this share of right pairs."""
+    for tenths in range(math.floor(10 * min(scores)), math.floor(10 * max(scores)) + 1):
+        threshold = tenths / 10
+        kept = [right for score, right in zip(scores, is_right) if score >= threshold]
+        if sum(kept) >= precision * len(kept):
+            return threshold
+    raise ValueError(f"no threshold keeps {precision:.0%} of right pairs")
 
 
 class Drawing:

@@ -1,4 +1,4 @@
-"""What the site asks for beside mkdocs.yml: links that lead out of docs/, and examples of docstrings as code."""
+"""What the site asks for beside mkdocs.yml: links out of docs/, wide pages, and examples of docstrings as code."""
 
 import posixpath
 import re
@@ -9,7 +9,12 @@ REPOSITORY = "https://github.com/hfxling/hfxling/blob/main"
 
 
 def on_page_markdown(markdown: str, page, **_) -> str:
-    """A page whose links to files that are no pages of the site lead to the repository; mkdocs calls this."""
+    """A page whose links to files that are no pages of the site lead to the repository; mkdocs calls this.
+
+    A page in no section has nothing in the column of its section's pages: it takes that room for itself.
+    """
+    if page.parent is None:
+        page.meta["hide"] = ["navigation"]
     folder = posixpath.dirname(posixpath.join("docs", page.file.src_uri))
 
     def replaced(match: re.Match) -> str:

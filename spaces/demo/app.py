@@ -68,6 +68,7 @@ class Demo:
         linked_by: what says to `hfxling.align_words` whose word links are shown; empty for a model without any.
         directions: languages that can be chosen, such as "zh to vi", the first ones to begin with.
         card: of the model.
+        name: the Hub id; of a folder the name that its card has.
 
     Raises:
         ValueError: no model that is known, or a language that it lacks.
@@ -98,6 +99,9 @@ class Demo:
             self.lexical = self.encoder.lexical if model else self.encoder
             self.linked_by = {"model": self.lexical.model}
         self.card = read_card(model or lexical, revision if model else lexical_revision)
+        self.name = self.encoder.label
+        if Path(model or lexical).exists():  # a folder, whose name says less than its card
+            self.name = self.card.data.get("model_name") or self.name
         self.candidates = candidates
         first = list(languages or self.encoder.languages or ["zh", "vi"])[:2]
         known = self.encoder.languages or list(dict.fromkeys([*first, *LANGUAGES]))
@@ -110,7 +114,7 @@ class Demo:
 
     def heading(self) -> str:
         """Name and description of the model, from its card."""
-        name = self.encoder.label
+        name = self.name
         title = name if Path(self.encoder.name).exists() else f"[{name}](https://huggingface.co/{self.encoder.name})"
         introduction = re.split("^##", self.card.text, maxsplit=1, flags=re.MULTILINE)[0]
         paragraphs = [part.strip() for part in introduction.split("\n\n")]
@@ -290,7 +294,7 @@ def coloured_texts(texts: Sequence[str], words: Any) -> list[gr.HighlightedText]
 
 def page(demo: Demo) -> gr.Blocks:
     """The page of a model: a tab for everything that it can do, filled in and answered when it opens."""
-    with gr.Blocks(title=demo.encoder.label, analytics_enabled=False, delete_cache=(3600, 3600)) as blocks:
+    with gr.Blocks(title=demo.name, analytics_enabled=False, delete_cache=(3600, 3600)) as blocks:
         gr.Markdown(demo.heading())
         direction = gr.Dropdown(demo.directions, label="languages")
         with gr.Tab("Find"):

@@ -58,3 +58,10 @@ def test_the_navigation_names_every_page():
     named = pages(settings["nav"])
     there = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
     assert sorted(named) == sorted(there)
+
+
+def test_pages_in_no_section_have_no_empty_column(site):
+    """The start page's code has room for it; a guide has the other guides at its side."""
+    column = 'data-md-type="navigation" hidden'
+    assert column in (site / "index.html").read_text(encoding="utf-8")
+    assert column not in (site / "guide_mine.html").read_text(encoding="utf-8")

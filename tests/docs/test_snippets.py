@@ -1,9 +1,12 @@
-"""Every snippet of README and guides, run in the order of its page in a folder of its own.
+"""Every snippet of README, guides and the pages in depth, run in the order of its page in a folder of its own.
 
 Models of the Hub are tiny ones in folders of the same names; text is that of the sample corpus. Blocks of `console`
-show commands with their output, which is compared; "..." stands for lines that are left out.
+show commands with their output, which is compared; "..." stands for lines that are left out. What takes minutes, a
+server or the Hub is read by its own parser only.
 """
 
+import argparse
+import functools
 import logging
 import re
 import runpy
@@ -14,13 +17,21 @@ import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import create_autospec
 
+import numpy as np
 import pytest
 from accelerate.commands.launch import launch_command_parser
+from methods import on_encoder, write_stock
 from tiny_models import save_tiny
+from transformers import TrainingArguments
 
-from hfxling.cli import main
+import hfxling
+from hfxling.arguments import parse_arguments
+from hfxling.cli import load_verb, main
 from hfxling.data.sample import sample_texts
+from hfxling.hub.snippets import TEI, client_snippets
+from hfxling.methods import method
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = [f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("guide_*.md"))]
@@ -32,6 +43,26 @@ PAGES = [
     *GUIDES,
     "docs/recipes.md",
 ]
+IN_DEPTH = [
+    *("evaluation", "text", "serving", "mining", "documents", "quality", "lexical", "siamese", "dap", "disentangler"),
+    *("aligner", "demo"),
+]
+# How commands of these pages begin that are only read.
+READ_ONLY = (
+    "accelerate launch",
+    "hf upload",
+    "hfxling bootstrap",
+    "hfxling demo",
+    "hfxling evaluate --task retrieval --model DENSE",
+    "hfxling export",
+    "hfxling mine A.zh B.vi --languages zh vi --lexical DIR_OR_ID --output pairs.tsv --precision",  # of large texts
+    "hfxling mine A.zh.gz",
+    'hfxling nearest "今天下雨。" --model DENSE',
+    "python benchmarks/",
+    "python recipes/aligner.py",
+    "python recipes/disentangler.py",
+    "python recipes/lexical.py --config",
+)
 # What recipes get here beside the words on the page, so that they end soon.
 SHORTER = {
     "recipes/study.py": ["--fit", "cca", "--max_train_pairs", "200"],
@@ -83,11 +114,17 @@ def fitted(place) -> Path:
 
 def write_text(folder: Path) -> None:
     """The files of docs/index.md."""
-    (language, text) = snippets("docs/index.md")[1]
-    assert language == "python"
+    text = next(text for language, text in snippets("docs/index.md") if language == "python")
     exec(compile(text, "docs/index.md", "exec"), {})
     for lang in ("zh", "vi"):
         assert (folder / f"my.{lang}").is_file()
+
+
+def long_text() -> None:
+    """2,000 lines, of which some pages take the last ones for their test."""
+    for language in ("zh", "vi"):
+        texts = sample_texts(language, generated=2000 - len(sample_texts(language, generated=0)))
+        Path(f"my.{language}").write_text("\n".join(texts) + "\n", encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -95,16 +132,16 @@ def write_text(folder: Path) -> None:
 def test_the_snippets_of_a_page_run(page, place, fitted, monkeypatch, capsys, publisher):
     monkeypatch.chdir(place)
     monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)  # the tiny encoder knows few letters
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     write_text(place)
-    if page == "docs/recipes.md":  # lines 1544 to 1997 are its test
-        for language in ("zh", "vi"):
-            texts = sample_texts(language, generated=1997 - len(sample_texts(language, generated=0)))
-            Path(f"my.{language}").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    if page == "docs/recipes.md":
+        long_text()
+    if page in GUIDES:
+        shutil.copytree(fitted, place / "outputs" / "fit", dirs_exist_ok=True)
     done = 0
     for language, text in snippets(page):
         capsys.readouterr()
         if page in GUIDES and text == FIT:
-            shutil.copytree(fitted, place / "outputs" / "fit", dirs_exist_ok=True)
             continue
         if language == "python":
             done += run_python(page, text)
@@ -121,7 +158,7 @@ def test_the_snippets_of_a_page_run(page, place, fitted, monkeypatch, capsys, pu
 
 def run_python(page: str, text: str) -> bool:
     """Run a snippet; not where it needs a package that is not installed, which another test stands in for."""
-    for package in ("langchain_huggingface", "haystack", "qdrant_client"):
+    for package in ("langchain_huggingface", "haystack_integrations", "qdrant_client"):
         if package in text and find_spec(package) is None:
             return False
     exec(compile(text, page, "exec"), {})
@@ -133,8 +170,9 @@ def run_shell(words: list[str], place: Path, publisher, monkeypatch) -> bool:
     if words[:1] == ["make"]:
         done = subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-    elif words[:1] == ["pip"]:
-        name = words[2].partition("[")[2].rstrip("]")
+    elif words[:1] in (["pip"], ["uv"], ["pipx"]):
+        assert words[-2] == "install"
+        name = words[-1].partition("[")[2].rstrip("]")
         assert name in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     elif words[:2] == ["hfxling", "publish"]:  # to the stand-in for the Hub
         words = [word.replace("you/", "org/") for word in words]
@@ -159,6 +197,117 @@ def run_shell(words: list[str], place: Path, publisher, monkeypatch) -> bool:
     return True
 
 
+@pytest.fixture(scope="module")
+def place_in_depth(place, fitted) -> Path:
+    """The same folder with what pages in depth name: placeholders for models, and text of several kinds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        write_text(place)
+        with (ROOT / "hfxling/data/sample/dictionary.tsv").open(encoding="utf-8") as words:
+            write_lines("words.tsv", ["\t".join(line.split("\t")[1:3]) for line in words])
+        for language, name in (("zh", "A.zh"), ("vi", "B.vi")):
+            shutil.copy(f"news.{language}", name)
+            write_lines(f"book.{language}", sample_texts(language, "test")[:20])
+            np.save(f"{language}.npy", np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32))
+        english = [f"There are {number} of them." for number in range(20)]
+        german = [f"Es sind {number}." for number in range(20)]
+        links = hfxling.fit_lexical(english, german, ("en", "de"), progress=False)
+        hfxling.save_lexical(links, "english/model")
+        rows = [f"{source}\t{target}\t{number}" for number, (source, target) in enumerate(zip(english, german))]
+        write_lines("judged.tsv", ["source\ttarget\tda", *rows])
+        Path("tatoeba").mkdir()
+        write_lines("tatoeba/deu-eng.deu", german)
+        write_lines("tatoeba/deu-eng.eng", english)
+        Path("bucc2018/zh-en").mkdir(parents=True)
+        for split in ("training", "test"):
+            for language in ("zh", "en"):
+                rows = [f"{language}-{row}\ttext {row}" for row in range(9)]
+                write_lines(f"bucc2018/zh-en/zh-en.{split}.{language}", rows)
+            write_lines(f"bucc2018/zh-en/zh-en.{split}.gold", ["zh-1\ten-1"])
+    for name in ("my/model", "other/model", "intfloat/multilingual-e5-base", "outputs/encoders/me5-small"):
+        save_tiny("bert", place / name, layers=7)
+    for name in ("LINKS", "DIR", "DIR_OR_ID"):
+        (place / name).symlink_to(fitted / "model")
+    for name in ("DENSE", "ID"):
+        (place / name).symlink_to(place / "my/model")
+    shutil.copytree(fitted, place / "outputs/fit", dirs_exist_ok=True)
+    model = on_encoder(hfxling.DisentanglerModel)(place / "scratch")
+    write_stock(model, place / "scratch", place / "outputs/labse-meaning/model")
+    (place / "benchmarks").symlink_to(ROOT / "benchmarks")
+    return place
+
+
+def write_lines(name: str, lines: list[str]) -> None:
+    Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", IN_DEPTH)
+def test_the_snippets_of_a_page_in_depth_run(page, place_in_depth, monkeypatch, capsys, publisher):
+    place = place_in_depth
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)  # the tiny encoder knows few letters
+    monkeypatch.setitem(SHORTER, "recipes/lexical.py", ["--test_data", "test.zh+test.vi"])
+    if page in ("text", "serving"):
+        long_text()
+    else:
+        write_text(place)
+    if page == "quality":
+        shutil.copy("judged.tsv", "pairs.tsv")
+    if page == "lexical":
+        few = {side: texts[:100] for side, texts in hfxling.load_parallel("sample", "zh", "vi").to_dict().items()}
+        monkeypatch.setattr(hfxling, "load_parallel", lambda *args: few, raising=False)
+    names: dict = {}  # a snippet may go on where the one before it ended
+    for language, text in snippets(f"docs/{page}.md"):
+        capsys.readouterr()
+        if page == "quality":  # of other languages
+            text = text.replace("DIR_OR_ID", "english/model")
+        if language == "python":
+            text = text.replace("128", "16")  # of a tiny encoder's components
+            with monkeypatch.context() as patch:  # bootstrap takes half a minute: docs/index.md runs it
+                patch.setattr(hfxling, "bootstrap", create_autospec(hfxling.bootstrap), raising=False)
+                exec(compile(text, page, "exec"), names)
+        elif text.startswith(READ_ONLY):
+            read_only(shlex.split(text, comments=True), monkeypatch)
+        elif not text.startswith(("TEI_URL=", "text-embeddings-router")):  # of a server that is not here
+            run_shell(shlex.split(text, comments=True), place, publisher, monkeypatch)
+        assert "error" not in capsys.readouterr().err.lower(), text
+
+
+def read_only(words: list[str], monkeypatch) -> None:
+    """Have a command's words read by its own parser, and nothing else done."""
+    if words[:2] == ["accelerate", "launch"]:
+        launch = launch_command_parser().parse_args(words[2:])
+        assert launch.config_file is None or (ROOT / launch.config_file).is_file()
+        words = ["python", launch.training_script, *launch.training_script_args]
+    if words[0] == "hf":
+        hf = Path(sys.executable).with_name("hf")
+        shown = subprocess.run([hf, words[1], "--help"], capture_output=True, text=True, check=True).stdout
+        assert [word for word in words if word.startswith("--") and word not in shown] == []
+    elif words[0] == "hfxling":
+        verb = load_verb(words[1])
+        nothing = functools.wraps(verb)(lambda *args, **named: None)
+        monkeypatch.setattr("hfxling.cli.load_verb", lambda name: nothing)
+        main(words[1:])
+        monkeypatch.setattr("hfxling.cli.load_verb", load_verb)
+    elif words[1].startswith("recipes/"):
+        package = method(Path(words[1]).stem)
+        types = (package.Arguments, TrainingArguments)
+        parse_arguments(types, [*words[2:], "--use_cpu"], defaults=package.TRAINING_DEFAULTS)
+    else:
+        parse = argparse.ArgumentParser.parse_args
+
+        def parse_and_end(self, argv=None, namespace=None):
+            parse(self, argv, namespace)
+            raise SystemExit("read")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", words[1:])
+            patch.setattr(argparse.ArgumentParser, "parse_args", parse_and_end)
+            with pytest.raises(SystemExit, match="read"):
+                runpy.run_path(words[1], run_name="__main__")
+
+
 def assert_shown(shown: str, printed: str) -> None:
     """What a page shows of a command's output is what it prints, but for seconds and lines left out."""
     pattern = r"[\s\S]*".join(re.escape(without_seconds(part)) for part in re.split(r"^\.\.\.\n?", shown, flags=re.M))
@@ -173,6 +322,40 @@ def without_seconds(text: str) -> str:
         return "|".join([*cells[:7], " ", *cells[8:]])
 
     return UNSURE.sub(kept, text) if "CPU s" in text else text
+
+
+def test_the_guide_names_the_server_that_cards_name():
+    told = client_snippets({TEI: ""}, ["zh", "vi"])[TEI]
+    (image,) = re.findall(r"ghcr\.io/\S+", told)
+    assert f"{image} " in (ROOT / "docs/guide_serve.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_bodies_for_search_servers_have_the_score_without_negative_weights(place, fitted, monkeypatch):
+    monkeypatch.chdir(place)
+    shutil.copytree(fitted, place / "outputs" / "fit", dirs_exist_ok=True)
+    (text,) = [text for _, text in snippets("docs/guide_serve.md") if "neural_sparse" in text]
+    names: dict = {}
+    exec(compile(text, "docs/guide_serve.md", "exec"), names)
+    weights = names["opensearch"]["neural_sparse"]["links"]["query_tokens"]
+    assert names["elasticsearch"]["sparse_vector"] == {"field": "links", "query_vector": weights}
+    indexed = names["document"]["links"]
+    assert min(*weights.values(), *indexed.values()) > 0
+    terms = [weights[name] * indexed[name] for name in weights if name in indexed]
+    links = names["links"]
+    query = links.encode(["今天下雨。"], "zh").maximum(0)
+    document = links.encode(["Hôm nay trời mưa."], "vi", role="document").maximum(0)
+    assert sum(terms) == pytest.approx(query.multiply(document).sum(), rel=1e-5)
+    assert sum(terms) > 0
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/choose.md"])
+def test_commands_that_made_the_tables_are_understood(page, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    made_by = re.findall(r"`(python benchmarks/[^`]+)`", (ROOT / page).read_text(encoding="utf-8"))
+    assert len(made_by) > 0
+    for command in made_by:
+        read_only(shlex.split(command), monkeypatch)
 
 
 def test_the_first_page_is_short():

@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -166,6 +167,31 @@ None.
     assert demo.examples("vi to zh")[1][0] == ZH[20]
     (tmp_path / "model" / "README.md").write_bytes(b"---\n: [\n---\n\xff")
     assert app.Demo(str(tmp_path / "model")).heading() == f"# {tmp_path.name}/model"
+
+
+def test_the_title_is_the_name_that_the_card_has(folders, tmp_path):
+    folder = shutil.copytree(folders / "lexical", tmp_path / "model")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    renamed = re.sub("^model_name: .*$", "model_name: some-links", card, count=1, flags=re.MULTILINE)
+    (folder / "README.md").write_text(renamed, encoding="utf-8")
+    demo = app.Demo(str(folder))
+    assert demo.heading().startswith("# some-links\n")
+    assert app.page(demo).title == "some-links"
+
+
+def test_the_tabs_are_tools_of_an_mcp_server(lexical):
+    pytest.importorskip("mcp", reason="needs mcp: pip install 'hfxling[demo]'")
+    blocks = app.page(lexical)
+    try:
+        blocks.launch(mcp_server=True, prevent_thread_lock=True, quiet=True)
+        with urlopen(f"{blocks.local_url}gradio_api/mcp/schema") as answer:
+            tools = {tool["name"]: tool["inputSchema"] for tool in json.load(answer)}
+    finally:
+        blocks.close()
+    assert [*tools] == ["nearest", "links", "mine", "quality"]
+    assert [*tools["nearest"]["properties"]] == ["sentences", "candidates", "direction"]
+    assert tools["links"]["required"] == ["sentence", "translation"]
+    assert tools["mine"]["properties"]["direction"]["enum"] == ["zh to vi", "vi to zh"]
 
 
 @pytest.mark.parametrize(
