@@ -22,8 +22,8 @@ OF_SPARSE = ("sparse", "fused", "finetuned_fused")  # kinds of models that the s
 LIMITS = (
     "A sentence is a bag of segments: another order of the words, or a text given twice, changes nothing or little.",
     "A dropped word, a negation or a changed number moves the score little: it finds translations, it does not certify "
-    "them. Where there was test text, the rows '... copy wins' say how often a copy of the translation that is altered "
-    "in this way beats it or ties with it.",
+    "them. Rows '... copy wins' among the results, where there are any, say how often a copy of the translation that "
+    "is altered in this way beats it or ties with it.",
     "Words that the training text does not hold match nothing; other domains than the training text's fare worse.",
     "Short sentences have few words to be found by.",
 )
