@@ -104,12 +104,18 @@ def _check_choices(hints: dict[str, Any], values: dict[str, Any]) -> None:
             (hint,) = get_args(hint)
         if get_origin(hint) is not Literal:
             continue
-        if is_sequence and isinstance(value, str):
-            raise ValueError(f"{name}={value!r}: give a list, such as [{value!r}].")
+        if is_sequence:
+            check_list(name, value)
         choices = get_args(hint)
         for each in value if is_sequence else [value]:
             if each not in choices:
                 raise ValueError(f"{name}={each!r} is not one of {', '.join(choices)}.")
+
+
+def check_list(name: str, value: Any) -> None:
+    """Refuse a string where several are wanted: it would be read letter by letter."""
+    if isinstance(value, str):
+        raise ValueError(f"{name}={value!r}: give a list, such as [{value!r}].")
 
 
 def _outputs(hints: dict[str, Any], values: dict[str, Any]) -> dict[str, str]:

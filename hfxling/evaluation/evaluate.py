@@ -19,7 +19,7 @@ from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, filled_columns, format_table, p_told, read_results, write_results
 from hfxling.evaluation.tasks import TASKS, Task, TaskText
 from hfxling.evaluation.tatoeba import tatoeba_table
-from hfxling.verbs import Languages, Model, OutputFolder, Text, verb
+from hfxling.verbs import Languages, Model, OutputFolder, Text, check_list, verb
 
 if TYPE_CHECKING:
     from hfxling.encoders.protocol import Encoder
@@ -157,6 +157,7 @@ def evaluate(
         FileNotFoundError: no such model or text.
     """
     settings = _as_plain(locals())
+    check_list("only_languages", only_languages)
     _check_tasks(task, mteb, data, has_sides=source is not None)
     _check_options(methods, neighbours, pooling, layer, task, trust_remote_code)
     is_dense_alone = model is not None and lexical is None

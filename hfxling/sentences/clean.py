@@ -26,7 +26,7 @@ from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import is_stream
 from hfxling.progress import bar
-from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Text, check_outputs, verb
+from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Text, check_list, check_outputs, verb
 
 from .blocks import both_ways
 from .engine import Margin, best_partners, length_weights, paired_margins, select
@@ -223,6 +223,7 @@ def clean(
             NaN.
         FileNotFoundError: no such text or model.
     """
+    check_list("keep", keep)
     gate = PairGate(min_words, max_words, "duplicate" not in keep, "identical" not in keep)
     unknown = {*keep} - {*OF_TEXT}
     if unknown:

@@ -22,6 +22,7 @@ from unittest.mock import create_autospec
 import numpy as np
 import pytest
 from accelerate.commands.launch import launch_command_parser
+from evaluate_cache import evaluate_cache
 from methods import on_encoder, write_stock
 from tiny_models import save_tiny
 from transformers import TrainingArguments
@@ -241,7 +242,15 @@ def write_lines(name: str, lines: list[str]) -> None:
     Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+@pytest.fixture
+def metrics_for_itself(tmp_path):
+    """evaluate imports its scripts from a folder of this test."""
+    with evaluate_cache(tmp_path):
+        yield
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("metrics_for_itself")
 @pytest.mark.parametrize("page", IN_DEPTH)
 def test_the_snippets_of_a_page_in_depth_run(page, place_in_depth, monkeypatch, capsys, publisher):
     place = place_in_depth

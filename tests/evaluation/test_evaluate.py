@@ -160,6 +160,7 @@ def test_a_further_task_is_a_class(run, monkeypatch, tmp_path):
         ("tatoeba", {"baseline": "no/where", "data": ["text"]}, "baseline='no/where' is neither a folder nor"),
         ("tatoeba", {"data": ["."]}, ". holds no test set of afr"),
         ("tatoeba", {"data": ["."], "only_languages": ["de"]}, "language 'de'"),
+        ("tatoeba", {"data": ["."], "only_languages": "deu"}, "only_languages='deu': give a list, such as ['deu']"),
         (["retrieval", "tatoeba"], {"data": ["tatoeba=text"]}, "task retrieval needs --source and --target, or"),
         ("retrieval", {"data": ["qe=text"], **ZH_EN}, "data=qe=...: task qe is not asked for"),
         ("retrieval", {"data": ["text"]}, "the model knows no languages; give languages, such as zh vi"),

@@ -3,6 +3,7 @@
 import evaluate
 import numpy as np
 import pytest
+from evaluate_cache import evaluate_cache
 
 from hfxling.data.pharaoh import AlignedPair, parse_links
 from hfxling.evaluation import metrics
@@ -13,12 +14,8 @@ from hfxling.evaluation.retrieval import gold_ranks
 
 @pytest.fixture(autouse=True, scope="module")
 def no_network(tmp_path_factory):
-    """evaluate copies scripts and data to its cache; nobody may ask the Hub."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evaluate.config.HF_METRICS_CACHE", str(folder))
-        patch.setattr("evaluate.config.HF_MODULES_CACHE", folder / "modules")
-        patch.setattr("evaluate.config.HF_EVALUATE_OFFLINE", True)
+    """Nobody may ask the Hub."""
+    with evaluate_cache(tmp_path_factory.mktemp("cache")) as patch:
         patch.setattr("socket.socket.connect", lambda *args: pytest.fail("a network was asked for"))
         yield
 

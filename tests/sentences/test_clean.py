@@ -301,6 +301,7 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
         ({"model": "{model}", "lexical": "{lexical}"}, "has no fusion.json"),
         ({"lexical": "{lexical}", "target_lang": "vi"}, "has parts for en, id and none for vi"),
         ({"keep": ["empty"]}, "keep: empty is not one of identical, duplicate"),
+        ({"keep": "copy"}, "keep='copy': give a list, such as ['copy']"),
         ({"min_words": -1}, "min_words=-1"),
         ({"min_words": 9, "max_words": 3}, "needs 0 <= min_words <= max_words"),
         ({"output": "{folder}/kept.csv"}, "pairs are written as .tsv or .parquet"),
