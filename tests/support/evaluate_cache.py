@@ -16,7 +16,8 @@ def evaluate_cache(folder: Path) -> Iterator[pytest.MonkeyPatch]:
         patch.setattr("evaluate.config.HF_METRICS_CACHE", str(folder))
         patch.setattr("evaluate.config.HF_MODULES_CACHE", folder / "modules")
         patch.setattr("evaluate.config.HF_EVALUATE_OFFLINE", True)
-        patch.setattr(sys, "path", [*sys.path])  # evaluate adds the folder
+        others = [place for place in sys.path if not Path(place, "evaluate_modules").is_dir()]
+        patch.setattr(sys, "path", others)  # evaluate adds the folder
         yield patch
     forget_scripts()
 
