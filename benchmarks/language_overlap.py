@@ -26,6 +26,7 @@ from transformers.utils import logging
 
 from hfxling.console import run as run_recipe
 from hfxling.evaluation.averages import mean_result
+from hfxling.evaluation.retrieval import language_mean, postprocess
 from hfxling.files import content_hash
 from hfxling.methods.frozen import PairVectors
 from hfxling.methods.siamese.arguments import TRAINING_DEFAULTS, HeadSettings, SiameseArguments
@@ -67,7 +68,8 @@ def main(argv: list[str] | None = None) -> dict:
     for layer in args.layers:
         vectors = prepared.of(int(layer), "mean")
         before = same_language(vectors.test)
-        systems = [(AS_IT_IS, 0, before), (CENTRED, 0, same_language(centred(vectors)))]
+        centred = [postprocess(test, language_mean(train)) for train, test in zip(vectors.train, vectors.test)]
+        systems = [(AS_IT_IS, 0, before), (CENTRED, 0, same_language(centred))]
         for kind in FITS:
             for seed in args.seeds if kind == "contrastive" else [0]:
                 systems.append((kind, seed, same_language(mapped(vectors, prepared.text.train["target"], kind, seed))))
@@ -87,11 +89,6 @@ def same_language(sides: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     np.fill_diagonal(scores, -np.inf)  # a sentence is no neighbour of its own
     nearest = np.argsort(-scores, axis=1, kind="stable")[:, :NEIGHBOURS]
     return 100 * (language[nearest] == language[:, None]).mean(1)
-
-
-def centred(vectors: PairVectors) -> list[np.ndarray]:
-    """Test vectors less the mean of their language's training vectors, all of unit length before."""
-    return [unit(test) - unit(train).mean(0) for train, test in zip(vectors.train, vectors.test)]
 
 
 def mapped(vectors: PairVectors, translations: list[str], kind: str, seed: int) -> list[np.ndarray]:

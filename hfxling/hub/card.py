@@ -292,16 +292,24 @@ def _cut_sentence(rows: Sequence[EvalResult], *, is_static: bool) -> str:
     if not rows:
         return "What shorter vectors (`truncate_dim`) lose was not measured." if is_static else ""
     width = max(row.settings["dimensions"] for row in rows)
-    values: dict[tuple, dict[int, float]] = {}
+    whole, cut = {}, {}  # P@1 of each test set and direction, by vectors of either length
     for row in rows:
-        if row.settings["precision"] == "float32":
-            values.setdefault((row.dataset, row.split, row.direction), {})[row.settings["dimensions"]] = row.value
-    found = [(place, each) for place, each in values.items() if {_CUT, width} <= each.keys()]
-    if not found:
+        if row.settings["precision"] != "float32":
+            continue
+        test = (row.dataset, row.split, row.direction)
+        if row.settings["dimensions"] == width:
+            whole[test] = row.value
+        elif row.settings["dimensions"] == _CUT:
+            cut[test] = row.value
+    losses = {test: whole[test] - cut[test] for test in whole if test in cut}
+    if not losses:
         return ""
-    (_, _, direction), worst = max(found, key=lambda each: each[1][width] - each[1][_CUT])
-    told = f"{worst[_CUT]:.1f} % in place of {worst[width]:.1f} % ({direction})"
-    return f"The first {_CUT} of {width} components (`truncate_dim={_CUT}`) find at worst {told}."
+    worst = max(losses, key=losses.get)
+    direction = worst[2]
+    return (
+        f"The first {_CUT} of {width} components (`truncate_dim={_CUT}`) find at worst "
+        f"{cut[worst]:.1f} % in place of {whole[worst]:.1f} % ({direction})."
+    )
 
 
 def _files_and_lines(texts: str | Sequence[str]) -> tuple[set[str], list[str]]:

@@ -46,8 +46,8 @@ def text_faults(files: Mapping[str, Content]) -> list[str]:
             for path, lines in _paths_in(content).items():
                 paths.setdefault(path, []).append(f"{name}, {_lines_told(lines)}")
     for path, places in paths.items():
-        told = f"{path!r} is a path of this machine ({'; '.join(places)})"
-        faults.append(f"{told}; give --names {path}=ITS_PUBLIC_NAME")
+        where = "; ".join(places)
+        faults.append(f"{path!r} is a path of this machine ({where}); give --names {path}=ITS_PUBLIC_NAME")
     return faults
 
 
