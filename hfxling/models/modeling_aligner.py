@@ -13,12 +13,11 @@ from transformers.utils import ModelOutput, can_return_tuple
 from .aligner_layers import PAD, Decoder, Encoder, WordEmbedding, attention, fast_dropout, framed, permute, reversal
 from .configuration_aligner import AlignerConfig
 from .loading import hub_kwargs_of, load_whole, stored_kind
-from .losses import multi_view_contrastive_loss
+from .losses import multi_view_contrastive_loss, vocabulary_cross_entropy
 from .pooling import pool
 
 DIRECTIONS = (0, 1)  # of a decoder: left to right, right to left
 SIDES = (0, 1)  # of a pair: source, target
-_CHUNKS = nn.LinearCrossEntropyOptions(batch_chunk_size=512)  # no logits of a whole batch are ever kept
 
 
 @dataclass
@@ -306,7 +305,9 @@ class AlignerModel(PreTrainedModel):
         rows = self._dropout(F.embedding(real, (context + states).flatten(0, 1)))
         table = side.table[1:]  # padding is no word that could be predicted
         words = gold.flatten()[real] - 1
-        loss = F.linear_cross_entropy(self.output(rows), table, words, reduction="sum", options=_CHUNKS)
+        projected, no_bias = self.output(rows), table.new_zeros(len(table))
+        with torch.autocast(rows.device.type, enabled=False):  # in the type of the table
+            loss = vocabulary_cross_entropy(projected, table, no_bias, words)
         return loss / len(gold)
 
     def _contrastive(self, sources: Mapping[int, _Side], decoded: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
