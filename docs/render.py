@@ -15,13 +15,12 @@ import yaml
 import hfxling
 from docs.commands import made_by
 from docs.pictures import result_pictures
+from docs.zoo import zoo_card, zoo_records, zoo_table
 from hfxling.cli import COMMANDS, load_verb
 from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, read_results
 from hfxling.evaluation.tables import UNTRAINED, cell, learning_curve, study_table
 from hfxling.files import atomic_path
-from hfxling.hub.zoo import ZOO
-from hfxling.methods.zoo_cards import CARDS, zoo_card, zoo_table
 
 ROOT = Path(__file__).resolve().parents[1]
 OTHERS = "software"  # the page of files whose name begins with no page's
@@ -80,8 +79,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def pages():
     """(path, text) of every rendered page."""
-    for entry in ZOO.values():
-        yield ROOT / CARDS / f"{entry.name}.md", zoo_card(entry, ROOT)
+    for record in zoo_records(ROOT):
+        yield record.with_suffix(".md"), zoo_card(record)
     sections = results_sections(sorted((ROOT / "results").glob("*.json")))
     for name, page in sections.items():
         yield ROOT / "docs" / "results" / f"{name}.md", results_page(page, name)

@@ -47,7 +47,7 @@ class CardInfo:
         training_command: as it was run.
         configuration: resolved configuration of the run; printed as YAML without tokens.
         coverage: one line about how the vocabulary covers the languages.
-        status: what comes before anything else, such as that the model is yet to be trained.
+        status: a sentence that comes before anything else, such as what was special about the encoder's weights.
         clients: servers and frameworks, and why each cannot read the folder (see `clients_of`).
         width: of a vector.
         base_licence: of the base model.
