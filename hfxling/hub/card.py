@@ -54,6 +54,7 @@ class CardInfo:
         tags: further ones of the Hub, by the kinds of vectors that the folder gives.
         lexical: Hub id or name of the lexical model that the folder's fusion.json was made for.
         space: id of the Space of the Hub that shows the model.
+        relation: of the repository to the base model, as the Hub names it: "finetune" or "adapter".
         examples: two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
 
     Raises:
@@ -81,6 +82,7 @@ class CardInfo:
     tags: Sequence[str] = ()
     lexical: str | None = None
     space: str | None = None
+    relation: str = "finetune"
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self):

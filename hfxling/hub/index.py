@@ -39,7 +39,7 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
         tags=[*TAGS, *info.tags, f"hfxling-{info.method}", *([TEI] if info.clients.get(TEI) == "" else [])],
         widget=[widget_example(info.languages, info.examples)],
         base_model=info.base_model if is_based else None,
-        base_model_relation="finetune" if is_based else None,
+        base_model_relation=info.relation if is_based else None,
         datasets=list(dict.fromkeys(filter(None, hub_ids.values()))) or None,
         model_name=info.repo_id.rsplit("/", 1)[-1],
         eval_results=[_entry(row, hub_id) for row, hub_id in headline(results, hub_ids)] or None,

@@ -18,6 +18,7 @@ def publish(
     *,
     repo: str,
     dataset: bool = False,
+    adapter: bool = False,
     dry_run: bool = False,
     create_pr: bool = False,
     branch: str = "main",
@@ -46,6 +47,8 @@ def publish(
         folder: a model's folder; with `dataset` a file of pairs or a folder of such files.
         repo: repository, namespace/name.
         dataset: publish data, not a model.
+        adapter: of an encoder that `hfxling fit` trained further, publish the low-rank adapter alone, some megabytes:
+            sentence-transformers with peft loads it on the encoder that it was trained for.
         dry_run: check and show what would change, change nothing; without a token, all files are shown as new.
         create_pr: propose the change in a pull request.
         branch: branch that is written to, created where there is none.
@@ -79,8 +82,8 @@ def publish(
         raise ValueError("create_pr: what is only proposed gets no tag and no collection; publish it again with them.")
     if space is not None:
         check_repo_id("space", space)
-    if dataset and (names or base_licence or space):
-        raise ValueError("dataset: names, base_licence and space are for models; leave them out.")
+    if dataset and (names or base_licence or space or adapter):
+        raise ValueError("dataset: adapter, names, base_licence and space are for models; leave them out.")
     if not dataset and (languages or report):
         raise ValueError("languages and report are for a data set; a model's are in its results.json.")
     public_names = _public_names(names)
@@ -96,6 +99,7 @@ def publish(
         space=space,
         branch=branch,
         create_pr=create_pr,
+        adapter=adapter,
         private=private,
         tag=tag,
         collection=collection,

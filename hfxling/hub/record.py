@@ -42,6 +42,14 @@ def sealed(text: str) -> str:
     return text.rstrip().removesuffix("}").rstrip() + f',\n  "{_SEAL}": "{_digest(content)}"\n}}\n'
 
 
+def record_text(record: Mapping) -> bytes:
+    """A record as it is written, a row a line, sealed again."""
+    entries = {key: value for key, value in record.items() if key not in ("results", _SEAL)}
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in record["results"])
+    text = f'{{"results": [\n{lines}\n],\n{json.dumps(entries, ensure_ascii=False, indent=2)[2:]}\n'
+    return sealed(text).encode()
+
+
 def is_intact(content: Mapping) -> bool:
     """Whether the content of a results.json is what was sealed."""
     return content.get(_SEAL) == _digest(content)

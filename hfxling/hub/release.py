@@ -15,12 +15,13 @@ from huggingface_hub import HfApi, get_token
 from hfxling.evaluation.results import EvalResult, read_results
 
 from . import upload
+from .adapter import adapter_alone, adapter_faults
 from .agreement import folder_faults
 from .card import CardInfo, moved, public_yaml, render_card
 from .checks import ADAPTER, base_licence, code_faults, folder_contents, release_faults, text_faults
 from .doors import door_faults
 from .index import eval_results_file
-from .record import CARD, RECORD, read_record, sealed
+from .record import CARD, RECORD, read_record, record_text
 from .upload import Content, Plan, counted, read_content
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Release:
     space: str | None = None
     branch: str = "main"
     create_pr: bool = False
+    adapter: bool = False
     private: bool = False
     tag: str | None = None
     collection: str | None = None
@@ -102,6 +104,9 @@ def release(what: Release) -> Published:
     if what.asks_hub:
         upload.check_writer(api, what.repo_id)
     files, branches = checked_files(what, api)
+    if what.adapter:
+        refuse(what.folder, adapter_faults(what.folder))
+        files, branches = adapter_alone(files), []
     contents = {what.branch: files}
     if what.branch == "main" and not what.create_pr:
         contents |= overlaid(files, branches)
@@ -170,7 +175,7 @@ def renamed(
     """The files with the repository's id, public names and licences in record, card and configuration; and the card."""
     files = dict(files)
     public = _named({name: value for name, value in record.items() if name != "files"}, what.names)
-    public["files"] = record["files"]
+    public["files"] = dict(record["files"])
     card = public["card"]
     base = card["base_model"]
     if base.removeprefix("./") in what.names.values():
@@ -193,7 +198,10 @@ def renamed(
     if ADAPTER in files:
         adapter = json.loads(read_content(files[ADAPTER]))
         files[ADAPTER] = json.dumps(adapter | {"base_model_name_or_path": base}, indent=2).encode()
-    files[RECORD] = _record_text(public, files)
+    for name in ("config.yaml", ADAPTER):
+        if isinstance(files.get(name), bytes):
+            public["files"][name] = hashlib.sha256(files[name]).hexdigest()
+    files[RECORD] = record_text(public)
     return files, card
 
 
@@ -238,18 +246,6 @@ def _licence_of_base(base: str, what: Release, recorded: str | None, api: HfApi)
     if stated and what.base_licence not in (None, stated):
         raise ValueError(f"base_licence={what.base_licence!r}: the Hub states {stated} of {base}; leave it out.")
     return stated or what.base_licence or recorded
-
-
-def _record_text(record: Mapping, files: Mapping[str, Content]) -> bytes:
-    """A record as it is written, a row a line, with the hashes of configurations and sealed again."""
-    entries = {key: value for key, value in record.items() if key not in ("results", "digest")}
-    entries["files"] = dict(record["files"])
-    for name in ("config.yaml", ADAPTER):
-        if isinstance(files.get(name), bytes):
-            entries["files"][name] = hashlib.sha256(files[name]).hexdigest()
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in record["results"])
-    text = f'{{"results": [\n{lines}\n],\n{json.dumps(entries, ensure_ascii=False, indent=2)[2:]}\n'
-    return sealed(text).encode()
 
 
 def refuse(folder: Path, faults: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hfxling.encoders.identity import fetch_folder
 from hfxling.evaluation.results import read_results
@@ -157,9 +158,12 @@ def _measured(
     record: Mapping, folder: Path, root: Path, cache_dir: Path, device: str | None, tolerance: float
 ) -> tuple[Agreement, list[str]]:
     """Recorded rows against those that are measured now, and what of the training text is not what the card says."""
-    from hfxling.methods.verification import measured_again  # loads torch and a method
+    from hfxling.hub.adapter import merged_folder  # loads torch
+    from hfxling.methods.verification import measured_again  # loads a method, too
 
-    found, corpus = measured_again(record, folder, root=root, cache_dir=cache_dir, device=device)
+    with TemporaryDirectory(prefix="hfxling-") as scratch:
+        whole = merged_folder(folder, Path(scratch))
+        found, corpus = measured_again(record, whole, root=root, cache_dir=cache_dir, device=device)
     entries = corpus.card_entries(record["settings"].get("data_licence"))
     compared = compare_rows(read_results(folder / RECORD), found, tolerance)
     return compared, text_faults(record["card"]["train_data"], entries)

@@ -92,6 +92,8 @@ def test_the_model_index_holds_the_trained_models_first_row_a_direction_of_data_
     data = ModelCard(render_card([BEFORE, *after, *others], INFO)).data
     assert {entry.dataset_type for entry in data.eval_results} == {"mteb/NTREX"}
     assert (data.base_model, data.base_model_relation) == (INFO.base_model, "finetune")
+    adapter = ModelCard(render_card([AFTER], replace(INFO, relation="adapter"))).data
+    assert adapter.base_model_relation == "adapter"
     assert data.model_name == "zh-vi-sf"
     entries = [
         (e.metric_type, e.metric_value, e.dataset_name, e.dataset_config, e.dataset_split, e.dataset_revision)
