@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hfxling.missing import check_device, one_line_where_missing
+from hfxling.models.loading import quiet_loading
 
 from .frozen import WordStates
 from .identity import identity
@@ -57,7 +58,7 @@ class LoadedEncoder(Encoder):
         check_device(device)
         if isinstance(model, str | Path):
             name = str(model)
-            with one_line_where_missing(name, "model", "a model"):
+            with one_line_where_missing(name, "model", "a model"), quiet_loading():
                 self.model = self._library_class()(
                     name, revision=revision, device=device, trust_remote_code=trust_remote_code
                 )

@@ -1,6 +1,7 @@
 """Checkpoints that are complete: what is missing, left over or of another shape is an error of one line."""
 
 from collections.abc import Callable, Iterable
+from logging import ERROR, getLogger
 
 import torch
 from safetensors import SafetensorError
@@ -17,14 +18,18 @@ def hub_kwargs_of(kwargs: dict) -> dict:
 
 
 class quiet_loading:
-    """Silence the load report; whoever loads looks at the loading info instead."""
+    """Silence the libraries' load report and advice; whoever loads looks at the loading info instead."""
 
     def __enter__(self):
         self.verbosity = logging.get_verbosity()
         logging.set_verbosity_error()
+        self.advice = getLogger("sentence_transformers")
+        self.level = self.advice.level
+        self.advice.setLevel(ERROR)
 
     def __exit__(self, *exc):
         logging.set_verbosity(self.verbosity)
+        self.advice.setLevel(self.level)
 
 
 def stored_kind(name: str, hub_kwargs: dict) -> str | None:

@@ -1,10 +1,12 @@
 """Every kind of model through one line: dense, sparse, plain with pooling, files of vectors; prompts."""
 
+import logging
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, SparseEncoder
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding, Transformer
 from sentence_transformers.sparse_encoder.modules import SpladePooling
@@ -17,6 +19,7 @@ from hfxling import fit_lexical, load_parallel, save_lexical
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.encoders.identity import identity
+from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.prompts import prompt_for
 from hfxling.encoders.sparse import SparseVectors, is_sparse
 from hfxling.encoders.stored import LayerEncoder, StoredVectors
@@ -244,3 +247,26 @@ def test_static_vectors_that_are_no_numbers_are_refused_whatever_the_text(tmp_pa
     SentenceTransformer(modules=[module], device="cpu").save(str(tmp_path))
     with pytest.raises(ValueError, match="is damaged: its vectors hold NaN or infinite numbers"):
         SentenceEncoder(tmp_path, device="cpu")
+
+
+def test_loading_says_nothing_of_what_is_of_no_use_here(
+    tiny_sentence_transformer, tmp_path, capfd, caplog, monkeypatch
+):
+    """Half precision, which is widened on a CPU; no pooler; a default prompt."""
+    folder = tmp_path / "half"
+    model = SentenceTransformer(str(tiny_sentence_transformer), device="cpu", prompts={"query": "query: "})
+    model.default_prompt_name = "query"
+    model.half().save_pretrained(str(folder))
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if "pooler" not in name}
+    assert len(kept) < len(weights)
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+    monkeypatch.setattr(logging.getLogger("transformers"), "level", logging.WARNING)
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    caplog.clear()
+    capfd.readouterr()
+    vectors = load_encoder(folder, device="cpu").encode(["今天下雨。"])
+    assert vectors.dtype == np.float32
+    printed = capfd.readouterr()
+    said = caplog.text + printed.out + printed.err
+    assert [word for word in ("MISSING", "float16", "prompt") if word in said] == []
