@@ -182,18 +182,18 @@ def align_documents(
     rows, beads_of_all = [], []
     with bar(total=total, unit="texts") as shown:
         sides = [vectors_of(text, encoder, role, shown) for text, role in zip(texts, ROLES)]
-        numbers: list[tuple[int | None, int | None]] = [(i, i) for i in range(counts[0])]
+        paired: list[tuple[int | None, int | None]] = [(i, i) for i in range(counts[0])]
         if pair_documents:
             both = (texts[0].documents, texts[1].documents)
-            numbers = with_unpaired(beads.match_documents(*sides, both, method=encoder.method), counts)
+            paired = with_unpaired(beads.match_documents(*sides, both, method=encoder.method), counts)
         spans = []
-        for i, j in numbers:
+        for i, j in paired:
             of_source = range(0) if i is None else texts[0].documents[i]
             of_target = range(0) if j is None else texts[1].documents[j]
             spans.append((of_source, of_target))
         aligned = beads.align_documents(*sides, spans, method=encoder.method, max_joined=max_joined)
-        for documents, of_documents in zip(numbers, aligned):
-            for bead in of_documents:
+        for documents, document_beads in zip(paired, aligned):
+            for bead in document_beads:
                 beads_of_all.append(bead)
                 rows.append(_row(documents, bead, texts))
     result = AlignedDocuments(rows, beads_of_all)
@@ -227,7 +227,7 @@ def read_documents(text: Documents, name: str = "text") -> DocumentText:
                 if not isinstance(sentence, str):
                     raise ValueError(f"{name}: sentence {count} is {sentence!r}; give text.")
                 lines.append((count, sentence))
-            lines.append((count, ""))
+            lines.append((count, ""))  # ends the document, as an empty line does in a file
     sentences, numbers, starts = [], [], []
     is_new = True
     for number, line in lines:

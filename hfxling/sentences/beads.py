@@ -161,18 +161,19 @@ def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarr
 
 def _means(encode: Encode, parts: Sequence[range]) -> Vectors:
     """(N, D) mean vectors of the single sentences of each part; the parts lie one after the other."""
+    groups: list[list[range]] = [[]]  # of parts that are encoded together
+    for part in parts:
+        if groups[-1] and sum(map(len, groups[-1])) + len(part) > ENCODED:
+            groups.append([])
+        groups[-1].append(part)
     means: list[Vectors] = []
-    group: list[range] = []
-    for part in (*parts, None):
-        if group and (part is None or sum(map(len, group)) + len(part) > ENCODED):
-            lengths = list(map(len, group))
-            weights = np.repeat(1 / np.array(lengths), lengths).astype(np.float32)
-            ends = np.cumsum([0, *lengths])
-            pick = _compact(csr_array((weights, np.arange(len(weights)), ends)))
-            single = [(i, i + 1) for i in chain(*group)]
-            means.append(pick @ encode(single))
-            group = []
-        group.append(part)
+    for group in groups:
+        lengths = list(map(len, group))
+        weights = np.repeat(1 / np.array(lengths), lengths).astype(np.float32)
+        ends = np.cumsum([0, *lengths])
+        averages = _compact(csr_array((weights, np.arange(len(weights)), ends)))  # a row a part, a column a sentence
+        single = [(i, i + 1) for i in chain(*group)]
+        means.append(averages @ encode(single))
     return _stack(means)
 
 
@@ -223,6 +224,7 @@ def _widened(path: np.ndarray, sizes: Sequence[int], block: int) -> Band:
     for (i, j), (k, m) in pairwise(points):
         first[i : k + 1] = np.minimum(first[i : k + 1], j)
         last[i : k + 1] = np.maximum(last[i : k + 1], m)
+    # Neither bound falls from row to row: what it is `slack` rows before or after is the wider one.
     slack = SLACK * block
     rows = np.arange(sizes[0] + 1)
     low = np.maximum(first[np.maximum(rows - slack, 0)] - slack, 0)
@@ -269,18 +271,18 @@ class _Window:
         self.stop = stop
 
     def _hold(self, ends: range) -> None:
-        first, most = self.document.start, self.max_joined
+        first = self.document.start
         spans = []
         for end in ends:
-            for size in range(1, most + 1):
+            for size in range(1, self.max_joined + 1):
                 spans.append((first + max(end - size, 0), first + max(end, 1)))
-        place = {span: i for i, span in enumerate(dict.fromkeys(spans))}
-        vectors = self.encode([*place])
+        row_of = {span: row for row, span in enumerate(dict.fromkeys(spans))}
+        vectors = self.encode([*row_of])
         chance = _chance(vectors, self.drawn, self.method)
-        if len(place) < len(spans):
-            order = [place[span] for span in spans]
-            vectors, chance = vectors[order], chance[order]
-        self.held.append((ends, vectors, chance.reshape(len(ends), most, -1)))
+        if len(row_of) < len(spans):
+            rows = [row_of[span] for span in spans]
+            vectors, chance = vectors[rows], chance[rows]
+        self.held.append((ends, vectors, chance.reshape(len(ends), self.max_joined, -1)))
 
     def read(self, start: int, stop: int) -> tuple[list[Vectors], np.ndarray]:
         """Vectors, in portions, and (N, max_joined, max_joined) chance of the texts that end from `start` to `stop`."""
@@ -306,10 +308,14 @@ def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) 
             left, right = int(low[row]), int(high[stop - 1]) + 1
             if target.stop < right:
                 target.move(left, min(max(right, left + ENCODED), int(high[-1]) + 1))
-            ((x,), of_x), (parts, of_y) = source.read(row, stop), target.read(left, right)
+            (x,), source_chance = source.read(row, stop)  # one portion, as the source moves by no more than ENCODED
+            parts, target_chance = target.read(left, right)
             scores = np.concatenate([as_array(x @ y.T) for y in parts], axis=1)
+            # (rows x A, columns x B) to (rows, A, B, columns), which chance is brought to, too: the source's is
+            # (rows, A, B), the target's (columns, B, A).
             scores = scores.reshape(stop - row, len(sizes), right - left, len(sizes)).transpose(0, 1, 3, 2)
-            gains = (scores - (of_x[..., None] + of_y.transpose(2, 1, 0)) / 2) * weights
+            chance = (source_chance[..., None] + target_chance.transpose(2, 1, 0)) / 2
+            gains = (scores - chance) * weights
             for i in range(row, stop):
                 yield gains[i - row, :, :, low[i] - left : high[i] + 1 - left]
 
@@ -322,29 +328,36 @@ def _best_beads(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarray) 
         low: (N + 1,) first column of every row, 0 in the first, never falling.
         high: (N + 1,) last column, never falling, at least the next row's first.
     """
+    # Of every row and column the best sum, and the last step of the path to it: 0 a target sentence by itself, 1 a
+    # source sentence by itself, from 2 on beads of (1, 1), (1, 2), ... (2, 1), ... sentences.
     totals, steps = [np.zeros(high[0] + 1)], [np.zeros(high[0] + 1, np.int8)]
     for row, gain in enumerate(gains, 1):
-        most, joined, width = gain.shape
-        before = np.full((most, width + joined), -np.inf)  # from `joined` columns before on
-        for a in range(1, min(most, row) + 1):
-            shift = int(low[row - a] - low[row]) + joined
-            part = totals[row - a][max(-shift, 0) : width + joined - shift]
+        most_source, most_target, width = gain.shape
+        # Totals of 1, 2, ... rows before, in the columns of this row and `most_target` further ones to the left.
+        before = np.full((most_source, width + most_target), -np.inf)
+        for a in range(1, min(most_source, row) + 1):
+            shift = int(low[row - a] - low[row]) + most_target
+            part = totals[row - a][max(-shift, 0) : width + most_target - shift]
             before[a - 1, max(shift, 0) : max(shift, 0) + len(part)] = part
-        sums = (sliding_window_view(before, width, axis=1)[:, joined - 1 :: -1] + gain).reshape(-1, width)
-        step = sums.argmax(0)
-        best, above = sums[step, np.arange(width)], before[0, joined:]
-        total = np.maximum(best, above)
-        reached = np.maximum.accumulate(total)
-        step = np.where(reached > total, 0, np.where(best > above, step + 2, 1))
-        steps.append(step.astype(np.min_scalar_type(most * joined + 1)))
+        # Windows as wide as this row, from right to left: where beads of 1, 2, ... target sentences begin.
+        starts = sliding_window_view(before, width, axis=1)[:, most_target - 1 :: -1]
+        sums = (starts + gain).reshape(-1, width)
+        bead = sums.argmax(0)
+        by_bead, from_above = sums[bead, np.arange(width)], before[0, most_target:]
+        total = np.maximum(by_bead, from_above)
+        reached = np.maximum.accumulate(total)  # target sentences by themselves add nothing
+        step = np.where(by_bead > from_above, bead + 2, 1)
+        step[reached > total] = 0
+        steps.append(step.astype(np.min_scalar_type(most_source * most_target + 1)))
         totals.append(reached)
     i, j, beads = len(low) - 1, int(high[-1]), []
     while i or j:
         step = int(steps[i][j - low[i]])
-        a, b, score = step, 1 - step, 0.0  # one sentence by itself
         if step > 1:
-            a, b = 1 + (step - 2) // joined, 1 + (step - 2) % joined
+            a, b = 1 + (step - 2) // most_target, 1 + (step - 2) % most_target
             score = totals[i][j - low[i]] - totals[i - a][j - b - low[i - a]]
+        else:
+            a, b, score = step, 1 - step, 0.0
         beads.append(((i - a, j - b), (i, j), float(score)))
         i, j = i - a, j - b
     return beads[::-1]

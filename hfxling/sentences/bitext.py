@@ -145,9 +145,8 @@ def flagged(
     for score, source, target, i, j in bar(candidates, total=len(sources), unit="pairs"):
         flags = finder.flags(source, target)
         source_name, target_name = plain(source), plain(target)
-        is_double = (source_name in seen_sources and dedup in ("source", "both")) or (
-            target_name in seen_targets and dedup in ("target", "both")
-        )
+        is_double = dedup in ("source", "both") and source_name in seen_sources
+        is_double |= dedup in ("target", "both") and target_name in seen_targets
         if is_double or unwanted.intersection(flags):
             continue
         seen_sources.add(source_name)
@@ -170,7 +169,7 @@ def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> list[floa
         ValueError: as `check_texts`.
     """
     counts, totals = [], []
-    for side, pair in zip(sides, (languages[::-1], languages)):
+    for side, pair in zip(sides, (languages[::-1], languages)):  # a finder looks for what is not its second language
         check_texts(side.texts, f"{side.name}: text")
         some = side.texts[:: max(1, len(side.texts) // _SAMPLE)]
         finder = FaultFinder(*pair)

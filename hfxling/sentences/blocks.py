@@ -83,7 +83,7 @@ class _Side:
         parts = parts_of(vectors)
         self.method = "cosine" if isinstance(vectors, np.ndarray) else "dot"
         self.parts = [csr_array(part) if issparse(part) else np.asanyarray(part) for part in parts]
-        self.device, self.scale = device, 1.0
+        self.device = device
         shapes = [part.shape for part in self.parts]
         if not shapes or any(len(shape) != 2 or not min(shape) for shape in shapes):
             raise ValueError(f"{name} vectors must be a non-empty (sentences, dimensions) matrix, got shape {shapes}.")
@@ -101,7 +101,10 @@ class _Side:
         bad, longest = [], 0.0
         for start in range(0, len(self), _CHUNK):
             square = sum(_squares(part[start : start + _CHUNK]) for part in self.parts)
-            bad.extend(start + np.flatnonzero(~(np.isfinite(square) & ((square > 0) | (self.method == "dot")))))
+            is_sound = np.isfinite(square)
+            if self.method == "cosine":
+                is_sound &= square > 0
+            bad.extend(start + np.flatnonzero(~is_sound))
             longest = max(longest, float(square.max()) ** 0.5)
         if bad:
             what = "zero, NaN or infinite" if self.method == "cosine" else "NaN or infinite"
@@ -168,7 +171,8 @@ class _Found:
             maxima: (R, W) of the groups.
             offset: row of the first other vector.
         """
-        kept, (count, width) = self.scores.shape[1], maxima.shape
+        kept = self.scores.shape[1]
+        count, width = maxima.shape
         if width >= kept:  # so many groups have a score of at least this, and everything below may be forgotten
             torch.maximum(self.rest, maxima.topk(kept, dim=1).values[:, -1].float(), out=self.rest)
         row, group = (maxima > self.rest[:, None]).nonzero(as_tuple=True)
@@ -177,13 +181,15 @@ class _Found:
         if not len(entry):
             return
         row, scores = row[entry], opened[entry, place]
-        number = torch.bincount(row, minlength=count)
-        at = torch.arange(len(row), device=row.device) - (number.cumsum(0) - number)[row]
-        shape = (count, int(number.max()))
+        # Rows have unequally many new scores: they are packed to the left, as `nonzero` gives them in order of rows.
+        per_row = torch.bincount(row, minlength=count)
+        first_of_row = per_row.cumsum(0) - per_row
+        place_in_row = torch.arange(len(row), device=row.device) - first_of_row[row]
+        shape = (count, int(per_row.max()))
         new_scores = torch.full(shape, -torch.inf, device=row.device)
         new_rows = torch.zeros(shape, dtype=torch.int32, device=row.device)
-        new_scores[row, at] = scores
-        new_rows[row, at] = (offset + place * width + group[entry]).to(torch.int32)
+        new_scores[row, place_in_row] = scores
+        new_rows[row, place_in_row] = (offset + place * width + group[entry]).to(torch.int32)
         best = torch.cat([self.scores, new_scores], dim=1).topk(kept, dim=1)
         self.rows.copy_(torch.cat([self.rows, new_rows], dim=1).gather(1, best.indices))
         self.scores.copy_(best.values)
@@ -192,16 +198,17 @@ class _Found:
 
 def _add(scores: Tensor, forward: _Found, backward: _Found | None, start: tuple[int, int]) -> None:
     """Take a block of scores in for both sides."""
-    (count, width), (first, column) = scores.shape, start
+    count, width = scores.shape
+    first_row, first_column = start
     spare = -width % _GROUP, -count % _GROUP
     if any(spare):
         scores = torch.nn.functional.pad(scores, (0, spare[0], 0, spare[1]), value=-torch.inf)
-    wide = scores.unflatten(1, (_GROUP, -1))
-    forward.add(wide[:count], wide.amax(1)[:count], column)
+    by_columns = scores.unflatten(1, (_GROUP, -1))
+    forward.add(by_columns[:count], by_columns.amax(1)[:count], first_column)
     if backward is not None:
-        tall = scores.unflatten(0, (_GROUP, -1))
-        maxima = tall.amax(0).T.contiguous()  # far quicker than to reduce a transposed block
-        backward.add(tall.permute(2, 0, 1)[:width], maxima[:width], first)
+        by_rows = scores.unflatten(0, (_GROUP, -1))
+        maxima = by_rows.amax(0).T.contiguous()  # far quicker than to reduce a transposed block
+        backward.add(by_rows.permute(2, 0, 1)[:width], maxima[:width], first_row)
 
 
 def _searched(
@@ -209,22 +216,22 @@ def _searched(
 ) -> Iterator[Neighbours]:
     """Neighbours of the source's vectors and, where asked for, of the target's."""
     kept, device = k + _SPARE[dtype], source.device
-    theirs = _Found.nothing(len(target), kept, device) if backward else None
+    of_targets = _Found.nothing(len(target), kept, device) if backward else None  # grows over all rows of blocks
     decided, lost = [], [0.0, 0.0]
     for rows in slices(len(source), size):
-        queries, lost_here = source.block(rows, dtype)
-        ours = _Found.nothing(rows.stop - rows.start, kept, device)
+        queries, source_lost = source.block(rows, dtype)
+        of_sources = _Found.nothing(rows.stop - rows.start, kept, device)
         for columns in slices(len(target), size):
-            candidates, lost_there = target.block(columns, dtype)
-            lost = np.maximum(lost, (lost_here, lost_there))
+            candidates, target_lost = target.block(columns, dtype)
+            lost = np.maximum(lost, (source_lost, target_lost))
             scores = _scores(queries, candidates, device)
-            _add(scores, ours, theirs.part(columns) if backward else None, (rows.start, columns.start))
-        decided.append(_decided(ours, rows, source, target, k, size, sum(lost), dtype))
+            _add(scores, of_sources, of_targets.part(columns) if backward else None, (rows.start, columns.start))
+        decided.append(_decided(of_sources, rows, source, target, k, size, sum(lost), dtype))
     yield joined(decided)
     if backward:
         decided = []
         for rows in slices(len(target), size):
-            decided.append(_decided(theirs.part(rows), rows, target, source, k, size, sum(lost), dtype))
+            decided.append(_decided(of_targets.part(rows), rows, target, source, k, size, sum(lost), dtype))
         yield joined(decided)
 
 
@@ -235,12 +242,14 @@ def _decided(
     rough = found.scores.cpu().double().numpy()
     places = found.rows.cpu().numpy().astype(np.int64)
     rest = found.rest.cpu().double().numpy()
+    # How far a score of the pass may be from float64's: by the kernel, by the vectors' rounding, by the score's own.
     scale = side.longest * other.longest
-    error = (CLOSE + lost) * scale + (2.0**-8 if dtype is torch.bfloat16 else 2.0**-22) * np.abs(rough[:, k - 1])
-    if torch.get_float32_matmul_precision() != "highest":
+    rounding = 2.0**-8 if dtype is torch.bfloat16 else 2.0**-22
+    error = (CLOSE + lost) * scale + rounding * np.abs(rough[:, k - 1])
+    if torch.get_float32_matmul_precision() != "highest":  # float32 products may be of TF32 or bfloat16 numbers
         error += 2.0**-7 * scale
     with np.errstate(invalid="ignore"):
-        wanted = rough >= (rough[:, k - 1] - 2 * error)[:, None]
+        wanted = rough >= (rough[:, k - 1] - 2 * error)[:, None]  # either of the two may be off
     wanted &= np.isfinite(rough)
     exact = np.full(rough.shape, -np.inf)
     for part in slices(len(rough), 512):  # whose candidates are held at once
@@ -250,17 +259,17 @@ def _decided(
             vectors = side.rows(slice(rows.start + part.start, rows.start + part.stop)), other.rows(candidates)
             exact[part][wanted[part]] = sum(exact_scores(x, y, row, column) for x, y in zip(*vectors))
     found_rows, scores = best_first(places, exact, k, TIE[side.method])
+    # `rest` bounds the scores of all that was not kept.
     unsure = np.flatnonzero(~(scores[:, -1] > rest + error + TIE[side.method]) & (rest > -np.inf))
     if len(unsure):
-        again = _again(side, rows.start + unsure, other, k, size, dtype)
-        found_rows[unsure], scores[unsure] = again
+        found_rows[unsure], scores[unsure] = _again(side, rows.start + unsure, other, k, size, dtype)
     return Neighbours(found_rows, scores)
 
 
 def _again(side: _Side, rows: np.ndarray, other: _Side, k: int, size: int, dtype: torch.dtype) -> Neighbours:
     """Neighbours of single vectors, looked for with more care."""
     if dtype is torch.bfloat16:
-        some = copy(side)
+        some = copy(side)  # `longest` stays a bound; no further check
         some.parts = [part[rows] for part in side.parts]
         return next(_searched(some, other, k, size, torch.float32, backward=False))
     queries = side.rows(rows)

@@ -213,9 +213,9 @@ def bootstrap(
     if seed_pairs is not None:
         known = read_known(seed_pairs, pair, least=LEAST if encoder is None else 1)
     sides = []
-    for heap, own in zip(read_heaps(source, target, pair), known):
+    for heap, known_texts in zip(read_heaps(source, target, pair), known):
         check_texts(heap.texts, f"{heap.name}: text")
-        sides.append(without(heap, own))
+        sides.append(without(heap, known_texts))
     check_heaps(sides, pair)
     vectors = None
     if encoder is not None:
@@ -229,8 +229,8 @@ def bootstrap(
     grown = grow(texts, pair, vectors=vectors, known=known, report=report, **options)
     rows = flagged(grown.pairs, sides, pair, filters=filters, dedup=dedup)
     learnt = []
-    for own, side, places in zip(known, texts, grown.learnt):
-        learnt.append([*own, *(side[place] for place in places)])
+    for known_texts, side, rows_of_side in zip(known, texts, grown.learnt):  # the third of `learnt`, scores, is left
+        learnt.append([*known_texts, *(side[row] for row in rows_of_side)])
     links, fused = models_of(learnt, pair, encoder, revision, seed, cache_dir, device)
     result = Bootstrapped(rows, links, fused, grown.rounds, settings, grown.best)
     if output is not None:

@@ -326,7 +326,7 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
             whole.append((source, target))
             exchanged.append((target, source))
     finder = FaultFinder.fit(whole, *languages)
-    swapped = FaultFinder.fit(exchanged, *languages[::-1])
+    swapped = FaultFinder.fit(exchanged, *languages[::-1])  # a finder says of its target alone what is foreign
     # A file that is wholly in another language teaches that language: such a one is seen by what holds for any text.
     unlearnt = FaultFinder(*languages[::-1]), FaultFinder(*languages)
     foreign = [0, 0]
@@ -349,7 +349,8 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
         if numbers_differ(*pair):
             faults.append(OTHER_NUMBERS)
         for side, name in enumerate((WRONG_SOURCE, "wrong_language")):
-            foreign[side] += name in faults or unlearnt[side].is_foreign(pair[side])
+            if name in faults or unlearnt[side].is_foreign(pair[side]):
+                foreign[side] += 1
         reasons.extend(reason for reason in REASONS if reason in faults and reason not in keep)
     warn_of_languages(foreign, [judged, judged], languages)
     return cleaned
@@ -411,6 +412,7 @@ def elsewhere(
     exceeds the pair's own margin by `CLEARLY` robust standard deviations of the margins of mutual best matches.
     """
     mutual = select(*neighbours, margin, "mutual")
+    # The median distance to the median, as a standard deviation: of a normal distribution that is 1.4826 times as much.
     deviation = 1.4826 * np.median(np.abs(mutual.score - np.median(mutual.score)))
     is_elsewhere = np.zeros(len(score), bool)
     for side, other in ((0, 1), (1, 0)):
@@ -441,7 +443,7 @@ def judge_scores(
             cleaned.scores[name][rows] = values
     low = np.zeros(len(rows), bool)
     if threshold is not None:
-        low = ~(scores.score >= threshold)
+        low = ~(scores.score >= threshold)  # so that NaN, a score of nothing, is low; so below
     elif top is not None:
         best_first = np.argsort(-scores.score, kind="stable")
         low[best_first[top_count(top, len(rows)) :]] = True
@@ -479,11 +481,11 @@ def word_gains(source: Sequence[str], target: Sequence[str], languages: Language
         )
     gains = np.empty(len(source))
     halves = np.array_split(np.random.default_rng(0).permutation(len(source)), 2)
-    for own, other in (halves, halves[::-1]):
-        aligner = JointAligner.learn(languages, *picked(other, source, target))
-        sides = picked(own, source, target)
-        gains[own] = aligner.log_likelihoods(*sides)
+    for judged, learnt in (halves, halves[::-1]):
+        aligner = JointAligner.learn(languages, *picked(learnt, source, target))
+        own_source, own_target = picked(judged, source, target)
+        gains[judged] = aligner.log_likelihoods(own_source, own_target)
         for shift in range(1, _OTHERS + 1):
-            moved = [*sides[1][shift:], *sides[1][:shift]]
-            gains[own] -= aligner.log_likelihoods(sides[0], moved) / _OTHERS
+            other_target = [*own_target[shift:], *own_target[:shift]]  # drawn at random, as the half is in that order
+            gains[judged] -= aligner.log_likelihoods(own_source, other_target) / _OTHERS
     return gains

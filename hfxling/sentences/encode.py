@@ -96,7 +96,9 @@ def encode(
         FileNotFoundError: no such model or file.
     """
     languages = [language] if language is None or isinstance(language, str) else list(language)
-    outputs = [] if output is None else output if isinstance(output, list) else [output]
+    outputs = output if isinstance(output, list) else [output]
+    if output is None:
+        outputs = []
     _check(source, languages, outputs, layer, pooling)
     encoder = load_encoder(
         model,
@@ -110,7 +112,8 @@ def encode(
     )
     if not hasattr(encoder, "dimension"):
         raise ValueError(f"{encoder.label} has sparse vectors; give a model with dense ones.")
-    languages = languages * len(source) if len(languages) == 1 else languages
+    if len(languages) == 1:
+        languages = languages * len(source)
     if None in languages and encoder.languages:
         known = encoder.languages
         raise ValueError(f"{encoder.label} has parts for {', '.join(known)}; say which: give --language {known[0]}.")

@@ -98,21 +98,29 @@ def check_choices(margin: str, selection: str = "mutual") -> None:
 def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", selection: str = "mutual") -> Mined:
     """The pairs out of both sides' neighbours; arguments and errors as for `mine_vectors`."""
     check_choices(margin, selection)
-    means = forward.scores.mean(axis=1), backward.scores.mean(axis=1)
-    best = []
-    for side, own, others in ((forward, *means), (backward, *means[::-1])):
-        rows, scores = best_first(side.rows, _margin(side.scores, own[:, None], others[side.rows], margin), 1, _TIE)
-        best.append((rows[:, 0], scores[:, 0]))
-    (targets, ahead), (sources, back) = best
-    ahead = Mined(np.arange(len(targets)), targets, ahead)
-    back = Mined(sources, np.arange(len(sources)), back)
+    source_means, target_means = forward.scores.mean(axis=1), backward.scores.mean(axis=1)
+    targets, target_margins = _best_by_margin(forward, source_means, target_means, margin)
+    sources, source_margins = _best_by_margin(backward, target_means, source_means, margin)
+    of_sources = Mined(np.arange(len(targets)), targets, target_margins)
+    of_targets = Mined(sources, np.arange(len(sources)), source_margins)
+    if selection == "forward":
+        return _ordered(*of_sources)
+    if selection == "backward":
+        return _ordered(*of_targets)
     if selection == "mutual":
-        is_mutual = sources[targets] == ahead.source
-        return _ordered(*ahead.at(is_mutual))
-    if selection != "max":
-        return _ordered(*(ahead if selection == "forward" else back))
-    both = [np.concatenate(columns) for columns in zip(ahead, back)]
+        is_mutual = sources[targets] == of_sources.source
+        return _ordered(*of_sources.at(is_mutual))
+    both = [np.concatenate(columns) for columns in zip(of_sources, of_targets)]
     return _greedy(_ordered(*both), len(targets), len(sources))
+
+
+def _best_by_margin(
+    side: Neighbours, own_means: np.ndarray, other_means: np.ndarray, margin: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) best row of the other side for each of a side's rows, and its margin."""
+    margins = _margin(side.scores, own_means[:, None], other_means[side.rows], margin)
+    rows, best = best_first(side.rows, margins, 1, _TIE)
+    return rows[:, 0], best[:, 0]
 
 
 def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
@@ -135,6 +143,7 @@ def best_partners(forward: Neighbours, backward: Neighbours, margin: str) -> lis
     """(N,) and (M,) best row of the other side for every row, by margin."""
     to_target = select(forward, backward, margin, "forward")
     to_source = select(forward, backward, margin, "backward")
+    # Each has every row of its side once, the best pair first; here in the order of rows.
     return [to_target.target[np.argsort(to_target.source)], to_source.source[np.argsort(to_source.target)]]
 
 
@@ -177,14 +186,15 @@ def _spread(x: csr_array) -> np.ndarray:
     return np.sqrt(squares / x.shape[0])
 
 
-def _kept(x: csr_array, others: np.ndarray, terms: int) -> csr_array:
+def _kept(x: csr_array, other_spread: np.ndarray, terms: int) -> csr_array:
+    """The `terms` weights of each row whose products with the other side's spread are largest."""
     places = []
-    for start, end in zip(x.indptr[:-1].tolist(), x.indptr[1:].tolist()):
-        few = np.arange(start, end)
+    for start, end in pairwise(x.indptr.tolist()):
+        row_places = np.arange(start, end)
         if end - start > terms:
-            size = np.abs(x.data[start:end]) * others[x.indices[start:end]]
-            few = start + np.sort(np.argpartition(size, -terms)[-terms:])
-        places.append(few)
+            size = np.abs(x.data[start:end]) * other_spread[x.indices[start:end]]
+            row_places = start + np.sort(np.argpartition(size, -terms)[-terms:])
+        places.append(row_places)
     ends = np.concatenate([[0], np.cumsum([*map(len, places)])]).astype(x.indptr.dtype)
     kept = np.concatenate(places)
     return csr_array((x.data[kept], x.indices[kept], ends), shape=x.shape)
@@ -208,19 +218,20 @@ def rescored(
     """
     if k > min(side.rows.shape[1] for kinds in candidates for side in kinds):
         raise ValueError(f"k={k} is more than the candidates that were looked for; look for more.")
-    count, width = len(candidates[0][0].rows), len(candidates[0][1].rows)
-    codes = []
+    sources, targets = len(candidates[0][0].rows), len(candidates[0][1].rows)
+    codes = []  # of pairs: source row * targets + target row, so that a pair that was found twice is scored once
     for forward, backward in candidates:
-        codes.append((np.arange(count)[:, None] * width + forward.rows).ravel())
-        codes.append((backward.rows * width + np.arange(width)[:, None]).ravel())
-    row, column = np.divmod(np.unique(np.concatenate(codes)), width)
+        codes.append((np.arange(sources)[:, None] * targets + forward.rows).ravel())
+        codes.append((backward.rows * targets + np.arange(targets)[:, None]).ravel())
+    row, column = np.divmod(np.unique(np.concatenate(codes)), targets)  # sorted by row, as the chunks need them
     scores = np.empty(len(row))
-    for start, end in pairwise(np.searchsorted(row, np.arange(0, count + _CHUNK, _CHUNK))):
+    for start, end in pairwise(np.searchsorted(row, np.arange(0, sources + _CHUNK, _CHUNK))):
         part = slice(start, end)
         if start < end:
             scores[part] = _scores(source, target, row[part], column[part])
-    back = np.argsort(column, kind="stable")
-    return _best(row, column, scores, count, k), _best(column[back], row[back], scores[back], width, k)
+    by_column = np.argsort(column, kind="stable")
+    forward = _best(row, column, scores, sources, k)
+    return forward, _best(column[by_column], row[by_column], scores[by_column], targets, k)
 
 
 def paired_margins(
@@ -259,16 +270,19 @@ def _scores(source: Reader, target: Reader, row: np.ndarray, column: np.ndarray)
     for reader, rows in ((source, row), (target, column)):
         distinct, places = np.unique(rows, return_inverse=True)
         sides.append((reader(distinct), places))
-    (ours, i), (theirs, j) = sides
-    return sum(exact_scores(x, y, i, j) for x, y in zip(ours, theirs))
+    (source_parts, i), (target_parts, j) = sides
+    return sum(exact_scores(x, y, i, j) for x, y in zip(source_parts, target_parts))
 
 
 def _best(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count: int, k: int) -> Neighbours:
     """The k best of each row, rows being in order."""
-    number = np.bincount(row, minlength=count)
-    at = np.arange(len(row)) - (number.cumsum() - number)[row]
-    columns, scores_of_rows = np.zeros((count, number.max()), np.int64), np.full((count, number.max()), -np.inf)
-    columns[row, at], scores_of_rows[row, at] = column, scores
+    per_row = np.bincount(row, minlength=count)
+    first_of_row = per_row.cumsum() - per_row
+    place_in_row = np.arange(len(row)) - first_of_row[row]
+    shape = (count, per_row.max())
+    columns, scores_of_rows = np.zeros(shape, np.int64), np.full(shape, -np.inf)
+    columns[row, place_in_row] = column
+    scores_of_rows[row, place_in_row] = scores
     return Neighbours(*best_first(columns, scores_of_rows, k, _TIE))
 
 
@@ -290,9 +304,10 @@ def _ordered(source: np.ndarray, target: np.ndarray, score: np.ndarray) -> Mined
 
 def _greedy(pairs: Mined, sources: int, targets: int) -> Mined:
     """The pairs of which neither side stands in a better one."""
-    used, kept = (np.zeros(sources, bool), np.zeros(targets, bool)), []
+    is_source_used, is_target_used = np.zeros(sources, bool), np.zeros(targets, bool)
+    kept = []
     for place, (source, target) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist())):
-        if not (used[0][source] or used[1][target]):
-            used[0][source] = used[1][target] = True
+        if not (is_source_used[source] or is_target_used[target]):
+            is_source_used[source] = is_target_used[target] = True
             kept.append(place)
     return pairs.at(kept)

@@ -39,9 +39,11 @@ class Explanation:
         for term in self.terms[: self.shown]:
             rows.append([term.source, term.target, f"{term.contribution:+.3f}", f"{term.share:+.1%}"])
         lines = [format_table([*self.languages, "adds", "share"], rows)]
+        score = f"score {self.score:.3f}"
         rest = self.terms[self.shown :]
-        more = f" ({len(rest)} more links add {sum(term.contribution for term in rest):+.3f})" if rest else ""
-        lines.append(f"score {self.score:.3f}{more}")
+        if rest:
+            score += f" ({len(rest)} more links add {sum(term.contribution for term in rest):+.3f})"
+        lines.append(score)
         return "\n".join(lines)
 
 

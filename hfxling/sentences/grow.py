@@ -25,7 +25,7 @@ from hfxling.methods.siamese.choice import fit_form
 from .blocks import both_ways
 from .engine import Mined
 from .impostors import Impostors, mutual_pairs, of_precision
-from .neighbours import Neighbours, best_first, unit
+from .neighbours import TIE, Neighbours, best_first, one_or_all, unit
 from .precision import Precision
 
 FOLDS = 3
@@ -133,7 +133,7 @@ def grow(
                 "languages? Give another model or known pairs."
             )
         learnt = loose
-    best, strict, loose = max(history[-2:], key=lambda each: each[0].strict)
+    best, strict, loose = max(history[-2:], key=lambda each: each[0].strict)  # the last round may be the poorer one
     return Grown(strict, loose, [each[0] for each in history], best)
 
 
@@ -154,7 +154,7 @@ class _Heaps:
         self.memory = memory
         random = np.random.default_rng(seed)
         self.fold = random.permutation(np.arange(self.sizes[0]) % FOLDS)
-        self.few = [random.permutation(size)[:_SAMPLE] for size in self.sizes]
+        self.sample = [random.permutation(size)[:_SAMPLE] for size in self.sizes]
         self.dense = None if vectors is None else [centred(side) for side in vectors]
         self.lengths = [word_counts(side, language) for side, language in zip(self.texts, self.languages)]
 
@@ -169,27 +169,27 @@ class _Heaps:
 
     def _learnt_neighbours(self, learnt: Mined | None) -> tuple[Neighbours, Neighbours]:
         """K + 1 neighbours by links and head; of each source by those that did not learn from it."""
-        ahead = Neighbours(np.zeros((self.sizes[0], K + 1), np.int64), np.zeros((self.sizes[0], K + 1)))
-        back_rows, back_scores, agreements = [], [], []
+        forward = Neighbours(np.zeros((self.sizes[0], K + 1), np.int64), np.zeros((self.sizes[0], K + 1)))
+        source_rows, source_scores, agreements = [], [], []  # of every fold what the targets find in it
         for fold in range(FOLDS):
             rows = np.flatnonzero(self.fold == fold)
-            kept, held = self._parts(learnt, fold)
-            source, target = self._links(*kept)
-            agreements.append(_agreement(source, target, *held))
+            taught, held_out = self._parts(learnt, fold)
+            source, target = self._links(*taught)
+            agreements.append(_agreement(source, target, *held_out))
             sides = [[source[rows]], [target]]
             if self.dense is not None:
-                dense, deviation = self._head(*kept)
-                links_deviation = spread((source[self.few[0]] @ target[self.few[1]].T).toarray())
+                dense, deviation = self._head(*taught)
+                links_deviation = spread((source[self.sample[0]] @ target[self.sample[1]].T).toarray())
                 scale = DENSE_SHARE / deviation
+                # The inner products of the parts add up: it is enough to weight the source's.
                 sides = [
                     [scale * dense[0][rows], source[rows] / np.float32(links_deviation)],
                     [dense[1], target],
                 ]
-            ready = [side[0] if len(side) == 1 else side for side in sides]
-            forward, backward = both_ways(*ready, K + 1, memory=self.memory)
-            ahead.rows[rows], ahead.scores[rows] = forward
-            back_rows.append(rows[backward.rows])
-            back_scores.append(backward.scores)
+            of_fold, of_targets = both_ways(*map(one_or_all, sides), K + 1, memory=self.memory)
+            forward.rows[rows], forward.scores[rows] = of_fold
+            source_rows.append(rows[of_targets.rows])
+            source_scores.append(of_targets.scores)
         agreement = np.concatenate(agreements)
         if len(agreement) and agreement.mean() < AGREEMENT:
             raise ValueError(
@@ -197,17 +197,17 @@ class _Heaps:
                 f"({100 * agreement.mean():.0f} %, 50 being chance): do the two texts hold translations of each "
                 "other, and does the model know both languages? Give another model or known pairs."
             )
-        backward = Neighbours(*best_first(np.hstack(back_rows), np.hstack(back_scores), K + 1, 1e-6))
-        return ahead, backward
+        backward = Neighbours(*best_first(np.hstack(source_rows), np.hstack(source_scores), K + 1, TIE["dot"]))
+        return forward, backward
 
     def _parts(self, learnt: Mined | None, fold: int) -> tuple[tuple, tuple]:
         """Rows of source and target of the pairs outside a fold, and of those inside."""
         if learnt is None:
             nothing = np.zeros(0, np.int64)
             return (nothing, nothing), (nothing, nothing)
-        is_held = self.fold[learnt.source] == fold
-        kept = learnt.source[~is_held], learnt.target[~is_held]
-        return kept, (learnt.source[is_held], learnt.target[is_held])
+        is_inside = self.fold[learnt.source] == fold
+        outside = learnt.source[~is_inside], learnt.target[~is_inside]
+        return outside, (learnt.source[is_inside], learnt.target[is_inside])
 
     def _links(self, source_rows: np.ndarray, target_rows: np.ndarray) -> tuple[csr_array, csr_array]:
         """Sparse vectors of both heaps by links of some pairs and the known ones."""
@@ -228,7 +228,7 @@ class _Heaps:
             target = self.dense[1][target_rows].astype(np.float64)
             maps = fit_form("discriminant", HEAD, source, target)
             ready = [unit(affine(side).astype(np.float32)) for affine, side in zip(maps, self.dense)]
-        return ready, spread(ready[0][self.few[0]] @ ready[1][self.few[1]].T)
+        return ready, spread(ready[0][self.sample[0]] @ ready[1][self.sample[1]].T)
 
 
 def centred(vectors: np.ndarray) -> np.ndarray:

@@ -73,22 +73,24 @@ def _given(
     k = side.rows.shape[1] - 1
     own_means = side.scores[:, :k].mean(axis=1)
     other_means = other.scores[:, :k].mean(axis=1)
+    # Margins without the partner: the k best of what is left say what a row's scores are held against.
     candidates = side.rows[rows]
     scores = np.where(candidates == partners[:, None], -np.inf, side.scores[rows])
     means = -np.sort(-scores, axis=1)[:, :k].mean(axis=1)
     margins = scores - (means[:, None] + other_means[candidates]) / 2
     best = margins.argmax(axis=1)
     number = np.arange(len(rows))
-    nexts, reached = candidates[number, best], margins[number, best]
-    second_last = np.sort(margins, axis=1)[:, -2:]
-    gaps = (second_last[:, 1] - second_last[:, 0])[: _at_least(len(rows))]
+    impostors, reached = candidates[number, best], margins[number, best]
+    two_best = np.sort(margins, axis=1)[:, -2:]
+    gaps = (two_best[:, 1] - two_best[:, 0])[: _at_least(len(rows))]  # of likely pairs, which come first
     raised = reached + SHARE * (np.median(gaps) if len(gaps) else 0.0)
 
-    rivals = other.rows[nexts]
-    of_rivals = other.scores[nexts] - (other_means[nexts][:, None] + own_means[rivals]) / 2
+    # An impostor is given where the pair would be a mutual one: no other row suits the impostor better.
+    rivals = other.rows[impostors]
+    of_rivals = other.scores[impostors] - (other_means[impostors][:, None] + own_means[rivals]) / 2
     of_rivals[rivals == rows[:, None]] = -np.inf
     needed = of_rivals.max(axis=1)
-    weights = length_weights(lengths[0][rows], lengths[1][nexts])
+    weights = length_weights(lengths[0][rows], lengths[1][impostors])
     plain = np.where(reached > needed, reached * weights, -np.inf)
     raised = np.where(raised > needed, raised * weights, -np.inf)
     return Impostors(plain, raised, len(side.rows))
@@ -105,7 +107,7 @@ def of_precision(pairs: Mined, given: tuple[Impostors, Impostors], precision: fl
     total = len(pairs.score)
     counts = np.arange(1, total + 1)
     likely = _at_least(total)
-    for _ in range(3):
+    for _ in range(3):  # which pairs are likely hangs on the estimates, and these on which are
         sides = [_Side(pairs.score, side.scores[:likely], side.size) for side in given]
         fewer = np.mean([side.wrong for side in sides], axis=0)
         wrong = fewer
@@ -133,7 +135,11 @@ def of_precision(pairs: Mined, given: tuple[Impostors, Impostors], precision: fl
 
 
 def _quantile(share: float, wrong: float, above: float) -> float:
-    """Of the number of wrong pairs: Poisson's, around a mean that impostors and the kind of bitext leave uncertain."""
+    """Of the number of wrong pairs: Poisson's, around a mean that impostors and the kind of bitext leave uncertain.
+
+    With a gamma distributed mean the number is negative binomial. The mean's relative variance is 1 / shape: 1 / n of n
+    impostors, and that of DEVIATION.
+    """
     shape = 1 / (1 / (above + 1) + DEVIATION**2)
     return float(nbinom.ppf(share, shape, shape / (shape + wrong)))
 

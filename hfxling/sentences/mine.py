@@ -270,10 +270,11 @@ def mine(
     by_impostors = precision is not None and are_learnt(known, pair, encoder.learnt_from())
     if by_impostors:
         _check_for_impostors(unpaired, margin, selection)
-        searched = [without(side, own) for side, own in zip(sides, read_known(known, pair))]
+        searched = [without(side, texts) for side, texts in zip(sides, read_known(known, pair))]
     elif precision is not None:
         hidden_pairs = HiddenPairs(*read_known(known, pair), precision, unpaired)
         searched = hidden_pairs.added_to(sides)
+    # Without a model `revision` is the lexical model's, as in `load_encoder`.
     links_revision = lexical_revision or (revision if model is None else None)
     loaders = {
         "model": partial(load_encoder, model, revision=revision, **options),
@@ -297,9 +298,12 @@ def mine(
         return plan_of(haystack, k)
 
     with parts_folder(None if encoder.is_in_memory else output) as parts:
-        margin = "distance" if by_impostors else margin or haystack.margin
-        wanted = k + 1 if by_impostors else k  # one more, in the place of a partner that is taken away
-        neighbours = _neighbours(haystack, parts, wanted, margin, shard, engine)
+        margin = margin or haystack.margin
+        searched_k = k
+        if by_impostors:
+            margin = "distance"
+            searched_k = k + 1  # one more, in the place of a partner that is taken away
+        neighbours = _neighbours(haystack, parts, searched_k, margin, shard, engine)
         mined, estimate = _pairs(haystack, neighbours, margin, selection, precision if by_impostors else None)
         if hidden_pairs is not None:
             estimate, mined = hidden_pairs.taken_out(mined, sizes=[len(side.texts) for side in searched])
@@ -364,8 +368,8 @@ class HiddenPairs:
         """Both sides without texts of known pairs, and these at the ends, but for the targets that are taken out."""
         kept_targets = [text for text, is_kept in zip(self.target, self.kept) if is_kept]
         extended = []
-        for side, own, added in zip(sides, (self.source, self.target), (self.source, kept_targets)):
-            rest = without(side, own)
+        for side, known, added in zip(sides, (self.source, self.target), (self.source, kept_targets)):
+            rest = without(side, known)
             dropped = len(side.texts) - len(rest.texts)
             if dropped:
                 logger.info("%s: %d lines are of known pairs and left out", side.name, dropped)
@@ -431,18 +435,18 @@ def _neighbours(
     if k > smaller:
         raise ValueError(f"k={k} neighbours, but one side has {smaller} sentences; give --k {smaller} or less.")
     haystack.check_disk(k)
-    about = {"texts": [content_hash(side) for side in texts], **haystack.about}
+    key = {"texts": [content_hash(side) for side in texts], **haystack.about}
     run: Callable = one_by_one
     if engine == "ray":
         from .ray import tiles as run
 
-    def searched(place: Path, source: list, target: list, kept: int, options: dict) -> tuple[Neighbours, Neighbours]:
+    def in_tiles(place: Path, source: list, target: list, kept: int, options: dict) -> tuple[Neighbours, Neighbours]:
         total = source[0].shape[0] * target[0].shape[0]
         with bar(total=total, unit="pairs", unit_scale=True, label="search") as shown:
-            return search(source, target, kept, place, about, shard=shard, done=shown.update, run=run, **options)
+            return search(source, target, kept, place, key, shard=shard, done=shown.update, run=run, **options)
 
-    neighbours = searched(folder, *haystack.vectors(), haystack.kept(k), haystack.search_options)
-    forward, backward = haystack.rescored(neighbours, k, partial(searched, folder / "model"))
+    neighbours = in_tiles(folder, *haystack.vectors(), haystack.kept(k), haystack.search_options)
+    forward, backward = haystack.rescored(neighbours, k, partial(in_tiles, folder / "model"))
     warn_of_hubs(best_partners(forward, backward, margin), texts)
     return forward, backward
 
@@ -462,11 +466,11 @@ def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:
             vectors = [[parts[0][:size]] for parts in stored] if is_stored else sample.vectors()
             encoded = time.perf_counter()
             both_ways(*map(one_or_all, vectors), sample.kept(k), **haystack.search_options)
-            seconds = (encoded - start, time.perf_counter() - encoded)
-        if sum(seconds) > _PLAN or size >= max(counts):
+            encoding, searching = encoded - start, time.perf_counter() - encoded
+        if encoding + searching > _PLAN or size >= max(counts):
             break
         size *= 2
-    encoding = seconds[0] * sum(counts) / sum(measured) / 3600
-    searching = seconds[1] * counts[0] * counts[1] / (measured[0] * measured[1]) / 3600
+    encoding_hours = encoding * sum(counts) / sum(measured) / 3600
+    search_hours = searching * counts[0] * counts[1] / (measured[0] * measured[1]) / 3600
     memory = bytes_of(haystack.search_options["memory"])
-    return MiningPlan(counts, disk, memory, encoding, searching, measured, sum(seconds))
+    return MiningPlan(counts, disk, memory, encoding_hours, search_hours, measured, encoding + searching)

@@ -158,21 +158,26 @@ def nearest(
     queries, candidates = ranking_vectors(
         queries, candidates, method, csls_k=csls_k, pools=pools, block_size=block_size
     )
-    k, pick, parts = min(k, candidates.shape[0]), partial(best_first, tie=TIE[method]), []
+    k = min(k, candidates.shape[0])
+    k_best = partial(best_first, tie=TIE[method])
+    parts = []
     for start in range(0, queries.shape[0], block_size):
         part = queries[start : start + block_size]
         rows, rough = _fold(part, candidates, k + _SPARE, _largest, block_size)
+        # Where the worst that is kept lies clearly below the k-th, nothing that was dropped is among the k best.
         ordered = np.sort(rough, axis=1)
         is_sure = (ordered[:, 0] < ordered[:, -k] - CLOSE) | (rows.shape[1] == candidates.shape[0])
         query = np.repeat(np.arange(part.shape[0]), rows.shape[1])
         scores = exact_scores(part, candidates, query, rows.ravel()).reshape(rows.shape)
-        rows, scores = pick(rows, scores, k)
+        rows, scores = k_best(rows, scores, k)
         if not is_sure.all():  # more candidates tie than were kept
             unsure = part[~is_sure].astype(np.float64)
-            rows[~is_sure], scores[~is_sure] = _fold(unsure, candidates, k, pick, block_size)
+            rows[~is_sure], scores[~is_sure] = _fold(unsure, candidates, k, k_best, block_size)
         parts.append(Neighbours(rows, scores))
     rows, scores = joined(parts)
-    return rows, 2 * scores if method == "csls" else scores
+    if method == "csls":
+        scores = 2 * scores  # `ranking_vectors` give half of it
+    return rows, scores
 
 
 def ranking_vectors(
@@ -222,10 +227,10 @@ def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: n
         source: the (B, D) vectors.
         target: the (C, D) vectors.
     """
-    mask = block >= (least - CLOSE).astype(np.float32)
-    close = block <= (least + CLOSE).astype(np.float32)
-    close &= mask
-    places = np.flatnonzero(close)
+    mask = block >= (least - CLOSE).astype(np.float32)  # all that may be; the close ones among them are looked at next
+    is_close = block <= (least + CLOSE).astype(np.float32)
+    is_close &= mask
+    places = np.flatnonzero(is_close)
     if places.size:
         row, column = np.divmod(places, block.shape[1])
         mask[row, column] = exact_scores(source, target, row, column) >= np.broadcast_to(least, mask.shape)[row, column]
@@ -265,19 +270,20 @@ def _fold(queries: np.ndarray, candidates: np.ndarray, k: int, pick: Callable, b
 
 def _largest(rows: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k best of (Q, K) rows and scores, in any order."""
-    kept = np.argpartition(scores, -min(k, scores.shape[1]), axis=1)[:, -k:]
-    return np.take_along_axis(rows, kept, axis=1), np.take_along_axis(scores, kept, axis=1)
+    largest = np.argpartition(scores, -min(k, scores.shape[1]), axis=1)[:, -k:]
+    return np.take_along_axis(rows, largest, axis=1), np.take_along_axis(scores, largest, axis=1)
 
 
 def best_first(rows: np.ndarray, scores: np.ndarray, k: int, tie: float) -> tuple[np.ndarray, np.ndarray]:
     """The k best of (Q, K) rows and scores, in order; those that tie with the best of them in the order of rows."""
     order = np.lexsort((rows, -scores), axis=1)
     rows, scores = np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    # Ties are those with the best of their group: compared with the one before each, a slow slope would be one group.
     best, group = scores[:, 0].copy(), np.zeros(rows.shape, np.int64)
     for place in range(1, rows.shape[1]):
-        lower = scores[:, place] < best - tie
-        best[lower] = scores[lower, place]
-        group[:, place] = group[:, place - 1] + lower
+        is_lower = scores[:, place] < best - tie
+        best[is_lower] = scores[is_lower, place]
+        group[:, place] = group[:, place - 1] + is_lower
     order = np.lexsort((rows, group), axis=1)[:, :k]
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 

@@ -63,12 +63,14 @@ def found_pairs(pairs: Mined, kept: np.ndarray, sizes: tuple[int, int]) -> tuple
         kept: (K,) whether the known target is there, too.
         sizes: sentences of the haystack on either side, before the known ones.
     """
+    is_known = pairs.source >= sizes[0]
+    number = pairs.source[is_known] - sizes[0]  # of the known pair that the source is of
+    target = pairs.target[is_known] - sizes[1]  # place among the known targets that are there; below 0 of another
+    number_of_target = np.flatnonzero(kept)
+    is_right = (target >= 0) & (number_of_target[np.maximum(target, 0)] == number)
     scores, right = np.full(len(kept), -np.inf), np.zeros(len(kept), bool)
-    is_known, places = pairs.source >= sizes[0], np.flatnonzero(kept)
-    number, target = pairs.source[is_known] - sizes[0], pairs.target[is_known] - sizes[1]
-    is_right = (target >= 0) & (places[np.maximum(target, 0)] == number)
     for array, values in ((scores, pairs.score[is_known]), (right, is_right)):
-        array[number[::-1]] = values[::-1]  # of several pairs of a source the best one
+        array[number[::-1]] = values[::-1]  # the last one written stays: of several pairs of a source the best
     others = np.full(sizes[0], -np.inf)
     np.maximum.at(others, pairs.source[~is_known], pairs.score[~is_known])
     is_new = ~is_known & (pairs.target < sizes[1])
@@ -121,22 +123,20 @@ def choose_threshold(
         raise ValueError(
             f"precision={precision}: no threshold gives it (best estimate: {shares.max():.3f}); ask for less."
         )
-    threshold, above = float(scores[good[-1]]), scores[: good[-1] + 1]
+    threshold, count = float(scores[good[-1]]), int(good[-1]) + 1  # pairs of at least this score
     rng, drawn = np.random.default_rng(seed), []
     kept, left_out = np.flatnonzero(judge.kept), np.flatnonzero(~judge.kept)
     for _ in range(_SAMPLES):
         some = judge.of(np.concatenate([rng.choice(kept, len(kept)), rng.choice(left_out, len(left_out))]))
-        with suppress(ValueError):
-            drawn.append(_probabilities(some, scores, unpaired)[: len(above)].mean())
+        with suppress(ValueError):  # a sample with hardly a wrong pair, or hardly a right one
+            drawn.append(_probabilities(some, scores, unpaired)[:count].mean())
     right = _probabilities(judge, scores, unpaired)
     low, high = np.quantile(drawn, [0.025, 0.975])
     recall = float((judge.right & (judge.scores >= threshold))[judge.kept].mean())
     share = unpaired
     if unpaired is None:  # (1 - u) of the sources have a translation, of which a known share is found
         share = float(np.clip(1 - right.sum() / len(found.others) / judge.right[judge.kept].mean(), 0, 1))
-    return Precision(
-        threshold, float(right[: len(above)].mean()), float(low), float(high), recall, share, len(judge.scores)
-    )
+    return Precision(threshold, float(right[:count].mean()), float(low), float(high), recall, share, len(judge.scores))
 
 
 def _probabilities(known: Found, scores: np.ndarray, unpaired: float | None) -> np.ndarray:
@@ -148,17 +148,20 @@ def _probabilities(known: Found, scores: np.ndarray, unpaired: float | None) -> 
     if min(right.sum(), (~right).sum()) < _LEAST_OF_EACH:
         counts = f"{right.sum()} right and {(~right).sum()} wrong pairs were found for the known sources"
         raise ValueError(f"{counts}, {_LEAST_OF_EACH} of each are needed; give more known pairs, --top or --threshold.")
-    mean, spread = known.scores[is_found].mean(), known.scores[is_found].std() or 1.0
+    known_scores = known.scores[is_found]
+    mean, spread = known_scores.mean(), known_scores.std() or 1.0
+    # Balanced classes give the odds that there were if half of the pairs were right: the ratio of both likelihoods.
     model = LogisticRegression(C=1e4, class_weight="balanced", max_iter=1000)
-    model.fit(((known.scores[is_found] - mean) / spread)[:, None], right)
-    odds = np.exp(np.clip(model.decision_function(((scores - mean) / spread)[:, None]), -30, 30))  # if half were right
+    model.fit(((known_scores - mean) / spread)[:, None], right)
+    odds = np.exp(np.clip(model.decision_function(((scores - mean) / spread)[:, None]), -30, 30))
     if unpaired is not None:
+        # Of the sources with a translation some are given it, some another sentence; of the others some are given one.
         of_right = (known.right & is_found)[known.kept].mean()
         of_kept, of_others = is_found[known.kept].mean(), is_found[~known.kept].mean()
         share = (1 - unpaired) * of_right / ((1 - unpaired) * of_kept + unpaired * of_others)
         return _posterior(odds, share)
     share = 0.5
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS):  # EM of Saerens et al.
         before, share = share, float(_posterior(odds, share).mean())
         if abs(share - before) < 1e-6:
             break
@@ -166,4 +169,5 @@ def _probabilities(known: Found, scores: np.ndarray, unpaired: float | None) -> 
 
 
 def _posterior(odds: np.ndarray, share: float) -> np.ndarray:
+    """Probabilities of being right, by odds that half are right would give, where a share is."""
     return odds * share / (odds * share + 1 - share)

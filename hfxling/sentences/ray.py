@@ -37,6 +37,7 @@ def connect(workers: int | None = None) -> None:
     options = {"log_to_driver": False, "logging_level": logging.ERROR}
     if not (address := os.environ.get("RAY_ADDRESS")):
         # a cluster of ours tells its makers nothing, nor us that the arguments of workers lie where Ray itself put them
+        # (unless the user's environment says otherwise)
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"} | os.environ
         ray.init(address="local", num_cpus=workers, include_dashboard=False, **options)
         return
@@ -65,15 +66,15 @@ def tiles(
     shards: list[dict] = [{}, {}]
     waiting: deque = deque()
     for place in places:
-        of_place = []
+        tile = []
         for side, held, rows in zip((source, target), shards, place):
             key = (rows.start, rows.stop)
             if key not in held:
                 if side is source:  # tiles come row by row: no other will need the last one
                     held.clear()
                 held[key] = ray.put([_part(vectors, rows) for vectors in side])
-            of_place.append(held[key])
-        waiting.append(task.remote(*of_place, k, options))
+            tile.append(held[key])
+        waiting.append(task.remote(*tile, k, options))
         if len(waiting) > _AHEAD * slots:
             yield _result(waiting.popleft())
     while waiting:
@@ -121,7 +122,7 @@ class Encoder:
         with _as_here():
             for row in self._results:
                 self._left -= 1
-                if not self._left:  # the workers are sent home
+                if not self._left:  # Ray keeps the workers until somebody reads past the end
                     next(self._results, None)
                 if list(row["texts"]) == list(texts):
                     outcome = pickle.loads(row["outcome"])

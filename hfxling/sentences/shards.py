@@ -79,10 +79,10 @@ def search(
             if not ((folder / f"forward_{i}.parquet").exists() or (folder / f"tile_{i}_{j}.parquet").exists()):
                 missing.append((i, j))
     neighbours = run(source, target, [(rows[i], columns[j]) for i, j in missing], k, options)
-    is_missing = {*missing}
+    to_search = {*missing}
     for i, part in enumerate(rows):
         for j, other in enumerate(columns):
-            if (i, j) in is_missing:
+            if (i, j) in to_search:
                 _save(folder / f"tile_{i}_{j}.parquet", *next(neighbours))
             done((part.stop - part.start) * (other.stop - other.start))
         _merge_row(folder, i, rows, columns, k)
@@ -104,18 +104,27 @@ def _shards(count: int, size: int, k: int) -> list[slice]:
 
 
 def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[slice], k: int) -> None:
-    """Merge a row of tiles for the source's shard, and each tile for the target's; may be stopped at any time."""
-    final, forward = folder / f"forward_{i}.parquet", None
-    for j, part in enumerate(columns if not final.exists() else []):
-        (ahead, back), _ = _load(folder / f"tile_{i}_{j}.parquet")
-        ahead = Neighbours(ahead.rows + part.start, ahead.scores)
-        forward = ahead if forward is None else merge(forward, ahead, k)
-        path, back = folder / f"backward_{j}.parquet", Neighbours(back.rows + rows[i].start, back.scores)
-        (before,), merged = _load(path) if path.is_file() else ((None,), 0)
-        if merged <= i:
-            _save(path, back if before is None else merge(before, back, k), merged=i + 1)
-    if forward is not None:
-        _save(final, forward)
+    """Merge a row of tiles for the source's shard, and each tile for the target's; may be stopped at any time.
+
+    The forward file comes last of what is written: where it is, the row is done. A target's file says how many rows are
+    merged in it, so that a row that was stopped half way is not merged into it twice.
+    """
+    forward_path = folder / f"forward_{i}.parquet"
+    if not forward_path.exists():
+        forward = None
+        for j, part in enumerate(columns):
+            (of_source, of_target), _ = _load(folder / f"tile_{i}_{j}.parquet")
+            of_source = Neighbours(of_source.rows + part.start, of_source.scores)
+            forward = of_source if forward is None else merge(forward, of_source, k)
+            backward = Neighbours(of_target.rows + rows[i].start, of_target.scores)
+            backward_path = folder / f"backward_{j}.parquet"
+            merged = 0
+            if backward_path.is_file():
+                (before,), merged = _load(backward_path)
+                backward = merge(before, backward, k)
+            if merged <= i:
+                _save(backward_path, backward, merged=i + 1)
+        _save(forward_path, forward)
     for path in folder.glob(f"tile_{i}_*.parquet"):
         path.unlink()
 

@@ -305,6 +305,7 @@ def align_words(
         _check_method(fitted, confidence, aligner.method)
     elif min_confidence and isinstance(aligner, Aligner) and aligner.prior is None:
         raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
+    # Models are told apart by their content, not by their names, and the device does not change the links.
     settings = {name: str(value) for name, value in options.items() if name not in ("model", "links", "device")}
     settings |= {"languages": list(aligner.languages), "min_confidence": min_confidence, "version": version("hfxling")}
     parts = _parts_of(text, output, (model, revision), (links, links_revision), confidence, settings)
@@ -325,13 +326,14 @@ def _aligned(
     aligner: LineAligner, text: Pairs, parts: StoredParts, scored: Callable[..., list[PairLinks]]
 ) -> list[PairLinks]:
     """The links of all pairs, part by part."""
-    # An encoder learns the means of both languages from the first pairs that it reads: these are never skipped.
-    reads_means = isinstance(aligner, JointAligner) and aligner.kind not in ("links", "links and encoder")
+    # An encoder learns the means of both languages from the first pairs that it reads: these are never skipped, unless
+    # links were learnt with it, which were its first pairs.
+    learns_means = isinstance(aligner, JointAligner) and aligner.kind in ("encoder", "saved and encoder")
     pairs: list[PairLinks] = []
     with bar(total=len(text), unit="pairs") as shown:
         for start in range(0, len(text), _PART):
             lines = text.source[start : start + _PART], text.target[start : start + _PART]
-            if start == 0 and reads_means:
+            if start == 0 and learns_means:
                 pairs += scored(aligner, *lines)
             else:
                 pairs += parts.take(start, partial(scored, aligner, *lines))
@@ -469,21 +471,21 @@ def _scored(line: AlignedLine, fitted: LinkConfidence | None, least: float) -> P
     """The links of a pair that score at least `least`."""
     if not line.links:
         scores: Sequence[float] = []
-    elif fitted is None:
-        i, j = np.array(line.links).T
-        likely = _weights(line) if line.probability is None else line.probability[0]
-        scores = likely[i, j].tolist()
-    else:
+    elif fitted is not None:
         scores = fitted(link_features(line)).tolist()
-    links, kept = [], []
+    else:
+        i, j = np.array(line.links).T
+        matrix = _weights(line) if line.probability is None else line.probability[0]
+        scores = matrix[i, j].tolist()
+    links, link_scores = [], []
     for link, score in zip(line.links, scores):
         if score >= least:
             links.append(link)
-            kept.append(score)
+            link_scores.append(score)
     if line.probability is None:
-        return PairLinks(line.source, line.target, links, kept)
-    no_link = 1 - line.probability[0]
-    return PairLinks(line.source, line.target, links, kept, no_link.prod(1).tolist(), no_link.prod(0).tolist())
+        return PairLinks(line.source, line.target, links, link_scores)
+    no_link = 1 - line.probability[0]  # products over a unit: as if its links were right or wrong independently
+    return PairLinks(line.source, line.target, links, link_scores, no_link.prod(1).tolist(), no_link.prod(0).tolist())
 
 
 def _weights(line: AlignedLine) -> np.ndarray:
@@ -505,28 +507,28 @@ def plan_of(
         aligner, text = opened(first=size)
         learnt = time.perf_counter()
         if isinstance(aligner, JointAligner):
-            aligner.forget()
+            aligner.forget()  # else nothing is read again, as most pairs of a long text have to be
         pairs = scored(aligner, text.source, text.target)
-        seconds = (learnt - start, time.perf_counter() - learnt)
+        learning, aligning = learnt - start, time.perf_counter() - learnt
         count = len(text) + text.left_out
         size = len(pairs)
-        if sum(seconds) > _PLAN or size == count:
+        if learning + aligning > _PLAN or size == count:
             break
         size = min(2 * size, count)
     stored = objects = 0
     for pair in pairs:
         stored += len(json.dumps(packed(pair)))
         objects += _bytes_of(pair)
-    share = count / size
-    taught = min(count, LEARN_FROM) / size
+    times_aligned = count / size
+    times_learnt = min(count, LEARN_FROM) / size
     return AlignmentPlan(
         count,
-        seconds[0] * taught / 3600,
-        seconds[1] * share / 3600,
-        int(objects * share),
-        int(stored * share),
+        learning * times_learnt / 3600,
+        aligning * times_aligned / 3600,
+        int(objects * times_aligned),
+        int(stored * times_aligned),
         size,
-        sum(seconds),
+        learning + aligning,
     )
 
 

@@ -138,9 +138,9 @@ class Aligner(LineAligner):
 
     def _decided(self, batch: list) -> list[AlignedLine]:
         encoded, units = [], []
-        for side in zip(*batch):
-            encoded.append([row for row, _ in side])
-            units.append([own for _, own in side])
+        for side in zip(*batch):  # `batch` has pairs of sides, each (segments, units)
+            encoded.append([line for line, _ in side])
+            units.append([line_units for _, line_units in side])
         soft = self._soft(encoded, units)
         return aligned_lines(list(zip(*units)), soft, decode(soft, self.method))
 
@@ -225,11 +225,12 @@ def aligned_lines(
     """Every pair's own of a batch: its units, (B, S, T) links and the probability of each."""
     lines = []
     for row, (s, t) in enumerate(soft.sizes):
-        own = np.s_[row : row + 1, :s, :t]
-        own_soft = SoftAlignment(soft.forward[own], soft.backward[own], soft.similarity[own], soft.sizes[row : row + 1])
-        places = list(map(tuple, np.argwhere(links[row, :s, :t]).tolist()))
-        likely = None if probability is None else probability[own]
-        lines.append(AlignedLine(*units[row], places, own_soft, likely))
+        cut = np.s_[row : row + 1, :s, :t]  # without padding
+        size = soft.sizes[row : row + 1]
+        line_soft = SoftAlignment(soft.forward[cut], soft.backward[cut], soft.similarity[cut], size)
+        line_links = list(map(tuple, np.argwhere(links[row, :s, :t]).tolist()))
+        line_probability = None if probability is None else probability[cut]
+        lines.append(AlignedLine(*units[row], line_links, line_soft, line_probability))
     return lines
 
 
@@ -238,8 +239,10 @@ def _unit_batches(sizes: np.ndarray, batch_size: int | None) -> Iterator[list[in
     batch, largest = [], np.ones(2, int)
     for row in np.lexsort((-sizes[:, 1], -sizes[:, 0])).tolist():
         largest = np.maximum(largest, sizes[row])
-        full = len(batch) == batch_size if batch_size else (len(batch) + 1) * largest.prod() > _CELLS
-        if batch and full:
+        is_full = (len(batch) + 1) * largest.prod() > _CELLS
+        if batch_size:
+            is_full = len(batch) == batch_size
+        if batch and is_full:
             yield batch
             batch, largest = [], np.maximum(1, sizes[row])
         batch.append(row)
@@ -252,8 +255,8 @@ def _memberships(units: list[list[Span]], encoded: list[Encoding]) -> np.ndarray
     most_units = max(1, *map(len, units))
     most_segments = max(1, *(len(row.spans) for row in encoded))
     table = np.zeros((len(units), most_units, most_segments), np.float32)
-    for place, own, row in zip(table, units, encoded):
-        place[: len(own), : len(row.spans)] = membership(own, row.spans)
+    for cells, line_units, row in zip(table, units, encoded):
+        cells[: len(line_units), : len(row.spans)] = membership(line_units, row.spans)
     return table
 
 

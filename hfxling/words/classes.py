@@ -33,7 +33,7 @@ def stem(word: str, lang: str) -> str:
 def word_classes(vocabulary: Vocabulary) -> np.ndarray:
     """(V,) class of every word id: whole words of one stem share one. Learnt pieces are short as they are."""
     _, places = numbered_distinct(_spellings(vocabulary))
-    return places + 1
+    return places + 1  # 0 is NULL's
 
 
 def equal_classes(vocabularies: Sequence[Vocabulary]) -> np.ndarray:

@@ -35,8 +35,8 @@ def link_features(line: AlignedLine) -> np.ndarray:
         return np.zeros((0, len(FEATURES)))
     i, j = np.array(line.links).T
     forward, backward, similarity = line.soft.forward[0], line.soft.backward[0], line.soft.similarity[0]
-    rank_forward = 1 + (forward > forward[i, j][:, None, None]).sum(1)[np.arange(len(i)), j]
-    rank_backward = 1 + (backward > backward[i, j][:, None, None]).sum(2)[np.arange(len(i)), i]
+    rank_forward = 1 + (forward[:, j] > forward[i, j]).sum(0)
+    rank_backward = 1 + (backward[i] > backward[i, j][:, None]).sum(1)
     sources, targets = forward.shape
     links_of_source, links_of_target = np.bincount(i), np.bincount(j)
     columns = [
@@ -48,7 +48,7 @@ def link_features(line: AlignedLine) -> np.ndarray:
         np.log(rank_backward),
         similarity[i, j],
         np.abs((i + 0.5) / sources - (j + 0.5) / targets),
-        np.log(links_of_source[i] + links_of_target[j] - 1),
+        np.log(links_of_source[i] + links_of_target[j] - 1),  # the link itself is among both
         np.full(len(i), np.log(min(sources, targets))),
     ]
     return np.column_stack(columns).astype(np.float64)
@@ -78,8 +78,9 @@ class LinkConfidence:
         from sklearn.isotonic import IsotonicRegression
 
         right = np.asarray(right, bool)
-        if len(np.unique(groups)) < 10 or right.all() or not right.any():
-            pairs, hits = len(np.unique(groups)), f"{right.sum()} of {len(right)} links right"
+        pairs = len(np.unique(groups))
+        if pairs < 10 or right.all() or not right.any():
+            hits = f"{right.sum()} of {len(right)} links right"
             raise ValueError(f"a confidence needs right and wrong links of 10 sentence pairs, got {pairs} with {hits}.")
         logits = np.empty(len(right))
         for seen, held_out in _folds(groups):

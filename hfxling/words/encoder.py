@@ -107,16 +107,17 @@ class WordEncoder:
         """
         if not lines:
             return [[] for _ in views]
-        pieces: list[tuple[np.ndarray, np.ndarray]] = [(np.empty((0, 2)), np.empty((0, 0)))] * len(lines)
-        for row, offsets, states in self.pieces(lines):
-            pieces[row] = offsets, unit_or_zero(states)
-        if language not in self.means and sum(len(offsets) for offsets, _ in pieces) >= _LEAST_PIECES:
-            self.means[language] = np.concatenate([states for _, states in pieces]).mean(0)
+        offsets: list[np.ndarray] = [np.empty(0)] * len(lines)
+        states: list[np.ndarray] = [np.empty(0)] * len(lines)
+        for row, line_offsets, line_states in self.pieces(lines):
+            offsets[row], states[row] = line_offsets, unit_or_zero(line_states)
+        if language not in self.means and sum(map(len, states)) >= _LEAST_PIECES:
+            self.means[language] = np.concatenate(states).mean(0)
         mean = self.means.get(language, 0.0)
-        rows = [(offsets, unit_or_zero(states - mean)) for offsets, states in pieces]
+        states = [unit_or_zero(line_states - mean) for line_states in states]
         vectors = []
         for units in views:
-            vectors.append([_unit_means(own, offsets, states) for own, (offsets, states) in zip(units, rows)])
+            vectors.append([_unit_means(*line) for line in zip(units, offsets, states)])
         return vectors
 
     def keep(self, lines: Sequence[str]) -> None:
@@ -143,8 +144,8 @@ class WordEncoder:
         by_layer: list[dict[str, tuple]] = [{} for _ in layers]
         distinct = list(dict.fromkeys(lines))
         for row, places, vectors in self._read(distinct, layers):
-            for of_layer, own in zip(by_layer, np.split(vectors, len(layers), axis=1)):
-                of_layer[distinct[row]] = places, own
+            for layer_pieces, layer_vectors in zip(by_layer, np.split(vectors, len(layers), axis=1)):
+                layer_pieces[distinct[row]] = places, layer_vectors
         return by_layer
 
     @torch.inference_mode()
@@ -158,28 +159,30 @@ class WordEncoder:
             texts,
             truncation=True,
             max_length=self.limit,
+            # How many pieces neighbouring windows share, not how far they are apart.
             stride=(self.limit - self.tokenizer.num_special_tokens_to_add()) // _OVERLAP,
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
             return_attention_mask=False,
         )
         self._check_known(encoded["input_ids"], len(lines))
-        owners = encoded["overflow_to_sample_mapping"]
+        line_of = encoded["overflow_to_sample_mapping"]
         windows_of: dict[int, list[int]] = {}
-        for window, owner in enumerate(owners):
-            windows_of.setdefault(owner, []).append(window)
-        states: dict[int, np.ndarray] = {}  # of windows whose line is not complete yet
+        for window, line in enumerate(line_of):
+            windows_of.setdefault(line, []).append(window)
+        states: dict[int, np.ndarray] = {}  # of windows whose line is not complete yet: they come sorted by length
         for windows, batch in length_sorted(self.tokenizer, encoded["input_ids"], self.model.device):
             of_all = hidden_states(self.model, batch)
             read = torch.cat([of_all[layer] for layer in layers], dim=-1).float().cpu().numpy()
             for window, vectors in zip(windows, read):
                 states[window] = vectors[: len(encoded["input_ids"][window])]
-                line = owners[window]
-                own = windows_of[line]
-                if states.keys() >= set(own):
-                    offsets = [np.array(encoded["offset_mapping"][other]) - len(self.prompt) for other in own]
-                    places, vectors = _joined(offsets, [states.pop(other) for other in own])
-                    is_text = (places[:, 1] > places[:, 0]) & (places[:, 0] >= 0)  # no special token, nor the prompt
+                line = line_of[window]
+                line_windows = windows_of[line]
+                if states.keys() >= set(line_windows):
+                    offsets = [np.array(encoded["offset_mapping"][each]) - len(self.prompt) for each in line_windows]
+                    places, vectors = _joined(offsets, [states.pop(each) for each in line_windows])
+                    # Special tokens are empty, and the prompt stands before 0.
+                    is_text = (places[:, 1] > places[:, 0]) & (places[:, 0] >= 0)
                     yield line, places[is_text], vectors[is_text]
 
     def _check_known(self, ids: Sequence[Sequence[int]], lines: int) -> None:

@@ -53,7 +53,7 @@ class _ReadPair:
     """What is known of a sentence pair before links are decided."""
 
     units: tuple[list[Span], list[Span]]
-    owners: list[tuple[np.ndarray, np.ndarray]]  # of every view (U, segments) 0/1: which segments a unit is made of
+    memberships: list[tuple[np.ndarray, np.ndarray]]  # of every view (U, segments): which segments a unit is made of
     ids: list[tuple[list[int], list[int]]]  # of every view
     similarity: list[np.ndarray] | None  # (S, T) cosines by an encoder: of the units, then of every view's segments
 
@@ -118,9 +118,9 @@ class JointAligner(LineAligner):
             logger.info("links are learnt from the first %d of %d pairs, with the encoder", LEARN_FROM, len(source))
             source, target = source[:LEARN_FROM], target[:LEARN_FROM]
         views = []
-        for of_view in segmenters or view_segmenters(languages):
+        for side_segmenters in segmenters or view_segmenters(languages):
             vocabularies = []
-            for language, lines, segmenter in zip(languages, (source, target), of_view):
+            for language, lines, segmenter in zip(languages, (source, target), side_segmenters):
                 distinct = [line for line in dict.fromkeys(lines) if line]
                 vocabularies.append(Vocabulary.learn(distinct, language, segmenter=segmenter))
             views.append(View(vocabularies, []))
@@ -135,29 +135,29 @@ class JointAligner(LineAligner):
 
     def _read_with_map(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
         """Learn the map of the encoder's vectors from the first pairs, and read all pairs by it."""
-        already_kept = dict(self.encoder.kept)
-        first = source[:MAP_FROM], target[:MAP_FROM]
-        for side in first:
-            self.encoder.keep(side)
-        self.word_map = _learnt_map(self.languages, self.views, self.encoder, *first)
+        kept_by_caller = dict(self.encoder.kept)
+        first_pairs = source[:MAP_FROM], target[:MAP_FROM]
+        for side in first_pairs:
+            self.encoder.keep(side)  # needed for the first links, for the map out of these, and with the map
+        self.word_map = _learnt_map(self.languages, self.views, self.encoder, *first_pairs)
         pairs = self._read(source, target)
-        self.encoder.kept = already_kept
+        self.encoder.kept = kept_by_caller
         return pairs
 
     def _learn_links(self, pairs: Sequence[_ReadPair]) -> None:
         """Fill every view's priors by EM."""
         for number, view in enumerate(self.views):
-            source, target, own = [], [], []
+            source, target, cosines = [], [], []
             for pair in pairs:
                 source_ids, target_ids = pair.ids[number]
                 source.append(source_ids[:LONGEST])
                 target.append(target_ids[:LONGEST])
                 if self.encoder is not None:
-                    own.append(pair.similarity[1 + number][:LONGEST, :LONGEST])
+                    cosines.append(pair.similarity[1 + number][:LONGEST, :LONGEST])
             classes = [word_classes(vocabulary) for vocabulary in view.vocabularies]
             equal = equal_classes(view.vocabularies)
             encoded = EncodedPairs(self.languages, source, target)
-            view.priors[:] = LinkPrior.learn_both(encoded, classes, equal=equal, similarities=own or None)
+            view.priors[:] = LinkPrior.learn_both(encoded, classes, equal=equal, similarities=cosines or None)
 
     def forget(self) -> None:
         """Let go of the sentence pairs that were learnt from; to be aligned, they are read again."""
@@ -199,8 +199,8 @@ class JointAligner(LineAligner):
         for number, view in enumerate(self.views):
             source_ids = [pair.ids[number][0] for pair in read]
             target_ids = [pair.ids[number][1] for pair in read]
-            own = None if self.encoder is None else [pair.similarity[1 + number] for pair in read]
-            scores += [prior.log_likelihoods(source_ids, target_ids, own) for prior in view.priors]
+            cosines = None if self.encoder is None else [pair.similarity[1 + number] for pair in read]
+            scores += [prior.log_likelihoods(source_ids, target_ids, cosines) for prior in view.priors]
         return np.mean(scores, axis=0)
 
     @property
@@ -210,24 +210,24 @@ class JointAligner(LineAligner):
 
     def _read(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
         """Cut both sides into units and segments, and compare them where there is an encoder."""
-        pairs = dict.fromkeys(zip(source, target))  # each once
-        new = [pair for pair in pairs if pair not in self._already_read]
+        distinct = dict.fromkeys(zip(source, target))
+        read = {pair: self._already_read[pair] for pair in distinct if pair in self._already_read}
+        new = [pair for pair in distinct if pair not in read]
         sides = [[pair[0] for pair in new], [pair[1] for pair in new]]
         encoded, units = [], []
         for side, lines in enumerate(sides):
             encoded.append([view.vocabularies[side].encode_batch(lines) for view in self.views])
             units.append(self._units(lines, encoded[side]))
         similarity = self._similarity(sides, encoded, units)
-        read = dict(self._already_read) if len(new) < len(source) else {}
         for number, pair in enumerate(new):
-            own_units = units[0][number], units[1][number]
-            owners, ids = [], []
+            pair_units = units[0][number], units[1][number]
+            memberships, ids = [], []
             for view in range(len(self.views)):
                 left, right = encoded[0][view][number], encoded[1][view][number]
-                owners.append((membership(own_units[0], left.spans), membership(own_units[1], right.spans)))
+                memberships.append((membership(pair_units[0], left.spans), membership(pair_units[1], right.spans)))
                 ids.append((left.ids, right.ids))
-            own = None if similarity is None else [matrices[number] for matrices in similarity]
-            read[pair] = _ReadPair(own_units, owners, ids, own)
+            cosines = None if similarity is None else [matrices[number] for matrices in similarity]
+            read[pair] = _ReadPair(pair_units, memberships, ids, cosines)
         return [read[pair] for pair in zip(source, target)]
 
     def _units(self, lines: Sequence[str], encoded: Sequence[Sequence[Encoding]]) -> list[list[Span]]:
@@ -248,15 +248,15 @@ class JointAligner(LineAligner):
         if self.encoder is None:
             return None
         vectors = []
-        for language, lines, cut, own_units in zip(self.languages, sides, encoded, units):
-            views = [own_units]
-            for of_view in cut:
-                views.append([row.spans for row in of_view])
-            own = self.encoder(lines, views, language)
+        for language, lines, encoded_views, side_units in zip(self.languages, sides, encoded, units):
+            views = [side_units]
+            for encoded_lines in encoded_views:
+                views.append([row.spans for row in encoded_lines])
+            side_vectors = self.encoder(lines, views, language)
             if self.word_map is not None:
-                for view in own:
+                for view in side_vectors:
                     view[:] = [rows @ self.word_map for rows in view]
-            vectors.append(own)
+            vectors.append(side_vectors)
         return [similarities(source, target) for source, target in zip(*vectors)]
 
     def _weights(self, read: Sequence[_ReadPair]) -> list[list[Directions]]:
@@ -271,39 +271,39 @@ class JointAligner(LineAligner):
             if not weights:
                 weights = posteriors
                 continue
-            for total, more in zip(weights, posteriors):
-                for (forward, backward), (more_forward, more_backward) in zip(total, more):
-                    forward += more_forward
-                    backward += more_backward
+            for total, of_view in zip(weights, posteriors):
+                for (forward, backward), (view_forward, view_backward) in zip(total, of_view):
+                    forward += view_forward  # in place: `_posteriors` has divided by the number of views
+                    backward += view_backward
         if self.encoder is not None:
             weights.append([_attention(pair.similarity[0]) for pair in read])
         return weights
 
     def _posteriors(self, read: Sequence[_ReadPair], number: int, priors: list[LinkPrior]) -> list[list[Directions]]:
         """Of each prior of a view the posteriors of links between units, divided by the number of views."""
-        source, target, own = [], [], []
+        source, target, cosines = [], [], []
         for pair in read:
-            is_aligned = bool(pair.units[0] and pair.units[1])
+            is_aligned = bool(pair.units[0] and pair.units[1])  # a line that is too long has segments, but no units
             source.append(pair.ids[number][0] if is_aligned else [])
             target.append(pair.ids[number][1] if is_aligned else [])
             if pair.similarity is not None:
-                own.append(pair.similarity[1 + number] if is_aligned else np.zeros((0, 0)))
-        posteriors = posteriors_of(priors, source, target, own or None)
+                cosines.append(pair.similarity[1 + number] if is_aligned else np.zeros((0, 0)))
+        posteriors = posteriors_of(priors, source, target, cosines or None)
         share = 1 / len(self.views)
         weights: list[list[Directions]] = [[] for _ in priors]
         for row, pair in enumerate(read):
-            source_sum, target_sum = pair.owners[number]
+            source_sum, target_sum = pair.memberships[number]
             source_mean = source_sum / np.maximum(source_sum.sum(1, keepdims=True), 1)
             target_mean = target_sum / np.maximum(target_sum.sum(1, keepdims=True), 1)
-            for of_prior, own_weights in zip(posteriors, weights):
-                forward, backward = of_prior[row]
+            for prior_posteriors, prior_weights in zip(posteriors, weights):
+                forward, backward = prior_posteriors[row]
                 if not forward.size:
                     shape = len(pair.units[0]), len(pair.units[1])
-                    own_weights.append((np.zeros(shape), np.zeros(shape)))
+                    prior_weights.append((np.zeros(shape), np.zeros(shape)))
                     continue
                 forward = share * (source_sum @ forward @ target_mean.T)
                 backward = share * (source_mean @ backward @ target_sum.T)
-                own_weights.append((forward, backward))
+                prior_weights.append((forward, backward))
         return weights
 
     def _decided(self, batch: list[tuple[_ReadPair, Sequence[Directions]]]) -> list[AlignedLine]:
@@ -311,12 +311,12 @@ class JointAligner(LineAligner):
         shape = len(batch), *np.maximum(1, sizes.max(0))
         similarity = np.full(shape, -1.0)
         stacked = [np.zeros((2, *shape)) for _ in batch[0][1]]
-        for place, (pair, weights) in enumerate(batch):
-            s, t = sizes[place]
-            for padded, own in zip(stacked, weights):
-                padded[:, place, :s, :t] = own
+        for row, (pair, weights) in enumerate(batch):
+            s, t = sizes[row]
+            for padded, both_directions in zip(stacked, weights):
+                padded[:, row, :s, :t] = both_directions
             if self.encoder is not None:
-                similarity[place, :s, :t] = pair.similarity[0]
+                similarity[row, :s, :t] = pair.similarity[0]
         probability = link_probability(self.kind, stacked, self.decisive, sizes)
         soft = SoftAlignment(*np.mean(stacked[: self.decisive], axis=0), similarity, sizes)
         links = probability > THRESHOLDS[self.kind]
@@ -349,6 +349,7 @@ def _learnt_map(
     languages: Sequence[str], views: Sequence[View], encoder: WordEncoder, source: Sequence[str], target: Sequence[str]
 ) -> np.ndarray | None:
     """A map of the encoder's vectors, from sure links of the first view; None where there are none."""
+    # A view of its own: the links of the caller's are learnt later, by the map.
     aligner = JointAligner(languages, [View(views[0].vocabularies, [])], encoder, units="segments")
     aligner._learn_links(aligner._read(source, target))
     left: list[np.ndarray] = []
@@ -356,11 +357,11 @@ def _learnt_map(
     lines = list(aligner(source, target))
     source_vectors = encoder(source, [[line.source for line in lines]], languages[0])[0]
     target_vectors = encoder(target, [[line.target for line in lines]], languages[1])[0]
-    for line, own_source, own_target in zip(lines, source_vectors, target_vectors):
+    for line, source_segments, target_segments in zip(lines, source_vectors, target_vectors):
         for i, j in line.links:
             if line.probability[0][i, j] >= SURE:
-                left.append(own_source[i])
-                right.append(own_target[j])
+                left.append(source_segments[i])
+                right.append(target_segments[j])
     return word_map(np.array(left), np.array(right)) if left else None
 
 
@@ -374,7 +375,7 @@ def word_map(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     difference = unit_or_zero(source) - unit_or_zero(target)
     width = difference.shape[1]
     spread = difference.T @ difference / (2 * len(difference))
-    level = max(np.trace(spread) / width, 1e-12)
+    level = max(np.trace(spread) / width, 1e-12)  # C has an inverse even where no linked vectors differ
     values, directions = np.linalg.eigh((1 - SHRINKAGE) * spread + SHRINKAGE * level * np.eye(width))
     return ((directions / np.sqrt(values)) @ directions.T).astype(np.float32)
 

@@ -166,49 +166,53 @@ def lexicon(
     if links.network is None and by not in (None, "links"):
         raise ValueError(f"by={by} needs an aligner's vectors, and {links.name} has none; give by links.")
 
-    encoded, places, counts = [], [], []
+    encoded, lines_of_words, counts = [], [], []
     for vocabulary, lines in zip(links.vocabularies, (text.source, text.target)):
         rows = vocabulary.encode_batch(lines)
         encoded.append(rows)
-        places.append(occurrences(rows, runs))
-        counts.append(frequent(places[-1], min_count))
-    has_links = links.is_learnt or links.prior is not None
-    vectors = _word_vectors(links, text, encoded, by or ("links" if has_links else "static"))
-    further = [list(entries), sorted(set().union(*entries.values()))]
+        lines_of_words.append(occurrences(rows, runs))
+        counts.append(frequent(lines_of_words[-1], min_count))
+    if by is None:
+        has_links = links.is_learnt or links.prior is not None
+        by = "links" if has_links else "static"
+    vectors = _word_vectors(links, text, encoded, by)
+    dictionary_words = [list(entries), sorted(set().union(*entries.values()))]
     tables = []
     for side in (0, 1):
-        asked = [*counts[side], *further[side]]
+        asked = [*counts[side], *dictionary_words[side]]
         tables.append(word_table(links.vocabularies[side], vectors[side], asked))
     results = []
     if entries:
         scores = score_lexicon(entries, *tables)
-        place = {"dataset": str(dictionary), "split": "all", "direction": "->".join(links.languages)}
-        results = lexicon_results(scores, entries, model=links.name, **place)
-    result = Lexicon(links.languages, _translations(text, places, counts[0], tables, top, min_count), results)
+        described = {"dataset": str(dictionary), "split": "all", "direction": "->".join(links.languages)}
+        results = lexicon_results(scores, entries, model=links.name, **described)
+    rows = _translations(text, lines_of_words, counts[0], tables, top, min_count)
+    result = Lexicon(links.languages, rows, results)
     if output is not None:
         result.save(output)
     return result
 
 
 def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]]:
-    """Words that are at least one letter and nothing else, and runs of them without gaps: text -> their lines."""
-    places: dict[str, set[int]] = {}
+    """Known segments with a letter in them, and runs of these without gaps: text -> their lines."""
+    lines_of: dict[str, set[int]] = {}
     for number, row in enumerate(encoded):
         for start in range(len(row.ids)):
             text = ""
             end = row.spans[start].start
             for id_, span in zip(row.ids[start : start + longest], row.spans[start : start + longest]):
-                if id_ <= EOS or span.start > end or not any(map(str.isalpha, span.text)):
+                is_word = id_ > EOS and any(map(str.isalpha, span.text))
+                if not is_word or span.start > end:
                     break
                 text += span.text
                 end = span.end
-                places.setdefault(text, set()).add(number)
-    return places
+                lines_of.setdefault(text, set()).add(number)
+    return lines_of
 
 
-def frequent(places: dict[str, set[int]], min_count: int) -> dict[str, int]:
+def frequent(lines_of: dict[str, set[int]], min_count: int) -> dict[str, int]:
     """Words and runs of `occurrences` that enough lines have, the most frequent first: text -> lines."""
-    counts = Counter({text: len(lines) for text, lines in places.items()})
+    counts = Counter({text: len(lines) for text, lines in lines_of.items()})
     return {text: count for text, count in counts.most_common() if count >= min_count}
 
 
@@ -221,7 +225,7 @@ def _word_vectors(
         static = [links.network.static_table(language).detach().numpy() for language in links.languages]
     if by == "static":
         return static
-    count = len(text) if links.encoder is None else LEARN_FROM
+    count = len(text) if links.encoder is None else LEARN_FROM  # as in learning: an encoder is slow
     source = [row.ids for row in encoded[0][:count]]
     target = [row.ids for row in encoded[1][:count]]
     pairs = EncodedPairs(links.languages, source, target)
@@ -237,7 +241,7 @@ def _word_vectors(
 
 def _translations(
     text: Pairs,
-    places: Sequence[dict[str, set[int]]],
+    lines_of_words: Sequence[dict[str, set[int]]],
     counts: dict[str, int],
     tables: Sequence[WordTable],
     top: int,
@@ -259,7 +263,7 @@ def _translations(
     for word, candidates, values in bar(zip(asked, nearest_rows, scores), total=len(asked), unit="words"):
         for rank, (candidate, score) in enumerate(zip(candidates, values), 1):
             translation = target.words[candidate]
-            together = places[0][word] & places[1].get(translation, set())
+            together = lines_of_words[0][word] & lines_of_words[1].get(translation, set())
             shortest = sorted(together, key=length)[:EXAMPLES]
             examples = [(text.source[row], text.target[row]) for row in shortest]
             rows.append(Translation(word, counts[word], rank, translation, float(score), len(together), examples))

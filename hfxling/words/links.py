@@ -22,10 +22,18 @@ SIMILARITIES = ("argmax", "itermax", "softmax")
 # Between which links are: what white space sets apart, the vocabularies' own segments, or characters.
 Units = Literal["words", "segments", "characters"]
 UNITS = get_args(Units)
-Method = Literal[
-    *("probability", "mean", "intersection", "union", "grow-diag-final-and", "forward", "backward"),
-    *("argmax", "itermax", "softmax"),
-]  # how links are decided, see `decode`
+Method = Literal[  # how links are decided, see `decode`
+    "probability",
+    "mean",
+    "intersection",
+    "union",
+    "grow-diag-final-and",
+    "forward",
+    "backward",
+    "argmax",
+    "itermax",
+    "softmax",
+]
 METHODS = get_args(Method)
 TEMPERATURE, THRESHOLD = 0.05, 0.1  # of an encoder's attention, and above which both directions make a link
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -101,14 +109,16 @@ def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2,
     real = is_real(similarity.shape, sizes)
     links = argmax_links(similarity, sizes)
     similarity = (similarity + 1) / 2
-    more = sizes.min(1) > 2
+    is_long_enough = sizes.min(1) > 2
     for _ in range(rounds - 1):
         free_source, free_target = ~links.any(2, keepdims=True), ~links.any(1, keepdims=True)
-        open_ = (free_source | free_target) & real
-        has_free = (free_source & real).any((1, 2)) & (free_target & real).any((1, 2)) & more
+        is_open = (free_source | free_target) & real
+        has_free = (free_source & real).any((1, 2)) & (free_target & real).any((1, 2))
+        goes_on = (is_long_enough & has_free)[:, None, None]
         discount = np.where(free_source & free_target, 1.0, alpha)
-        scores = np.where(real, np.where(open_, similarity * discount, 0.0), -np.inf)
-        links |= _is_largest(scores, 1) & _is_largest(scores, 2) & (scores > 0) & open_ & has_free[:, None, None]
+        # Pairs that are out stand at 0 and padding below that, so that neither is the largest where another can be.
+        scores = np.where(real, np.where(is_open, similarity * discount, 0.0), -np.inf)
+        links |= _is_largest(scores, 1) & _is_largest(scores, 2) & (scores > 0) & is_open & goes_on
     return links
 
 
@@ -133,7 +143,8 @@ def attention(similarity: np.ndarray, sizes: np.ndarray, temperature: float) -> 
     directions = []
     for axis in (1, 2):
         highest = scores.max(axis, keepdims=True)
-        weights = np.exp(scores - np.where(np.isfinite(highest), highest, 0))
+        highest = np.where(np.isfinite(highest), highest, 0)  # of padding it is -inf, and -inf less itself is NaN
+        weights = np.exp(scores - highest)
         directions.append(weights / np.maximum(weights.sum(axis, keepdims=True), 1e-30))
     return directions[0], directions[1]
 
@@ -174,16 +185,17 @@ def _grown(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
     links = forward & backward
     queue = list(zip(*np.nonzero(links)))
     has_source, has_target = links.any(1), links.any(0)
-    added = bool(candidates)
-    while added:
-        added = False
+    has_grown = True
+    while has_grown:
+        has_grown = False
         for i, j in _growing(queue):
             for down, right in _NEIGHBOURS:
-                place = (i + down, j + right)
-                if place in candidates and not (has_source[place[0]] and has_target[place[1]]):
-                    candidates.remove(place)
-                    insort(queue, place)
-                    links[place] = has_source[place[0]] = has_target[place[1]] = added = True
+                k, m = i + down, j + right
+                if (k, m) in candidates and not (has_source[k] and has_target[m]):
+                    candidates.remove((k, m))
+                    insort(queue, (k, m))
+                    links[k, m] = has_source[k] = has_target[m] = True
+                    has_grown = True
     for direction in (forward, backward):
         for i, j in zip(*np.nonzero(direction)):
             if not (has_source[i] or has_target[j]):

@@ -41,7 +41,7 @@ def stack(rows: Sequence[Sequence[int]]) -> np.ndarray:
     lengths = np.array([len(row) for row in rows])
     inside = np.arange(max(1, lengths.max())) < lengths[:, None]
     table = np.full(inside.shape, -1, np.int64)
-    table[inside] = np.concatenate(rows)
+    table[inside] = np.concatenate(rows)  # a mask is filled row by row
     return table
 
 
@@ -49,7 +49,8 @@ def pad_matrices(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]], shape: Sequence[int] | None = None
 ) -> tuple[Tensor, Tensor]:
     """Two (s, t) matrices of every sentence pair to two (B, S, T) tensors, zero at padding; `shape` is (S, T)."""
-    shape = np.max([forward.shape for forward, _ in pairs], axis=0) if shape is None else shape
+    if shape is None:
+        shape = np.max([forward.shape for forward, _ in pairs], axis=0)
     padded = np.zeros((2, len(pairs), *shape), np.float32)
     for row, matrices in enumerate(pairs):
         height, width = matrices[0].shape

@@ -56,7 +56,7 @@ _ARRAYS = ("keys", "probability", "jump")  # of a table, as they are saved
 
 
 class _Batch(NamedTuple):
-    """Sentence pairs of like lengths; the fields of each direction are (its own side, the other side)."""
+    """Sentence pairs of like lengths; lists have an entry for each direction, as `LinkPrior.tables`."""
 
     rows: np.ndarray  # (B,) numbers of the pairs
     sides: list[tuple[np.ndarray, np.ndarray]]  # class ids (B, S) and (B, T), padded with -1; the same exchanged
@@ -143,8 +143,8 @@ class LinkPrior:
         for _ in range(HMM):
             jumps = [_PRIOR_JUMPS * table.jump for table in self.tables]
             for batch in self._batches(pairs.source, pairs.target):
-                for d, (_, own_jumps, _) in enumerate(_expected_both(tables, batch)):
-                    jumps[d] += own_jumps
+                for direction, (_, expected_jumps, _) in enumerate(_expected_both(tables, batch)):
+                    jumps[direction] += expected_jumps
             tables = [table._replace(jump=jump / jump.sum()) for table, jump in zip(tables, jumps)]
         return LinkPrior(self.languages, self.classes, tables)
 
@@ -182,7 +182,7 @@ class LinkPrior:
     def _batches(
         self, source: Sequence, target: Sequence, similarities: Similarities | None = None
     ) -> Iterator[_Batch]:
-        for rows, sides in _batches(self.classes, source, target):
+        for rows, sides in _by_length(self.classes, source, target):
             places = [_places(table, _keys(table, *side)) for table, side in zip(self.tables, sides)]
             yield _Batch(rows, sides, places, _factors(rows, sides, similarities))
 
@@ -228,9 +228,9 @@ class LinkPrior:
         try:
             classes = tensors["classes.source"], tensors["classes.target"]
             tables = []
-            for name, of in zip(("forward", "backward"), reversed(classes)):
+            for name, emitted_classes in zip(("forward", "backward"), reversed(classes)):
                 arrays = [tensors[f"{name}.{field}"] for field in _ARRAYS]
-                table = _Tables(*arrays, int(of.max()) + 1)
+                table = _Tables(*arrays, int(emitted_classes.max()) + 1)
                 _check_table(table)
                 tables.append(table)
             if min(classes[0].min(), classes[1].min()) < 0:
@@ -253,14 +253,15 @@ def posteriors_of(
     """`LinkPrior.posteriors` of priors that were learnt together, as `learn_both` does: they know the same words."""
     posteriors: list[list] = []
     for _ in priors:
-        nothing = [np.zeros((len(s), len(t))) for s, t in zip(source, target)]
-        posteriors.append(list(zip(nothing, nothing)))
-    for batch in priors[0]._batches(source, target, similarities):
-        for prior, of_prior in zip(priors, posteriors):
+        # Batches leave out pairs with an empty side: what is set here stays for these.
+        empty = [np.zeros((len(s), len(t))) for s, t in zip(source, target)]
+        posteriors.append(list(zip(empty, empty)))
+    for batch in priors[0]._batches(source, target, similarities):  # the places in its tables hold for all priors
+        for prior, pair_posteriors in zip(priors, posteriors):
             forward, backward = prior._posteriors(batch)
-            for i, row in enumerate(batch.rows):
+            for position, row in enumerate(batch.rows):
                 s, t = len(source[row]), len(target[row])
-                of_prior[row] = forward[i, :t, :s].T, backward[i, :s, :t]
+                pair_posteriors[row] = forward[position, :t, :s].T, backward[position, :s, :t]
     return posteriors
 
 
@@ -284,7 +285,7 @@ def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> L
             with one_line_where_missing(folder, "model", "an aligner with a statistical prior"):
                 prior = LinkPrior.load(folder, order, **hub_kwargs)
             sizes = [config.vocab_sizes[language] for language in order]
-            if [len(of) for of in prior.classes] != sizes:
+            if [len(classes) for classes in prior.classes] != sizes:
                 raise ValueError(f"{folder}: {prior_file(order)} is of other vocabularies; fetch or publish it again.")
             return prior if order == tuple(languages) else prior.reversed()
     return None
@@ -306,20 +307,23 @@ def prior_file(languages: Sequence[str]) -> str:
     return f"prior_{'-'.join(languages)}.safetensors"
 
 
-def _batches(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) -> Iterator[tuple[np.ndarray, list]]:
+def _by_length(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) -> Iterator[tuple[np.ndarray, list]]:
     """Rows of like lengths and the sides of either direction, see `_Batch`; pairs with an empty side are left out."""
     lengths = np.array([list(map(len, source)), list(map(len, target))])
-    order = np.lexsort(lengths[::-1])
+    order = np.lexsort((lengths[1], lengths[0]))  # by the source's length, then by the target's
     order = order[lengths[:, order].min(0) > 0]
     start = 0
     while start < len(order):
-        longest = np.maximum.accumulate(lengths[:, order[start : start + _CELLS]], axis=1).prod(0)
-        size = max(1, np.searchsorted(longest * np.arange(1, len(longest) + 1), _CELLS, side="right"))
+        # Of a batch of the next 1, 2, ... pairs: all are padded to the longest. No pair has fewer cells than one.
+        next_lengths = lengths[:, order[start : start + _CELLS]]
+        cells_of_longest = np.maximum.accumulate(next_lengths, axis=1).prod(0)
+        batch_cells = cells_of_longest * np.arange(1, len(cells_of_longest) + 1)
+        size = max(1, np.searchsorted(batch_cells, _CELLS, side="right"))
         rows = order[start : start + size]
         sides = []
-        for known, side in zip(classes, (source, target)):
+        for side_classes, side in zip(classes, (source, target)):
             ids = stack([side[row] for row in rows])
-            sides.append(np.where(ids >= 0, known[ids], -1))
+            sides.append(np.where(ids >= 0, side_classes[ids], -1))
         yield rows, [(sides[0], sides[1]), (sides[1], sides[0])]
         start += size
 
@@ -338,11 +342,12 @@ def _untrained(
         ValueError: no pair with words on both sides.
     """
     blank = []
-    for of in classes[::-1]:
-        blank.append(_Tables(np.empty(0, int), np.empty(0), _first_jumps(), int(of.max() + 1)))
+    for emitted_classes in classes[::-1]:
+        blank.append(_Tables(np.empty(0, int), np.empty(0), _first_jumps(), int(emitted_classes.max() + 1)))
     batches, met = [], []
-    for rows, sides in _batches(classes, pairs.source, pairs.target):
+    for rows, sides in _by_length(classes, pairs.source, pairs.target):
         # Every cell is sorted once, here: keys of all batches together are looked up in order and without repetition.
+        # Until then a batch's places are those in its own distinct keys.
         distinct, places = [], []
         for table, side in zip(blank, sides):
             keys, inverse = np.unique(_keys(table, *side), return_inverse=True)
@@ -354,13 +359,17 @@ def _untrained(
         names = "-".join(pairs.languages)
         raise ValueError(f"{names}: none of {len(pairs.source)} pairs has words on both sides; give parallel text.")
     tables = []
-    for d, table in enumerate(blank):
-        keys = np.unique(np.concatenate([distinct[d] for distinct in met]), return_counts=True)[0]  # else it hashes
-        keys = keys[keys >= 0]
+    for direction, table in enumerate(blank):
+        all_keys = np.concatenate([distinct[direction] for distinct in met])
+        # Nobody needs the counts, but without them numpy (2.3 and later) hashes, which takes 20 times as long here.
+        keys = np.unique(all_keys, return_counts=True)[0]
+        keys = keys[keys >= 0]  # not that of padding
         tables.append(table._replace(keys=keys, probability=np.full(len(keys), 1.0 / table.classes)))
         for batch, distinct in zip(batches, met):
-            batch.places[d] = _places(tables[d], distinct[d])[batch.places[d]]
-    return tables if equal is None else _likelier_where_equal(tables, equal), batches
+            batch.places[direction] = _places(tables[direction], distinct[direction])[batch.places[direction]]
+    if equal is not None:
+        tables = _likelier_where_equal(tables, equal)
+    return tables, batches
 
 
 def _first_jumps() -> np.ndarray:
@@ -371,13 +380,13 @@ def _first_jumps() -> np.ndarray:
 
 def _likelier_where_equal(tables: Sequence[_Tables], equal: np.ndarray) -> list[_Tables]:
     """Both directions' tables where words of equal classes are likelier; `equal` is as for `LinkPrior.learn`."""
-    turned = np.zeros(tables[0].classes, int)  # from target classes to source classes
-    turned[equal] = np.arange(len(equal))
-    turned[0] = 0
+    equal_source = np.zeros(tables[0].classes, int)  # of every target class the source class that is written alike
+    equal_source[equal] = np.arange(len(equal))
+    equal_source[0] = 0  # where all source classes without an equal one wrote
     likelier = []
-    for table, own_equal in zip(tables, (equal, turned)):
-        source, target = np.divmod(table.keys, table.classes)
-        factor = np.where(own_equal[source] == target, SAME, 1)
+    for table, equal_class in zip(tables, (equal, equal_source)):
+        given, emitted = np.divmod(table.keys, table.classes)
+        factor = np.where(equal_class[given] == emitted, SAME, 1)  # no emitted class is 0, so "none" equals none
         likelier.append(table._replace(probability=factor * table.probability))
     return likelier
 
@@ -387,19 +396,23 @@ def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range,
     with bar(total=len(turns) * len(batches), unit="batches", label="links", delay=2) as shown:
         for turn in turns:
             hmm = turn >= MODEL_1
-            counts = [np.zeros(len(table.keys) + 1) for table in tables]
-            jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]
+            counts = [np.zeros(len(table.keys) + 1) for table in tables]  # the last one is of padding, see `_places`
+            jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]  # each as if seen once: no jump is impossible
             for batch in batches:
                 expected = _expected_both(tables, batch, hmm=hmm)
                 posteriors = [posterior for posterior, _, _ in expected]
                 if agree and turn >= AGREE:
                     posteriors = _agreed(*posteriors)
-                for d, (posterior, places) in enumerate(zip(posteriors, batch.places)):
-                    counts[d] += np.bincount(places.ravel(), posterior.ravel(), len(counts[d]))
+                for direction, (posterior, places) in enumerate(zip(posteriors, batch.places)):
+                    key_counts = counts[direction]
+                    key_counts += np.bincount(places.ravel(), posterior.ravel(), len(key_counts))
                     if hmm:
-                        jumps[d] += expected[d][1]
+                        jumps[direction] += expected[direction][1]
                 shown.update()
-            tables = [_estimated(table, x[:-1], jump, hmm=hmm) for table, x, jump in zip(tables, counts, jumps)]
+            estimated = []
+            for table, key_counts, jump in zip(tables, counts, jumps):
+                estimated.append(_estimated(table, key_counts[:-1], jump, hmm=hmm))
+            tables = estimated
     return tables
 
 
@@ -413,8 +426,8 @@ def _keys(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarray:
 def _places(table: _Tables, keys: np.ndarray) -> np.ndarray:
     """Places of keys among the table's, int32; the one behind the last for those that it has not."""
     places = np.searchsorted(table.keys, keys)
-    known = table.keys[places.clip(max=len(table.keys) - 1)] == keys
-    return np.where(known, places, len(table.keys)).astype(np.int32)
+    is_there = table.keys[places.clip(max=len(table.keys) - 1)] == keys
+    return np.where(is_there, places, len(table.keys)).astype(np.int32)
 
 
 def _factors(
@@ -425,14 +438,16 @@ def _factors(
         return [None, None]
     source, target = sides[0]
     padded = np.zeros((len(rows), source.shape[1], target.shape[1]), np.float32)
-    for place, row in zip(padded, rows):
-        own = similarities[row]
-        place[: own.shape[0], : own.shape[1]] = own
+    for cells, row in zip(padded, rows):
+        cosines = similarities[row]
+        cells[: cosines.shape[0], : cosines.shape[1]] = cosines
     sizes = np.stack([(source >= 0).sum(1), (target >= 0).sum(1)], axis=1)
     words = sizes.astype(np.float32)
     forward, backward = attention(padded, sizes, TEMPERATURE)
     factors = []
     for weights, count in ((forward.swapaxes(1, 2), words[:, 0]), (backward, words[:, 1])):
+        # The equation at the head of this file. S times a softmax is 1 on average over the S words, which is what NULL,
+        # left as it is, is measured against.
         factors.append((FLOOR + (1 - FLOOR) * weights * count[:, None, None]) ** WEIGHT)
     return factors
 
@@ -447,7 +462,8 @@ def _emissions(
     emissions[:, :, 0] *= NULL
     if factor is not None:
         emissions[:, :, 1:] *= factor
-    emissions[target < 0] = np.eye(1, emissions.shape[2])  # behind the end everything stays where it is
+    # Behind the end NULL emits with probability 1: the position stays where it is, and no likelihood is lost.
+    emissions[target < 0] = np.eye(1, emissions.shape[2])
     return emissions
 
 
@@ -460,47 +476,59 @@ def _expected_both(tables: Sequence[_Tables], batch: _Batch, *, hmm: bool = True
     return expected
 
 
-def _expected(emissions: np.ndarray, batch: Sequence[np.ndarray], jump: np.ndarray | None) -> tuple:
+def _expected(emissions: np.ndarray, side: Sequence[np.ndarray], jump: np.ndarray | None) -> tuple:
     """(B, T, 1 + S) posterior of NULL and every source word, zero at padding; expected jumps; (B,) log likelihoods.
 
     By Model 1 where there are no jump probabilities, and then without jumps.
     """
-    inside, real = (batch[0] >= 0).astype(np.float32), (batch[1] >= 0).astype(np.float32)
-    if jump is None:
-        size = inside.sum(1)[:, None]
-        total = emissions[:, :, 0] + emissions[:, :, 1:].sum(2) / size
-        posterior = emissions * (real / total)[:, :, None]
-        posterior[:, :, 1:] /= size[:, :, None]
-        return posterior, None, np.log(np.where(real, total, 1), dtype=float).sum(1)
+    inside, real = (side[0] >= 0).astype(np.float32), (side[1] >= 0).astype(np.float32)
+    if jump is not None:
+        return _expected_by_hmm(emissions, inside, real, jump.astype(np.float32))
+    size = inside.sum(1)[:, None]
+    total = emissions[:, :, 0] + emissions[:, :, 1:].sum(2) / size
+    posterior = emissions * (real / total)[:, :, None]
+    posterior[:, :, 1:] /= size[:, :, None]
+    return posterior, None, _log_likelihoods(total, real)
+
+
+def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray, jump: np.ndarray) -> tuple:
+    """`_expected` by forward and backward passes; `inside` (B, S) and `real` (B, T) are 1 where there are words.
+
+    A state is a source position, and whether the target word is linked to it (0), or to NULL after a word that was (1):
+    a word without a counterpart leaves the position where it is, and the next jump starts from there.
+    """
     null, words = emissions[:, :, :1], emissions[:, :, 1:]
     positions = np.arange(inside.shape[1])
-    offsets = np.clip(positions - positions[:, None], -WINDOW, WINDOW) + WINDOW
-    jump = jump.astype(np.float32)
-    steps = jump[offsets]
-    leaving = np.maximum(inside @ steps.T, 1e-30)  # a sentence's jumps end inside it
-    start = inside * jump[np.clip(positions + 1, 0, WINDOW) + WINDOW]
-    before = start / start.sum(1, keepdims=True)
-    shape = *emissions.shape[:2], 2, len(positions)  # linked to a position, or to none and there before
-    states = np.empty(shape, np.float32)
-    scale = np.empty(shape[:2], np.float32)
+    jump_places = np.clip(positions - positions[:, None], -WINDOW, WINDOW) + WINDOW  # in `jump`, from i to k
+    steps = jump[jump_places]
+    leaving = np.maximum(inside @ steps.T, 1e-30)  # a sentence's jumps end inside it: what those from i sum to
+    start = inside * jump[np.clip(positions + 1, 0, WINDOW) + WINDOW]  # from the place before the first word
+    last_link = start / start.sum(1, keepdims=True)
+    states = np.empty((*emissions.shape[:2], 2, len(positions)), np.float32)
+    scale = np.empty(emissions.shape[:2], np.float32)  # each word's states are brought to 1, or they would vanish
     for j in range(emissions.shape[1]):
-        reached = before if j == 0 else (before / leaving) @ steps * inside
-        state = np.stack([reached * words[:, j], before * null[:, j]], axis=1)
+        reached = last_link if j == 0 else (last_link / leaving) @ steps * inside
+        state = np.stack([reached * words[:, j], last_link * null[:, j]], axis=1)
         scale[:, j] = state.sum((1, 2))
         states[:, j] = state / scale[:, j, None, None]
-        before = states[:, j].sum(1)
+        last_link = states[:, j].sum(1)
     posterior, jumps = np.empty_like(emissions), np.zeros_like(steps)
-    future = np.ones_like(inside)
+    future = np.ones_like(inside)  # of what follows, by the same scale: times the states it makes the posterior
     for j in reversed(range(emissions.shape[1])):
         posterior[:, j, 1:] = states[:, j, 0] * future
         posterior[:, j, 0] = (states[:, j, 1] * future).sum(1)
         linked = words[:, j] * future / scale[:, j, None]
         unlinked = null[:, j] * future / scale[:, j, None]
-        if j:
+        if j:  # the first word is reached from outside the sentence
             jumps += (states[:, j - 1].sum(1) / leaving).T @ linked
         future = linked @ steps.T / leaving + unlinked
-    counts = np.bincount(offsets.ravel(), (jumps * steps).ravel(), 2 * WINDOW + 1)
-    return posterior * real[:, :, None], counts, np.log(np.where(real, scale, 1), dtype=float).sum(1)
+    counts = np.bincount(jump_places.ravel(), (jumps * steps).ravel(), 2 * WINDOW + 1)
+    return posterior * real[:, :, None], counts, _log_likelihoods(scale, real)
+
+
+def _log_likelihoods(word_likelihoods: np.ndarray, real: np.ndarray) -> np.ndarray:
+    """(B,) sums of the logarithms over a sentence's words."""
+    return np.log(np.where(real, word_likelihoods, 1), dtype=float).sum(1)
 
 
 def _agreed(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -511,7 +539,7 @@ def _agreed(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _estimated(table: _Tables, counts: np.ndarray, jumps: np.ndarray, *, hmm: bool) -> _Tables:
-    """New tables from expected counts."""
+    """New tables from expected counts; a pair of words that met is never less likely than one that did not."""
     source = table.keys // table.classes
     probability = counts / np.maximum(np.bincount(source, counts)[source], 1e-300)
     return table._replace(probability=np.maximum(probability, NEVER), jump=jumps / jumps.sum() if hmm else table.jump)

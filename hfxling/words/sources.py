@@ -109,8 +109,12 @@ def open_aligner(
         raise ValueError("layer and prompt are of an encoder; give model.")
     if links is None and not learn and not has_encoder:
         raise ValueError("learn=False leaves nothing to align by; give links, a model, or both.")
-    known = None if links is None else open_links(links, languages, revision=links_revision)
-    pair = _checked(languages, languages_beside(model)) if known is None else known.languages
+    link_source = None
+    if links is None:
+        pair = _checked(languages, languages_beside(model))
+    else:
+        link_source = open_links(links, languages, revision=links_revision)
+        pair = link_source.languages
     text = read_pairs(source, target, pair, skip_bad=True, longest=LONGEST_SIDE, keep_space=True)
     if first is not None:
         text = text.first(first)
@@ -119,11 +123,11 @@ def open_aligner(
         encoder = open_word_encoder(
             model, pair, text, revision=revision, layer=layer, units=units, prompt=prompt, device=device, dtype=dtype
         )
-    if known is not None and known.network is not None and encoder is None:
-        vocabularies = dict(zip(pair, known.vocabularies))
-        return Aligner(known.network, vocabularies, pair, prior=known.prior, **options), text
-    if known is not None:
-        views = known.views()
+    if link_source is not None and link_source.network is not None and encoder is None:
+        vocabularies = dict(zip(pair, link_source.vocabularies))
+        return Aligner(link_source.network, vocabularies, pair, prior=link_source.prior, **options), text
+    if link_source is not None:
+        views = link_source.views()
         if learn:
             views = [_with_jumps(view, pair, text) for view in views]
         return JointAligner(pair, views, encoder, **options), text
@@ -178,7 +182,7 @@ def open_word_encoder(
     if layer is None and depth not in LAYERS:
         layer = AGREEMENT
     if layer == AGREEMENT:
-        encoder = WordEncoder(model, revision, layer=depth, **options)
+        encoder = WordEncoder(model, revision, layer=depth, **options)  # whole, so that all layers can be compared
         layer = agreed_layer(encoder, languages, text.source[:_AGREE_ON], text.target[:_AGREE_ON], units=units)
         logger.info("%s: words are read from layer %d of %d, whose links agree most", encoder.name, layer, depth)
     return WordEncoder(model, revision, layer=layer, **options)
@@ -197,11 +201,11 @@ def agreed_layer(
     by_layer = encoder.pieces_of_layers([*source, *target], layers)
     scores = {}
     for layer, pieces in zip(layers, by_layer):
-        encoder.kept = pieces
-        encoder.means.clear()
+        encoder.kept = pieces  # every line is in it: the encoder does not read again
+        encoder.means.clear()  # those of the layer before
         aligner = JointAligner(languages, [], encoder, units=units)
         scores[layer] = agreement(line.soft for line in aligner(source, target))
-    return max(scores, key=scores.get)
+    return max(scores, key=scores.get)  # the first of equal ones, and layers rise
 
 
 def links_of_text(
@@ -223,8 +227,8 @@ def links_of_text(
     if model is not None and not is_encoder(model, revision):
         if layer is not None:
             raise ValueError("layer is of an encoder; give such a model.")
-        known = open_links(model, languages, revision=revision)
-        return known, read_pairs(source, target, known.languages, skip_bad=True, longest=LONGEST_SIDE)
+        link_source = open_links(model, languages, revision=revision)
+        return link_source, read_pairs(source, target, link_source.languages, skip_bad=True, longest=LONGEST_SIDE)
     pair = _checked(languages, languages_beside(model))
     text = read_pairs(source, target, pair, skip_bad=True, longest=LONGEST_SIDE)
     encoder = None
@@ -262,8 +266,8 @@ def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | N
             return _of_lexical(LexicalModel.from_pretrained(name, **hub_kwargs).eval(), name, languages)
     network, vocabularies = load_aligner(name, **hub_kwargs)
     pair = _checked(languages, network.config.languages)
-    known = vocabularies_of(vocabularies, pair)
-    return LinkSource(name, pair, known, network, load_prior(name, network.config, pair, **hub_kwargs))
+    prior = load_prior(name, network.config, pair, **hub_kwargs)
+    return LinkSource(name, pair, vocabularies_of(vocabularies, pair), network, prior)
 
 
 def _checked(languages: Sequence[str] | None, known: Sequence[str]) -> Pair:
