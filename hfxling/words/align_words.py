@@ -30,7 +30,7 @@ from .aligner import AlignedLine, Aligner, LineAligner
 from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
 from .joint import LEARN_FROM, JointAligner
 from .links import Method, Units
-from .sources import Layer, open_aligner
+from .sources import JUMPS_FROM, Layer, open_aligner
 from .stored import PairLinks, StoredParts, packed
 
 logger = logging.getLogger(__name__)
@@ -520,7 +520,7 @@ def plan_of(
         stored += len(json.dumps(packed(pair)))
         objects += _bytes_of(pair)
     times_aligned = count / size
-    times_learnt = min(count, LEARN_FROM) / size
+    times_learnt = max(size, min(count, _most_learnt_from(aligner))) / size
     return AlignmentPlan(
         count,
         learning * times_learnt / 3600,
@@ -530,6 +530,13 @@ def plan_of(
         size,
         learning + aligning,
     )
+
+
+def _most_learnt_from(aligner: LineAligner) -> float:
+    """Pairs that opening an aligner learns from, at most."""
+    if not isinstance(aligner, JointAligner):
+        return 0
+    return {"links": np.inf, "links and encoder": LEARN_FROM}.get(aligner.kind, JUMPS_FROM)
 
 
 def _bytes_of(pair: PairLinks) -> int:

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 AGREEMENT = "agreement"
 Layer = int | Literal["agreement"]
 LONGEST_SIDE = 20_000  # letters: a pair's links are a matrix of its words
-_JUMPS_FROM = 2_000  # pairs that jumps of known links are learnt from
+JUMPS_FROM = 2_000  # pairs that jumps of known links are learnt from
 _AGREE_ON = 200  # pairs that agreement is measured on, the first ones
 Pair = tuple[str, str]
 
@@ -153,7 +153,7 @@ def is_encoder(model: Any, revision: str | None = None) -> bool:
 
 def _with_jumps(view: View, languages: Pair, text: Pairs) -> View:
     """A view whose links jump as those of the text do."""
-    source, target = text.source[:_JUMPS_FROM], text.target[:_JUMPS_FROM]
+    source, target = text.source[:JUMPS_FROM], text.target[:JUMPS_FROM]
     pairs = encoded_pairs(languages, view.vocabularies, source, target, LONGEST)
     return View(view.vocabularies, [prior.with_jumps_of(pairs) for prior in view.priors])
 
