@@ -231,7 +231,7 @@ def align_words(
             most in the first 200 pairs. By default what is known to suit the depth, and by agreement for others.
         prompt: put before every text for the encoder; by default what the model wants.
         device: of the encoder; by default a GPU when there is one.
-        dtype: of the encoder's computation; bfloat16 is faster on GPUs and on processors that have it.
+        dtype: of the encoder's computation; bfloat16 is faster on GPUs and on some processors.
         symmetrize: how links are decided; by default by probability (for a trained aligner by mean, and by itermax if
             it was trained without a prior); argmax, itermax and softmax compare vectors alone.
         units: between which links are: words, which white space sets apart, the links' own segments, or characters.
