@@ -75,7 +75,9 @@ MODELS = (
     "google-bert/bert-base-multilingual-cased",
 )
 FIT = "hfxling fit my.zh my.vi --languages zh vi"
-BOOTSTRAP = "hfxling bootstrap my.zh my.vi --seed_pairs seed.tsv --languages zh vi --output outputs/bootstrap --rounds 1"
+BOOTSTRAP = (
+    "hfxling bootstrap my.zh my.vi --seed_pairs seed.tsv --languages zh vi --output outputs/bootstrap --rounds 1"
+)
 UNSURE = re.compile(r"^\| (static|sparse) .*$", re.MULTILINE)  # these lines have CPU seconds in their seventh column
 
 
