@@ -49,6 +49,7 @@ def attention(queries: Tensor, keys: Tensor, mask: Tensor, prior: Tensor | None 
     scores = torch.bmm(queries, keys.transpose(1, 2)).float()
     if prior is not None:
         scores = scores + prior.clamp(min=PRIOR_FLOOR).log()
+    # Not -inf: of a sentence without words the softmax would be NaN.
     return scores.masked_fill(~mask.bool()[:, None], torch.finfo(scores.dtype).min).softmax(-1).to(keys.dtype)
 
 
