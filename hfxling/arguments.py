@@ -83,13 +83,15 @@ def parse_arguments(
         parser.print_help()
         sys.exit(0)
     words = [_with_underscores(word) for word in words]
-    found, unread = parser.parse_known_args(words, parser.parse_args(as_tokens(values_of_file)))
+    # The file's values are read as words, too, so that both are converted alike; the command line then overwrites them.
+    from_file = parser.parse_args(as_tokens(values_of_file))
+    parsed, unread = parser.parse_known_args(words, from_file)
     for word in unread:
         if word.startswith("-"):
             unknown = unknown_key(word.lstrip("-").partition("=")[0], fields, "the command line")
             raise ValueError(f"{unknown}; see --help for all.")
         raise ValueError(f"unexpected argument {word!r}; see --help.")
-    values = vars(found)
+    values = vars(parsed)
     missing = []
     for name, field in fields.items():
         if _is_required(field) and name not in values:
@@ -100,8 +102,8 @@ def parse_arguments(
         _check_value(name, values[name], fields[name].metadata)
     instances = []
     for type_ in types:
-        own = {field.name: values[field.name] for field in _fields(type_) if field.name in values}
-        instances.append(type_(**own))
+        of_type = {field.name: values[field.name] for field in _fields(type_) if field.name in values}
+        instances.append(type_(**of_type))
     return tuple(instances)
 
 
@@ -112,8 +114,8 @@ def resolved(*arguments: Any) -> dict[str, Any]:
         for field in _fields(type(instance)):
             value = getattr(instance, field.name)
             value = getattr(value, "value", value)  # of an enumeration
-            plain = isinstance(value, str | int | float | list | dict | None)
-            if plain and value != _default(field) and field.name not in NOT_PUBLISHED:
+            is_plain = isinstance(value, str | int | float | list | dict | None)
+            if is_plain and value != _default(field) and field.name not in NOT_PUBLISHED:
                 record[field.name] = value
     return record
 
@@ -309,12 +311,17 @@ def _reader(hint: Any, name: str) -> dict[str, Any]:
         return {"nargs": "?", "const": "true"}
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
     if get_origin(hint) in (Union, UnionType):
-        hint = kinds[0] if len(kinds) == 1 else _truth_value if {str, bool} <= {*kinds} else str
+        hint = str
+        if len(kinds) == 1:
+            (hint,) = kinds
+        elif {str, bool} <= {*kinds}:
+            hint = _truth_value
     if get_origin(hint) is list:
         return {"type": get_args(hint)[0], "nargs": "+"}
     if hint is bool:
-        only = {"choices": (True, False), "metavar": name.upper()}
-        return {"type": _truth_value, "nargs": "?", "const": True} | only
+        # `_truth_value` gives back what is neither, which `choices` then refuses.
+        choices = {"choices": (True, False), "metavar": name.upper()}
+        return {"type": _truth_value, "nargs": "?", "const": True} | choices
     return {"type": json.loads if dict in (hint, get_origin(hint)) else hint}
 
 

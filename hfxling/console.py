@@ -91,7 +91,7 @@ def _leave_together() -> None:
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return
     distributed.barrier()
-    atexit._run_exitfuncs()
+    atexit._run_exitfuncs()  # `os._exit` runs none
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -103,6 +103,7 @@ def _prepare_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and hasattr(stream, "reconfigure"):
+            # Without `errors` stderr would become strict and no longer escape what it cannot encode.
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
@@ -129,7 +130,7 @@ def check_words(words: Sequence[str]) -> None:
         ValueError: one that is not UTF-8.
     """
     for word in words:
-        if any("\udc80" <= letter <= "\udcff" for letter in word):
+        if any("\udc80" <= letter <= "\udcff" for letter in word):  # how Python keeps bytes that are not UTF-8
             raise ValueError(f"{word!a} is not UTF-8; give text in that encoding.")
 
 
@@ -154,7 +155,9 @@ def _line_of(error: Exception) -> str | None:
         return "a file could not be written: is the disk full? Make room, or name another place."
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         return str(error)
-    return str(error) or None if isinstance(error, ValueError | FileNotFoundError) else None
+    if isinstance(error, ValueError | FileNotFoundError):
+        return str(error) or None
+    return None
 
 
 def without_secrets(text: str) -> str:

@@ -93,6 +93,7 @@ def _pour(scratch: Path, final: str) -> None:
         raise ValueError(f"{final} is no place for a folder; name another one.")
     sys.stdout.flush()
     descriptor = _descriptor(final)
+    # A copy of the descriptor: the block closes what it opened.
     with scratch.open("rb") as content, open(final if descriptor is None else os.dup(descriptor), "wb") as stream:
         shutil.copyfileobj(content, stream)
 
@@ -186,6 +187,7 @@ def alone_in(folder: str | Path, told: str) -> Iterator[None]:
             handle = os.open(folder, os.O_RDONLY)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Another run may have removed it between `open` and `flock`: the lock then holds a nameless folder.
                 if os.path.samestat(os.fstat(handle), os.stat(folder)):
                     break
             except BlockingIOError:
@@ -326,7 +328,7 @@ def reserved_array(path: str | Path, shape: tuple[int, ...]) -> np.ndarray:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                     raise
                 folder = Path(path).absolute().parent
-                while folder.suffix == _SCRATCH:
+                while folder.suffix == _SCRATCH:  # a folder that the user never named
                     folder = folder.parent
                 free = shutil.disk_usage(folder).free
                 need = f"{Path(path).name} needs {size / 2**20:,.1f} MiB, {free / 2**20:,.1f} are free"

@@ -320,18 +320,19 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
     if isinstance(source, Mapping) and not (target is None and languages is None):
         raise ValueError("source names both sides of every language pair; leave target and languages out.")
     pairs = {}
-    given = source if isinstance(source, Mapping) else {tuple(languages or _UNNAMED): (source, target)}
-    for pair, sides in given.items():
+    texts_of = source if isinstance(source, Mapping) else {tuple(languages or _UNNAMED): (source, target)}
+    for pair, sides in texts_of.items():
         if len(pair) != 2:
             raise ValueError(f"languages={pair!r}: give the codes of two languages, such as ('zh', 'vi').")
         if tuple(pair) != _UNNAMED:
             parse_pair(name_of_pair(pair))  # refuses what is no language
         if len(sides) != 2 or any(side is None or isinstance(side, str) for side in sides):
             raise ValueError("give a list of source texts and a list of their translations.")
-        source, target = pairs[tuple(pair)] = tuple(map(list, sides))
-        if len(source) != len(target) or len(source) < 10:  # fewer cannot choose a closed form's shrinkage
-            raise ValueError(f"{len(source)} source, {len(target)} target texts: give as many of each, at least ten.")
-        for name, side in (("source", source), ("target", target)):
+        sources, targets = map(list, sides)
+        if len(sources) != len(targets) or len(sources) < 10:  # fewer cannot choose a closed form's shrinkage
+            raise ValueError(f"{len(sources)} source, {len(targets)} target texts: give as many of each, at least ten.")
+        pairs[tuple(pair)] = sources, targets
+        for name, side in (("source", sources), ("target", targets)):
             for row, text in enumerate(side):
                 if not isinstance(text, str) or not text.strip():
                     raise ValueError(f"{name}[{row}] is {text!r}; leave out pairs with an empty side.")
@@ -387,7 +388,8 @@ def _encoder(name: str, layer: int | str, pooling: str) -> list[torch.nn.Module]
         changes = {"num_hidden_layers": layer} if isinstance(layer, int) else {"output_hidden_states": layer == "all"}
         encoder = stock.Transformer(name, config_kwargs=changes, model_kwargs={"dtype": torch.float32})
     encoder.max_seq_length = token_limit(encoder.tokenizer, encoder.config)
-    return [encoder, *_modules([], encoder.config.hidden_size, pooling, average_layers=depth * (layer == "all"))]
+    average_layers = depth if layer == "all" else None
+    return [encoder, *_modules([], encoder.config.hidden_size, pooling, average_layers=average_layers)]
 
 
 def _modules(steps: list[tuple], size: int, pooling: str, **settings) -> list[torch.nn.Module]:
@@ -434,12 +436,12 @@ def _with_head(
     named = [code for code in dict.fromkeys(chain.from_iterable(pairs)) if code not in _UNNAMED]
     steps = head.stock_steps()
     if not named:  # routes for queries and documents alone
-        for place, step in enumerate(steps):
+        for index, step in enumerate(steps):
             if step[0] == "Router":
                 routes = step[1].values()
-                steps[place] = "Router", dict(zip(ROUTES, routes))
+                steps[index] = "Router", dict(zip(ROUTES, routes))
     modules = OrderedDict(base.named_children())
-    for module in _modules(steps, head.config.hidden_size, "mean")[1:]:
+    for module in _modules(steps, head.config.hidden_size, "mean")[1:]:  # without pooling, which the base has
         modules[str(len(modules))] = module
     prompt = base.prompts.get(base.default_prompt_name) if prompt is None else prompt
     prompts = {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"} if prompt else {}
@@ -457,8 +459,10 @@ def _vectors(base: SentenceTransformer, pairs: Pairs, prompt: str | None, progre
     finite = np.isfinite(vectors).all(1)
     if not finite.all():
         raise ValueError(f"the model's vector of {texts[finite.argmin()][:60]!r} is not finite.")
-    ready = []
+    sides, start = [], 0
     for source, target in pairs.values():
-        own, rows = rows[: len(source) + len(target)], rows[len(source) + len(target) :]
-        ready.append((vectors[own[: len(source)]], vectors[own[len(source) :]]))
-    return ready
+        middle = start + len(source)
+        end = middle + len(target)
+        sides.append((vectors[rows[start:middle]], vectors[rows[middle:end]]))
+        start = end
+    return sides

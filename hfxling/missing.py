@@ -37,10 +37,10 @@ def one_line_where_missing(
 
 def _is_ours(error: Exception) -> bool:
     """Whether the package itself said so, in a line that is meant for users."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    module = place.tb_frame.f_globals.get("__name__", "") if place else ""
+    raised_at = error.__traceback__
+    while raised_at is not None and raised_at.tb_next is not None:
+        raised_at = raised_at.tb_next
+    module = raised_at.tb_frame.f_globals.get("__name__", "") if raised_at else ""
     return isinstance(error, ValueError) and module.partition(".")[0] == __name__.partition(".")[0]
 
 
@@ -61,5 +61,6 @@ def check_device(device: str | None) -> None:
         torch.empty(0, device=device or "cpu")
     except (RuntimeError, AssertionError, NotImplementedError, ImportError):
         known = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-        known += ["mps"] * torch.backends.mps.is_available()
+        if torch.backends.mps.is_available():
+            known.append("mps")
         raise ValueError(f"device={device!r} is none of this machine's: {', '.join(known)}.") from None

@@ -28,6 +28,7 @@ def claim(folder: Path, key: Mapping) -> None:
     text = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False)
     key_file = folder / "key.json"
     has_key = key_file.exists()
+    # Scratch is what a run left that was killed while it wrote its key.
     if not has_key and folder.is_dir() and any(path.suffix != ".hfxling-scratch" for path in folder.iterdir()):
         raise ValueError(f"{folder} holds files that are no parts of a run; move them, or give another output.")
     with readable(key_file):

@@ -54,7 +54,7 @@ def hidden(is_hidden: bool = True) -> Iterator[None]:
     finally:
         _SHOWN.reset(token)
         if loading_bars_were_shown:
-            sys.modules[_TRANSFORMERS].enable_progress_bar()
+            sys.modules[_TRANSFORMERS].enable_progress_bar()  # which turns on the Hub's, too
             disable_progress_bars()
         if not was_disabled:
             enable_progress_bars()
@@ -78,7 +78,7 @@ def hide_loading_bars(*, of_later_imports: bool = False) -> bool:
     if logging is None or not logging.is_progress_bar_enabled():
         return False
     downloads_are_shown = not are_progress_bars_disabled()
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # which turns off the Hub's, too
     if downloads_are_shown:
         enable_progress_bars()
     return True

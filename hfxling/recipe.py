@@ -37,14 +37,15 @@ def run_recipe(name: str, argv: Sequence[str] | None = None, *, description: str
     folders = [(args, training_args)]
     if hasattr(package, "one_by_one"):
         folders = package.one_by_one(args, training_args)
-    pushes = [check_run(own_training, own) for own, own_training in folders]
+    pushes = [check_run(own_training, own) for own, own_training in folders]  # all of them before the first trains
     results: list[EvalResult] = []
     for (own, own_training), push in zip(folders, pushes):
         prepared = package.prepare([own], own_training)
         own_training.run_record = run_record(own, own_training, prepared.corpus)
         check_record(own_training.resume_from_checkpoint, own_training.run_record)
-        place = own_training.output_dir
-        with alone_in(place, f"output_dir={place}") if own_training.should_save else nullcontext():
+        folder = own_training.output_dir
+        # Of several processes only one that writes holds the folder against other runs.
+        with alone_in(folder, f"output_dir={folder}") if own_training.should_save else nullcontext():
             run = package.run(own, own_training, prepared)
             results += publish_run(name, own, own_training, prepared, run, argv=argv, push=push)
     return results

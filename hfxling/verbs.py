@@ -63,8 +63,10 @@ def verb(function: Verb) -> Verb:
         check_outputs({name: (kind, values[name]) for name, kind in outputs.items()}, inputs)
         with ExitStack() as held:
             for name, kind in outputs.items():
-                for place in _listed(values[name]) if kind != CACHE else ():
-                    hold = alone_in if kind == FOLDER else alone_with
+                if kind == CACHE:
+                    continue
+                hold = alone_in if kind == FOLDER else alone_with
+                for place in _listed(values[name]):
                     held.enter_context(hold(place, f"{name}={place}"))
             with hidden(not values.get("progress", True)), extra_named(function.__name__):
                 return function(*bound.args, **bound.kwargs)

@@ -89,7 +89,9 @@ class FrozenEncoder:
         states = hidden_states(self.model, inputs)
         read = []
         for layer, pooling in self.views:
-            tokens = torch.stack(states[1:]).mean(0) if layer == "all" else states[-1 if layer is None else layer]
+            index = -1 if layer is None else layer
+            # "all" leaves out the embedding output, as `layer_states` does.
+            tokens = torch.stack(states[1:]).mean(0) if layer == "all" else states[index]
             read.append(pool(tokens.float(), inputs["attention_mask"], pooling))
         return torch.stack(read, dim=1)
 
@@ -151,6 +153,7 @@ def length_sorted(
     most_tokens = TOKENS_ON_CPU if torch.device(device).type == "cpu" else TOKENS_ON_GPU
     batches: list[list[int]] = []
     for row in sorted(range(len(ids)), key=lambda i: len(ids[i])):
+        # Texts come in rising length, so the batch would be padded to this one.
         if not batches or (len(batches[-1]) + 1) * len(ids[row]) > most_tokens:
             batches.append([])
         batches[-1].append(row)
@@ -226,5 +229,5 @@ def _word_means(states: np.ndarray, word_ids: Sequence[int | None], words: int) 
     sums = np.zeros((words, states.shape[1]), np.float32)
     np.add.at(sums, owner, states[is_piece])
     counts = np.bincount(owner, minlength=words).astype(np.float32)
-    counts[counts == 0] = np.nan
+    counts[counts == 0] = np.nan  # no warning about a division by zero
     return sums / counts[:, None]

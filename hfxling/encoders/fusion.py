@@ -24,7 +24,7 @@ from .protocol import ROLES
 FILE, TENSORS = "fusion.json", "fusion.safetensors"
 CSLS_K = 10  # of the authors of CSLS
 POOL = 1000  # training sentences a side that stand for the rest
-GRID = [0, *(1 / (1 + 2 ** (step / 2)) for step in range(14, -15, -1)), 1]  # even in the ratio of both
+GRID = [0, *(1 / (1 + 2 ** (step / 2)) for step in range(14, -15, -1)), 1]  # even in the logarithm of the ratio of both
 Vectors = tuple[np.ndarray, csr_array]  # (N, D) dense and (N, E) sparse ones of the same texts
 Pools = Mapping[tuple[str, str], Vectors]  # by language and role
 
@@ -68,15 +68,17 @@ class Fusion:
         """
         if role not in ROLES or language not in self.languages:
             raise ValueError(f"{language!r} as {role!r}: give {' or '.join(self.languages)}, {' or '.join(ROLES)}.")
-        (other,) = {*self.languages} - {language}
-        kinds, others = _ready((dense, sparse)), self.pools[other, ROLES[role == "query"]]
+        (other_language,) = {*self.languages} - {language}
+        other_role = "document" if role == "query" else "query"
+        dense, sparse = _ready((dense, sparse))
         of_dense, of_sparse = self.weight / self.deviations[0], (1 - self.weight) / self.deviations[1]
-        dense_means, sparse_means = _hubness(kinds, others)
+        dense_means, sparse_means = _hubness((dense, sparse), self.pools[other_language, other_role])
         hubness = (of_dense * dense_means + of_sparse * sparse_means)[:, None].astype(np.float32)
         one = np.ones_like(hubness)
+        # CSLS of x and y, 2 x.y - r(x) - r(y), as the inner product of (2 x, -r(x), 1) and (y, 1, -r(y)).
         if role == "document":
-            return np.hstack([kinds[0], one, -hubness]), kinds[1]
-        dense, sparse = np.float32(2 * of_dense) * kinds[0], np.float32(2 * of_sparse) * kinds[1]
+            return np.hstack([dense, one, -hubness]), sparse
+        dense, sparse = np.float32(2 * of_dense) * dense, np.float32(2 * of_sparse) * sparse
         return np.hstack([dense, -hubness, one]), csr_array(sparse)
 
     def check(self) -> None:
@@ -134,7 +136,8 @@ class Fusion:
         if not (folder / FILE).is_file() or not (folder / TENSORS).is_file():
             raise FileNotFoundError(f"{name} has no {FILE} and {TENSORS}; `hfxling fit` writes such a folder.")
         try:
-            content, tensors = json.loads((folder / FILE).read_text(encoding="utf-8")), load_file(folder / TENSORS)
+            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            tensors = load_file(folder / TENSORS)
             pools = {}
             for key in product(content["languages"], ROLES):
                 stem = ".".join(key)
@@ -174,18 +177,19 @@ def fit_fusion(
     Returns:
         The fusion with the largest mean reciprocal rank; of equal ones that nearest to even weights.
     """
-    scores, apart = [], ([], [])
+    scores, dense_unpaired, sparse_unpaired = [], [], []  # unpaired: scores of no translations
     for source, target, of_pools in folds:
         vectors = [_ready(side) for side in (source, target, *of_pools)]
         dense, sparse = zip(*vectors)
-        of_fold = [_csls(*dense), _csls(*sparse)]
-        scores.append(of_fold)
-        for values, matrix in zip(apart, of_fold):
-            values.append(matrix[~np.eye(len(matrix), dtype=bool)])
-    deviations = spread(np.concatenate(apart[0])), spread(np.concatenate(apart[1]))
+        dense_scores, sparse_scores = _csls(*dense), _csls(*sparse)
+        scores.append((dense_scores, sparse_scores))
+        is_unpaired = ~np.eye(len(dense_scores), dtype=bool)
+        dense_unpaired.append(dense_scores[is_unpaired])
+        sparse_unpaired.append(sparse_scores[is_unpaired])
+    deviations = spread(np.concatenate(dense_unpaired)), spread(np.concatenate(sparse_unpaired))
     reciprocal = {weight: _reciprocal(scores, weight, deviations) for weight in GRID}
     weight = max(reciprocal, key=lambda w: (round(reciprocal[w], 6), -abs(w - 0.5)))
-    pairs = sum(len(kinds[0]) for kinds in scores) // 2
+    pairs = sum(len(dense_scores) for dense_scores, _ in scores) // 2  # a fold for either direction
     return Fusion(weight, deviations, stored(pools), lexical, tuple(languages), pairs)
 
 
@@ -206,7 +210,7 @@ def pool_rows(count: int) -> np.ndarray:
 def spread(values: np.ndarray) -> float:
     """Standard deviation from the quartiles: a few pairs of very unlike lengths would stretch the usual one."""
     low, high = np.quantile(values, [0.25, 0.75])
-    return float(high - low) / 1.349 or 1.0
+    return float(high - low) / 1.349 or 1.0  # the quartiles of a normal distribution lie 1.349 deviations apart
 
 
 def _ready(vectors: Vectors) -> Vectors:
@@ -221,8 +225,8 @@ def _hubness(kinds: Sequence, others: Sequence) -> list[np.ndarray]:
 def _csls(queries, documents, of_queries, of_documents) -> np.ndarray:
     """(N, N) CSLS of one kind of vectors, neighbours from the pools."""
     scores = queries @ documents.T
-    above, left = _hubness((queries, documents), (of_documents, of_queries))
-    return 2 * as_array(scores) - above[:, None] - left
+    of_rows, of_columns = _hubness((queries, documents), (of_documents, of_queries))
+    return 2 * as_array(scores) - of_rows[:, None] - of_columns
 
 
 def _reciprocal(scores: Sequence[Sequence[np.ndarray]], weight: float, deviations: Sequence[float]) -> float:

@@ -226,7 +226,7 @@ class Haystack:
         encoder = self._static if kind == "static" else self.dense
         language, role = self.languages[side], ROLES[side]
         texts = self.sides[side].texts
-        # Of a text that links know nothing of, static vectors are zero; of the model's none is.
+        # Of a text that links know nothing of, static vectors are zero, which has no direction; of the model's none is.
         is_blank = encoder is not self.encoder
         encode = partial(_encoded, encoder, language, role, is_blank)
         if self.loaders is not None:

@@ -115,11 +115,11 @@ def content_hash_of(files: Iterable[Path], root: Path) -> str:
     """16 hex digits of SHA-256 that change with any file's content or its place below `root`."""
     digest = hashlib.sha256()
     for file in sorted(files):
-        place = os.path.relpath(os.path.abspath(file), os.path.abspath(root))
-        # The root's own name is no part of it: a folder that is moved or copied stays the same model.
-        place = place.partition(os.sep)[2] or place
+        path = os.path.relpath(os.path.abspath(file), os.path.abspath(root))
+        # Without its first folder, the model's own: one that is moved or copied stays the same model.
+        path = path.partition(os.sep)[2] or path
         with open(file, "rb") as content:
-            digest.update(place.encode() + b"\0" + hashlib.file_digest(content, "sha256").digest())
+            digest.update(path.encode() + b"\0" + hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()[:16]
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from .identity import json_of
 
 logger = logging.getLogger(__name__)
-_TOLD: set[tuple[str, str]] = set()  # models whose prompt was announced already
+_ANNOUNCED: set[tuple[str, str]] = set()  # models and prompts that were announced already
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def check_prompt(prompt: str | None, texts: Sequence[str]) -> None:
 
 def _announced(name: str, prompt: str, reason: str) -> str:
     """Say once which prompt a model gets without having been told."""
-    if (name, prompt) not in _TOLD:
-        _TOLD.add((name, prompt))
+    if (name, prompt) not in _ANNOUNCED:
+        _ANNOUNCED.add((name, prompt))
         logger.info("%s: %r is put before every text, %s (--prompt changes it)", name, prompt, reason)
     return prompt

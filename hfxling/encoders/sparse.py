@@ -131,8 +131,8 @@ class SparseVectors(LoadedEncoder):
                 show_progress_bar=bool(progress),
                 **options,
             ).coalesce()
-            values, places = chunk.values().float().numpy(), chunk.indices().numpy()
-            parts.append(csr_array((values, tuple(places)), shape=tuple(chunk.shape)))
+            values, coordinates = chunk.values().float().numpy(), chunk.indices().numpy()
+            parts.append(csr_array((values, tuple(coordinates)), shape=tuple(chunk.shape)))
         vectors = csr_array(vstack(parts))
         if self.similarity == "cosine":
             norms = np.sqrt(vectors.multiply(vectors).sum(1))
@@ -143,9 +143,9 @@ class SparseVectors(LoadedEncoder):
 def links_beside(name: str | Path) -> Path | None:
     """The folder of links that `hfxling fit` wrote with a folder, which holds something else; None where none is."""
     folder = Path(name)
-    for place in (folder / "model", folder / "lexical" / "model", folder.parent / "lexical" / "model"):
-        if read_json(place / "config.json").get("model_type") == _LEXICAL:
-            return place
+    for links in (folder / "model", folder / "lexical" / "model", folder.parent / "lexical" / "model"):
+        if read_json(links / "config.json").get("model_type") == _LEXICAL:
+            return links
     return None
 
 

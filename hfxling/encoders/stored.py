@@ -44,7 +44,7 @@ class StoredVectors(Encoder):
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:
         """Those of the next file of the side, one a text."""
         key = content_hash(texts)
-        files, loaded = self.files[role], self._loaded[role]
+        files, loaded = self.files[role], self._loaded[role]  # the latter has a file's vectors by their texts
         if key not in loaded:
             if len(loaded) == len(files):
                 raise ValueError(

@@ -49,17 +49,20 @@ def attention(queries: Tensor, keys: Tensor, mask: Tensor, prior: Tensor | None 
     scores = torch.bmm(queries, keys.transpose(1, 2)).float()
     if prior is not None:
         scores = scores + prior.clamp(min=PRIOR_FLOOR).log()
+    # Not -inf: of a sentence without words the softmax would be NaN.
     return scores.masked_fill(~mask.bool()[:, None], torch.finfo(scores.dtype).min).softmax(-1).to(keys.dtype)
 
 
 def fast_dropout(states: Tensor, p: float, training: bool) -> Tensor:
     """Dropout with p rounded to 1/256, from one random byte an entry: on a CPU drawing is most of dropout's cost."""
-    cut = round(256 * p)
-    if not training or not cut:
+    dropped = round(256 * p)  # of the 256 values of a byte
+    if not training or not dropped:
         return states
-    words = torch.randint(-(2**63), 2**63 - 1, (states.numel() // 8 + 1,), device=states.device)
-    kept = words.view(torch.uint8)[: states.numel()].view(states.shape) >= cut
-    return states * (kept * (256 / (256 - cut))).to(states.dtype)
+    # One draw of 64 bits is eight bytes, each for one entry.
+    draws = torch.randint(-(2**63), 2**63 - 1, (states.numel() // 8 + 1,), device=states.device)
+    is_kept = draws.view(torch.uint8)[: states.numel()].view(states.shape) >= dropped
+    scale = 256 / (256 - dropped)  # the expected value stays
+    return states * (is_kept * scale).to(states.dtype)
 
 
 class WordEmbedding(nn.Module):
@@ -88,6 +91,7 @@ class WordEmbedding(nn.Module):
         return self.words[f"of_{language}"](word_ids) + means.view(*word_ids.shape, -1)
 
     def _piece_means(self, piece_ids: Tensor) -> Tensor:
+        # `padding_idx` keeps padding out of the count, too; a word without pieces gets zeros.
         return F.embedding_bag(piece_ids, self.pieces.weight, mode="mean", padding_idx=PAD)
 
 

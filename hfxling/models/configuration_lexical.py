@@ -2,7 +2,7 @@
 
 from transformers import PreTrainedConfig
 
-LENGTH_DIMS = 3  # of the length prior: (a^2, a, 1) of a query meets (-1, 2b, -b^2) of a document
+LENGTH_DIMS = 3  # of the length prior: (-a^2, 2a, -1) of a query meets (1, b, b^2) of a document, -(a - b)^2
 
 
 class LexicalConfig(PreTrainedConfig):
@@ -59,8 +59,9 @@ class LexicalConfig(PreTrainedConfig):
         if any(len(count) != len(self.views) for count in counts):
             raise ValueError(f"vocab_sizes, links and view_weights: give one number for each of views={self.views}.")
         for key in self.links:
-            pair = key.split(":")
-            if len({*pair}) != 2 or not {*pair} <= {*self.languages} or ":".join(pair[::-1]) not in self.links:
+            source, _, target = key.partition(":")
+            is_pair = source != target and {source, target} <= {*self.languages}
+            if not is_pair or f"{target}:{source}" not in self.links:
                 raise ValueError(f"links={key!r}: give two of {', '.join(self.languages)} as SOURCE:TARGET, both ways.")
         if min(self.mixture, self.length_sigma, self.balance, self.hub_neighbours) <= 0:
             raise ValueError("mixture, length_sigma, balance and hub_neighbours must be more than 0.")

@@ -32,21 +32,20 @@ def load_encoder(name: str, layer: Layer = None, *, spare: bool = True, **kwargs
     hub_kwargs = hub_kwargs_of(kwargs)
     config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
     depth = config.num_hidden_layers
-    several = layer == "all" or isinstance(layer, (list, tuple))
-    if several and config.model_type in ENCODER_OF_SEQ2SEQ:
+    is_list = isinstance(layer, (list, tuple))
+    if (is_list or layer == "all") and config.model_type in ENCODER_OF_SEQ2SEQ:
         raise ValueError(
             f"layer={layer!r}: the layers of {str(name)!r} ({config.model_type}) share a final norm, which no stock "
             f"module repeats; choose one of 0..{depth}."
         )
-    if several and layer != "all":
-        layer = max(layer)
-    if layer not in (None, "all"):
-        if not (isinstance(layer, int) and 0 <= layer <= depth):
+    deepest = max(layer) if is_list else layer
+    if deepest not in (None, "all"):
+        if not (isinstance(deepest, int) and 0 <= deepest <= depth):
             raise ValueError(
-                f"layer={layer!r} is outside hidden_states 0..{depth} of {str(name)!r} (0 = embedding output, "
+                f"layer={deepest!r} is outside hidden_states 0..{depth} of {str(name)!r} (0 = embedding output, "
                 '"all" = mean over the layers): choose one of these or a deeper encoder.'
             )
-        config.num_hidden_layers = layer
+        config.num_hidden_layers = deepest
     auto_class = AutoModelForTextEncoding if config.model_type in ENCODER_OF_SEQ2SEQ else AutoModel
     kwargs |= {"config": config, "trust_remote_code": False}
     model, info = load_whole(auto_class.from_pretrained, name, spare=spare, **kwargs)
@@ -61,7 +60,7 @@ def hidden_states(encoder: PreTrainedModel, inputs: dict[str, Tensor]) -> tuple[
     states = outputs.hidden_states or (outputs.last_hidden_state,)  # an encoder without a layer collects none
     if encoder.config.model_type in ENCODER_OF_SEQ2SEQ:
         norm = encoder.encoder.final_layer_norm
-        states = (*(norm(state) for state in states[:-1]), states[-1])
+        states = (*(norm(state) for state in states[:-1]), states[-1])  # the stack normed its last one
     return states
 
 
@@ -74,5 +73,6 @@ def layer_states(encoder: PreTrainedModel, inputs: dict[str, Tensor], layer: Lay
         states = hidden_states(encoder, inputs)
         return torch.cat([states[i] for i in layer], dim=-1)
     if layer == "all":
+        # Without the embedding output, which WeightedLayerPooling (`stock.py`) leaves out, too.
         return torch.stack(hidden_states(encoder, inputs)[1:]).mean(0)
     return encoder(**inputs).last_hidden_state

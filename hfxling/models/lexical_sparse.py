@@ -46,17 +46,22 @@ class LexicalSparse(InputModule):
             ValueError: no language, or one that the model lacks.
         """
         languages = self.model.config.languages
-        role = task if task in ROLES else ROLES[task != languages[0]]
-        language = language or (languages[ROLES.index(task)] if task in ROLES else task)
+        if task in ROLES:
+            role = task
+            language = language or languages[ROLES.index(task)]
+        else:
+            role = "query" if task == languages[0] else "document"
+            language = language or task
         if language not in languages:
             raise ValueError(f"task={task!r}: give the language of the texts as task, one of {', '.join(languages)}.")
         return {"texts": [(prompt or "") + text for text in inputs], "language": language, "role": role}
 
     def forward(self, features: dict, max_active_dims: int | None = None, **kwargs) -> dict[str, Tensor]:
         """Add "sentence_embedding", (B, D) and mostly zeros."""
-        texts = features["texts"], features["language"], features["role"]
-        vectors = torch.from_numpy(self.model.encode(*texts, max_active_dims=max_active_dims).toarray())
-        features["sentence_embedding"] = vectors.to(self.model.device)
+        vectors = self.model.encode(
+            features["texts"], features["language"], features["role"], max_active_dims=max_active_dims
+        )
+        features["sentence_embedding"] = torch.from_numpy(vectors.toarray()).to(self.model.device)
         return features
 
     def get_embedding_dimension(self) -> int:

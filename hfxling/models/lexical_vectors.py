@@ -26,19 +26,25 @@ class Bags(NamedTuple):
 
 
 class SparseMatrix(nn.Module):
-    """(V, W) numbers, most of them zero, row by row."""
+    """(V, W) numbers, most of them zero, row by row.
+
+    Args:
+        shape: (V, W).
+        size: how many numbers are stored.
+    """
 
     def __init__(self, shape: tuple[int, int], size: int):
         super().__init__()
         self.shape = shape
+        # A parameter, though nothing trains it: transformers reads a model's dtype and device off its parameters.
         self.values = nn.Parameter(torch.zeros(size), requires_grad=False)
         self.register_buffer("columns", torch.zeros(size, dtype=torch.int32))
         self.register_buffer("starts", torch.zeros(shape[0] + 1, dtype=torch.int32))
 
     def fill(self, matrix: csr_array) -> None:
         """Take the values of a matrix of the same shape and size."""
-        for place, array in ((self.values.data, matrix.data), (self.columns, matrix.indices)):
-            place.copy_(torch.from_numpy(array))
+        self.values.data.copy_(torch.from_numpy(matrix.data))
+        self.columns.copy_(torch.from_numpy(matrix.indices))
         self.starts.copy_(torch.from_numpy(matrix.indptr))
 
     def matrix(self) -> csr_array:
@@ -58,22 +64,28 @@ class SparseMatrix(nn.Module):
 
 
 def side_by_side(parts: Sequence[tuple[int, csr_array]], width: int) -> csr_array:
-    """One matrix of parts that begin at the given columns, blanks between them; compressed rows stay that all along."""
-    blocks, at = [], 0
-    for start, part in (*parts, (width, csr_array((parts[0][1].shape[0], 0), dtype=np.float32))):
-        blank = csr_array((part.shape[0], start - at), dtype=np.float32)
-        blocks += [blank, part] if start > at else [part]
-        at = start + part.shape[1]
+    """One matrix of parts that begin at the given columns, in rising order, with blanks between them."""
+    rows = parts[0][1].shape[0]
+    at_the_end = (width, csr_array((rows, 0), dtype=np.float32))  # an empty part: a blank comes before it, too
+    blocks, end = [], 0
+    for start, part in (*parts, at_the_end):
+        if start > end:
+            blocks.append(csr_array((rows, start - end), dtype=np.float32))
+        blocks.append(part)
+        end = start + part.shape[1]
+    # scipy puts blocks beside each other without going through coordinates as long as all are in compressed rows.
     return csr_array(hstack(blocks, format="csr"))
 
 
 def pruned(vectors: csr_array, most: int, extra: int) -> csr_array:
-    """Every row's largest weights; those of the last `extra` dimensions stay."""
+    """Every row's `most` largest weights; those of the last `extra` dimensions stay whatever their size."""
     size = np.where(vectors.indices >= vectors.shape[1] - extra, np.inf, np.abs(vectors.data))
-    kept = []
+    rows = []  # positions in `vectors.data`
     for start, end in zip(vectors.indptr[:-1], vectors.indptr[1:]):
-        few = np.arange(end - start) if end - start <= most else np.argpartition(size[start:end], -most)[-most:]
-        kept.append(start + np.sort(few))
-    ends = np.concatenate([[0], np.cumsum([len(few) for few in kept])])
-    places = np.concatenate(kept)
-    return csr_array((vectors.data[places], vectors.indices[places], ends), shape=vectors.shape)
+        positions = np.arange(start, end)
+        if len(positions) > most:
+            positions = np.sort(start + np.argpartition(size[start:end], -most)[-most:])
+        rows.append(positions)
+    starts = np.cumsum([0, *map(len, rows)])
+    positions = np.concatenate(rows)
+    return csr_array((vectors.data[positions], vectors.indices[positions], starts), shape=vectors.shape)

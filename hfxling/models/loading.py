@@ -63,7 +63,7 @@ def load_whole(load: Callable, name: str, *args, spare: bool = False, **kwargs) 
             the first; for broken files.
     """
     with quiet_loading():
-        try:
+        try:  # wrong shapes come with the loading info, not as an error of the library that names no tensor
             model, info = load(name, *args, output_loading_info=True, ignore_mismatched_sizes=True, **kwargs)
         except SafetensorError as error:
             raise ValueError(

@@ -65,44 +65,54 @@ def vocabulary_cross_entropy(
 
 class _VocabularyCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states: Tensor, weight: Tensor, bias: Tensor, target: Tensor, chunk: int, learn: bool) -> Tensor:
+    def forward(
+        ctx, states: Tensor, weight: Tensor, bias: Tensor, target: Tensor, chunk: int, with_gradient: bool
+    ) -> Tensor:
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         with torch.autocast(device, enabled=False):
             x, w = states.to(dtype), weight.to(dtype)
             precise = torch.promote_types(dtype, torch.float32)
-            of_x = torch.empty_like(x) if learn else None
-            of_bias = torch.zeros_like(bias) if learn else None
-            of_w = torch.zeros_like(weight) if learn and ctx.needs_input_grad[1] else None
+            grad_states = torch.empty_like(x) if with_gradient else None
+            grad_bias = torch.zeros_like(bias) if with_gradient else None
+            grad_weight = torch.zeros_like(weight) if with_gradient and ctx.needs_input_grad[1] else None
             loss = torch.zeros((), dtype=precise, device=x.device)
             # Written over chunk by chunk: on a CPU new memory of this size costs more than the softmax in it.
-            room = torch.empty(min(chunk, len(x)), len(w), dtype=dtype, device=x.device)
+            buffer = torch.empty(min(chunk, len(x)), len(w), dtype=dtype, device=x.device)
             for start in range(0, len(x), chunk):
                 part, gold = x[start : start + chunk], target[start : start + chunk, None]
-                logits = torch.addmm(bias.to(dtype), part, w.T, out=room[: len(part)]).to(precise)
-                highest, of_gold = logits.amax(1, keepdim=True), logits.gather(1, gold)
-                shares = logits.sub_(highest).exp_()
-                total = shares.sum(1, keepdim=True)
-                loss += (total.log() + highest - of_gold).sum()
-                if not learn:
+                logits = torch.addmm(bias.to(dtype), part, w.T, out=buffer[: len(part)]).to(precise)
+                highest = logits.amax(1, keepdim=True)
+                gold_logits = logits.gather(1, gold)  # before the logits are written over
+                exponentials = logits.sub_(highest).exp_()
+                total = exponentials.sum(1, keepdim=True)
+                loss += (total.log() + highest - gold_logits).sum()
+                if not with_gradient:
                     continue
-                slope = shares.div_(total)
-                slope.scatter_add_(1, gold, torch.full_like(total, -1.0))
-                of_bias += slope.sum(0)
-                slope = slope.to(dtype)
-                torch.mm(slope, w, out=of_x[start : start + chunk])
-                if of_w is not None:
-                    of_w.addmm_(slope.T, part) if dtype == of_w.dtype else of_w.add_(slope.T @ part)
-        ctx.type = states.dtype
-        if learn:
-            ctx.save_for_backward(of_x, of_bias, *([] if of_w is None else [of_w]))
+                grad_logits = exponentials.div_(total)  # softmax less one at the gold word
+                grad_logits.scatter_add_(1, gold, torch.full_like(total, -1.0))
+                grad_bias += grad_logits.sum(0)
+                grad_logits = grad_logits.to(dtype)
+                torch.mm(grad_logits, w, out=grad_states[start : start + chunk])
+                if grad_weight is None:
+                    continue
+                if grad_weight.dtype == dtype:
+                    grad_weight.addmm_(grad_logits.T, part)
+                else:  # products in the autocast type, their sum in that of the weight
+                    grad_weight.add_(grad_logits.T @ part)
+        ctx.states_dtype = states.dtype
+        if with_gradient:
+            ctx.save_for_backward(grad_states, grad_bias, grad_weight)
         return loss
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, scale: Tensor):
-        of_x, of_bias, *of_w = (slope.mul_(scale) for slope in ctx.saved_tensors)  # in place: good for one pass
-        return of_x.to(ctx.type), of_w[0] if of_w else None, of_bias, None, None, None
+        grad_states, grad_bias, grad_weight = ctx.saved_tensors
+        for gradient in (grad_states, grad_bias, grad_weight):
+            if gradient is not None:
+                gradient.mul_(scale)  # in place: good for one pass
+        return grad_states.to(ctx.states_dtype), grad_weight, grad_bias, None, None, None
 
 
 def cosines(rows: Tensor, columns: Tensor) -> Tensor:
@@ -146,10 +156,10 @@ def translation_ranking_loss(
     logits = cosines(source, target) / temperature
     gold = torch.arange(len(source), device=source.device)
     if margin or same is not None:
-        own = gold[:, None] == torch.arange(len(target), device=gold.device)
-        logits = logits - margin / temperature * own
+        is_gold = gold[:, None] == torch.arange(len(target), device=gold.device)
+        logits = logits - margin / temperature * is_gold
         if same is not None:
-            logits = logits.masked_fill(same & ~own, -torch.inf)
+            logits = logits.masked_fill(same & ~is_gold, -torch.inf)
     return F.cross_entropy(logits, gold)
 
 
@@ -171,8 +181,8 @@ def multi_view_contrastive_loss(
     """
     logits = cosines(query, key)
     if intra is not None:
-        own = torch.eye(len(query), dtype=torch.bool, device=query.device)
-        logits = torch.cat([logits, cosines(query, intra).masked_fill(own, -torch.inf)], dim=1)
+        is_itself = torch.eye(len(query), dtype=torch.bool, device=query.device)
+        logits = torch.cat([logits, cosines(query, intra).masked_fill(is_itself, -torch.inf)], dim=1)
     return F.cross_entropy(logits / temperature, torch.arange(len(query), device=query.device))
 
 
@@ -233,44 +243,48 @@ class _SplitLosses(torch.autograd.Function):
         with torch.autocast(meaning.device.type, enabled=False):
             meaning_part = meaning.to(dtype)
             parts = torch.cat([meaning_part, pooled.to(dtype) - meaning_part], dim=1)  # (R, 4, D): mx my lx ly
-            own = torch.bmm(parts, parts.mT)  # (R, 4, 4) inner products of a row's parts
+            within = torch.bmm(parts, parts.mT)  # (R, 4, 4) inner products of a row's parts
             across = torch.bmm(parts[:-1], parts[1:].mT)  # (R - 1, 4, 4) with its partner's
             with torch.enable_grad():  # a few numbers a row: plain autograd from here on
-                terms = _terms_of_products(own.requires_grad_(), across.requires_grad_(), has_partner, both_sides)
-        ctx.save_for_backward(parts, own, across, terms)
+                terms = _terms_of_products(within.requires_grad_(), across.requires_grad_(), has_partner, both_sides)
+        ctx.save_for_backward(parts, within, across, terms)
         ctx.meaning_dtype = meaning.dtype
         return terms.detach()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, of_terms: Tensor):
-        parts, own, across, terms = ctx.saved_tensors
-        of_own, of_across = torch.autograd.grad(terms, (own, across), of_terms)
+    def backward(ctx, grad_terms: Tensor):
+        parts, within, across, terms = ctx.saved_tensors
+        grad_within, grad_across = torch.autograd.grad(terms, (within, across), grad_terms)
 
-        def slopes(wanted: Callable[[Tensor], Tensor]) -> Tensor:
-            """(R, 2, D) what `wanted` makes of the gradients of mx my lx ly, from (R, 4, 4) shares of all parts."""
-            gradient = torch.bmm(wanted(of_own + of_own.mT), parts)
-            gradient[:-1].baddbmm_(wanted(of_across), parts[1:])
-            gradient[1:].baddbmm_(wanted(of_across.mT), parts[:-1])
+        def gradient_of(combined: Callable[[Tensor], Tensor]) -> Tensor:
+            """(R, 2, D) what `combined` makes of the gradients of mx my lx ly.
+
+            A part stands on both sides of its row's products, on one side of those with the row before and after. What
+            is combined are the (R, 4, 4) factors of the parts, not the (R, 4, D) gradients: half the work.
+            """
+            gradient = torch.bmm(combined(grad_within + grad_within.mT), parts)
+            gradient[:-1].baddbmm_(combined(grad_across), parts[1:])
+            gradient[1:].baddbmm_(combined(grad_across.mT), parts[:-1])
             return gradient
 
-        of_meaning = slopes(lambda shares: shares[:, :2] - shares[:, 2:])  # language = pooled - meaning
-        of_pooled = slopes(lambda shares: shares[:, 2:]) if ctx.needs_input_grad[0] else None
-        return of_pooled, of_meaning.to(ctx.meaning_dtype), None, None
+        grad_meaning = gradient_of(lambda factors: factors[:, :2] - factors[:, 2:])  # language = pooled - meaning
+        grad_pooled = gradient_of(lambda factors: factors[:, 2:]) if ctx.needs_input_grad[0] else None
+        return grad_pooled, grad_meaning.to(ctx.meaning_dtype), None, None
 
 
-def _terms_of_products(own: Tensor, across: Tensor, has_partner: Tensor | None, both_sides: bool) -> Tensor:
+def _terms_of_products(within: Tensor, across: Tensor, has_partner: Tensor | None, both_sides: bool) -> Tensor:
     """(4,) terms from inner products of the parts of every row (R, 4, 4) and of rows and partners (R - 1, 4, 4)."""
-    upper = torch.cat([own[:-1], across], dim=2)
-    lower = torch.cat([across.mT, own[1:]], dim=2)
+    upper = torch.cat([within[:-1], across], dim=2)
+    lower = torch.cat([across.mT, within[1:]], dim=2)
     parts = torch.cat([upper, lower], dim=1)  # (R - 1, 8, 8), in the order of _PARTS
-    sums = _sums_of_parts(own.device).to(own.dtype)
+    sums = _sums_of_parts(within.device).to(within.dtype)
     products = sums @ parts @ sums.T  # (R - 1, 14, 14), sums of parts included
     # As in torch.cosine_similarity, no norm counts as less than 1e-8.
     scale = products.diagonal(dim1=1, dim2=2).clamp(min=1e-16).rsqrt()
     cosines = (products * scale[:, :, None] * scale[:, None, :]).permute(1, 2, 0)
-    place = {name: number for number, name in enumerate(_PARTS + _SUMS)}
-    terms = split_equations(lambda u, v: cosines[place[u], place[v]], both_sides)
+    index = {name: number for number, name in enumerate(_PARTS + _SUMS)}
+    terms = split_equations(lambda u, v: cosines[index[u], index[v]], both_sides)
     return _mean_over_partners(terms, has_partner)
 
 

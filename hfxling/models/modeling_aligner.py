@@ -223,17 +223,23 @@ class AlignerModel(PreTrainedModel):
         if expected is None:
             return None
         expected = expected.expand(len(reader.ids), -1, -1)
-        backward = permute(expected.contiguous(), reversal(reader.lengths, expected.shape[1]))
-        return torch.cat([F.pad(backward if d else expected, (0, 0, 0, 1)) for d in directions], dim=1)
+        ordered = []
+        for right_to_left in directions:
+            rows = permute(expected, reversal(reader.lengths, expected.shape[1])) if right_to_left else expected
+            # The row of the end is zero: `attention` raises all of it to the floor, which its softmax cancels.
+            ordered.append(F.pad(rows, (0, 0, 0, 1)))
+        return torch.cat(ordered, dim=1)
 
     def _word_attention(self, reader: _Side, read: _Side, expected: Tensor | None) -> Tensor:
         """(B, T, S): where the states that predict each word of `reader` look in `read`, mean over both decoders."""
         states, _ = self._decode(reader, DIRECTIONS)
         prior = self._in_decoding_order(expected, reader, DIRECTIONS)
         weights = attention(states, read.contextual, read.mask, prior)
+        # The second decoder's states follow those of the first; each predicts one more than the words, the end.
         words, width = reader.ids.shape[1], states.shape[1] // 2
-        backward = permute(weights[:, width : width + words], reversal(reader.lengths, words))
-        return (weights[:, :words] + backward) / 2 * reader.mask[:, :, None]
+        forward, backward = weights[:, :words], weights[:, width : width + words]
+        backward = permute(backward, reversal(reader.lengths, words))
+        return (forward + backward) / 2 * reader.mask[:, :, None]
 
     def pair_loss(
         self,
@@ -268,15 +274,15 @@ class AlignerModel(PreTrainedModel):
         for i in encode:
             self._encode(sides[i])
         expected = self._expected(sides, prior)
-        likelihood = {True: [], False: []}  # keyed by whether a sentence is reconstructed
-        decoded = []
+        translations, reconstructions, decoded = [], [], []
         for t, side in enumerate(sides):
             states, gold = self._decode(side, directions)
             decoded.append((states, gold != PAD))
             for s in encode:
-                begin = self._in_decoding_order(expected.get((s, t)), side, directions)
-                likelihood[s == t].append(self._negative_log_likelihood(side, states, gold, sides[s], begin))
-        translation, reconstruction = sum(likelihood[False]), sum(likelihood[True])
+                ordered = self._in_decoding_order(expected.get((s, t)), side, directions)
+                part = self._negative_log_likelihood(side, states, gold, sides[s], ordered)
+                (reconstructions if s == t else translations).append(part)
+        translation, reconstruction = sum(translations), sum(reconstructions)
         loss, contrastive = translation + reconstruction, None
         if self.config.contrastive_weight:
             contrastive = self._contrastive({i: sides[i] for i in encode}, decoded)
@@ -305,23 +311,29 @@ class AlignerModel(PreTrainedModel):
         rows = self._dropout(F.embedding(real, (context + states).flatten(0, 1)))
         table = side.table[1:]  # padding is no word that could be predicted
         words = gold.flatten()[real] - 1
-        projected, no_bias = self.output(rows), table.new_zeros(len(table))
-        with torch.autocast(rows.device.type, enabled=False):  # in the type of the table
+        projected, no_bias = self.output(rows), table.new_zeros(len(table))  # eq. 8 has W alone
+        with torch.autocast(rows.device.type, enabled=False):  # products in the type of the table, not in bfloat16
             loss = vocabulary_cross_entropy(projected, table, no_bias, words)
         return loss / len(gold)
 
     def _contrastive(self, sources: Mapping[int, _Side], decoded: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-        """Eq. 16, summed over every encoded side and decoded side."""
+        """Eq. 16, summed over every encoded side and decoded side.
+
+        A translation counts as the mean of both directions (eqs. 12 and 13), a reconstruction in one, without
+        intra-view negatives. (The conditions s = t and s != t are exchanged in the printed eq. 16.)
+        """
         encoded = {s: self._views(side.contextual, side.mask) for s, side in sources.items()}
         decoded = [self._views(states, real) for states, real in decoded]
         temperature, with_intra = self.config.temperature, self.config.negatives == "inter+intra"
         losses = []
-        for s, x in encoded.items():
-            for t, y in enumerate(decoded):
-                ways = [(x, y)] if s == t else [(x, y), (y, x)]
-                for (query, own), (_, key) in ways:
-                    intra = own if with_intra and s != t else None
-                    losses.append(multi_view_contrastive_loss(query, key, intra, temperature) / len(ways))
+        for s, (source_query, source_key) in encoded.items():
+            for t, (target_query, target_key) in enumerate(decoded):
+                if s == t:
+                    losses.append(multi_view_contrastive_loss(source_query, target_key, None, temperature))
+                    continue
+                intra = (source_key, target_key) if with_intra else (None, None)
+                losses.append(multi_view_contrastive_loss(source_query, target_key, intra[0], temperature) / 2)
+                losses.append(multi_view_contrastive_loss(target_query, source_key, intra[1], temperature) / 2)
         return sum(losses)
 
     def _views(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:

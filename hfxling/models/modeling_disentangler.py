@@ -94,7 +94,8 @@ class DisentanglerModel(StockModel):
         `hfxling.hub.writing.export(model.exchanged(), tokenizer, folder)` writes the second stock folder.
         """
         other = {"meaning": "language", "language": "meaning"}[self.config.part]
-        fields = self.config.head_dict() | {"part": other, "encoder_config": self.encoder and self.encoder.config}
+        fields = self.config.head_dict() | {"part": other}
+        fields["encoder_config"] = None if self.encoder is None else self.encoder.config
         model = type(self)(self.config_class(**fields), self.encoder)
         linear, rest = self.head.linear, model.head.linear
         with torch.no_grad():  # e - (W e + b) = (I - W) e - b

@@ -79,14 +79,14 @@ class LexicalModel(PreTrainedModel):
             shapes = zip(sizes[source], sizes[target])
             self.links[f"{source}:{target}"] = nn.ModuleList(map(SparseMatrix, shapes, counts))
         for language, (rows, *counts) in config.anchors.items():
-            shapes = ((rows, size) for size in sizes[language])
+            shapes = [(rows, size) for size in sizes[language]]
             self.anchors[f"of_{language}"] = nn.ModuleList(map(SparseMatrix, shapes, counts))
         self.post_init()
-        matrices_of = {":".join(pair): matrices for pair, matrices in (links or {}).items()}
-        matrices_of |= {f"of_{language}": matrices for language, matrices in (anchors or {}).items()}
-        for name, matrices in matrices_of.items():
-            for place, matrix in zip((self.anchors if name in self.anchors else self.links)[name], matrices):
-                place.fill(matrix)
+        filled = [(self.links[":".join(pair)], matrices) for pair, matrices in (links or {}).items()]
+        filled += [(self.anchors[f"of_{language}"], matrices) for language, matrices in (anchors or {}).items()]
+        for modules, matrices in filled:
+            for module, matrix in zip(modules, matrices):
+                module.fill(matrix)
         self._hubs: dict[tuple, np.ndarray] = {}  # of `_hub`, made when they are first needed
         self.tokenizers: dict[str, list[Tokenizer]] | None = tokenizers
         self.static: dict | None = None
@@ -244,29 +244,35 @@ class LexicalModel(PreTrainedModel):
         config, contributions = self.config, {}
         bags = self._read([source], languages[0]), self._read([target], languages[1])
         for view, weight in enumerate(config.view_weights):
-            for one, two in ((0, 1), (1, 0)):
-                ours, other = bags[one].shares[view], bags[two].shares[view]
-                own, theirs = languages[one], languages[two]
-                odds = config.mixture * self._matrix(own, theirs, view)[ours.indices][:, other.indices].toarray()
-                odds *= ours.data[:, None]
+            for given, wanted in ((0, 1), (1, 0)):  # F, then K: the segments of one side given those of the other
+                given_bag, wanted_bag = bags[given].shares[view], bags[wanted].shares[view]
+                links = self._matrix(languages[given], languages[wanted], view)
+                odds = config.mixture * links[given_bag.indices][:, wanted_bag.indices].toarray()
+                odds *= given_bag.data[:, None]
                 total = odds.sum(0)
-                part = np.divide(
-                    np.log1p(total) * other.data * weight, total, out=np.zeros_like(total), where=total > 0
-                )
-                terms = [[self.tokenizers[own][view].id_to_token(int(i)) for i in ours.indices]]
-                terms.append([self.tokenizers[theirs][view].id_to_token(int(i)) for i in other.indices])
+                logs = np.log1p(total) * wanted_bag.data * weight
+                log_per_odds = np.divide(logs, total, out=np.zeros_like(total), where=total > 0)
+                given_terms = self._terms(given_bag, languages[given], view)
+                wanted_terms = self._terms(wanted_bag, languages[wanted], view)
                 for i, j in np.argwhere(odds > 0):
-                    key = (terms[0][i], terms[1][j])[:: 1 if one == 0 else -1]
-                    contributions[key] = contributions.get(key, 0.0) + float(odds[i, j] * part[j])
+                    key = given_terms[i], wanted_terms[j]
+                    if given == 1:
+                        key = key[::-1]  # source first
+                    contributions[key] = contributions.get(key, 0.0) + float(odds[i, j] * log_per_odds[j])
         if config.length_scale:
-            there, here = self._length(bags[0], languages[0])[0], self._length(bags[1], languages[1])[0]
-            contributions[LENGTH, LENGTH] = -config.length_scale * float((here - there) / config.length_sigma) ** 2
+            lengths = self._length(bags[0], languages[0])[0], self._length(bags[1], languages[1])[0]
+            deviation = float((lengths[1] - lengths[0]) / config.length_sigma)
+            contributions[LENGTH, LENGTH] = -config.length_scale * deviation**2
         if config.hub_weight:
             levels = self._hub(*languages, bags[1]), self._hub(*languages[::-1], bags[0])
             contributions[HUB, HUB] = -config.hub_weight * float(sum(levels)[0])
         size = sum(map(abs, contributions.values())) or 1.0
         ordered = sorted(contributions.items(), key=lambda item: (-abs(item[1]), item[0]))
         return [Term(*key, value, value / size) for key, value in ordered]
+
+    def _terms(self, bag: csr_array, language: str, view: int) -> list[str]:
+        """The segments of a text, in the order of its bag."""
+        return [self.tokenizers[language][view].id_to_token(int(i)) for i in bag.indices]
 
     def _check(self, language: str | None, role: str) -> None:
         self.check_language(language)
@@ -297,7 +303,7 @@ class LexicalModel(PreTrainedModel):
             encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
             rows.append([encoding.ids for encoding in encodings])
         bags = self._bags(rows, language)
-        known = sum(share.indptr[1:] - share.indptr[:-1] for share in bags.shares)
+        known = sum(np.diff(share.indptr) for share in bags.shares)
         if not known.all():
             first = int(known.argmin())
             logger.warning(
@@ -308,23 +314,26 @@ class LexicalModel(PreTrainedModel):
 
     def _bags(self, views: Sequence[Sequence[Sequence[int]]], language: str) -> Bags:
         """Ids of texts, view by view, to shares."""
-        shares, first = [], None
+        shares, lengths_of_views = [], []
         for rows, size in zip(views, self.config.vocab_sizes[language]):
             lengths = np.fromiter(map(len, rows), np.int64, len(rows))
             ids = np.fromiter(chain.from_iterable(rows), np.int32, lengths.sum())
             if len(ids) and ids.max() >= size:
                 raise ValueError(f"input_ids has {ids.max()}, the vocabulary of {language!r} ends at {size - 1}.")
-            number = np.repeat(np.arange(len(rows)), lengths)
+            text_of_id = np.repeat(np.arange(len(rows)), lengths)
             lengths = np.maximum(lengths, 1)
-            known = ids >= SPECIAL
-            ends = np.bincount(number[known] + 1, minlength=len(rows) + 1).cumsum()
-            ends = ends.astype(np.int32) if ends[-1] < 2**31 else ends  # and so in all that scipy makes of it
-            data = (1.0 / lengths).astype(np.float32)[number[known]]
-            bag = csr_array((data, ids[known], ends), shape=(len(rows), size))
+            is_known = ids >= SPECIAL
+            ids, text_of_id = ids[is_known], text_of_id[is_known]
+            starts = np.bincount(text_of_id + 1, minlength=len(rows) + 1).cumsum()
+            if starts[-1] < 2**31:
+                starts = starts.astype(np.int32)  # and so in all that scipy makes of it
+            # Unknown segments count in the length: they weaken the score as known ones without links do.
+            shares_of_text = (1.0 / lengths).astype(np.float32)
+            bag = csr_array((shares_of_text[text_of_id], ids, starts), shape=(len(rows), size))
             bag.sum_duplicates()
             shares.append(bag)
-            first = lengths if first is None else first
-        return Bags(shares, first)
+            lengths_of_views.append(lengths)
+        return Bags(shares, lengths_of_views[0])
 
     def _vectors(self, bags: Bags, language: str, role: str) -> csr_array:
         """Put the parts of the vectors where they belong; see `LexicalConfig` for the fields."""
@@ -342,16 +351,20 @@ class LexicalModel(PreTrainedModel):
                     start += config.vocab_sizes[other][view]
         if config.length_scale:
             length, one = self._length(bags, language), np.ones(len(bags.lengths))
-            scale = config.length_scale / config.length_sigma**2
-            columns = (-(length**2), 2 * length, -one) if is_query else (one, length, length**2)
-            columns = np.stack(columns, 1).astype(np.float32) * np.float32(scale if is_query else 1)
+            if is_query:
+                columns = np.stack([-(length**2), 2 * length, -one], 1).astype(np.float32)
+                columns *= np.float32(config.length_scale / config.length_sigma**2)
+            else:
+                columns = np.stack([one, length, length**2], 1).astype(np.float32)
             parts.append((start, csr_array(columns)))
         if config.hub_weight:
+            # A query has 1 where documents have their r given its language, a document where queries have theirs.
             levels = np.zeros((len(bags.lengths), 2, len(config.languages)), np.float32)
-            levels[:, 0 if is_query else 1, config.languages.index(language)] = 1.0
+            one_at, level_at = (0, 1) if is_query else (1, 0)
+            levels[:, one_at, config.languages.index(language)] = 1.0
             for i, other in enumerate(config.languages):
                 if (other, language) in config.pairs:
-                    levels[:, 1 if is_query else 0, i] = -config.hub_weight * self._hub(other, language, bags)
+                    levels[:, level_at, i] = -config.hub_weight * self._hub(other, language, bags)
             parts.append((start + LENGTH_DIMS, csr_array(levels.reshape(len(levels), -1))))
         return side_by_side(parts, config.hidden_size)
 
@@ -368,16 +381,19 @@ class LexicalModel(PreTrainedModel):
     def _hub(self, source: str, target: str, bags: Bags) -> np.ndarray:
         """(N,) r of texts in the target language: the mean of their largest F given the source language's anchors."""
         levels = np.zeros(len(bags.lengths), np.float32)
-        if not (kept := min(self.config.hub_neighbours, self.config.anchors[source][0])):
+        neighbours = min(self.config.hub_neighbours, self.config.anchors[source][0])
+        if not neighbours:
             return levels
         for view, (share, weight) in enumerate(zip(bags.shares, self.config.view_weights)):
-            if (key := (source, target, view)) not in self._hubs:
+            key = source, target, view
+            if key not in self._hubs:
                 anchors = self.anchors[f"of_{source}"][view].matrix()
                 self._hubs[key] = self._linked(anchors, source, target, view).T.toarray()
             for start in range(0, len(levels), _CHUNK):
                 rows = slice(start, start + _CHUNK)
-                likely = np.partition(share[rows] @ self._hubs[key], -kept, axis=1)[:, -kept:]
-                levels[rows] += np.float32(weight) * likely.mean(1)
+                scores = share[rows] @ self._hubs[key]
+                largest = np.partition(scores, -neighbours, axis=1)[:, -neighbours:]
+                levels[rows] += np.float32(weight) * largest.mean(1)
         return levels
 
     def _matrix(self, source: str, target: str, view: int) -> csr_array:

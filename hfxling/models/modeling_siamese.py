@@ -25,7 +25,7 @@ class SiameseHead(nn.Module):
             self.maps[key] = nn.ModuleList(nn.Linear(*shape, bias=config.bias) for shape in sizes)
         self.input_centers = _centers(size, config.languages if config.center_input else ())
         self.centers = _centers(out, config.languages if config.centering == "train" else ())
-        self.activation = "linear" if config.head == "linear" else config.head.removesuffix("2")
+        self.activation = config.head.removesuffix("2")  # "tanh2" is two layers of "tanh"
 
     def init_identity(self) -> None:
         """Start every linear layer as the identity, so that an untrained linear head changes nothing."""
@@ -151,11 +151,10 @@ class SiameseModel(StockModel):
         """
         self.head.check_language(language)
         fields = self.config.head_dict() | {"languages": [language]}
-        model = type(self)(
-            self.config_class(encoder_config=self.encoder and self.encoder.config, **fields), self.encoder
-        )
-        own = self.head.state_dict()
-        model.head.load_state_dict({key: own[key] for key in model.head.state_dict()})
+        fields["encoder_config"] = None if self.encoder is None else self.encoder.config
+        model = type(self)(self.config_class(**fields), self.encoder)
+        weights = self.head.state_dict()  # of all languages
+        model.head.load_state_dict({key: weights[key] for key in model.head.state_dict()})
         return model.eval()
 
     def output(self, states: Tensor | None, pooled: Tensor, language: str | None) -> StockOutput:

@@ -28,6 +28,7 @@ def pool(hidden: Tensor, attention_mask: Tensor, mode: str = "mean") -> Tensor:
         mask = attention_mask.unsqueeze(-1).to(hidden.dtype)
         return (hidden * mask).sum(1) / mask.sum(1).clamp(min=1)
     real = attention_mask.to(torch.int64)
+    # The largest is the first one where all real positions have 1, the last one where they are numbered.
     index = (real if mode == "cls" else real.cumsum(1) * real).argmax(1)
     return hidden[torch.arange(hidden.shape[0], device=hidden.device), index]
 

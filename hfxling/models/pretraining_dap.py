@@ -90,7 +90,7 @@ class DapForPreTraining(PreTrainedModel):
         if config.shortlist_size and self.rtl is not None:
             self.register_buffer("shortlist", torch.zeros(config.shortlist_size, dtype=torch.long))
             self.register_buffer("shortlist_index", torch.full((encoder_config.vocab_size,), -1))
-        self.post_init()
+        self.post_init()  # gathers the next line's names from the parts
         # Accelerate's FSDP shards the encoder's layers one by one and keeps the rest, whole all through a forward pass,
         # with the root: the word embeddings too, whose weight `_predict` reads.
         self._no_split_modules = {name for name in self._no_split_modules if not name.endswith("Embeddings")}
@@ -189,7 +189,7 @@ class DapForPreTraining(PreTrainedModel):
         losses = {}
         if part is None:
             loss = losses["loss_tr"] = self.ranking_loss(x, y, text_ids(source, target), gather)
-        else:
+        else:  # linear in the vectors: its gradient is that of the whole batch's ranking loss, its value means nothing
             loss = (x * part.source_slope).sum() + (y * part.target_slope).sum()
         if self.rtl is not None:
             tokens = self.rtl_tokens(source, target, gather) if part is None else part.rtl_tokens
@@ -221,7 +221,7 @@ class DapForPreTraining(PreTrainedModel):
         """Summed cross-entropy of eq. 6 over the tokens to predict."""
         common = None if language is None else torch.zeros_like(language)
         sides = (states, source, language), (target_states, target, common)
-        found, labels = [], []
+        predicting, labels = [], []
         for (given, inputs, from_language), (true, wanted, to_language), rows in self._rtl_jobs(*sides):
             target_mask = wanted["attention_mask"][rows]
             if not len(target_mask):
@@ -240,9 +240,9 @@ class DapForPreTraining(PreTrainedModel):
             if shown is not None:
                 hidden = ~shown[:, 1:][real]
                 outputs, gold = outputs[hidden], gold[hidden]
-            found.append(outputs)
+            predicting.append(outputs)
             labels.append(gold)
-        return self._predict(torch.cat(found), torch.cat(labels), use_shortlist=True)
+        return self._predict(torch.cat(predicting), torch.cat(labels), use_shortlist=True)
 
     def tlm_loss(self, source: dict[str, Tensor], target: dict[str, Tensor]) -> Tensor:
         """Masked prediction on the concatenated pair (Conneau and Lample 2019), an extra pass through the encoder."""
@@ -252,10 +252,11 @@ class DapForPreTraining(PreTrainedModel):
         chosen = maskable & (torch.rand(ids.shape, device=ids.device) < _MASKED)
         if not chosen.any():  # nothing to learn from, but every parameter still gets its (zero) gradient
             chosen = maskable & (maskable.cumsum(1) == 1)
+        # As BERT: of the chosen ones 80 % become [MASK], 10 % any token, 10 % stay.
         fate = torch.rand(ids.shape, device=ids.device)
         corrupted = torch.where(chosen & (fate < 0.8), self.config.mask_token_id, ids)
-        other = torch.randint_like(ids, self.dap.encoder.config.vocab_size)
-        corrupted = torch.where(chosen & (fate >= 0.9), other, corrupted)
+        any_token = torch.randint_like(ids, self.dap.encoder.config.vocab_size)
+        corrupted = torch.where(chosen & (fate >= 0.9), any_token, corrupted)
         states = self.dap.encoder(input_ids=corrupted, attention_mask=mask).last_hidden_state
         labels = ids[chosen]
         return self._predict(states[chosen], labels) / max(1, len(labels))
@@ -283,7 +284,8 @@ class DapForPreTraining(PreTrainedModel):
         if self.config.rtl_ratio == 1:
             return None
         real = mask.bool() & (torch.arange(mask.shape[1], device=mask.device) > 0)
-        rank = torch.rand(mask.shape, device=mask.device).masked_fill(~real, 2.0).argsort(1).argsort(1)
+        draws = torch.rand(mask.shape, device=mask.device).masked_fill(~real, 2.0)  # CLS and padding come last
+        rank = draws.argsort(1).argsort(1)
         return real & (rank >= self._hidden_counts(mask)[:, None])
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -299,7 +301,7 @@ def text_ids(*sides: dict[str, Tensor]) -> Tensor:
     for side in sides:
         ids = side["input_ids"]
         powers = torch.full_like(ids[0], 6364136223846793005).cumprod(0)  # Knuth's multiplier for 64 bits
-        numbers.append(((ids + 1) * side["attention_mask"] * powers).sum(1))
+        numbers.append(((ids + 1) * side["attention_mask"] * powers).sum(1))  # + 1: id 0 counts, too
     return torch.stack(numbers, dim=1)
 
 

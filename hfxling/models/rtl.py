@@ -19,6 +19,7 @@ class VocabularyHead(nn.Module):
     def __init__(self, config: PreTrainedConfig):
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        # transformers' XLM-R head has gelu whatever the configuration says, BERT's the configured function.
         self.activation = ACT2FN["gelu" if config.model_type == "xlm-roberta" else config.hidden_act]
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
@@ -33,7 +34,7 @@ class VocabularyHead(nn.Module):
         with quiet_loading():
             hub_kwargs |= {"trust_remote_code": False, "output_loading_info": True, "dtype": torch.float32}
             model, info = AutoModelForMaskedLM.from_pretrained(name, **hub_kwargs)
-        if any("dense" in key for key in info["missing_keys"]):
+        if any("dense" in key for key in info["missing_keys"]):  # transformers made a head up
             return
         head = model.cls.predictions.transform if hasattr(model, "cls") else model.lm_head
         self.dense.load_state_dict(head.dense.state_dict())
@@ -74,11 +75,11 @@ class RtlHead(nn.Module):
     @torch.no_grad()
     def copy_encoder(self, encoder: PreTrainedModel, mask_token_id: int) -> None:
         """Start from the encoder: its last K layers and its embeddings of position, segment and [MASK]."""
-        for own, layer in zip(self.layers, encoder.encoder.layer[-len(self.layers) :]):
-            own.load_state_dict(layer.state_dict())
+        for layer, of_encoder in zip(self.layers, encoder.encoder.layer[-len(self.layers) :]):
+            layer.load_state_dict(of_encoder.state_dict())
         embeddings = encoder.embeddings
         self.mask_embedding.copy_(embeddings.word_embeddings.weight[mask_token_id])
-        self.segment_embedding.copy_(embeddings.token_type_embeddings.weight[-1])
+        self.segment_embedding.copy_(embeddings.token_type_embeddings.weight[-1])  # BERT's second segment, XLM-R's only
         self.position_embeddings.copy_(embeddings.position_embeddings.weight[self.offset :])
         self.norm.load_state_dict(embeddings.LayerNorm.state_dict())
 
@@ -105,13 +106,14 @@ class RtlHead(nn.Module):
         Returns:
             (N, H), N = number of real target tokens without CLS.
         """
-        states, mask, real = states[:, 1:], mask[:, 1:].bool(), target_mask[:, 1:].bool()
+        states, mask, real = states[:, 1:], mask[:, 1:].bool(), target_mask[:, 1:].bool()  # all without CLS
         length = real.shape[1]
         placeholders = self.mask_embedding + self.segment_embedding + self.position_embeddings[1 : length + 1]
         if languages is not None and self.language_embeddings is not None:
-            own, wanted = self.language_embeddings[languages[0]], self.language_embeddings[languages[1]][:, None]
-            states, placeholders = states + own[:, None], placeholders + wanted
-            target_states = None if shown is None else target_states + wanted
+            given, wanted = (self.language_embeddings[indices][:, None] for indices in languages)
+            states, placeholders = states + given, placeholders + wanted
+            if shown is not None:
+                target_states = target_states + wanted
         target = self.norm(placeholders if placeholders.ndim == 3 else placeholders[None])
         if shown is not None:
             target = torch.where(shown[:, 1:, None], target_states[:, 1:], target)

@@ -218,18 +218,19 @@ class StockModel(PreTrainedModel):
     def _load_stock(self, fields: dict, hub_kwargs: dict) -> None:
         """Fill the head from the folder, whose encoder and modules must be those that config.json's `fields` say."""
         name, depth = self.name_or_path, self.encoder.config.num_hidden_layers
-        known = self.config.head_dict()
-        wrong = {key: value for key, value in fields.items() if key not in known or known[key] != value}
+        settings = self.config.head_dict()
+        wrong = {key: value for key, value in fields.items() if key not in settings or settings[key] != value}
         layer = self.config.layer
-        if layer not in (None, "all") and (max(layer) if isinstance(layer, list) else layer) != depth:
+        deepest = max(layer) if isinstance(layer, list) else layer
+        if deepest not in (None, "all", depth):
             wrong["layer"] = layer
         if wrong:
             raise ValueError(
                 f"{name!r}: the entry {self.stock_key!r} of its config.json says {wrong}, which is no setting or does "
                 f"not fit its encoder of {depth} layers and width {self.encoder.config.hidden_size}: publish it again."
             )
-        settings, tensors = self._stock_files()
-        for path, content in settings.items():
+        contents, tensors = self._stock_files()
+        for path, content in contents.items():
             if not content:  # of Normalize, for which sentence-transformers 5 writes no file
                 continue
             # A copy that sentence-transformers saved again, in its own schema, says the same.
@@ -245,7 +246,7 @@ class StockModel(PreTrainedModel):
             if shapes != wanted:
                 raise ValueError(f"{name!r}: {path} holds {shapes}, the model's configuration asks for {wanted}.")
             with torch.no_grad():
-                for key, value in named.items():
+                for key, value in named.items():  # `stock_files` names the head's own parameters, not copies
                     value.copy_(stored[key])
 
     def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
@@ -270,7 +271,7 @@ class StockModel(PreTrainedModel):
         settings, tensors = self._stock_files()
         write_files(folder, settings, tensors)
         self.encoder.save_pretrained(folder, **kwargs)
-        _add_old_rope_keys(folder / "config.json")
+        _add_old_rope_keys(folder / "config.json")  # of which there is none before
         if push_to_hub:
             self.push_to_hub(**kwargs)
 
@@ -287,13 +288,15 @@ def stock_files(
         average_layers: number of encoder layers when their mean is pooled instead of the last one.
         prompt: put before every text unless the caller gives another one.
     """
-    modules, settings, tensors, width = [], {}, {}, {"word_embedding_dimension": hidden_size}
-    first = [("Transformer",)] + ([("WeightedLayerPooling",)] if average_layers else [])
-    for index, (kind, *step) in enumerate([*first, ("Pooling",), *steps]):
+    modules, settings, tensors = [], {}, {}
+    width = {"word_embedding_dimension": hidden_size}
+    encoder_steps = [("Transformer",), ("WeightedLayerPooling",)] if average_layers else [("Transformer",)]
+    for index, (kind, *step) in enumerate([*encoder_steps, ("Pooling",), *steps]):
+        # The encoder lies in the root.
         folder = f"{index}_{kind}" if index else ""
         path = f"{folder}/config.json"
         modules.append({"idx": index, "name": str(index), "path": folder, "type": module_type(kind)})
-        if kind == "WeightedLayerPooling":
+        if kind == "WeightedLayerPooling":  # equal weights: the mean of all layers but the embedding output
             settings[path] = width | {"layer_start": 1, "num_hidden_layers": average_layers}
             tensors[f"{folder}/model.safetensors"] = {"layer_weights": torch.ones(average_layers)}
         elif kind == "Pooling":
@@ -378,7 +381,7 @@ def _essence(path: str, content: object) -> dict:
     content = dict(content)
     if "embedding_dimension" in content:
         content["word_embedding_dimension"] = content.pop("embedding_dimension")
-    if "pooling_mode" in content:
+    if "pooling_mode" in content:  # "cls" for cls_token, "mean" for mean_tokens, "lasttoken"
         chosen = str(content.pop("pooling_mode")).split("_token")[0]
         content |= {f"pooling_mode_{mode}": mode.split("_token")[0] == chosen for mode in _POOLINGS}
     return content
