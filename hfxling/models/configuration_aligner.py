@@ -54,8 +54,8 @@ class AlignerConfig(PreTrainedConfig):
             raise ValueError(f"size={self.size}: give an even number, each direction of the encoder has half of it.")
         if self.layers < 1:
             raise ValueError(f"layers={self.layers}: give at least 1.")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout} is outside [0, 1).")
+        if not 0 <= self.dropout <= 0.99:  # more rounds to 1 in 256 steps
+            raise ValueError(f"dropout={self.dropout} is outside [0, 0.99].")
         if self.contrastive_weight < 0 or self.temperature <= 0:
             raise ValueError(
                 f"contrastive_weight={self.contrastive_weight} must be >= 0 and temperature={self.temperature} > 0."
