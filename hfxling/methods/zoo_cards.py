@@ -42,6 +42,7 @@ def planned(entry: Entry, root: Path) -> CardInfo:
     types = (package.Arguments, TrainingArguments)
     with contextlib.chdir(root):
         recipe, _ = parse_arguments(types, words, defaults=package.TRAINING_DEFAULTS)
+    # In place of text and of a run there is just what the methods' `card` reads of them.
     corpus = SimpleNamespace(languages=entry.languages, coverage=None, pairs=[])
     prepared = SimpleNamespace(corpus=corpus, views=[SimpleNamespace(is_shared=False)])
     run = SimpleNamespace(reached={"objective": getattr(recipe, "objective", None)}, results=[])
