@@ -101,9 +101,9 @@ def run_record(recipe: Any, training_args: TrainingArguments, corpus: Any) -> di
         record[name] = getattr(value, "value", value)  # of an enumeration
     accumulated = training_args.gradient_accumulation_steps * training_args.world_size
     record["batch"] = training_args.per_device_train_batch_size * accumulated
-    is_streamed = any(pair.used is None for pair in corpus.pairs)
+    is_streamed = any(pair.used is None for pair in corpus.pairs)  # its content cannot be hashed beforehand
     record["training text"] = "streamed" if is_streamed else corpus.revision()
-    return json.loads(json.dumps(record, default=str))
+    return json.loads(json.dumps(record, default=str))  # as it is read back: tuples would not equal JSON's lists
 
 
 def check_record(checkpoint: str | None, record: Mapping[str, Any]) -> None:

@@ -48,6 +48,7 @@ def check_trainer(training_args: TrainingArguments) -> None:
     for name in [reported] if isinstance(reported, str) else reported or []:
         if name not in (*INTEGRATION_TO_CALLBACK, "all", "none"):
             raise ValueError(f"report_to={name!r} is none of {', '.join(INTEGRATION_TO_CALLBACK)}, all and none.")
+        # transformers has a callback for flyte, but never lists it as available.
         if name in INTEGRATION_TO_CALLBACK and name not in available and name != "flyte":
             here = ", ".join((*available, "none"))
             raise ValueError(f"report_to={name!r}: its package is not installed; install it, or choose of {here}.")

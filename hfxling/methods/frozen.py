@@ -35,8 +35,10 @@ class EncoderSettings:
     @property
     def text_prompt(self) -> str | None:
         """What is put before every text: what was given, or what the encoder wants."""
-        if self.prompt is not None or self.base_model is None:
-            return self.prompt or None
+        if self.prompt is not None:
+            return self.prompt or None  # "" asks for none
+        if self.base_model is None:
+            return None
         with one_line_where_missing(self.base_model):
             return prompt_of(self.base_model, self.base_revision)
 
@@ -84,8 +86,10 @@ class FrozenArguments(EncoderSettings, TextArguments):
         Raises:
             ValueError: neither a number nor 'last' nor 'all'.
         """
-        if self.layer in ("last", "all"):
-            return None if self.layer == "last" else "all"
+        if self.layer == "last":
+            return None
+        if self.layer == "all":
+            return "all"
         if not self.layer.isdigit():
             raise ValueError(f"layer={self.layer!r}: give a number (0 = embedding output), 'last' or 'all'.")
         return int(self.layer)
@@ -99,7 +103,8 @@ class FrozenArguments(EncoderSettings, TextArguments):
         layer = self.layer_index
         if layer is None or isinstance(layer, str) or self.base_model is None:
             return True
-        return (max(layer) if isinstance(layer, tuple) else layer) <= self.encoder_config().num_hidden_layers
+        deepest = max(layer) if isinstance(layer, tuple) else layer  # a siamese head may read several
+        return deepest <= self.encoder_config().num_hidden_layers
 
     def with_encoder_of(self, folder: Path) -> Self:
         """The same with a published folder's own encoder, which stops at the layer; as they are where there is none."""

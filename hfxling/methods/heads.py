@@ -68,15 +68,16 @@ def apply_rows(
     function: Callable[[Tensor], Tensor], vectors: np.ndarray, device: torch.device | None = None
 ) -> np.ndarray:
     """A function of (n, H) float32 tensors on (N, H) vectors, block by block."""
+    writable = np.array(vectors, dtype=np.float32)  # a copy: torch warns of read-only arrays, such as mapped files
     mapped = []
-    for block in torch.from_numpy(np.array(vectors, dtype=np.float32)).split(65536):
+    for block in torch.from_numpy(writable).split(65536):
         mapped.append(function(block.to(device)).cpu())
     return torch.cat(mapped).numpy()
 
 
 def replace_arguments(training_args: TrainingArguments, **changes) -> TrainingArguments:
     """A copy of the Trainer's arguments with other values, which are not checked anew."""
-    changed = copy.copy(training_args)
+    changed = copy.copy(training_args)  # `dataclasses.replace` would drop what is no field, such as `run_record`
     for key, value in changes.items():
         setattr(changed, key, value)
     return changed
@@ -93,6 +94,7 @@ def assemble(cls: type[StockModel], head: nn.Module, frozen: FrozenArguments) ->
         model = cls(head.config)
     else:
         settings = head.config.head_dict()
+        # The recipe and the encoder say these: a siamese head of a single layer is fitted without its number.
         for name in ("hidden_size", "layer", "pooling"):
             settings.pop(name)
         where = {"layer": frozen.layer_index, "pooling": frozen.pooling, "hub_kwargs": frozen.hub_kwargs}

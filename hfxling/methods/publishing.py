@@ -56,7 +56,7 @@ class Run:
     others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
     branches: Sequence[str] = ()
     curve: list[EvalResult] = field(default_factory=list)
-    vectors: Callable[[], Iterable[FinalVectors]] = tuple
+    vectors: Callable[[], Iterable[FinalVectors]] = tuple  # by default none
 
 
 @contextmanager
@@ -78,7 +78,8 @@ def check_run(training_args: TrainingArguments, recipe: TextArguments | None = N
         ValueError: a push without card, repository, token or licence, a token on the command line, what `check_trainer`
             refuses, no checkpoint to resume from.
     """
-    push, training_args.push_to_hub = training_args.push_to_hub, False
+    push = training_args.push_to_hub
+    training_args.push_to_hub = False
     if training_args.hub_token:
         raise ValueError("hub_token: a command line is no place for it; run hf auth login, or set HF_TOKEN.")
     if push and not has_card:
@@ -127,22 +128,26 @@ def publish_run(
     of_trainer = resolved(training_args)
     if METHODS[name].is_counted:
         of_trainer = {key: value for key, value in of_trainer.items() if key in _OF_COUNTING}
-    configuration = {key: value for key, value in (resolved(recipe) | of_trainer).items() if value != []}
-    start = {}
+    # `resolved` leaves defaults out; these stand first in the card even so.
+    configuration = {}
     for key in ("layer", "pooling"):
         if hasattr(recipe, key):
-            start[key] = getattr(recipe, key)
-    own = method(name).card(recipe, prepared, run)
+            configuration[key] = getattr(recipe, key)
+    of_method = method(name).card(recipe, prepared, run)
+    configuration |= of_method.get("configuration", {})
+    for key, value in (resolved(recipe) | of_trainer).items():
+        if value != []:
+            configuration[key] = value
     program = f"recipes/{name}.py" if command is None else " ".join(command[:2])
     command = command or ["accelerate", "launch", program, *(sys.argv[1:] if argv is None else argv)]
     shared = {
-        "repo_id": training_args.hub_model_id or own["repo_id"],
+        "repo_id": training_args.hub_model_id or of_method["repo_id"],
         "method": name,
         "licence": recipe.licence or "other",
         "train_data": prepared.corpus.card_entries(recipe.licence),
-        "limits": [*recipe.limits, *own["limits"]],
+        "limits": [*recipe.limits, *of_method["limits"]],
         "training_command": scrubbed(shlex.join(command), get_token()),
-        "configuration": start | own.get("configuration", {}) | configuration,
+        "configuration": configuration,
     }
     extra = {"reached": run.reached} | run.extra
     base = getattr(recipe, "base_model", None)
@@ -156,7 +161,7 @@ def publish_run(
         Path(training_args.output_dir) / "model",
         run.write,
         results,
-        CardInfo(**own | shared),
+        CardInfo(**of_method | shared),
         recipe=program,
         extra=extra,
         push=push,
@@ -219,10 +224,13 @@ def before_and_after(results: Sequence[EvalResult]) -> str:
         cells = list(key)
         for stage in ("before", "after"):
             cells.append(f"{stages[stage].value:.{digits}f}" if stage in stages else None)
-        after = stages.get("after")
-        has_interval = after is not None and after.low is not None
-        cells.append(interval_told(after.low, after.high, digits) if has_interval else None)
-        paired = after.settings.get("paired") if after else None
-        cells.append(p_told(paired["p_value"]).removeprefix("= ") if paired else None)
-        table.append(cells)
+        interval = p_value = None
+        if "after" in stages:
+            after = stages["after"]
+            paired = after.settings.get("paired")
+            if after.low is not None:
+                interval = interval_told(after.low, after.high, digits)
+            if paired:
+                p_value = p_told(paired["p_value"]).removeprefix("= ")
+        table.append([*cells, interval, p_value])
     return format_table(*filled_columns(header, table))

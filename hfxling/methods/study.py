@@ -129,7 +129,7 @@ class Study:
             settings.append(parse_arguments(types, words, defaults=self.base))
         return settings
 
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """The further entries of the results file, from which its table can be made again."""
         show = json.loads(self.args.show)
         return {"title": self.args.title, "rows": self.rows, "paper_columns": self.args.paper_columns, "show": show}
@@ -152,18 +152,18 @@ def read_study(argv: list[str]) -> Study:
     entry = content.pop("study", None)
     if not isinstance(entry, dict) or not any(isinstance(entry.get(key), list) for key in ("rows", "grid")):
         raise ValueError(f"{path}: has no 'study' entry with rows or grid; to train one model use the method's recipe.")
-    known = StudyArguments.__dataclass_fields__
-    check_keys(entry, known, f"{path}, study")
-    own, other = [], []  # words of the command line: the study's keys may be given there, too
-    words = other
+    study_keys = StudyArguments.__dataclass_fields__
+    check_keys(entry, study_keys, f"{path}, study")
+    of_study, of_recipe = [], []  # the command line may give the study's keys, too
+    words = of_recipe
     for word in rest:
-        if word.startswith("--"):
-            words = own if word[2:].split("=")[0] in known else other
+        if word.startswith("--"):  # the values that follow go where their option goes
+            words = of_study if word[2:].split("=")[0] in study_keys else of_recipe
         words.append(word)
     for key in ("rows", "grid", "show"):
         if key in entry:
             entry[key] = json.dumps(entry[key])
-    (args,) = parse_arguments((StudyArguments,), own, defaults=entry)
+    (args,) = parse_arguments((StudyArguments,), of_study, defaults=entry)
     if not re.fullmatch(r"\w[\w.-]*", args.name):
         raise ValueError(
             f"study: name={args.name!r}: give letters, digits, _, . and - alone; a results file is called so."
@@ -175,10 +175,11 @@ def read_study(argv: list[str]) -> Study:
     for number, row in enumerate(rows, 1):
         check_keys(row, ROW_KEYS, f"{path}, row {number}")
         check_keys(row.get("set") or {}, keys, f"{path}, row {number}")
-    if len({row.get("label") for row in rows} - {None}) < len(rows):
+    labels = {row["label"] for row in rows if row.get("label") is not None}
+    if len(labels) < len(rows):
         raise ValueError(f"{path}: every row needs a label of its own.")
     base = module.TRAINING_DEFAULTS | {"output_dir": "outputs/study", "save_strategy": "no"} | content
-    return Study(args, rows, base, other)
+    return Study(args, rows, base, of_recipe)
 
 
 def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -201,41 +202,45 @@ def run_study(study: Study) -> list[EvalResult]:
     settings = study.settings()
     for _, training_args in settings:
         check_trainer(training_args)
-    kept = _possible(study.rows, settings)
-    if not kept:
+    possible = _possible(study.rows, settings)
+    if not possible:
         raise ValueError(f"study {args.name}: the encoder has none of the layers that the rows name.")
-    groups: dict[tuple, list] = {}
-    for _, own, _ in kept:
-        groups.setdefault(own.shared_key(), []).append(own)
+    groups: dict[tuple, list] = {}  # the recipes that are prepared together
+    for _, recipe, _ in possible:
+        groups.setdefault(recipe.shared_key(), []).append(recipe)
     before, after = finished_runs(study, resolved(*settings[0]))
     earlier = None
     if after:
         log.info("%s: %d rows taken from %s; remove it to measure anew", args.name, len(after), study.path)
         earlier = json.loads(study.path.read_text(encoding="utf-8"))
-    done, prepared = {(result.seed, result.settings["row"]) for result in after}, {}
+    finished = {(result.seed, result.settings["row"]) for result in after}
+    prepared = {}
     for seed in args.seeds:
-        for row, own, training_args in kept:
-            if (seed, row["label"]) in done or seed not in row.get("seeds", args.seeds) or row["label"] == UNTRAINED:
+        for row, recipe, training_args in possible:
+            label = row["label"]
+            is_wanted = label != UNTRAINED and seed in row.get("seeds", args.seeds)
+            if not is_wanted or (seed, label) in finished:
                 continue
             training_args = copy.copy(training_args)
             training_args.seed = seed
-            key = own.shared_key()
+            key = recipe.shared_key()
             if key not in prepared:
                 prepared[key] = module.prepare(groups[key], training_args)
-            run = module.run(own, training_args, prepared[key])
+            run = module.run(recipe, training_args, prepared[key])
             if args.keep:
-                _keep(Path(training_args.output_dir) / f"{row['label']}-{seed}".replace("/", "-"), run)
+                _keep(Path(training_args.output_dir) / f"{label}-{seed}".replace("/", "-"), run)
             for result in [*run.results, *averages(run.curve)]:
                 if result.settings["stage"] == "before":  # the same for every run: listed once
                     before.setdefault(_place(result), result)
                 else:
+                    # a row of the curve was measured before the run had reached what `reached` says
                     reached = {} if result.settings["stage"] == "during" else run.reached
-                    labelled = result.settings | reached | {"row": row["label"]}
+                    labelled = result.settings | reached | {"row": label}
                     after.append(replace(result, seed=seed, settings=labelled))
             results = [*before.values(), *after]
-            about = study.about() | cpu_minutes(earlier)
-            write_results(study.path, results, recipe=RECIPE, settings=resolved(*settings[0]), extra=about)
-            log.info("%s: seed %d, %s done", args.name, seed, row["label"])
+            extra = study.description() | cpu_minutes(earlier)
+            write_results(study.path, results, recipe=RECIPE, settings=resolved(*settings[0]), extra=extra)
+            log.info("%s: seed %d, %s done", args.name, seed, label)
     results = [*before.values(), *after]
     report(study, results)
     return results
@@ -244,9 +249,9 @@ def run_study(study: Study) -> list[EvalResult]:
 def _possible(rows: Sequence[dict], settings: Sequence[tuple]) -> list[tuple]:
     """The rows whose layers the encoder has, each with its arguments and training arguments."""
     possible = []
-    for row, (own, training_args) in zip(rows, settings):
-        if own.is_possible():
-            possible.append((row, own, training_args))
+    for row, (recipe, training_args) in zip(rows, settings):
+        if recipe.is_possible():
+            possible.append((row, recipe, training_args))
     return possible
 
 
@@ -261,8 +266,8 @@ def _keep(folder: Path, run: Run) -> None:
 
 def report(study: Study, results: Sequence[EvalResult]) -> None:
     """Print the table, what more text would buy where shares of it were studied, and the figures as JSON."""
-    args, about = study.args, study.about()
-    header, table = study_table(results, study.rows, args.paper_columns, about["show"])
+    args = study.args
+    header, table = study_table(results, study.rows, args.paper_columns, json.loads(args.show))
     sys.stdout.write(f"\n{args.title}\n\n{format_table(header, table)}\n\n")
     figures: dict[str, Any] = {line[0]: dict(zip(header[2:], line[2:])) for line in table}
     gains = learning_curve(results, study.rows)
@@ -284,25 +289,29 @@ def finished_runs(study: Study, settings: dict) -> tuple[dict[tuple, EvalResult]
     content = json.loads(study.path.read_text(encoding="utf-8"))
     earlier = {row["label"]: row.get("set") or {} for row in content.get("rows", [])}
     now = {row["label"]: row.get("set") or {} for row in study.rows}
-    by_row = set().union(*earlier.values(), *now.values())
-    then, versions = content.get("versions", {}), package_versions()
-    if any(then[name] != versions[name] for name in then.keys() & versions.keys() - {"hfxling"}) or (
-        _shared(content.get("settings", {}), by_row) != _shared(as_json(settings), by_row)
-    ):
+    keys_of_rows = set().union(*earlier.values(), *now.values())
+    if _shared(content.get("settings", {}), keys_of_rows) != _shared(as_json(settings), keys_of_rows):
         return before, []
-    same = {label for label, keys in now.items() if earlier.get(label) == keys}
+    earlier_versions, versions = content.get("versions", {}), package_versions()
+    for name in earlier_versions.keys() & versions.keys() - {"hfxling"}:
+        if earlier_versions[name] != versions[name]:
+            return before, []
+    unchanged = {label for label, keys in now.items() if earlier.get(label) == keys}
     after = []
     for result in read_results(study.path):
         if result.settings["stage"] == "before":
             before[_place(result)] = result
-        elif result.settings["row"] in same and result.seed in study.args.seeds and "stale" not in result.settings:
+            continue
+        is_wanted = result.settings["row"] in unchanged and result.seed in study.args.seeds
+        if is_wanted and "stale" not in result.settings:
             after.append(result)
     return before, after
 
 
-def _shared(settings: dict, by_row: set[str]) -> dict:
+def _shared(settings: dict, keys_of_rows: set[str]) -> dict:
     """The settings that decide all rows' figures: neither a row's own nor where and how it ran."""
-    return {key: value for key, value in settings.items() if key not in by_row | NOT_PUBLISHED | {"seed"}}
+    others = keys_of_rows | NOT_PUBLISHED | {"seed"}
+    return {key: value for key, value in settings.items() if key not in others}
 
 
 def _place(row: EvalResult) -> tuple:

@@ -59,6 +59,7 @@ class HeldOutTest:
         if self.kind == "sparse":
             systems[self.kind] = load_encoder(lexical=folder)
         else:
+            # The folder may be a stranger's that is verified: its code runs only where it is this package's own.
             is_ours = not code_faults(folder_contents(folder))
             options = {"device": self.device, "trust_remote_code": is_ours}
             systems[self.kind] = load_encoder(folder, lexical if self.kind in FUSED else None, **options)
@@ -67,14 +68,15 @@ class HeldOutTest:
     def _rank(self, encoder) -> Ranks:
         """Ranks by one encoder, each sentence read in its language and its role."""
         sides = self.pairs.source, self.pairs.target
-        ways = []
-        for way in ((0, 1), (1, 0)):
+        ranks = []
+        for direction in ((0, 1), (1, 0)):
             vectors = []
-            for side, role in zip(way, ROLES):
+            for side, role in zip(direction, ROLES):
                 language = self.languages[side] if encoder.routes else None
                 vectors.append(encoder.encode(sides[side], language, role))
-            ways.append(gold_ranks(*vectors, method=encoder.method)[0])
-        return tuple(ways)
+            # The way back is ranked apart: a text's vector may be another one in the other role.
+            ranks.append(gold_ranks(*vectors, method=encoder.method)[0])
+        return tuple(ranks)
 
     def results(self, ranks: Mapping[str, Ranks], *, seed: int) -> list[EvalResult]:
         """P@1 of both directions, of the model with its paired test against the encoder as it came."""
@@ -126,17 +128,18 @@ def tested_again(record: Mapping, folder: Path, corpus: Corpus, *, seed: int, de
     (languages,) = corpus.language_pairs
     pairs = read_pairs(entry["source"], None, languages)
     leave_out(corpus, pairs)
-    if entry["kind"] is None:
+    if entry["kind"] is None:  # the links beside a model, which were tested with it and not alone
         return []
     encoder = {}
     for name in ("model", "revision", "prompt"):  # and no other option of `load_encoder`: anybody may have written it
         if name in entry["encoder"]:
             encoder[name] = entry["encoder"][name]
     test = HeldOutTest(entry["kind"], encoder, pairs, languages, device)
-    lexical = record["card"].get("lexical")
-    beside = folder.parent / "lexical" / "model"
+    lexical = folder.parent / "lexical" / "model"  # where `hfxling fit` writes it
+    if not lexical.is_dir():
+        lexical = record["card"].get("lexical")
     try:
-        ranks = test.rank(folder, beside if beside.is_dir() else lexical)
+        ranks = test.rank(folder, lexical)
     except FileNotFoundError:
         return []
     return test.results(ranks, seed=seed)

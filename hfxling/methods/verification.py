@@ -37,6 +37,6 @@ def measured_again(
     with TemporaryDirectory(prefix="hfxling-") as scratch, contextlib.chdir(root):
         training = {"seed": settings.get("seed", 42), "use_cpu": device == "cpu", "report_to": "none"}
         recipe = package.Arguments(**options)
-        found, corpus = package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)
-        found += tested_again(record, folder, corpus, seed=training["seed"], device=device)
-        return found, corpus
+        results, corpus = package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)
+        results += tested_again(record, folder, corpus, seed=training["seed"], device=device)
+        return results, corpus

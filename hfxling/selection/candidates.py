@@ -147,7 +147,8 @@ class Encoder:
 
     def __init__(self, recipe: siamese.Arguments, vectors: PreparedVectors):
         self.candidate = Candidate("encoder", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
-        self.sides = [np.asarray(side) for side in vectors.of(None, recipe.pooling).train]
+        last_layer = vectors.of(None, recipe.pooling)
+        self.sides = [np.asarray(side) for side in last_layer.train]
 
     def compete(self, fold: int, held: np.ndarray) -> None:
         """Rank the left-out pairs."""
@@ -277,8 +278,8 @@ class Links:
         model = fit_links(views, self.settings, seed=self.training_args.seed)
         seconds = time.process_time() - start
         sides = self.text.texts(0, held), self.text.texts(1, held)
-        rankings = rank_links(model, sides, self.text.languages)
-        ranks = [ranking.ranks.tolist() for ranking in rankings]
+        # Both directions by sparse vectors, then both by static ones.
+        ranks = [ranking.ranks.tolist() for ranking in rank_links(model, sides, self.text.languages)]
         tables = {id(table): table.nbytes for table in model.static.values()}  # languages may share one
         links = sum(tensor.nbytes for tensor in model.state_dict().values())
         outcome = {
@@ -313,7 +314,7 @@ class Finetuning:
         cache_dir: str | Path,
     ):
         self.recipe, self.text, self.clock, self.seed, self.device = recipe, text, clock, seed, device
-        self.prepared = text
+        self.prepared = text  # publishing and DAP's card read its corpus
         self.cache_dir = Path(cache_dir)
         self.kept: list[Path] = []  # files that a run goes on from when it was stopped
         self.candidate = Candidate("finetuned", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
@@ -406,12 +407,12 @@ class Fused:
             return
         languages = self.text.languages
         ways = [tuple(zip(pair, ROLES)) for pair in (languages, languages[::-1])]
-        known = []
+        folds = []
         for held, pool in self.folds.values():
             for query, document in ways:
-                known.append((held[query], held[document], (pool[query], pool[document])))
-        first = next(iter(self.folds.values()))
-        self.fusion = fit_fusion(known, first[1], lexical="", languages=languages)
+                folds.append((held[query], held[document], (pool[query], pool[document])))
+        _, pool = next(iter(self.folds.values()))
+        self.fusion = fit_fusion(folds, pool, lexical="", languages=languages)
         for fold, (held, pool) in self.folds.items():
             fusion = replace(self.fusion, pools=stored(pool))
             ranks = []
@@ -421,7 +422,8 @@ class Fused:
                 ranks.append(gold_ranks(queries, documents, method="dot")[0])
             self.candidate.ranks[fold] = tuple(ranks)
         dense, sparse = self.dense.candidate, self.links.sparse
-        self.candidate.cpu_s = [a + b for a, b in zip(dense.cpu_s, sparse.cpu_s)]
+        # Fine-tuning competes in the first fold alone, which zip then stops at.
+        self.candidate.cpu_s = [of_dense + of_sparse for of_dense, of_sparse in zip(dense.cpu_s, sparse.cpu_s)]
         self.candidate.megabytes = dense.megabytes + sparse.megabytes
 
     def writer(self, write: Callable[[Path], None], links: Path) -> Callable[[Path], None]:
@@ -460,7 +462,9 @@ class Competitors:
 
     def candidates(self) -> list[Candidate]:
         """All that competed."""
-        competed = [] if self.encoder is None else [self.encoder.candidate]
+        competed = []
+        if self.encoder is not None:
+            competed.append(self.encoder.candidate)
         competed += [head.candidate for head in self.heads.values()]
         if self.links is not None:
             competed += [self.links.static, self.links.sparse]
@@ -480,6 +484,7 @@ class Competitors:
             self.finetuned_fused.finish()
 
     def _compete_once(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
+        """What is fused comes after its parts: it uses what they have fitted last."""
         if self.links is not None:
             self.links.compete(fold, kept, held)
         if self.encoder is not None:
@@ -541,13 +546,12 @@ def make_heads(
     vectors = encode([single, several], text.corpus, device)
     choice = choose_layers(several, vectors, training_args.seed)
     several = replace(several, layer=choice.layer)
-    is_set = several.layers is not None
-    chosen = {}
-    if wanted("head", "fused") or not (is_set and wanted("layers")):
-        chosen["head"] = replace(single, layer=choice.single_layer)
-    if is_set and wanted("layers", "fused"):
-        chosen["layers"] = several
-    heads = {name: Head(name, recipe, training_args, vectors) for name, recipe in chosen.items()}
+    recipes = {}
+    if several.layers is not None and wanted("layers", "fused"):
+        recipes["layers"] = several
+    if wanted("head", "fused") or not recipes:  # where only layers were wanted and one is best, that one competes
+        recipes = {"head": replace(single, layer=choice.single_layer)} | recipes
+    heads = {name: Head(name, recipe, training_args, vectors) for name, recipe in recipes.items()}
     return Encoder(single, vectors), heads
 
 

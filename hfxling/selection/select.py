@@ -180,7 +180,7 @@ class Selection:
         model, lexical = self.folders["folder"], self.folders.get("lexical")
         ranks = test.rank(model, lexical)
         rows = test.results(ranks, seed=fitted.training_args.seed)
-        for folder in {model, lexical} - {None}:
+        for folder in {model, lexical} - {None}:  # static and sparse vectors: one folder is both
             entry = test.entry(fitted.test_source)
             if folder != model:
                 entry["kind"] = None  # links that were tested together with the model only
@@ -331,12 +331,14 @@ def select(
     _check(languages, only, choose, minutes)
     _check_model(model, (choose, *only), links_with_model=links_with_model)
     check_licence("licence", licence)
-    read = joined_source(source, target) if is_source(source) and (target is None or is_source(target)) else None
+    read = None  # where the text is; None of sentences in memory
+    if is_source(source) and (target is None or is_source(target)):
+        read = joined_source(source, target)
     inputs = [read, str(source), str(target), model] if read else [model]
     inputs += test or ()
     if output is not None:
         _check_folders(Path(output), inputs)
-    if model is not None:
+    if model is not None:  # one that cannot be had is refused before anything is read
         with one_line_where_missing(str(model), "model"):
             AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
     options = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt}

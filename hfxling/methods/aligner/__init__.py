@@ -39,7 +39,8 @@ def run(recipe: AlignerArguments, training_args: TrainingArguments, prepared: Pr
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # LSTMs of this size gain little from more
     settings, vocabularies = narrowed(AlignerSettings, recipe), prepared.vocabularies
-    if not recipe.prior and recipe.model is None:  # statistical links are there for other runs
+    # The statistical links may be there for other runs of a study; a model that training goes on with brings its own.
+    if not recipe.prior and recipe.model is None:
         prepared = replace(prepared, priors=[], counts={})
     priors = prepared.priors
     torch.manual_seed(training_args.seed)
@@ -47,15 +48,15 @@ def run(recipe: AlignerArguments, training_args: TrainingArguments, prepared: Pr
     results = _measured(prepared, model, "before")
     watch = watcher(prepared.tests, vocabularies, priors) if recipe.curve else None
     record = fit(model, prepared.pairs, vocabularies, settings, training_args, priors, watch)
-    passing = {"scores": record.pop("scores")}
+    extra = {"scores": record.pop("scores")}
     curve = record.pop("curve")
     if recipe.curve:
-        passing["curve"] = curve
+        extra["curve"] = curve
     if not training_args.should_save:  # one process evaluates and writes
         return Run([], record)
     results += _measured(prepared, model, "after")
     results = [replace(row, seed=training_args.seed) for row in results]
-    return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), passing)
+    return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), extra)
 
 
 def measure(
@@ -66,7 +67,7 @@ def measure(
     prepared = prepare([replace(recipe, model=str(folder))])
     results = []
     if recipe.model is None:
-        torch.manual_seed(training_args.seed)
+        torch.manual_seed(training_args.seed)  # the network that `run` started from
         results = _measured(prepared, new_model(recipe, prepared.vocabularies, prepared.priors), "before")
     results += _measured(prepared, model, "after")
     return [replace(row, seed=training_args.seed) for row in results], prepared.corpus

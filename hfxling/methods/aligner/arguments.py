@@ -75,10 +75,13 @@ class AlignerSettings:
 
     def segmenter_choices(self) -> dict[str, str]:
         """Language code -> segmenter."""
+        choices = {}
         for entry in self.segmenters:
-            if not all(entry.partition("=")):
+            language, _, segmenter = entry.partition("=")
+            if not language or not segmenter:
                 raise ValueError(f"segmenters: {entry!r} is not of the form lo=whitespace.")
-        return dict(entry.split("=", 1) for entry in self.segmenters)
+            choices[language] = segmenter
+        return choices
 
 
 @dataclass(frozen=True)

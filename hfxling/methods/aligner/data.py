@@ -52,13 +52,17 @@ def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
         for language in first.languages:
             model.check_language(language)
         pairs = encode_pairs(corpus, vocabularies, max_words=first.max_words)
-        priors = [load_prior(first.model, model.config, text.languages) for text in pairs]
-        if None in priors and (first.prior or any(priors)):
+        priors = []
+        for text in pairs:
+            prior = load_prior(first.model, model.config, text.languages)
+            if prior is not None:
+                priors.append(prior)
+        # All pairs or none: `PairBatches` takes the prior at the number of the pair.
+        if len(priors) < len(pairs) and (priors or first.prior):
             with_prior = ", ".join(model.config.priors) or "no pair"
             raise ValueError(
                 f"model={first.model!r} has a prior for {with_prior}; give text of those only, or leave --prior out."
             )
-        priors = [prior for prior in priors if prior]
     held_out = [text for text in encode_pairs(corpus, vocabularies, split="test") if text.source]
     tests = tests_of(first)
     counts = dictionary_counts(tests.dictionaries, pairs, vocabularies) if priors else {}
@@ -67,7 +71,7 @@ def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
 
 def learn_corpus_vocabularies(corpus: Corpus, settings: AlignerSettings) -> dict[str, Vocabulary]:
     """A vocabulary a language and the pieces they share, from the distinct sentences of the training text."""
-    lines: dict[str, dict[str, None]] = {}
+    lines: dict[str, dict[str, None]] = {}  # dictionaries as sets that keep the order
     for pair in corpus.pairs:
         for lang, side in zip(pair.languages, ("source", "target")):
             lines.setdefault(lang, {}).update(dict.fromkeys(pair.train[side]))
@@ -103,8 +107,9 @@ def learn_priors(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocab
     """A statistical aligner for every language pair's training text."""
     priors = []
     for text in pairs:
-        of_text = [vocabularies[lang] for lang in text.languages]
-        priors.append(LinkPrior.learn(text, [word_classes(x) for x in of_text], equal=equal_classes(of_text)))
+        both = [vocabularies[lang] for lang in text.languages]
+        classes = [word_classes(vocabulary) for vocabulary in both]
+        priors.append(LinkPrior.learn(text, classes, equal=equal_classes(both)))
     return priors
 
 
@@ -146,7 +151,7 @@ class PairBatches(torch.utils.data.Dataset):
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the batches of an epoch; the same ones whenever it is asked for."""
+        """Draw the batches of an epoch; the same ones whenever it is asked for. The Trainer's DataLoader asks."""
         rng = np.random.default_rng([self.seed, epoch])
         batches = []
         for number in range(len(self.corpora)):
@@ -154,14 +159,16 @@ class PairBatches(torch.utils.data.Dataset):
         self.batches = [batches[i] for i in rng.permutation(len(batches))]
 
     def _cut(self, number: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """The rows of every batch of a language pair; stable sorting leaves rows of equal length shuffled."""
         corpus = self.corpora[number]
         source_lengths = np.array([len(sentence) for sentence in corpus.source])
         target_lengths = np.array([len(sentence) for sentence in corpus.target])
         order = rng.permutation(len(source_lengths))
         order = order[np.argsort(source_lengths[order], kind="stable")]
-        run = self.batch_size * int(np.ceil(np.sqrt(len(order) / self.batch_size)))
-        for start in range(0, len(order), run):
-            rows = order[start : start + run]
+        # As many batches in a run as there are runs, so that lengths differ about as little on either side.
+        run_size = self.batch_size * int(np.ceil(np.sqrt(len(order) / self.batch_size)))
+        for start in range(0, len(order), run_size):
+            rows = order[start : start + run_size]
             rows = rows[np.argsort(target_lengths[rows], kind="stable")]
             for first in range(0, len(rows), self.batch_size):
                 yield rows[first : first + self.batch_size]

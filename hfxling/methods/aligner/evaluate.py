@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -104,7 +104,7 @@ def _segments(sentences: Sequence[Sequence[int]], vocabulary: Vocabulary) -> lis
     """The text of the segments of every sentence, special ones left out."""
     segments = []
     for ids in sentences:
-        segments.append([vocabulary.words[i] for i in ids if i > EOS])
+        segments.append([vocabulary.words[i] for i in ids if i > EOS])  # EOS is the last of the special ones
     return segments
 
 
@@ -227,16 +227,15 @@ def gold_rows(
             alone = JointAligner(pair, [view], method="mean")
             rows += gold_results(alone, path, decoding="prior alone", **settings)
             network = Aligner(model, vocabularies, pair, method="mean", prior=prior)
-            surer = max((alone, network), key=_agreement_on(path))
+            sides = texts_of(read_aligned(path))  # the gold links are not looked at
+            surer = max((alone, network), key=lambda aligner: _agreement(aligner, *sides))
             rows += gold_results(surer, path, decoding="by agreement", **settings)
     return rows
 
 
-def _agreement_on(path: str) -> Callable[[LineAligner], float]:
-    """How far an aligner's directions agree on the text of a file; its gold links are not looked at."""
-    gold = read_aligned(path)
-    sides = texts_of(gold)
-    return lambda aligner: agreement(line.soft for line in aligner(*sides))
+def _agreement(aligner: LineAligner, source: Sequence[str], target: Sequence[str]) -> float:
+    """How far an aligner's directions agree on a text."""
+    return agreement(line.soft for line in aligner(source, target))
 
 
 def gold_results(aligner: LineAligner, path: str, **settings) -> list[EvalResult]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from transformers.trainer_callback import ExportableState
 
 from hfxling.data.segment import Vocabulary
 from hfxling.files import atomic_path
+from hfxling.methods.heads import replace_arguments
 from hfxling.methods.trainer import Evaluator, XlingTrainer
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
@@ -63,8 +63,11 @@ class CpuBudget(TrainerCallback, ExportableState):
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Start counting, where the checkpoint left off."""
-        stored = (state.stateful_callbacks or {}).get(type(self).__name__) if state.global_step else None
-        self.before = stored["attributes"]["before"] if stored else 0.0
+        self.before = 0.0
+        if state.global_step:  # else the state is this object's own, with what was used before training
+            stored = (state.stateful_callbacks or {}).get(type(self).__name__)
+            if stored:
+                self.before = stored["attributes"]["before"]
         self.start = time.process_time()
 
     def on_step_end(self, args, state, control, **kwargs):
@@ -96,14 +99,19 @@ class AlignerTrainer(XlingTrainer):
         super().__init__(*args, **kwargs)
         self.budget = budget
 
+    def evaluated(self) -> AlignerModel:
+        """What the evaluators get."""
+        return super().evaluated().aligner
+
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
         """Score; write the weights where the score is the best so far."""
         used = self.budget.used
         metrics = super().evaluate(*args, **kwargs)
         if self.last_results:
             score = float(np.mean([row.value for row in self.last_results if row.split == "train"]))
+            # Into the line that has just been logged: checkpoints keep it, and `curve` reads it.
             self.state.log_history[-1] |= {"cpu_seconds": used, "score": score}
-            if score >= best_score(self.args.output_dir):
+            if score >= best_score(self.args.output_dir):  # that of the file, which a resumed run finds there
                 weights = {name: value.cpu() for name, value in self.model.aligner.state_dict().items()}
                 with atomic_path(Path(self.args.output_dir) / BEST) as scratch:
                     save_file(weights, scratch, {"score": repr(score)})
@@ -168,7 +176,7 @@ def train_aligner(
         _batchwise(training_args),
         train_dataset=batches,
         data_collator=lambda items: items[0],
-        evaluators=[lambda objective, run=evaluator: run(objective.aligner) for evaluator in evaluators],
+        evaluators=evaluators,
         callbacks=[budget, ScoreEvery(settings.evaluate_every)],
         budget=budget,
     )
@@ -192,12 +200,13 @@ def train_aligner(
 
 def _batchwise(training_args: TrainingArguments) -> TrainingArguments:
     """The Trainer's arguments where an item of the dataset is a whole batch, in the dataset's own order."""
-    changed = copy.copy(training_args)
-    changed.per_device_train_batch_size = 1
-    changed.train_sampling_strategy = "sequential"
-    changed.remove_unused_columns = False
-    changed.push_to_hub = False
-    return changed
+    return replace_arguments(
+        training_args,
+        per_device_train_batch_size=1,
+        train_sampling_strategy="sequential",
+        remove_unused_columns=False,
+        push_to_hub=False,
+    )
 
 
 def _check_bfloat16(device: torch.device) -> None:
@@ -241,15 +250,14 @@ def fit(
     priors: Sequence[LinkPrior] = (),
     watch: Evaluator | None = None,
 ) -> dict:
-    """Train; the state that scores best on the Dice dictionary is kept (see `train_aligner`).
+    """Train; the state that scores best on the Dice dictionary is kept (see `train_aligner`), without one the last.
 
-    The last one is where there is no such dictionary. No epochs leave the model as it is. `watch` gives further rows at
-    every score, by which no state is chosen.
+    No epochs leave the model as it is. `watch` gives further rows at every score, by which no state is chosen.
     """
     if not training_args.num_train_epochs:
         return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": [], "curve": []}
     dice = dice_dictionaries(pairs, vocabularies)
     evaluators = [dictionary_evaluator(vocabularies, dice)] if dice else []
-    if watch is not None and dice:
+    if watch is not None and dice:  # without a dictionary there is no score
         evaluators.append(watch)
     return train_aligner(settings, training_args, model, pairs, evaluators, priors)

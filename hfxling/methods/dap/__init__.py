@@ -78,10 +78,12 @@ def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> P
 def run(recipe: DapArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train the encoder and test it on what the untrained one was tested on."""
     held_out = prepared.held_out
+    # While training, nothing is tested against the untrained encoder.
     curve = partial(_after, recipe, training_args, prepared, held_out.thinned(recipe.curve_pairs), None)
     settings = narrowed(DapSettings, recipe)
     trained, trainer = fit(prepared.corpus, settings, training_args, prepared.tokenizer, [curve])
     results = _before(recipe, prepared)
+    # All processes take part in this: where weights are in pieces, `trained` is None in all but one.
     results += _after(recipe, training_args, prepared, held_out, prepared.before, trainer.evaluated())
     model = published_model(trained)
     reached = {"objective": recipe.objective, "steps": trainer.state.global_step} | trainer.spent()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,7 +69,7 @@ def target_ids(corpus: Corpus, settings: DapSettings, tokenizer: PreTrainedToken
         for block in pair.train.select_columns(sides).iter(batch_size=10_000):
             for side in sides:
                 ids = tokenizer(block[side], return_attention_mask=False, verbose=False)["input_ids"]
-                is_target[np.concatenate([np.asarray(row) for row in ids])] = True
+                is_target[list(chain.from_iterable(ids))] = True
     return torch.from_numpy(np.flatnonzero(is_target))
 
 

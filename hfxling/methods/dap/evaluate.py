@@ -52,7 +52,8 @@ class HeldOut:
             if not of_source:
                 raise ValueError(f"test_data={text!r} has none of {', '.join(recipe.pairs)}; check its spelling.")
             self.sets[source.name] = of_source
-        self.tatoeba, self.tatoeba_name = load_tatoeba(recipe.tatoeba) if recipe.tatoeba else {}, "tatoeba"
+        self.tatoeba = load_tatoeba(recipe.tatoeba) if recipe.tatoeba else {}
+        self.tatoeba_name = "tatoeba"
         self.gold: dict[Pair, list[AlignedPair]] = {}
         for pair, path in pair_files("gold", recipe.gold).items():
             self.gold[pair] = read_aligned(path)
@@ -136,7 +137,8 @@ class HeldOut:
             for lang, ranked in by_language.items():
                 data = self.sets[name][lang]
                 of_text = {"dataset": name, "split": "test", "revision": content_hash(data["source"], data["target"])}
-                rows += ranking_results(ranked, ks=(1,), baseline=before and before[lang], **of_text, **fields)
+                before_of_lang = before[lang] if before else None
+                rows += ranking_results(ranked, ks=(1,), baseline=before_of_lang, **of_text, **fields)
             if name == DEVELOPMENT:
                 rows += self._averaged(by_language, **fields)
         return rows
@@ -151,8 +153,9 @@ class HeldOut:
     def _averaged(self, rankings: dict[str, list[Ranking]], **fields) -> list[EvalResult]:
         """P@1 over all languages, which have equally many development pairs."""
         rows, settings = [], fields.pop("settings", {})
-        for direction, ranked in zip((f"xx->{self.pivot}", f"{self.pivot}->xx"), zip(*rankings.values())):
-            hits = np.concatenate([hits_at(one.ranks, 1) for one in ranked])
+        to_pivot, from_pivot = zip(*rankings.values())  # each language's rankings are those of both directions
+        for direction, ranked in ((f"xx->{self.pivot}", to_pivot), (f"{self.pivot}->xx", from_pivot)):
+            hits = np.concatenate([hits_at(ranking.ranks, 1) for ranking in ranked])
             of_text = {"dataset": DEVELOPMENT, "split": "train", "settings": ranked[0].settings | settings}
             rows.append(mean_result("P@1 avg", hits, direction=direction, **of_text, **fields))
         return rows

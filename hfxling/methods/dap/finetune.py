@@ -89,7 +89,7 @@ def schedule(
         weight_decay=0.01,
         bf16=with_bf16,
         eval_strategy="steps" if is_tested else "no",
-        eval_steps=max(1, pairs // batch),
+        eval_steps=max(1, pairs // batch),  # an epoch: DAP's batches know steps only
         save_strategy="no",
         logging_strategy="no",
         disable_tqdm=True,
@@ -155,6 +155,7 @@ class Finetuned:
         model = copy.deepcopy(self.model).to("cpu")
         adapted = model.dap.encoder
         limit = token_limit(self.tokenizer, adapted.config)
+        # A copy, as half() works in place and the weights are merged in full precision.
         copy.deepcopy(adapted).half().save_pretrained(folder / "adapter")
         (folder / "adapter" / "README.md").unlink(missing_ok=True)  # peft's form, with nothing filled in
         export(published_model(model), self.tokenizer, folder, max_length=limit)
@@ -231,7 +232,7 @@ def _taken_from(file: Path, recipe: DapArguments, corpus: Corpus, tokenizer) -> 
                     weights[name] = stored.get_tensor(name)
     except SafetensorError as error:
         raise ValueError(f"{file} is damaged ({error}); remove it, and the encoder is trained again.") from None
-    model.dap.load_state_dict(weights, strict=False)
+    model.dap.load_state_dict(weights, strict=False)  # only what was trained was kept
     return Finetuned(model.eval(), tokenizer, int(facts["epochs"]), tuple(ranks) or None, float(facts["seconds"]))
 
 
@@ -248,6 +249,7 @@ def _with_memory(recipe, training_args, corpus, tokenizer, evaluators, watch):
     """Train; where the device's memory does not suffice, with fewer pairs in it at a time."""
     while True:
         try:
+            # A copy, as `fit` sets `max_steps` in it.
             return fit(corpus, recipe, copy.copy(training_args), tokenizer, evaluators, callbacks=[watch])
         except torch.OutOfMemoryError:
             size = recipe.chunk_size or training_args.per_device_train_batch_size
@@ -299,13 +301,13 @@ class _Watch(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         """Count, and after the first steps reckon."""
         self.bar.update()
-        if state.global_step == 1:
+        if state.global_step == 1:  # which also allocates the optimizer's state: not timed
             self._began = time.perf_counter()
         if state.global_step == 1 + MEASURED and self.time_left is not None:
-            a_step = (time.perf_counter() - self._began) / MEASURED
-            to_come = a_step * (state.max_steps * self.runs - state.global_step)
-            if to_come > self.time_left():
-                self.too_long = a_step * state.max_steps * self.runs
+            seconds_a_step = (time.perf_counter() - self._began) / MEASURED
+            all_steps = state.max_steps * self.runs
+            if seconds_a_step * (all_steps - state.global_step) > self.time_left():
+                self.too_long = seconds_a_step * all_steps
                 control.should_training_stop = True
                 control.should_evaluate = False
 

@@ -29,10 +29,12 @@ def word_links(gold: Sequence[AlignedPair], token_states: TokenStates) -> list[s
         token_states: lists of words to one (words, H) array each; a NaN row, of a word without a vector, gets no link.
     """
     states = token_states([pair.source for pair in gold] + [pair.target for pair in gold])
+    source_states, target_states = states[: len(gold)], states[len(gold) :]
     links = []
-    for source, target in zip(states[: len(gold)], states[len(gold) :]):
-        units = unit_or_zero(source).astype(np.float64), unit_or_zero(target).astype(np.float64)
-        cosines = np.nan_to_num(units[0] @ units[1].T, nan=-1.0)
+    for source, target in zip(source_states, target_states):
+        source_units, target_units = unit_or_zero(source), unit_or_zero(target)
+        cosines = source_units.astype(np.float64) @ target_units.astype(np.float64).T
+        cosines = np.nan_to_num(cosines, nan=-1.0)
         (hard,) = itermax_links(cosines[None], np.array([cosines.shape]))
         links.append(set(map(tuple, np.argwhere(hard).tolist())))
     return links

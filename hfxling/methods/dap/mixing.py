@@ -59,6 +59,8 @@ class TokenLengths:
         for texts in (source, target):
             encoded = self.tokenizer(texts.to_pylist(), return_attention_mask=False, verbose=False)
             sides.append(np.minimum([len(ids) for ids in encoded["input_ids"]], self.max_length))
+        # One number that sorts by the longer side first: no sum gets beyond 2 * max_length, and where one reaches it
+        # there is no longer side.
         return np.maximum(*sides) * 2 * self.max_length + np.add(*sides)
 
     @property
@@ -153,15 +155,16 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         self.sizes, self.offsets = np.array(sizes), np.cumsum([0, *sizes[:-1]])
         self.lengths = self._cached(cache_dir) if self.bucket > 1 else np.zeros(len(self.corpora), np.uint8)
         self._starts = [np.zeros(len(sizes), np.int64)]  # rows of each corpus before megabatch m
-        self._passes: dict[int, tuple[int, np.ndarray]] = {}
-        self._plan: tuple[int, np.ndarray] = (-1, np.empty(0))
+        self._passes: dict[int, tuple[int, np.ndarray]] = {}  # by corpus the number and order of its current pass
+        self._plan: tuple[int, np.ndarray] = (-1, np.empty(0))  # the last megabatch asked for, and its batches
 
     def __getitem__(self, t: int) -> list[Row]:
         return self.__getitems__([t])
 
     def __getitems__(self, batches: Sequence[int]) -> list[Row]:
         """The rows of some batches in one list; by this a DataLoader hands its collator rows and not lists of rows."""
-        return self.corpora.__getitems__(np.concatenate([self.rows(t)[self.rank :: self.world] for t in batches]))
+        own_rows = [self.rows(t)[self.rank :: self.world] for t in batches]
+        return self.corpora.__getitems__(np.concatenate(own_rows))
 
     def rows(self, t: int) -> np.ndarray:
         """(batch_size,) numbers of the rows of batch t over all processes, in the corpora one after another."""
@@ -185,19 +188,19 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         size = self.sizes[corpus]
         parts = []
         while number:
-            number_of_pass, place = divmod(start, size)
-            part = self._pass(corpus, number_of_pass)[place : place + number]
+            number_of_pass, offset = divmod(start, size)
+            part = self._pass(corpus, number_of_pass)[offset : offset + number]
             parts.append(part)
             start, number = start + len(part), number - len(part)
         return self.offsets[corpus] + np.concatenate(parts)
 
     def _pass(self, corpus: int, number: int) -> np.ndarray:
-        kept = self._passes.get(corpus)
-        if kept is None or kept[0] != number:
+        cached_number, order = self._passes.get(corpus, (None, None))
+        if cached_number != number:
             order = np.arange(self.sizes[corpus], dtype=np.int32)
             self._rng(_PASS, corpus, int(number)).shuffle(order)
-            self._passes[corpus] = kept = number, order
-        return kept[1]
+            self._passes[corpus] = number, order
+        return order
 
     def _cached(self, cache_dir: str | Path | None) -> np.ndarray:
         if cache_dir is None:
@@ -240,8 +243,8 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
             rows = []
             for stream, number in zip(streams, self._counts(megabatch)):
                 rows += islice(stream, number)
-            plan = self._cut(self._measured(rows), megabatch)
-            for batch in plan[: self.batches - megabatch * self.bucket]:
+            batches = self._cut(self._measured(rows), megabatch)
+            for batch in batches[: self.batches - megabatch * self.bucket]:  # the last megabatch may be cut short
                 yield [rows[i] for i in batch[self.rank :: self.world]]
 
     def _measured(self, rows: list[Row]) -> np.ndarray:
@@ -254,7 +257,7 @@ class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
         return self.measure(source, target)
 
     def _endless(self, corpus: int) -> Iterator[Row]:
-        for number in count():
+        for number in count():  # of the pass
             seed = int(self._rng(_PASS, corpus, number).integers(2**31))
             block = None
             # By blocks, as datasets shards and reorders what it iterates by rows in a DataLoader's worker.
@@ -273,5 +276,7 @@ def batch_loader(
     `accelerate.skip_first_batches`, which the Trainer resumes with, skips in it without touching the data of
     `MixedBatches`.
     """
-    one = None if isinstance(batches, StreamBatches) else 1
-    return torch.utils.data.DataLoader(batches, batch_size=one, collate_fn=collator, **kwargs)
+    # An item is a batch already. Of a stream it goes to the collator as it is; a map keeps a batch sampler of one item,
+    # in which `skip_first_batches` skips numbers and not items.
+    batch_size = None if isinstance(batches, StreamBatches) else 1
+    return torch.utils.data.DataLoader(batches, batch_size=batch_size, collate_fn=collator, **kwargs)

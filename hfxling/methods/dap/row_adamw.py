@@ -61,9 +61,8 @@ class RowAdamW(torch.optim.AdamW):
             self._update_rows(p)
 
     def _update_rows(self, p: nn.Parameter) -> None:
-        for group in self.param_groups:
-            if any(p is other for other in group["params"]):
-                break
+        # By identity: `in` would compare tensors element by element.
+        group = next(group for group in self.param_groups if any(p is other for other in group["params"]))
         state = self.state[p]
         if not state:
             state["step"] = torch.zeros((), device=p.device if group["fused"] else None)
@@ -122,4 +121,5 @@ def row_adamw(training_args: TrainingArguments, rows: Sequence[nn.Parameter]) ->
             f"optim={training_args.optim.value}: rows are updated by adamw_torch_fused or adamw_torch only."
         )
     _, kwargs = Trainer.get_optimizer_cls_and_kwargs(training_args)
-    return RowAdamW, {name: kwargs[name] for name in ("lr", "betas", "eps", "fused") if name in kwargs} | {"rows": rows}
+    settings = {name: kwargs[name] for name in ("lr", "betas", "eps", "fused") if name in kwargs}
+    return RowAdamW, settings | {"rows": rows}  # the Trainer's parameter groups bring their weight decay

@@ -128,8 +128,9 @@ class DapTrainer(XlingTrainer):
         for i, (chunk, pair) in enumerate(zip(chunks, slopes)):
             part = BatchPart(*pair, tokens, len(pair[0]) / len(sides[0]))
             random_states[i].restore()
-            synchronize = nullcontext() if i == len(chunks) - 1 else self.accelerator.no_sync(model)
-            with synchronize:
+            # The processes' gradients are summed once a batch, with the last chunk.
+            is_last = i == len(chunks) - 1
+            with nullcontext() if is_last else self.accelerator.no_sync(model):
                 with self.compute_loss_context_manager():
                     output = model(**chunk, part=part)
                 self.accelerator.backward(output.loss / self.current_gradient_accumulation_steps)
@@ -163,7 +164,8 @@ class _GatherRows(torch.autograd.Function):
         ctx.rank, ctx.count = dist.get_rank(), len(rows)
         parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
         dist.all_gather(parts, rows.contiguous())
-        return torch.cat([parts.pop(ctx.rank), *parts])
+        own = parts.pop(ctx.rank)
+        return torch.cat([own, *parts])
 
     @staticmethod
     def backward(ctx, slopes: Tensor) -> Tensor:

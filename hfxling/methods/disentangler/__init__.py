@@ -63,19 +63,19 @@ def one_by_one(
         )
     folders = []
     for text, pair in zip(recipe.pairs, recipe.language_pairs):
-        train_data, test_data = _of(recipe.train_data, pair), _of(recipe.test_data, pair)
-        own = replace(recipe, pairs=[text], train_data=train_data, test_data=test_data)
+        train_data, test_data = _sources_of(pair, recipe.train_data), _sources_of(pair, recipe.test_data)
+        of_pair = replace(recipe, pairs=[text], train_data=train_data, test_data=test_data)
         name = name_of_pair(pair)
         training = replace_arguments(training_args, output_dir=str(Path(training_args.output_dir) / name))
         if training_args.hub_model_id:
             training.hub_model_id = f"{training_args.hub_model_id}-{name.replace(':', '-')}"
         if newest_checkpoint(Path(training.output_dir)) is None:
             training.resume_from_checkpoint = None  # a kill came before this head's first
-        folders.append((own, training))
+        folders.append((of_pair, training))
     return folders
 
 
-def _of(sources: list[str] | None, pair: Pair) -> list[str] | None:
+def _sources_of(pair: Pair, sources: list[str] | None) -> list[str] | None:
     """The sources of text that are not for other language pairs."""
     return sources and [text for text in sources if Source.parse(text).is_for(pair)]
 
@@ -94,9 +94,9 @@ def run(recipe: DisentanglerArguments, training_args: TrainingArguments, prepare
         else:
             splits = [fit(prepared.train, settings, training_args, **options)]
             heads = [splits[0].head] * len(pairs)
-    first, *more = splits
+    first, is_several = splits[0], len(splits) > 1
     reached = dict(first.reached)
-    if more:
+    if is_several:
         for name in reached:
             reached[name] = [split.reached[name] for split in splits]
     reached = {"objective": first.objective} | reached | cost
@@ -109,9 +109,10 @@ def run(recipe: DisentanglerArguments, training_args: TrainingArguments, prepare
             plot_trajectory(folder / "trajectory.png", {first.objective: [point[1:] for point in first.trajectory]})
 
     results = evaluate(prepared, heads, settings, seed=seed, **_rows_of(recipe))
-    extra = {} if more else {"trajectory": first.trajectory}
     final = partial(finished_vectors, prepared, heads, seed)
-    return Run(results, reached, None if more else write, extra, vectors=final)
+    if is_several:
+        return Run(results, reached, vectors=final)
+    return Run(results, reached, write, {"trajectory": first.trajectory}, vectors=final)
 
 
 def _rows_of(recipe: DisentanglerArguments) -> dict:

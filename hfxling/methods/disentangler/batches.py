@@ -76,17 +76,21 @@ class PairRows(Dataset):
         """{"pooled": (R, 2, D), "has_partner": (R - 1,)}; by this a DataLoader hands its collator a whole batch."""
         indices = np.asarray(indices)
         of_pair = np.searchsorted(self.ends, indices, side="right")
-        kinds, counts = np.unique(of_pair, return_counts=True)
-        segments = [(kind, indices[of_pair == kind]) for kind in kinds[counts > 1]]
+        numbers, counts = np.unique(of_pair, return_counts=True)
+        segments = [(number, indices[of_pair == number]) for number in numbers[counts > 1]]
         size = self.vectors[0][0].shape[1]
-        length = sum(len(segment) + 1 for _, segment in segments) or 1
-        pooled = np.empty((length, 2, size), np.float32) if segments else np.zeros((1, 2, size), np.float32)
-        has_partner, start = np.ones(length, bool), 0
-        for kind, segment in segments:
-            rows = self.rows[kind][segment - (self.ends[kind] - len(self.rows[kind]))]
+        if not segments:  # a row without a partner, whose losses are zero
+            return {"pooled": torch.zeros(1, 2, size), "has_partner": torch.zeros(0, dtype=torch.bool)}
+        length = sum(len(segment) + 1 for _, segment in segments)
+        pooled = np.empty((length, 2, size), np.float32)
+        has_partner = np.ones(length, bool)
+        start = 0
+        for number, segment in segments:
+            first_of_pair = self.ends[number] - len(self.rows[number])
+            rows = self.rows[number][segment - first_of_pair]
             stop = start + len(rows)
             for side in range(2):
-                pooled[start:stop, side] = self.vectors[kind][side][rows]
+                pooled[start:stop, side] = self.vectors[number][side][rows]
             pooled[stop] = pooled[start]
             has_partner[stop] = False
             start = stop + 1
@@ -114,8 +118,9 @@ class BlockSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         rng = np.random.default_rng((self.seed, self.epoch))
         blocks = []
-        for start, stop in zip([0, *self.dataset.ends], self.dataset.ends):
-            cuts = [start, *range(start + int(rng.integers(1, BLOCK + 1)), stop, BLOCK), stop]
+        for start, stop in pairwise([0, *self.dataset.ends]):  # of every language pair
+            first_cut = start + int(rng.integers(1, BLOCK + 1))
+            cuts = [start, *range(first_cut, stop, BLOCK), stop]
             blocks += [np.arange(*cut) for cut in pairwise(cuts)]
         order = rng.permutation(len(blocks))
         for place in range(0, len(blocks), BLOCKS):

@@ -50,10 +50,11 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
         raise ValueError("early stopping needs load_best_model_at_end with evaluation and checkpoints every epoch.")
     if training_args is not None and not (training_args.num_train_epochs or training_args.max_steps > 0):
         raise ValueError("num_train_epochs=0: a split that is not trained splits nothing; give more than 0.")
-    scored = [
-        *(read_qe(first.qe, split=first.qe_split) if first.qe else ()),
-        *(read_sts17(first.sts) if first.sts else ()),
-    ]
+    scored = []
+    if first.qe:
+        scored += read_qe(first.qe, split=first.qe_split)
+    if first.sts:
+        scored += read_sts17(first.sts)
     if first.one_head_a_pair:
         scored = [test for test in scored if number_of_pair(first.language_pairs, test.direction) is not None]
         if not (scored or first.test_sources()):
@@ -82,5 +83,7 @@ def number_of_pair(pairs: Sequence[Pair], direction: str) -> int | None:
 
 def kind_of(pooling: str, config: PreTrainedConfig | None) -> str:
     """An LLM's vector is that of its last token; vectors without an encoder's config count as an encoder's."""
-    is_causal = any(name.endswith("ForCausalLM") for name in getattr(config, "architectures", None) or ())
-    return "llm" if is_causal or (pooling == "last" and config is not None) else "encoder"
+    if config is None:
+        return "encoder"
+    is_causal = any(name.endswith("ForCausalLM") for name in config.architectures or ())
+    return "llm" if is_causal or pooling == "last" else "encoder"

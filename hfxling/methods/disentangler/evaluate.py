@@ -44,7 +44,8 @@ def evaluate(
     after = {"settings": {**origin, "stage": "after"}, "model": data.model, "seed": seed}
     scores, split_scores = [], []
     for test, (source, target) in zip(data.corpus.scored, data.scored):
-        head = heads[number_of_pair(data.corpus.language_pairs, test.direction) or 0]  # of no pair: the one of all
+        number = number_of_pair(data.corpus.language_pairs, test.direction)
+        head = heads[number or 0]  # only where there is one head for all may a test set be of no pair
         scores.append(cosines(source, target))
         split_scores.append(cosines(meaning_of(head, source), meaning_of(head, target)))
     results = correlation_results(data.corpus.scored, scores, **before)
@@ -74,16 +75,17 @@ def _probes(
     after: Mapping,
 ) -> list[EvalResult]:
     """How well a probe tells the language of vectors, of their meaning parts and of their language parts."""
-    languages, groups, meanings, own_languages = [], [], [], []
+    languages, groups, meanings, language_parts = [], [], [], []
     for number, (pair, head, sides) in enumerate(zip(data.corpus.pairs, heads, pairs)):
         for language, side in zip(pair.languages, sides):
             languages += [language] * len(side)
             groups += [(number, row) for row in range(len(side))]
             meanings.append(meaning_of(head, side))
-            own_languages.append(language_of(head, side))
+            language_parts.append(language_of(head, side))
+    # One number for both sentences of a pair: a probe is never tested on translations of what it was fitted on.
     groups = np.unique(groups, axis=0, return_inverse=True)[1]
     vectors = np.concatenate(list(chain.from_iterable(pairs)))
-    meaning, language = np.concatenate(meanings), np.concatenate(own_languages)
+    meaning, language = np.concatenate(meanings), np.concatenate(language_parts)
     of_language = "language accuracy of the language part"
     return [
         probe_result(vectors, languages, groups, **before),

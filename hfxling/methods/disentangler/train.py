@@ -60,7 +60,7 @@ def new_head(
         head.init_share()
     if settings.init == "published":
         published = start.config.head_dict()
-        if published != published | fields:
+        if any(published.get(name) != value for name, value in fields.items()):
             raise ValueError(f"init='published': base_model was published with other settings: {published}.")
         head.load_state_dict(start.state_dict())
     return head
@@ -77,10 +77,10 @@ def fit_heads(
     splits = []
     rows = division(vectors, settings.validation_share)
     for number, pair in enumerate(pairs):
-        own = training_args
+        arguments = training_args
         if len(pairs) > 1:
-            own = replace_arguments(training_args, output_dir=f"{training_args.output_dir}/{name_of_pair(pair)}")
-        splits.append(fit([vectors[number]], settings, own, rows=[rows[number]], **options))
+            arguments = replace_arguments(training_args, output_dir=f"{training_args.output_dir}/{name_of_pair(pair)}")
+        splits.append(fit([vectors[number]], settings, arguments, rows=[rows[number]], **options))
     return splits
 
 
@@ -111,14 +111,14 @@ def fit(
     if rows is None:
         rows = division(vectors, settings.validation_share)
     used, held = zip(*rows)
-    pairs = sample_sides(vectors, held, settings.geometry_pairs)
-    place = {"dataset": "validation", "split": "validation"}
+    sampled = sample_sides(vectors, held, settings.geometry_pairs)
+    fields = {"dataset": "validation", "split": "validation"}
 
     def geometry(model: SplitObjective) -> list[EvalResult]:
         meanings = []
-        for source, target in pairs:
+        for source, target in sampled:
             meanings.append((meaning_of(model.head, source), meaning_of(model.head, target)))
-        return geometry_results(meanings, **place)
+        return geometry_results(meanings, **fields)
 
     trainer = SplitTrainer(
         SplitObjective(head, objective, settings.both_sides),
@@ -129,8 +129,9 @@ def fit(
         callbacks=[EarlyStoppingCallback(settings.patience)],
     )
     trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
-    untrained = [row.value for row in geometry_results(pairs, **place)]
-    trajectory, losses = [(0.0, *untrained)], []
+    untrained = [row.value for row in geometry_results(sampled, **fields)]
+    trajectory = [(0.0, *untrained)]
+    losses = []
     for entry in trainer.state.log_history:
         if "eval_validation_alignment" in entry:
             values = entry["eval_validation_alignment"], entry["eval_validation_uniformity"]
@@ -167,7 +168,8 @@ def division(vectors: Sequence[Sides], share: float) -> list[Rows]:
         if count < 4:
             raise ValueError(f"{count} pairs, validation_share={share}: need at least four.")
         held_out = np.zeros(count, bool)
-        held_out[rng.permutation(count)[: int(np.clip(round(count * share), 2, count - 2))]] = True
+        number_held = int(np.clip(round(count * share), 2, count - 2))
+        held_out[rng.permutation(count)[:number_held]] = True
         rows.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
     return rows
 

@@ -40,10 +40,11 @@ class LinkSettings:
     rank: int = key("dimensions of the static vectors, at most", 1024)
 
     def __post_init__(self):
-        if not self.views or len({*self.views}) < len(self.views) or not {*self.views} <= {*VIEWS}:
+        if not self.views or len(set(self.views)) < len(self.views) or not set(self.views) <= set(VIEWS):
             raise ValueError(f"views={self.views}: give at least one of {', '.join(VIEWS)}, each once.")
         if not self.view_weights:
-            object.__setattr__(self, "view_weights", [1.0] + [0.5] * (len(self.views) - 1))
+            weights = [1.0] + [0.5] * (len(self.views) - 1)
+            object.__setattr__(self, "view_weights", weights)  # the class is frozen
         if len(self.view_weights) != len(self.views):
             raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
         if not all(0 < weight < math.inf for weight in self.view_weights):
@@ -83,7 +84,7 @@ class LinkSettings:
             if not name and len(pairs) > 1:
                 raise ValueError(f"lexicon={entry!r}: of which of {names} is it? Give zh-vi=FILE.")
             pair = parse_pair(name) if name else pairs[0]
-            if not {pair, pair[::-1]} & {*pairs}:
+            if pair not in pairs and pair[::-1] not in pairs:
                 raise ValueError(f"lexicon={entry!r}: {name} is none of the pairs of the text, {names}; leave it out.")
             files[pair] = path
         return files
@@ -120,9 +121,9 @@ class LexicalArguments(LinkSettings, TextArguments):
             ValueError: an entry that is not of the form zh=FILE, a language without text, a language given twice.
         """
         files = dict(entry.partition("=")[::2] for entry in self.distractors)
-        if len(files) < len(self.distractors) or not {*files} <= {*self.languages} or not all(files.values()):
-            known = f"for any of {', '.join(self.languages)} one file, e.g. {self.languages[0]}=FILE"
-            raise ValueError(f"distractors={self.distractors}: give {known}.")
+        if len(files) < len(self.distractors) or not set(files) <= set(self.languages) or not all(files.values()):
+            allowed = f"for any of {', '.join(self.languages)} one file, e.g. {self.languages[0]}=FILE"
+            raise ValueError(f"distractors={self.distractors}: give {allowed}.")
         return files
 
     def shared_key(self) -> tuple:

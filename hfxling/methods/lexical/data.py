@@ -70,8 +70,8 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
     for text in corpus.pairs:  # what is a translation of something is no distractor
         for side, lang in zip(("source", "target"), text.languages):
             if lang in others:
-                own = {*text.train[side]}
-                others[lang] = [line for line in others[lang] if line not in own]
+                translations = set(text.train[side])
+                others[lang] = [line for line in others[lang] if line not in translations]
     return Prepared(corpus, link_views(corpus, settings, encoder), folds, others)
 
 
@@ -113,8 +113,9 @@ def read_distractors(path: str) -> list[str]:
     lines.pop("", None)
     if not lines:
         raise ValueError(f"{path}: no sentence in it; give one a line.")
-    check_texts([*lines], f"{path}: text")
-    return [*lines]
+    texts = list(lines)
+    check_texts(texts, f"{path}: text")
+    return texts
 
 
 def link_views(corpus: Corpus, settings: LinkSettings, encoder: WordEncoder | None = None) -> list[View]:
@@ -139,8 +140,9 @@ def link_views(corpus: Corpus, settings: LinkSettings, encoder: WordEncoder | No
     chosen = settings.segmenter_choices(corpus.languages)
     views = []
     for number, name in enumerate(settings.views):
-        own = chosen if number == 0 else {}
-        views.append(_view(name, sides, lexicon, settings, own, is_first=number == 0, encoder=encoder))
+        is_first = number == 0
+        of_view = chosen if is_first else {}
+        views.append(_view(name, sides, lexicon, settings, of_view, is_first=is_first, encoder=encoder))
     return views
 
 
@@ -183,7 +185,7 @@ def _view(
     encoder: WordEncoder | None,
 ) -> View:
     """A text in one way of cutting it; `chosen` are segmenters of languages in place of the view's own."""
-    lines: dict[str, dict[str, None]] = {}
+    lines: dict[str, dict[str, None]] = {}  # dictionaries as sets that keep the order
     for pair, texts in (*sides.items(), *lexicon.items()):
         for language, side in zip(pair, texts):
             lines.setdefault(language, {}).update(dict.fromkeys(side))
@@ -201,16 +203,15 @@ def _view(
         vocabularies = {lang: _vocabulary(text, lang, segmenters[lang], sizes[lang]) for lang, text in texts.items()}
     pairs, counts = [], []
     for pair, both in sides.items():
-        own = vocabularies[pair[0]], vocabularies[pair[1]]
-        encoded = encoded_pairs(pair, own, *both, settings.max_words)
-        source, target = encoded.source, encoded.target
-        for order in (pair, pair[::-1]):  # the lexicon's entries are further sentence pairs of the counts
-            entries = lexicon.get(order, ([], []))
-            words = encoded_pairs(order, own if order == pair else own[::-1], *entries, settings.max_words)
-            source = source + (words.source if order == pair else words.target)
-            target = target + (words.target if order == pair else words.source)
-        similarities = None if encoder is None else _similarities(pair, own, encoder, both, source, target)
-        expected = translation_counts(EncodedPairs(pair, source, target), own, similarities)
+        of_pair = vocabularies[pair[0]], vocabularies[pair[1]]
+        encoded = encoded_pairs(pair, of_pair, *both, settings.max_words)
+        # A lexicon's entries, in either order, are further sentence pairs of the counts.
+        there = encoded_pairs(pair, of_pair, *lexicon.get(pair, ([], [])), settings.max_words)
+        back = encoded_pairs(pair[::-1], of_pair[::-1], *lexicon.get(pair[::-1], ([], [])), settings.max_words)
+        source = encoded.source + there.source + back.target
+        target = encoded.target + there.target + back.source
+        similarities = None if encoder is None else _similarities(pair, of_pair, encoder, both, source, target)
+        expected = translation_counts(EncodedPairs(pair, source, target), of_pair, similarities)
         pairs.append(encoded)
         counts.append(csr_array(expected))
     return View(vocabularies, scripts is not None, pairs, counts)
@@ -232,11 +233,11 @@ def _similarities(
     encoder.means.clear()  # of other text
     read = segment_similarities(languages, vocabularies, encoder, sides[0][:LEARN_FROM], sides[1][:LEARN_FROM])
     similarities = []
-    for number, (own_source, own_target) in enumerate(zip(source, target)):
+    for number, (source_ids, target_ids) in enumerate(zip(source, target)):
         if number < len(read):
-            similarities.append(read[number][: len(own_source), : len(own_target)])
+            similarities.append(read[number][: len(source_ids), : len(target_ids)])  # of segments kept (max_words)
         else:
-            similarities.append(np.zeros((len(own_source), len(own_target)), np.float16))
+            similarities.append(np.zeros((len(source_ids), len(target_ids)), np.float16))
     return similarities
 
 
@@ -250,10 +251,14 @@ def _segments(view: str, lang: str) -> tuple[str, int]:
     if view not in (FINE, COARSE):
         return view, UNIGRAM_SIZE
     if default_segmenter(lang) == "characters":
-        return ("characters" if view == FINE else "unigram"), UNIGRAM_SIZE
-    if code in _UNSPACED:
+        segmenters = {FINE: "characters", COARSE: "unigram"}
+    elif code in _UNSPACED:
         return "unigram", _FINE_SIZE if view == FINE else UNIGRAM_SIZE
-    return ("words" if (code == "vi") == (view == FINE) else "unigram"), UNIGRAM_SIZE
+    elif code == "vi":
+        segmenters = {FINE: "words", COARSE: "unigram"}  # its "words" are syllables
+    else:
+        segmenters = {FINE: "unigram", COARSE: "words"}
+    return segmenters[view], UNIGRAM_SIZE
 
 
 def _vocabulary(lines: Sequence[str], lang: str, segmenter: str, size: int) -> Vocabulary:

@@ -66,16 +66,18 @@ def cross_validated(
     for model, fold in zip(models, folds, strict=True):
         for text in fold.pairs:
             sides = sides_of(text.test)
-            for more in ({}, others) if {*others} & {*text.languages} else ({},):
-                for ranking in rank(model, sides, text.languages, more):
-                    key = text.languages, ranking.direction, str(ranking.settings)
-                    by_kind.setdefault(key, []).append(ranking)
+            rankings = rank(model, sides, text.languages)
+            if set(others) & set(text.languages):
+                rankings += rank(model, sides, text.languages, others)
+            for ranking in rankings:
+                kind = text.languages, ranking.direction, str(ranking.settings)
+                by_kind.setdefault(kind, []).append(ranking)
     results = []
-    for (languages, *_), rankings in by_kind.items():
+    for (languages, _, _), rankings in by_kind.items():
         text = next(text for text in folds[0].pairs if text.languages == languages)
         joined = replace(rankings[0], ranks=np.concatenate([ranking.ranks for ranking in rankings]))
-        more = joined.settings.get("distractors")
-        name = f"{folds[0].name} + {more}" if more else folds[0].name
+        distractors = joined.settings.get("distractors")
+        name = f"{folds[0].name} + {distractors}" if distractors else folds[0].name
         results += ranking_results(
             [joined],
             dataset=name,
@@ -112,21 +114,27 @@ def rank(
     languages: tuple[str, str],
     others: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Ranking]:
-    """How the sentences rank each other's translations, by both kinds of vectors; `others` are further candidates."""
-    others, sparse, static = others or {}, [], []
-    for queries, candidates in ((0, 1), (1, 0)):
-        asked, other = languages[queries], languages[candidates]
-        further = others.get(other, ())
-        texts = (sides[queries], asked), ([*sides[candidates], *further], other)
-        name, more = f"{asked}->{other}", {"distractors": len(further)} if further else {}
-        if others and not further:
-            continue
-        vectors = model.encode(*texts[0], ROLES[0]), model.encode(*texts[1], ROLES[1])
+    """How the sentences rank each other's translations, by sparse vectors and then by static ones, both directions.
+
+    `others` are further candidates by language; a direction that has none is left out.
+    """
+    sparse, static = [], []
+    for query, candidate in ((0, 1), (1, 0)):
+        query_lang, candidate_lang = languages[query], languages[candidate]
+        settings, further = {}, []
+        if others:
+            further = others.get(candidate_lang)
+            if not further:  # in this direction nothing would be new
+                continue
+            settings = {"distractors": len(further)}
+        direction = f"{query_lang}->{candidate_lang}"
+        queries, candidates = (sides[query], query_lang), ([*sides[candidate], *further], candidate_lang)
+        vectors = model.encode(*queries, ROLES[0]), model.encode(*candidates, ROLES[1])
         ranks = gold_ranks(*vectors, method="dot")[0]
-        sparse.append(Ranking(name, ranks, {"method": "sparse, inner product"} | more))
-        vectors = static_sentences(model, *texts[0]), static_sentences(model, *texts[1])
+        sparse.append(Ranking(direction, ranks, {"method": "sparse, inner product"} | settings))
+        vectors = static_sentences(model, *queries), static_sentences(model, *candidates)
         ranks = gold_ranks(*unlike_blanks(*vectors))[0]
-        static.append(Ranking(name, ranks, {"method": "static, cosine"} | more))
+        static.append(Ranking(direction, ranks, {"method": "static, cosine"} | settings))
     return [*sparse, *static]
 
 

@@ -33,8 +33,8 @@ def export_lexical(model: LexicalModel, folder: str | Path) -> None:
     export(model, None, folder)
     tables = {lang: torch.from_numpy(table) for lang, table in model.static.items()}
     write_static(tables, {lang: tokenizers[0] for lang, tokenizers in model.tokenizers.items()}, folder)
-    sparse, code = folder / SPARSE, Path(lexical_sparse.__file__)  # its weights lie in the folder above
-    sparse.mkdir(exist_ok=True)
+    sparse, code = folder / SPARSE, Path(lexical_sparse.__file__)
+    sparse.mkdir(exist_ok=True)  # no weights go there: it reads those in the folder above
     shutil.copy(code, sparse)
     write_json(sparse / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{code.stem}.LexicalSparse"}])
     settings = SENTENCE_TRANSFORMER | {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
@@ -51,13 +51,13 @@ def load_lexical(folder: str | Path) -> LexicalModel:
     tables = {}  # by folder: languages may share one
     model.static = {}
     for lang in model.config.languages:
-        place = folder / f"{lang}_0_StaticEmbedding"
-        if not place.is_dir():
-            place = folder / "0_StaticEmbedding"
-        if place not in tables:
+        module = folder / f"{lang}_0_StaticEmbedding"
+        if not module.is_dir():
+            module = folder / "0_StaticEmbedding"
+        if module not in tables:
             try:
-                tables[place] = load_file(place / "model.safetensors")["embedding.weight"]
+                tables[module] = load_file(module / "model.safetensors")["embedding.weight"]
             except (OSError, SafetensorError) as error:
                 raise ValueError(f"{folder}: its static vectors cannot be read ({error}); publish it again.") from None
-        model.static[lang] = tables[place]
+        model.static[lang] = tables[module]
     return model

@@ -53,22 +53,21 @@ def static_vectors(
         odds[source, target] = csr_array(weighted)
     tables = _factors(odds, {lang: sizes[0] for lang, sizes in config.vocab_sizes.items()}, settings, seed)
     sums = {}
-    for lang in tables:
-        tables[lang] = table = tables[lang] / weights[lang][:, None]
-        used = count = links = 0
-        for pair in bags:
-            if lang in pair:
-                shares = pair[lang].shares[0]
-                used, count = used + shares.sum(0), count + shares.shape[0]
+    for lang, scaled in tables.items():
+        table = scaled / weights[lang][:, None]
+        shares = [pair[lang].shares[0] for pair in bags if lang in pair]
+        occurrences = sum(part.sum(0) for part in shares)
+        sentences = sum(part.shape[0] for part in shares)
+        linked = np.zeros(len(table), bool)
         for pair in config.pairs:
             if pair[0] == lang:
-                links = links + np.diff(model._matrix(*pair, 0).indptr)
-        linked = links > 0
+                linked |= np.diff(model._matrix(*pair, 0).indptr) > 0
         table[~linked] = 0.0  # no rounding errors of unknown words
-        table[linked] -= used @ table / count
-        sums[lang] = (used + 1e-9) * linked  # of a segment that the text does not have, too
+        table[linked] -= occurrences @ table / sentences  # the mean of the sentences' vectors
+        tables[lang] = table
+        sums[lang] = (occurrences + 1e-9) * linked  # more than 0 of a lexicon's segment that no sentence has, too
     if is_shared:
-        total = np.maximum(sum(sums.values()), 1e-30)
+        total = np.maximum(sum(sums.values()), 1e-30)  # 0 of a segment that is linked in no language
         one = sum(table * (sums[lang] / total)[:, None] for lang, table in tables.items())
         tables = dict.fromkeys(tables, one)
     return {lang: table.astype(np.float32) for lang, table in tables.items()}
@@ -86,17 +85,20 @@ def _factors(
     Where no ring of language pairs has an odd number, as where all share one language, that is one SVD of the rows of
     some languages and the columns of the others; else the positive part of the spectrum of the whole symmetric matrix.
     """
-    languages, half = list(sizes), _halves(odds, sizes)
-    rows, columns = half or (languages, languages)
+    languages, halves = list(sizes), _halves(odds, sizes)
+    rows, columns = halves or (languages, languages)
     blocks = []
     for row in rows:
         blocks.append([_block(odds, sizes, row, column) for column in columns])
     matrix = block_array(blocks, format="csr")
-    if half:
+    if halves:
         u, strength, v = _svd(matrix, settings.rank, seed)
     else:
+        # Of a symmetric matrix the singular values are the sizes of the eigenvalues. The left vector of a negative one
+        # is minus the right one: no product of a table with itself. Twice the rank, to have positive ones enough.
         u, strength, v = randomized_svd(matrix, 2 * settings.rank, random_state=seed, **_PRECISION)
-        kept = ((u * v.T).sum(0) > 0).nonzero()[0][: settings.rank]
+        is_positive = (u * v.T).sum(0) > 0
+        kept = np.flatnonzero(is_positive)[: settings.rank]
         u, strength, v = u[:, kept], strength[kept], v[kept]
     tables = {}
     for names, table in ((rows, u), (columns, v.T)):
@@ -113,12 +115,13 @@ def _svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarra
     linked = csr_array(matrix[rows][:, columns])
     if min(linked.shape) <= _EXACT:
         turned = linked.shape[0] > linked.shape[1]
-        short = csr_array(linked.T if turned else linked).astype(np.float64)
-        squares, u = eigh((short @ short.T).toarray())
+        short = csr_array(linked.T if turned else linked).astype(np.float64)  # no more rows than columns
+        squares, u = eigh((short @ short.T).toarray())  # of the singular values, ascending
         kept = np.flatnonzero(squares > 1e-12 * squares[-1])[::-1][:rank]
         u, strength = u[:, kept], np.sqrt(squares[kept])
-        u, v = svd_flip(u, (short.T @ u / strength).T)
-        u, v = (v.T, u.T) if turned else (u, v)
+        u, v = svd_flip(u, (short.T @ u / strength).T)  # eigenvectors may come with either sign
+        if turned:
+            u, v = v.T, u.T
     else:
         u, strength, v = randomized_svd(linked, rank, random_state=seed, **_PRECISION)
     left, right = np.zeros((matrix.shape[0], len(strength))), np.zeros((len(strength), matrix.shape[1]))
@@ -127,22 +130,25 @@ def _svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tuple[list[str], list[str]] | None:
-    """The languages in two halves without a pair inside either; None where there is no such division."""
-    side: dict[str, int] = {}
+    """The languages in two halves without a pair inside either; None where there is no such division.
+
+    It is the two-colouring of the graph whose edges are the pairs.
+    """
+    half: dict[str, int] = {}
     for first in sizes:
-        if first in side:
+        if first in half:
             continue
         waiting = [(first, 0)]
         while waiting:
             lang, number = waiting.pop()
-            if side.setdefault(lang, number) != number:
+            if half.setdefault(lang, number) != number:
                 return None
             for a, b in odds:
                 if lang in (a, b):
                     other = a if b == lang else b
-                    if side.get(other) != 1 - number:
+                    if half.get(other) != 1 - number:  # not visited yet, or a contradiction
                         waiting.append((other, 1 - number))
-    return [lang for lang in sizes if side[lang] == 0], [lang for lang in sizes if side[lang] == 1]
+    return [lang for lang in sizes if half[lang] == 0], [lang for lang in sizes if half[lang] == 1]
 
 
 def _block(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], row: str, column: str) -> csr_array:

@@ -35,6 +35,7 @@ def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static
         vocabularies = [view.vocabularies[lang] for view in views]
         sizes[lang] = list(map(len, vocabularies))
         tokenizers[lang] = [vocabulary.tokenizer for vocabulary in vocabularies]
+    # Without links yet: sentences as bags are needed for the sizes and the length prior in the model's configuration.
     bare = LexicalModel(LexicalConfig(languages=languages, vocab_sizes=sizes, views=settings.views))
     sides = _sides(views)
     bags = []  # of every language pair, by language
@@ -127,13 +128,13 @@ def _anchors(sides: Sequence[Mapping[str, list]], are_used: bool) -> dict[str, l
     texts: dict[str, list[list]] = {}
     for pair in sides:
         for lang, views in pair.items():
-            joined = texts.setdefault(lang, [[] for _ in views])
-            for rows, more in zip(joined, views):
-                rows.extend(more)
+            of_language = texts.setdefault(lang, [[] for _ in views])
+            for sentences, of_pair in zip(of_language, views):
+                sentences.extend(of_pair)
     anchors = {}
     for lang, views in texts.items():
-        places = _spaced(len(views[0]), _ANCHORS) if are_used else ()
-        anchors[lang] = picked(places, *views)
+        rows = _spaced(len(views[0]), _ANCHORS) if are_used else ()
+        anchors[lang] = picked(rows, *views)
     return anchors
 
 
@@ -156,14 +157,16 @@ def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) 
     for row, pair in zip(design, bags):
         row[[languages.index(lang) for lang in pair]] = -1, 1
     weights = np.sqrt([len(ratio) for ratio in ratios])
+    # The ratios say only how means differ; of all that fit equally well lstsq takes the smallest.
     means = np.linalg.lstsq(design * weights[:, None], weights * [ratio.mean() for ratio in ratios])[0]
     logs = []
     for pair in bags:
         for lang, bag in pair.items():
             logs.append(np.log(bag.lengths) - means[languages.index(lang)])
     means += np.concatenate(logs).mean()  # around which both lengths vary: small numbers for the vectors
-    spread = np.concatenate([ratio - row @ means for ratio, row in zip(ratios, design)])
-    return {"length_means": dict(zip(languages, means.tolist())), "length_sigma": float(spread.std()) or 1.0}
+    residuals = np.concatenate([ratio - row @ means for ratio, row in zip(ratios, design)])
+    sigma = float(residuals.std()) or 1.0  # it is divided by: 1 where all ratios are equal
+    return {"length_means": dict(zip(languages, means.tolist())), "length_sigma": sigma}
 
 
 def _scale(model: LexicalModel, bags: Sequence[Mapping[str, Bags]], settings: LinkSettings) -> None:

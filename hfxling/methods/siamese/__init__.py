@@ -105,8 +105,10 @@ def measure(
     """Retrieval with the encoder and head of a published folder, and the text that was read for it."""
     model = SiameseModel.from_pretrained(folder).eval()
     if recipe.layer == AUTO:
-        layers = model.config.layer
-        recipe = replace(recipe, layer=",".join(map(str, layers if isinstance(layers, list) else [layers])))
+        layers = model.config.layer  # that the run has chosen
+        if not isinstance(layers, list):
+            layers = [layers]
+        recipe = replace(recipe, layer=",".join(map(str, layers)))
     recipe = recipe.with_encoder_of(folder)
     corpus = load_corpus(recipe)
     if not len(corpus.pairs[0].test):

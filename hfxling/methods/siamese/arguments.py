@@ -132,10 +132,15 @@ class HeadSettings:
             layers: where the vectors of several layers stand side by side, which.
             **fitted: fields that the fit decided.
         """
-        per_language = self.fit in PER_LANGUAGE or (self.per_language and not self.is_affine)
         if self.fit == AUTO:  # what may be chosen; the fit says what was
             per_language = not self.one_map
-        center = self.center_input if self.center_input is not None else layers is not None and per_language
+        elif self.is_affine:
+            per_language = self.fit in PER_LANGUAGE
+        else:
+            per_language = self.per_language
+        center_input = self.center_input
+        if center_input is None:
+            center_input = layers is not None and per_language
         settings = {
             "layer": layers,
             "hidden_size": width // len(layers or (1,)),
@@ -145,7 +150,7 @@ class HeadSettings:
             "bias": self.bias or self.is_affine,
             "dropout": self.dropout,
             "normalize_input": self.normalize_input,
-            "center_input": center,
+            "center_input": center_input,
             "centering": self.centering,
         }
         return SiameseConfig(**settings | fitted)
@@ -181,13 +186,12 @@ class SiameseArguments(HeadSettings, FrozenArguments):
             )
         if self.init == "published" and self.base_model is None:
             raise ValueError(GOES_ON)
-        if not self.similarities or {*self.similarities} - {*TIE}:
+        if not self.similarities or not set(self.similarities) <= set(TIE):
             raise ValueError(f"similarities={self.similarities}: give one or more of {', '.join(TIE)}.")
         if not 0 < self.fraction <= 1:
             raise ValueError(f"fraction={self.fraction}: give a share above 0 and at most 1.")
-        self.head_config(
-            768, self.languages, self.layers, prompt=self.prompt
-        )  # refuses bad values, before an hour of encoding
+        # Refuses bad values, before an hour of encoding.
+        self.head_config(768, self.languages, self.layers, prompt=self.prompt)
 
     @property
     def layer_index(self) -> int | str | tuple[int, ...] | None:

@@ -46,6 +46,10 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
     if "form" in run.reached:
         chosen.append(run.reached["form"])
     how = f" Chosen by cross-validation on the training pairs: {', '.join(chosen)}." if chosen else ""
+    if recipe.base_model:
+        loading = standard_snippets(recipe.languages, f', language="{source}"', flag=several, examples=examples)
+    else:
+        loading = {"On vectors of your own": ON_VECTORS.replace("{source}", source)}
     return {
         "repo_id": f"{source}-{target}-sf",
         "summary": SUMMARY + how,
@@ -55,9 +59,7 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
         "intended_use": f"Finding translations between {source} and {target}: retrieval, mining and cleaning of "
         "parallel sentences.",
         "limits": (*LIMITS, SEVERAL) if several else LIMITS,
-        "loading": standard_snippets(recipe.languages, f', language="{source}"', flag=several, examples=examples)
-        if recipe.base_model
-        else {"On vectors of your own": ON_VECTORS.replace("{source}", source)},
+        "loading": loading,
         "examples": examples,
         "coverage": prepared.corpus.coverage,
         "configuration": {"fit": recipe.fit},

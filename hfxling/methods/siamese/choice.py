@@ -61,8 +61,10 @@ def fit_form(
         maps = with_settings(discriminant if form == DISCRIMINANT else tied, source, target, settings)
         if "anchor" not in settings:
             return maps
-        for _, *anchored in _anchored(form, [({}, *maps)], source, target, (settings["anchor"],)):
-            return tuple(anchored)
+        anchored = list(_anchored(form, [({}, *maps)], source, target, (settings["anchor"],)))
+        if anchored:
+            _, of_source, of_target = anchored[0]
+            return of_source, of_target
     centred = _centred(source, target)  # the form itself, or all that is left where pairs share nothing
     return centred, centred
 
@@ -93,18 +95,21 @@ def _anchored(
     covariances = np.cov(source.T, bias=True), np.cov(target.T, bias=True)
     length = (np.trace(covariances[0]) + np.trace(covariances[1])) / 2
     for settings, *maps in heads:
-        own = np.mean([np.vdot(affine.weight @ each, affine.weight) for affine, each in zip(maps, covariances)])
-        if own < 1e-12 * length:  # nothing that the pairs share was found
+        lengths = []  # mean squared length of what each map gives: tr(W C W')
+        for affine, covariance in zip(maps, covariances):
+            lengths.append(np.vdot(affine.weight @ covariance, affine.weight))
+        mapped_length = np.mean(lengths)
+        if mapped_length < 1e-12 * length:  # nothing that the pairs share was found
             continue
-        product = maps[0].weight.T @ maps[1].weight / own
+        product = maps[0].weight.T @ maps[1].weight / mapped_length
         for anchor in anchors:
             anchored = {"form": form, **settings, "anchor": anchor}
             if anchor == 0:
                 yield anchored, *maps
                 continue
             summed = product + anchor / length * encoder
-            if maps[0] is maps[1]:  # symmetric, and no direction has a negative share
-                s, vectors = np.linalg.eigh(summed)
+            if maps[0] is maps[1]:  # symmetric, and no direction has a negative share but by rounding
+                s, vectors = np.linalg.eigh(summed)  # ascending
                 weight = np.sqrt(np.maximum(s[::-1], 0))[:, None] * vectors.T[::-1]
                 shared = Affine(weight, -weight @ means[0])
                 yield anchored, shared, shared
@@ -131,7 +136,8 @@ def choose(ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1) -> tup
     near = []
     for key, score in scores.items():
         gap = scores[best] - score
-        if gap.mean() <= MARGIN * gap.std() / np.sqrt(len(gap) / repeats):
+        error = gap.std() / np.sqrt(len(gap) / repeats)  # a sentence counts once, however often it was ranked
+        if gap.mean() <= MARGIN * error:
             near.append(key)
     chosen = min(near, key=lambda key: (*_freedom(key), -means[key]))
     others = [key for key in means if dict(key)["form"] != dict(chosen)["form"]]
@@ -189,9 +195,9 @@ def fit_auto(
                 ranks.setdefault(key, []).extend(folds)
 
     compete(partial(candidates, one_map=one_map))
-    for key, folds in list(ranks.items()):
-        if len(folds) < len(ranks[AS_IT_CAME]):  # in some fold there was nothing to find
-            del ranks[key]
+    # What found nothing in some fold is missing there; sentences are compared one by one, in all folds.
+    folds_in_all = len(ranks[AS_IT_CAME])
+    ranks = {key: folds for key, folds in ranks.items() if len(folds) == folds_in_all}
     if trained and count >= TRAINED_FROM:
         alone = partial(_alone, trained)
         first = cross_validate(alone, source, target, seed=seed, first=1)
@@ -204,7 +210,8 @@ def fit_auto(
         compared[name] = dict(key) | {"P@1": round(100 * float(hits.mean()), 1)}
     log.debug(
         "fit auto, %d pairs, P@1 in %% among the held-out pairs of a fold: %s; runner-up %s; encoder as it came %s",
-        *(count, *map(_words, compared.values())),
+        count,
+        *map(_words, compared.values()),
     )
     settings = dict(chosen)
     maps = fit_form(settings["form"], settings, source, target, trained)

@@ -93,7 +93,7 @@ def tied(
     x, y = x @ basis, y @ basis
     of_x, of_y, cross = x.T @ x / len(x), y.T @ y / len(y), x.T @ y / len(x)
     common, symmetric = (of_x + of_y) / 2, (cross + cross.T) / 2
-    variance = np.trace(common) / size
+    variance = np.trace(common) / size  # a mean over all H directions, as in `cca`; the basis may have fewer
     for share in shares:
         eigen_x, eigen_y = eigen((1 - share) * of_x + share * common), eigen((1 - share) * of_y + share * common)
         for shrinkage in shrinkages:
@@ -111,7 +111,8 @@ def principal_directions(x: np.ndarray, y: np.ndarray, count: int) -> np.ndarray
     """(H, at most `count`) orthonormal directions in which centred (N, H) vectors of two languages vary most."""
     both = np.concatenate([x, y])
     if len(both) >= both.shape[1]:
-        return eigen(both.T @ both)[1][:, ::-1][:, :count]
+        _, vectors = eigen(both.T @ both)  # the strongest last
+        return vectors[:, ::-1][:, :count]
     values, vectors = eigen(both @ both.T)  # the smaller of the two products has the same directions
     kept = np.flatnonzero(values > values[-1] * 1e-10)[::-1][:count]
     return both.T @ vectors[:, kept] / np.sqrt(values[kept])
@@ -135,6 +136,7 @@ def discriminant(
         white = shrunken_power(of_within, shrinkage, -0.5)
         ratio, directions = np.linalg.eigh(white @ between @ white)
         # ratio = between / within variance of a direction; (r - 1) / (r + 1) is the correlation of the pair along it.
+        # Its root, as an inner product takes it twice.
         signal = np.sqrt(np.maximum(ratio - 1, 0) / (ratio + 1))
         affine = _centred(signal[:, None] * (directions.T @ white @ project), middle)
         yield {"shrinkage": shrinkage}, affine, affine
@@ -271,7 +273,9 @@ def strength_rotation(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """
     x, y = unit_or_zero(np.asarray(source, np.float64)), unit_or_zero(np.asarray(target, np.float64))
     cross = x.T @ y / len(x)
-    rotation = np.linalg.eigh((cross + cross.T) / 2)[1][:, ::-1].T
+    _, vectors = np.linalg.eigh((cross + cross.T) / 2)
+    rotation = vectors[:, ::-1].T
+    # An eigenvector may come with either sign: its largest entry shall be positive.
     largest = np.take_along_axis(rotation, np.abs(rotation).argmax(1)[:, None], axis=1)
     return rotation * np.sign(largest)
 

@@ -97,9 +97,9 @@ def labelled_pairs(
     if distinct == 1 and not parallel_only:
         raise ValueError(f"{count} pairs with a single distinct target: non-parallel pairs need at least two.")
     pool_size = min(pool_size, max(1, distinct - 1))
-    own = np.repeat(rows[:, None], pool_size, axis=1)
+    parallel = np.repeat(rows[:, None], pool_size, axis=1)
     if parallel_only:
-        return rows, own, np.zeros(count, np.int64)
+        return rows, parallel, np.zeros(count, np.int64)
     rng = np.random.default_rng(seed)
     wrong = rng.integers(count, size=(count, pool_size))
     clash = identity[wrong] == identity[:, None]
@@ -107,4 +107,4 @@ def labelled_pairs(
         wrong[clash] = rng.integers(count, size=int(clash.sum()))
         clash = identity[wrong] == identity[:, None]
     label = np.repeat([0, 1], count)
-    return np.concatenate([rows, rows]), np.concatenate([own, wrong]), label
+    return np.concatenate([rows, rows]), np.concatenate([parallel, wrong]), label

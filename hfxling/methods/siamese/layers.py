@@ -25,8 +25,9 @@ FEW = 9  # up to so many layers, embeddings included, all of them are a set, too
 
 def layer_sets(depth: int) -> list[tuple[int, ...]]:
     """Sets of layers that span an encoder of so many: both ends, with the middle, with the thirds, and all or five."""
+    most = depth + 1 if depth < FEW else 5
     sets = []
-    for count in (2, 3, 4, depth + 1 if depth < FEW else 5):
+    for count in (2, 3, 4, most):
         layers = np.unique(np.linspace(0, depth, count).round().astype(int))
         sets.append(tuple(layers.tolist()))
     return list(dict.fromkeys(sets)) if depth else []

@@ -298,7 +298,8 @@ def infonce_maps(
     settings = replace(settings, fit="infonce", inputs="whitened", per_language=per_language, **plain)
     sides = {"source": np.asarray(source, np.float32), "target": np.asarray(target, np.float32)}
     set_seed(training_args.seed)
-    head, _ = train_from(settings, quick, new_head(settings, sides), sides, [""] * len(source))
+    texts = [""] * len(source)  # only their number counts: in-batch softmax draws no negatives among them
+    head, _ = train_from(settings, quick, new_head(settings, sides), sides, texts)
     maps = {}
     for key, layers in head.maps.items():
         weight = layers[0].weight.detach().cpu().double()
@@ -321,7 +322,7 @@ def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | 
     widened.input_centers.load_state_dict(head.input_centers.state_dict())
     if others is not None:
         for layers in widened.maps.values():
-            nn.init.zeros_(layers[-1].bias)
+            nn.init.zeros_(layers[-1].bias)  # which `others` may lack
         widened.load_state_dict(others.state_dict(), strict=False)
     for key, layers in widened.maps.items():
         affine = maps.get(key) or next(iter(maps.values()))  # a shared head takes the first one
