@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
 from transformers import TrainingArguments
 
 RECORD = "hfxling_run.json"  # in a checkpoint: what decides how its training goes on
@@ -65,7 +66,7 @@ def newest_checkpoint(folder: Path) -> str | None:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Whether the Trainer finished it, and its states of optimizer, schedule and random numbers can be read."""
+    """Whether the Trainer finished it, and its weights and states of optimizer, schedule and chance can be read."""
     if not (checkpoint / "trainer_state.json").is_file():  # the Trainer writes it last
         return False
     for path in (*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")):
@@ -74,6 +75,12 @@ def _is_whole(checkpoint: Path) -> bool:
                 if archive.testzip() is not None:
                     return False
         except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError):
+            return False
+    for path in checkpoint.glob("*.safetensors"):
+        try:
+            with safe_open(path, "pt"):  # looks at the header, and whether the file is as long as that says
+                pass
+        except (SafetensorError, OSError):
             return False
     return True
 

@@ -80,7 +80,7 @@ def test_a_checkpoint_without_a_record_is_an_older_versions(tmp_path):
     check_record(str(tmp_path), {"seed": 1})
 
 
-@pytest.mark.parametrize("name", ["rng_state.pth", "optimizer.pt", "scheduler.pt"])
+@pytest.mark.parametrize("name", ["rng_state.pth", "optimizer.pt", "scheduler.pt", "model.safetensors"])
 @pytest.mark.parametrize("cut", [True, False])
 def test_a_damaged_checkpoint_is_passed_over(name, cut, trained, tmp_path):
     folder = shutil.copytree(trained, tmp_path / "run")
