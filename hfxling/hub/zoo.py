@@ -10,8 +10,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from hfxling.data.licences import release_fault
+from hfxling.data.sources import parse_pair
 
 NAMESPACE = "hfxling"
 GET_NTREX = (
@@ -61,7 +63,7 @@ class Entry:
     @property
     def languages(self) -> list[str]:
         """All, in the order of the pairs."""
-        return list(dict.fromkeys("-".join(self.pairs).split("-")))
+        return list(dict.fromkeys(chain.from_iterable(map(parse_pair, self.pairs))))
 
     def words(self) -> list[str]:
         """The recipe's command line, without the recipe."""
@@ -76,7 +78,8 @@ class Entry:
     def release_fault(self) -> str | None:
         """Why it may not be released; None where it may."""
         parts = {f"the text {data['name']!r}": data.get("licence") for data in self.data}
-        parts |= {f"the base model {self.base!r}": self.base_licence} if self.base else {}
+        if self.base:
+            parts[f"the base model {self.base!r}"] = self.base_licence
         return release_fault(self.licence, parts)
 
 
@@ -119,7 +122,8 @@ _TATOEBA = f"{_OPUS}tatoeba"
 
 
 def _dap(name: str, base: str, licence: str) -> Entry:
-    fields = {"base": base, "base_licence": licence, "licence": "apache-2.0", "config": f"dap/{name[4:]}.yaml"}
+    config = f"dap/{name.removeprefix('dap-')}.yaml"
+    fields = {"base": base, "base_licence": licence, "licence": "apache-2.0", "config": config}
     pairs = [f"{code}-en" for code in _DAP_PAIRS.split()]
     return Entry(name, "dap", pairs, data=_DAP_DATA, cost="100,000 steps of 1,024 pairs: days on 8 GPUs", **fields)
 
