@@ -14,7 +14,8 @@ from hfxling.files import content_hash
 from .filters import filter_parallel
 from .leakage import drop_leaks
 from .licences import check_licence
-from .sources import COLUMNS, SAMPLE, Pair, Source, joined, name_of_pair, no_text, parse_pair, read_sources
+from .parallel import COLUMNS, pair_features
+from .sources import SAMPLE, Pair, Source, joined, name_of_pair, no_text, parse_pair, read_sources
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -106,7 +107,9 @@ class TextArguments:
 
     def test_sources(self) -> list[str]:
         """What is tested on where nobody says."""
-        return [SAMPLE] * (SAMPLE in self.train_data) if self.test_data is None else self.test_data
+        if self.test_data is not None:
+            return self.test_data
+        return [SAMPLE] if SAMPLE in self.train_data else []
 
 
 TEXT_KEYS = tuple(TextArguments.__dataclass_fields__)
@@ -195,9 +198,13 @@ class Corpus:
             name = self.name if len(self.pairs) == 1 else f"{self.name}, {name_of_pair(pair.languages)}"
             entry: dict = {"name": name, "pairs": "streamed" if pair.used is None else pair.used}
             if pair.used is not None:
-                entry |= {"revision": pair.revision("train"), "dropped": pair.dropped}
-            entry |= {"leaks": pair.leaks} if pair.leaks is not None else {}
-            entries.append(entry | ({"licence": licence} if licence else {}))
+                entry["revision"] = pair.revision("train")
+                entry["dropped"] = pair.dropped
+            if pair.leaks is not None:
+                entry["leaks"] = pair.leaks
+            if licence:
+                entry["licence"] = licence
+            entries.append(entry)
         return entries
 
 
@@ -254,7 +261,7 @@ def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
     columns = {"source": pairs.source, "target": pairs.target}
     for name, code in zip(("source_lang", "target_lang"), languages):
         columns[name] = [code] * len(pairs)
-    text = PairText(languages, _nothing(), _nothing())
+    text = PairText(languages, _no_pairs(), _no_pairs())
     _filter(settings, text, Dataset.from_dict(columns))
     _guard_and_cap(settings, text, ())
     return Corpus([text], pairs.name)
@@ -262,7 +269,7 @@ def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
 
 def _train_text(settings: TextArguments, parts: Sequence[AnyDataset], pair: Pair, streaming: bool) -> PairText:
     """The filtered training text out of several sources."""
-    text = PairText(pair, _nothing(), _nothing())
+    text = PairText(pair, _no_pairs(), _no_pairs())
     if not streaming:
         _filter(settings, text, joined(parts))
         return text
@@ -299,12 +306,14 @@ def _check_used(name: str, texts: Sequence[str], missing: Mapping[Pair, Collecti
     for text in texts:
         source = Source.parse(text)
         asked = [pair for pair in missing if source.is_for(pair)]
+        # `all` of nothing is True: a source for a pair that nobody asks for (zh-lo=FILE, pairs zh-vi) is refused too.
         if all(source.fill(pair).data in missing[pair] for pair in asked):
             names = ", ".join(map(name_of_pair, missing))
             raise ValueError(f"{name}={text!r} has text of none of the pairs {names}; check its spelling.")
 
 
 def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[ScoredPairs]) -> None:
+    """Drop the training pairs that test text contains, then draw `max_train_pairs` of those left, in their order."""
     from datasets import Dataset
 
     tests = [pair.test.select_columns(["source", "target"])] if len(pair.test) else []
@@ -315,8 +324,8 @@ def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[Sco
         pair.train, leaks = drop_leaks(pair.train, joined(tests))
         pair.leaks = len(leaks)
     if settings.max_train_pairs is not None and settings.max_train_pairs < len(pair.train):
-        kept = np.random.default_rng(_SEED).choice(len(pair.train), settings.max_train_pairs, replace=False)
-        pair.train = pair.train.select(np.sort(kept))
+        drawn = np.random.default_rng(_SEED).choice(len(pair.train), settings.max_train_pairs, replace=False)
+        pair.train = pair.train.select(np.sort(drawn))
     if not len(pair.train):
         name = name_of_pair(pair.languages)
         raise ValueError(
@@ -325,10 +334,10 @@ def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[Sco
         )
 
 
-def _nothing() -> Dataset:
-    from datasets import Dataset, Features, Value
+def _no_pairs() -> Dataset:
+    from datasets import Dataset
 
-    return Dataset.from_dict({name: [] for name in COLUMNS}, features=Features(dict.fromkeys(COLUMNS, Value("string"))))
+    return Dataset.from_dict({name: [] for name in COLUMNS}, features=pair_features())
 
 
 def _interleaved(parts: Sequence[IterableDataset]) -> IterableDataset:

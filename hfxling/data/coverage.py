@@ -21,6 +21,8 @@ MAX_UNKNOWN_RATE = 0.05
 # Text in letters that a vocabulary holds has one piece per character at most, and some spaces. More pieces mean bytes.
 MAX_PIECES_PER_CHARACTER = 1.5
 _BYTE_VOCABULARY = 1_000  # tokenizers with fewer pieces work on bytes or letters by design, in every language
+# First words that need a second one to name a script: MEETEI MAYEK, NEW TAI LUE, OL CHIKI, OLD ITALIC, SORA SOMPENG,
+# TAI LE.
 _TWO_WORD_SCRIPTS = {"MEETEI", "NEW", "OL", "OLD", "SORA", "TAI"}
 
 
@@ -91,8 +93,8 @@ def coverage_problems(
     problems = []
     problem = ""
     if coverage.unknown_rate > MAX_UNKNOWN_RATE:
-        of = "characters" if tokenizer.is_fast else "pieces"
-        problem = f"{coverage.unknown_rate:.1%} of the {of} are unknown to it"
+        unit = "characters" if tokenizer.is_fast else "pieces"
+        problem = f"{coverage.unknown_rate:.1%} of the {unit} are unknown to it"
     elif coverage.pieces_per_character > MAX_PIECES_PER_CHARACTER and len(tokenizer) >= _BYTE_VOCABULARY:
         problem = f"it breaks each character into {coverage.pieces_per_character:.1f} pieces"
     if problem:
@@ -123,8 +125,10 @@ def _rates(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tuple[float,
                     if tokenizer.is_fast:
                         first, last = encoded["offset_mapping"][row][i]
                         unknown_characters += _visible(text[first:last])
-    part, whole = (unknown_characters, characters) if tokenizer.is_fast else (unknown_pieces, pieces)
-    return part / max(whole, 1), pieces / max(characters, 1)
+    pieces_per_character = pieces / max(characters, 1)
+    if tokenizer.is_fast:
+        return unknown_characters / max(characters, 1), pieces_per_character
+    return unknown_pieces / max(pieces, 1), pieces_per_character
 
 
 def _visible(text: str) -> int:
@@ -133,15 +137,17 @@ def _visible(text: str) -> int:
 
 def _missing_scripts(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tuple[str, ...]:
     counts = Counter(unicodedata.normalize("NFKC", "".join(texts)))
+    # Not Lm: the names of modifier letters do not begin with a script.
     letters = [letter for letter in counts if unicodedata.category(letter) in ("Lu", "Ll", "Lt", "Lo")]
     # The mark of a word's beginning, where it stands alone, is no piece of the letter.
     ignored = set(tokenizer.convert_tokens_to_ids(["▁", "Ġ"])) - {tokenizer.unk_token_id}
     encoded = tokenizer(letters, add_special_tokens=False, verbose=False)["input_ids"] if letters else []
-    total, lacking = Counter(), Counter()
+    total, lacking = Counter(), Counter()  # script -> letters in the texts
     for letter, ids in zip(letters, encoded):
         script = script_name(letter)
         total[script] += counts[letter]
-        if tokenizer.unk_token_id in ids or len([token for token in ids if token not in ignored]) > 1:
+        pieces = [token for token in ids if token not in ignored]
+        if tokenizer.unk_token_id in ids or len(pieces) > 1:
             lacking[script] += counts[letter]
     return tuple(script for script, count in total.most_common() if lacking[script] > count / 2)
 
@@ -149,4 +155,7 @@ def _missing_scripts(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tu
 def script_name(letter: str) -> str:
     """The script of a letter, from its Unicode name: "LAO LETTER KO" is Lao."""
     words = unicodedata.name(letter, "UNNAMED").replace("-", " ").split()
-    return "Han" if words[0] == "CJK" else " ".join(words[: 1 + (words[0] in _TWO_WORD_SCRIPTS)]).title()
+    if words[0] == "CJK":
+        return "Han"
+    length = 2 if words[0] in _TWO_WORD_SCRIPTS else 1
+    return " ".join(words[:length]).title()

@@ -23,23 +23,24 @@ def join_paragraphs(dataset: Dataset, min_words: int = 30, max_words: int = 50) 
     """
     from datasets import Dataset
 
-    joined: list[list[dict]] = [[]]
+    paragraphs: list[list[dict]] = [[]]
     words = 0
     for row in dataset:
         length = count_words(row["target"], row["target_lang"])
-        if joined[-1] and (words >= min_words or words + length > max_words):
-            joined.append([])
+        if paragraphs[-1] and (words >= min_words or words + length > max_words):
+            paragraphs.append([])
             words = 0
-        joined[-1].append(row)
+        paragraphs[-1].append(row)
         words += length
     rows = []
-    for group in joined:
+    for paragraph in paragraphs:
+        first = paragraph[0]
         texts = {}
         for side in ("source", "target"):
-            space = "" if group[0][f"{side}_lang"].partition("-")[0] in UNSPACED else " "
-            texts[side] = space.join(row[side] for row in group)
-        if min_words <= count_words(texts["target"], group[0]["target_lang"]) <= max_words:
-            rows.append({**group[0], **texts})
+            space = "" if first[f"{side}_lang"].partition("-")[0] in UNSPACED else " "
+            texts[side] = space.join(row[side] for row in paragraph)
+        if min_words <= count_words(texts["target"], first["target_lang"]) <= max_words:
+            rows.append({**first, **texts})
     if not rows:
         raise ValueError(f"{len(dataset)} pairs give no paragraph of {min_words} to {max_words} words.")
     return Dataset.from_list(rows)

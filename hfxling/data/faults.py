@@ -49,8 +49,8 @@ MAX_LANGUAGE_DEVIATION = 5.5  # robust standard deviations of the mean log proba
 MAX_SOURCE_GAIN = 5.0  # nats by which a text is likelier in the source's language
 MIN_CUT_EVIDENCE = 2.0  # nats
 MAX_LENGTH_DEVIATION = 4.5
-_KEPT = [0.1 + 0.05 * i for i in range(15)]  # shares of a translation that a cut leaves, for the model of cut ones
-_FIRST_WIDE = "\u2e80"
+_SHARES_LEFT = [0.1 + 0.05 * i for i in range(15)]  # of a translation by a cut, each as likely as the others
+_FIRST_WIDE = "\u2e80"  # Han, kana and Hangul come after it, narrow scripts before
 _NUMBER = re.compile(r"\d+(?:[.,]\d{3})*")
 _CLOSING_QUOTES = "\"'”’»›」』)]）】〉》*"
 
@@ -72,7 +72,8 @@ class _Side:
         numbers: set[int | str] = set()
         for number in _NUMBER.findall(self.text):
             digits = re.sub(r"\D", "", number)
-            numbers.add(int(digits) if len(digits) < 1000 else digits)  # Python reads no longer ones
+            # As int, digits of every script are alike. It refuses very long ones (sys.get_int_max_str_digits).
+            numbers.add(int(digits) if len(digits) < 1000 else digits)
         return numbers
 
 
@@ -99,6 +100,7 @@ class FaultFinder:
         sides = _readable(_sample(pairs, seed))
         if len(sides) < _LEAST and {source_lang, target_lang} <= set(LANGUAGES):
             sides += _readable(zip(sample_texts(source_lang, generated=0), sample_texts(target_lang, generated=0)))
+        # What the first round, with limits that hold for any languages, lets pass teaches closer ones to the second.
         for _ in range(_ROUNDS):
             sound = [pair for pair in sides if not finder._flags(*pair)]
             long = [target for _, target in sound if len(target.plain) > _SHORT]
@@ -117,8 +119,10 @@ class FaultFinder:
         return self._is_foreign(_Side(text))
 
     def _flags(self, source: _Side, target: _Side) -> tuple[str, ...]:
-        if not (source.tokens and target.tokens):
-            return ("empty",) if not target.text.strip() or source.tokens else ()
+        if not source.tokens or not target.tokens:
+            # Without a word on either side, signs that answer signs ("…") are a translation.
+            is_empty = not target.text.strip() or source.tokens
+            return ("empty",) if is_empty else ()
         faults = (
             _is_copy(source, target),
             self._is_foreign(target),
@@ -133,8 +137,8 @@ class FaultFinder:
         letters = scripts.total()
         if letters < _LEAST_LETTERS:
             return False
-        own = sum(scripts[script] for script in self._scripts)
-        if own < MIN_SCRIPT_SHARE * letters or letters - own - scripts["Latin"] > MAX_OTHER_SCRIPT * letters:
+        native = sum(scripts[script] for script in self._scripts)
+        if native < MIN_SCRIPT_SHARE * letters or letters - native - scripts["Latin"] > MAX_OTHER_SCRIPT * letters:
             return True
         if is_named_otherwise(target.text, self._languages[1]):
             return True
@@ -144,15 +148,15 @@ class FaultFinder:
 def _sample(pairs: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
     """A reservoir: every pair has the same chance, whatever the number of pairs."""
     rng = random.Random(seed)
-    kept = []
+    reservoir = []
     for count, pair in enumerate(pairs):
         if count < SAMPLE:
-            kept.append(pair)
+            reservoir.append(pair)
             continue
-        place = rng.randrange(count + 1)
-        if place < SAMPLE:
-            kept[place] = pair
-    return kept
+        slot = rng.randrange(count + 1)
+        if slot < SAMPLE:
+            reservoir[slot] = pair
+    return reservoir
 
 
 def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[_Side, _Side]]:
@@ -166,13 +170,19 @@ def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[_Side, _Side]]:
 
 def _size(token: str) -> int:
     """Number of characters, a wide one (Han, kana, Hangul) counted as three."""
-    return len(token) if token < _FIRST_WIDE else sum(3 if letter >= _FIRST_WIDE else 1 for letter in token)
+    if token < _FIRST_WIDE:  # by its first character: few words mix narrow and wide ones
+        return len(token)
+    return sum(3 if letter >= _FIRST_WIDE else 1 for letter in token)
 
 
 def _tokens(words: Iterable[str]) -> list[str]:
+    """The words; those in a script without spaces, which are whole phrases, character by character."""
     tokens: list[str] = []
     for word in words:
-        tokens += word if {script_of(word[0]), script_of(word[-1])} & UNSPACED else [word]
+        if {script_of(word[0]), script_of(word[-1])} & UNSPACED:
+            tokens.extend(word)
+        else:
+            tokens.append(word)
     return tokens
 
 
@@ -213,12 +223,12 @@ class _LanguageModel:
     def __init__(self, pairs: Sequence[tuple[_Side, _Side]]):
         sources = [source.plain for source, _ in pairs]
         targets = [target for _, target in pairs]
-        texts: list[list[str]] = [[] for _ in range(_FOLDS)]
+        folds: list[list[str]] = [[] for _ in range(_FOLDS)]
         for target in targets:
-            texts[_fold(target)].append(target.plain)
-        counts = [count_grams(of_fold) for of_fold in texts]
+            folds[_fold(target)].append(target.plain)
+        counts = [count_grams(texts) for texts in folds]
         total = sum(counts, Counter())
-        self._profiles = [TrigramProfile(total - count) for count in counts]
+        self._profiles = [TrigramProfile(total - count) for count in counts]  # each of all folds but its own
         self._source = TrigramProfile(count_grams(sources))
         long = [target for target in targets if len(target.plain) > _SHORT]
         self._scale = _Scale.fit([(self._score(target), len(target.plain)) for target in long])
@@ -235,12 +245,13 @@ class _LanguageModel:
 
 
 def _fold(side: _Side) -> int:
+    """The fold of a text by its content, so that every repetition of it is judged by the profile that has seen none."""
     return zlib.crc32(side.plain.encode()) % _FOLDS
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """A robust mean, and a variance that falls with the length n as a + b / n."""
+    """A robust mean, and a variance that falls with the length n as `fixed` + `falling` / n."""
 
     center: float
     fixed: float
@@ -248,17 +259,19 @@ class _Scale:
 
     @classmethod
     def fit(cls, items: Sequence[tuple[float, int]]) -> _Scale:
+        """From values and lengths: the line of the variance goes through a point of each half, short ones and long."""
         center = median(value for value, _ in items)
         items = sorted(items, key=lambda item: item[1])
         half = len(items) // 2
         points = []
         for part in (items[:half], items[half:]):
+            # The median of absolute deviations times this is the standard deviation of a normal distribution.
             spread = 1.4826 * median(abs(value - center) for value, _ in part)
             points.append((median(1 / n for _, n in part), spread**2))
         (x1, y1), (x2, y2) = points
         falling = max(0.0, (y1 - y2) / (x1 - x2)) if x1 > x2 else 0.0
         fixed = y2 - falling * x2
-        if fixed < 0:
+        if fixed < 0:  # no variance is negative, however long the text: a line through the origin instead
             fixed, falling = 0.0, (y1 + y2) / (x1 + x2)
         return cls(center, max(fixed, 1e-4), falling)
 
@@ -272,6 +285,8 @@ class _Scale:
 class _CutModel:
     """What a whole translation looks like beside a cut one: length, final mark, last word, numbers.
 
+    Naive Bayes: the likelihood ratios of the four, cut to whole, are multiplied.
+
     Args:
         pairs: to learn from; without any, values wide enough for any two languages.
     """
@@ -280,16 +295,20 @@ class _CutModel:
         self.scale = _ANY_LANGUAGES
         if pairs:
             self.scale = _Scale.fit([(_ratio(source, target), source.length) for source, target in pairs])
+        # Only pairs of ordinary length: cut ones among the others would teach what a whole one looks like.
         typical = [pair for pair in pairs if abs(self._deviation(*pair)) < 1.5]
-        # Unmarked and all, missing and all, with a little of both to begin with.
-        ends, numbers = [[1, 4], [1, 4]], [1, 4]
+        # All counts begin with 1 in 4, so that no share is 0 or 1. Ends are told apart by whether the source is marked.
+        unmarked, ends = {False: 1, True: 1}, {False: 4, True: 4}
+        missing_numbers, numbers = 1, 4
         for source, target in typical:
-            ends[_ends_marked(source.text)][0] += not _ends_marked(target.text)
-            ends[_ends_marked(source.text)][1] += 1
-            numbers[0] += len(source.numbers - target.numbers)
-            numbers[1] += len(source.numbers)
-        self.unmarked = [count / total for count, total in ends]
-        self.missing = numbers[0] / numbers[1]
+            is_source_marked = _ends_marked(source.text)
+            ends[is_source_marked] += 1
+            if not _ends_marked(target.text):
+                unmarked[is_source_marked] += 1
+            numbers += len(source.numbers)
+            missing_numbers += len(source.numbers - target.numbers)
+        self.unmarked = {is_marked: unmarked[is_marked] / ends[is_marked] for is_marked in ends}
+        self.missing = missing_numbers / numbers
         self.last: Counter[str] = Counter()
         self.words: Counter[str] = Counter()
         for _, target in typical:
@@ -306,15 +325,19 @@ class _CutModel:
         if deviation > 0:
             return False
         spread = self.scale.spread(source.length)
-        cut = sum(_density(deviation - math.log(kept) / spread) for kept in _KEPT) / len(_KEPT)
+        # Of a translation of which a share is left, the log ratio of lengths is lower by the log of that share.
+        cut_density = sum(_density(deviation - math.log(share) / spread) for share in _SHARES_LEFT) / len(_SHARES_LEFT)
+        length = cut_density / _density(deviation)
+        # Of cut translations 6 in 10 are taken to end without a mark, and to lack each number as often as not.
         unmarked = self.unmarked[_ends_marked(source.text)]
         ending = 0.4 / (1 - unmarked) if _ends_marked(target.text) else 0.6 / unmarked
         # A word that is frequent and hardly ever the last one ("the") is no end.
         expected = self.words[target.tokens[-1]] * self.ends_per_word
         last = (expected + 1) / (self.last[target.tokens[-1]] + 1)
         missing = len(source.numbers - target.numbers)
-        numbers = (0.5 / self.missing) ** missing * (0.5 / (1 - self.missing)) ** (len(source.numbers) - missing)
-        return math.log(cut / _density(deviation) * ending * last * numbers) > MIN_CUT_EVIDENCE
+        present = len(source.numbers) - missing
+        numbers = (0.5 / self.missing) ** missing * (0.5 / (1 - self.missing)) ** present
+        return math.log(length * ending * last * numbers) > MIN_CUT_EVIDENCE
 
     def is_too_long(self, source: _Side, target: _Side) -> bool:
         """Whether the translation is longer than any good one would be."""
@@ -336,7 +359,11 @@ def _density(deviation: float) -> float:
 
 def _ends_marked(text: str) -> bool:
     """Whether a text ends with a mark that may end a sentence, inside or outside quotes."""
-    body = text.rstrip().rstrip(_CLOSING_QUOTES).rstrip()
-    if body != text.rstrip() and body and unicodedata.category(body[-1])[0] in "LMN":
+    text = text.rstrip()
+    body = text.rstrip(_CLOSING_QUOTES).rstrip()
+    if not body:
+        return False
+    category = unicodedata.category(body[-1])
+    if body != text and category[0] in "LMN":  # a closing quote is a mark itself
         return True
-    return bool(body) and unicodedata.category(body[-1]) == "Po" and body[-1] not in ",،、，/&@#%*"
+    return category == "Po" and body[-1] not in ",،、，/&@#%*"

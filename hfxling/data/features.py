@@ -57,7 +57,7 @@ def cached_features(
     digest = hashlib.sha256(json.dumps([key, list(shape)], sort_keys=True, default=str).encode())
     for text in unique:
         data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8) + data)
+        digest.update(len(data).to_bytes(8) + data)  # with its length, or "ab", "c" would be as "a", "bc"
     folder = Path(cache_dir) / digest.hexdigest()[:32]
     final = folder / "features.npy"
     if not final.exists():
@@ -69,7 +69,8 @@ def cached_features(
 def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tuple, description: str) -> None:
     """Encode what is missing, chunk by chunk, then give the file its final name.
 
-    The unfinished file itself says what is missing: its rows begin as NaN, which no encoder may return.
+    The unfinished file itself says what is missing: its rows begin as NaN, which no encoder may return. A chunk that
+    another process holds is left to it and looked at again. The file is finished only after a look at all chunks.
     """
     from tqdm.auto import tqdm
 
@@ -87,7 +88,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                     _blank(unfinished, shape)
                     (folder / "key.json").write_text(json.dumps(key, indent=2, default=str, ensure_ascii=False))
                 vectors = _opened(unfinished, shape, "r+")  # anew: somebody may have replaced it
-                all_looked_at = not missing
+                all_looked_at = not missing  # or else only those that others held are
                 missing = _with_gaps(vectors, chunks, missing or chunks)
                 number_missing = sum(len(chunks[start]) for start in missing)
                 bar.update(len(texts) - number_missing - bar.n)
@@ -125,7 +126,8 @@ def _with_gaps(vectors: np.ndarray, chunks: dict[int, list[int]], starts: Iterab
 def _opened(path: Path, shape: tuple[int, ...], mode: str) -> np.ndarray:
     """An array that this module wrote; ValueError where the file is not that any more."""
     try:
-        vectors, why = np.lib.format.open_memmap(path, mode="r"), ""  # to write it would lengthen a file that was cut
+        # First to read only: opened to write, a file that was cut off would be lengthened, and pass as whole.
+        vectors, why = np.lib.format.open_memmap(path, mode="r"), ""
     except (ValueError, EOFError) as error:
         vectors, why = None, f" ({error})"
     if vectors is None or vectors.shape != shape or vectors.dtype != np.float32:
@@ -195,10 +197,10 @@ def load_vectors(path: str | Path, *, rows: int | None = None, column: str | Non
         raise ValueError(f"{path}: no vectors; give one a text.")
     if rows is not None and len(vectors) != rows:
         raise ValueError(f"{path}: {len(vectors)} vectors for {rows} texts; give one vector a text, in their order.")
-    for start in range(0, len(vectors), 65536):
+    for start in range(0, len(vectors), 65536):  # a memory-mapped file may be larger than memory
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is reported
             block = np.asarray(vectors[start : start + 65536], dtype=np.float32)
-        lengths = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
+        lengths = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))  # float32 cannot hold every square
         bad = start + np.flatnonzero(~np.isfinite(lengths) | (lengths < SHORTEST))
         if len(bad):
             listed = ", ".join(map(str, bad[:5] + 1))
@@ -214,7 +216,9 @@ def _read_npy(path: Path, _column: str | None) -> np.ndarray:
 
 
 def _pick(names: Sequence[str], column: str | None, where: Path | str) -> str:
-    candidates = [column] if column else [*("embedding", "embeddings", "vector"), *(names if len(names) == 1 else ())]
+    candidates = [column] if column else ["embedding", "embeddings", "vector"]
+    if not column and len(names) == 1:
+        candidates += names
     matching = [name for name in candidates if name in names]
     if not matching:
         raise ValueError(f"{where}: no column {column or 'embedding'!r}; name one of {', '.join(names) or 'none'}.")
@@ -262,9 +266,9 @@ def _json_vector(line: bytes, where: str, column: str | None) -> np.ndarray:
     if isinstance(entry, dict):
         entry = entry[_pick(list(entry), column, where)]
     try:
-        sound = isinstance(entry, list) and {*map(type, entry)} <= {int, float}  # neither words nor truth values
+        is_numbers = isinstance(entry, list) and {*map(type, entry)} <= {int, float}  # neither words nor truth values
         with np.errstate(over="ignore"):
-            vector = np.array(entry, dtype=np.float32) if sound else None
+            vector = np.array(entry, dtype=np.float32) if is_numbers else None
     except OverflowError:  # a whole number beyond all floats
         vector = None
     if vector is None:

@@ -48,7 +48,10 @@ def count_words(text: str, lang: str) -> int:
     elif base in LETTERS_PER_WORD:
         text, letters = _UNSPACED_LETTER.subn(" ", text)
         words = max(1, round(letters / LETTERS_PER_WORD[base])) if letters else 0
-    return words + sum(map(bool, map(_LETTER_OR_DIGIT.search, text.split())))
+    for run in text.split():
+        if _LETTER_OR_DIGIT.search(run):
+            words += 1
+    return words
 
 
 def filter_parallel(
@@ -158,7 +161,7 @@ def top_count(top: float | str, total: int) -> int:
     if isinstance(top, str):
         with suppress(ValueError):
             number = float(top)
-            number = int(top)  # a whole number is a count, and stays one
+            number = int(top)  # a whole number is a count; of any other this fails, and the line before holds
     if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
         return number
     if isinstance(number, float) and 0 < number < 1:

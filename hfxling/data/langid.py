@@ -121,6 +121,8 @@ class TrigramProfile:
         self._floor = math.log(0.5 / (total + kinds[""] + 1))
         self._backoff = {context: math.log(kinds[context] / (kinds[context] + sums[context])) for context in kinds}
         self._table: dict[str, float] = {}
+        # p(c | context) = (count(context c) + kinds(context) p(c | shorter one)) / (count(context) + kinds(context)).
+        # Short grams first: what a longer one falls back on is looked up in the table.
         for gram in sorted(counts, key=len):
             context = gram[:-1]
             lower = math.exp(self._log(gram[1:])) if context else 1 / (kinds[""] + 1)
@@ -130,7 +132,9 @@ class TrigramProfile:
         stored = self._table.get(gram)
         if stored is not None:
             return stored
-        return self._backoff.get(gram[:-1], 0.0) + self._log(gram[1:]) if gram else self._floor
+        if not gram:
+            return self._floor
+        return self._backoff.get(gram[:-1], 0.0) + self._log(gram[1:])
 
     def score(self, text: str) -> float:
         """Mean log probability of a character, in nats; `text` in words with single spaces between them."""
@@ -150,5 +154,5 @@ def count_grams(texts: Iterable[str]) -> Counter[str]:
 
 
 def _trigrams(text: str) -> list[str]:
-    padded = f" {text or ' '} "
+    padded = f" {text or ' '} "  # one trigram at least, as `score` divides by their number
     return list(map("".join, zip(padded, padded[1:], padded[2:])))

@@ -79,9 +79,11 @@ class _Index:
         self.size = np.bincount(rows, minlength=len(lines))
         self.all = _binary(rows, columns, (len(lines), len(self.vocabulary)))
         self.left_out = self.size // 3
+        # Shared trigrams that show in the product at least, as all of those left out may be shared besides.
         self.least = THRESHOLD / (2 - THRESHOLD) * self.size - self.left_out
         commonest_first = np.lexsort((-np.bincount(columns)[columns], rows))
-        rank = np.arange(len(rows)) - np.repeat(np.cumsum(self.size) - self.size, self.size)
+        first_of_line = np.cumsum(self.size) - self.size
+        rank = np.arange(len(rows)) - np.repeat(first_of_line, self.size)  # of each trigram inside its line
         rare = commonest_first[rank >= self.left_out[rows]]
         self.rare = _binary(rows[rare], columns[rare], self.all.shape).T.tocsr()
 
@@ -93,11 +95,12 @@ class _Index:
         known = self.vocabulary[columns] == grams
         chunk = _binary(rows[known], columns[known], (len(texts), len(self.vocabulary)))
         shared = chunk @ self.rare
-        at = np.flatnonzero(shared.data >= self.least[shared.indices])
-        rows, lines = np.searchsorted(shared.indptr, at, side="right") - 1, shared.indices[at]
+        # First by the bound that holds for every a: it needs the line alone, and leaves few entries to find rows of.
+        entries = np.flatnonzero(shared.data >= self.least[shared.indices])
+        rows, lines = np.searchsorted(shared.indptr, entries, side="right") - 1, shared.indices[entries]
         enough = THRESHOLD * (size[rows] + self.size[lines]) / 2 - self.left_out[lines]
-        candidate = shared.data[at] >= enough
-        rows, lines = rows[candidate], lines[candidate]
+        is_candidate = shared.data[entries] >= enough
+        rows, lines = rows[is_candidate], lines[is_candidate]
         overlap = chunk[rows].multiply(self.all[lines]).sum(axis=1)
         similarity = 2 * overlap / (size[rows] + self.size[lines])
         is_match = similarity >= THRESHOLD
@@ -119,11 +122,13 @@ def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     rows = np.repeat(np.arange(len(folded)), list(map(len, folded)))
     weight = _weights()[np.minimum(codes, len(_weights()) - 1)]
     codes, rows = np.repeat(codes, weight).astype(np.uint64), np.repeat(rows, weight)
+    # A code point has 21 bits, so three of them are one number of 63.
     grams = (codes[:-2] << np.uint64(42)) | (codes[1:-1] << np.uint64(21)) | codes[2:]
     grams = (grams * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - _GRAM_BITS)  # Fibonacci hashing
     inside = rows[:-2] == rows[2:]
     keys = np.sort((rows[:-2][inside].astype(np.uint64) << np.uint64(_GRAM_BITS)) | grams[inside])
-    keys = keys[np.diff(keys, prepend=~keys[:1]) != 0]  # np.unique takes forty times as long
+    # Each once: np.unique takes forty times as long. The first key is kept as it differs from its own complement.
+    keys = keys[np.diff(keys, prepend=~keys[:1]) != 0]
     length = np.bincount(rows, minlength=len(folded)) - 2  # less the two end marks
     return (keys >> np.uint64(_GRAM_BITS)).astype(np.int64), keys & np.uint64((1 << _GRAM_BITS) - 1), length
 
@@ -131,8 +136,9 @@ def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 @functools.cache
 def _weights() -> np.ndarray:
     """How many characters a code point counts for: 0, 1 or 2; letters, marks, digits and the end mark NUL count."""
-    beyond = 0x323B0  # the last entry stands for everything from here on
-    weights = np.array([unicodedata.category(chr(code))[0] in "LMN" for code in range(beyond)] + [False], np.uint8)
+    beyond = 0x323B0  # the last entry, 0, stands for everything from here on
+    counted = [unicodedata.category(chr(code))[0] in "LMN" for code in range(beyond)]
+    weights = np.array([*counted, False], np.uint8)
     for first, last in _DOUBLE:
         weights[first : last + 1] *= 2
     weights[0] = 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 Loop = tuple[int, int]  # number of copies, characters after the first
 _PLACES = 4  # before each three tokens where the same stood: a unit may hold them more than once
+_STRETCHED = re.compile(r"(.)\1{4,}", re.DOTALL)
 _BASE = np.uint64(0x9E3779B97F4A7C15)  # of the polynomial whose value stands for a stretch, modulo 2 ** 64
 
 
@@ -21,7 +23,7 @@ def largest_loop(tokens: Sequence[str], size: Callable[[str], int] = len) -> Loo
         tokens: words, or single characters.
         size: of a token, in characters.
     """
-    best = _stretched("".join(tokens))
+    best = _stretched("".join(tokens))  # a loop gives way only to a longer one
     sizes = [size(token) for token in tokens]
     for period in (1, 2):
         run = 0
@@ -30,26 +32,29 @@ def largest_loop(tokens: Sequence[str], size: Callable[[str], int] = len) -> Loo
                 run += 1
                 continue
             if run >= period and not all(token.isdigit() for token in tokens[i - period : i]):
-                best = max(best, (run // period + 1, sum(sizes[i - run : i])), key=lambda loop: loop[1])
+                best = _longer(best, (run // period + 1, sum(sizes[i - run : i])))
             run = 0
-    last: dict[tuple[str, ...], tuple[int, ...]] = {}
+    latest: dict[tuple[str, ...], tuple[int, ...]] = {}  # where three tokens stood, the last place first
     links: list[tuple[int, int]] = []  # where three tokens stand that stood before, and how far back
     for i, gram in enumerate(zip(tokens, tokens[1:], tokens[2:])):
-        before = last.get(gram, ())
-        links += [(i, i - place) for place in before if i - place > 2]
-        last[gram] = (i, *before[: _PLACES - 1])
-    return max(best, _longest(tokens, sizes, np.array(links)), key=lambda loop: loop[1]) if links else best
+        earlier = latest.get(gram, ())
+        for place in earlier:
+            if i - place > 2:  # shorter periods are done above
+                links.append((i, i - place))
+        latest[gram] = (i, *earlier[: _PLACES - 1])
+    return _longer(best, _longest(tokens, sizes, np.array(links))) if links else best
+
+
+def _longer(loop: Loop, other: Loop) -> Loop:
+    return other if other[1] > loop[1] else loop
 
 
 def _stretched(text: str) -> Loop:
     """Five times the same character or more, digits apart."""
-    best, run = (1, 0), 0
-    for one, other in zip(text, text[1:] + "\0"):
-        if one == other and not one.isdigit():
-            run += 1
-            continue
-        best = max(best, (run + 1, run), key=lambda loop: loop[1]) if run >= 4 else best
-        run = 0
+    best = (1, 0)
+    for run in _STRETCHED.finditer(text):
+        if not run[1].isdigit():
+            best = _longer(best, (len(run[0]), len(run[0]) - 1))
     return best
 
 
@@ -61,6 +66,8 @@ def _longest(tokens: Sequence[str], sizes: Sequence[int], links: np.ndarray) -> 
     powers = np.full(len(tokens) + 1, _BASE)
     powers[0] = 1
     powers = np.cumprod(powers)
+    # A rolling hash: the sum from i to j is that of the same tokens elsewhere, times a power of the base. Overflow is
+    # the arithmetic modulo 2 ** 64 that is wanted.
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(numbers * powers[:-1])])
     right = _same(sums, powers, places, periods, len(tokens) - places, 1)
     left = _same(sums, powers, places, periods, places - periods, -1)
@@ -80,12 +87,14 @@ def _longest(tokens: Sequence[str], sizes: Sequence[int], links: np.ndarray) -> 
 
 def _same(sums: np.ndarray, powers: np.ndarray, places: np.ndarray, periods: np.ndarray, most: np.ndarray, way: int):
     """(L,) how many tokens from each place on (way 1) or before it (way -1) are those a period ago, `most` at most."""
+    # A binary search for all at once: from the highest power of two down, a step is taken where all in it are equal.
     reach = np.zeros_like(places)
     for step in 1 << np.arange(int(most.max(initial=1)).bit_length())[::-1]:
         wider = reach + step
         inside = wider <= most
         ends = np.where(inside, places + way * wider, places)
         low, high = np.minimum(places, ends), np.maximum(places, ends)
-        here, before = sums[high] - sums[low], sums[high - periods] - sums[low - periods]
-        reach = np.where(inside & (here == before * powers[periods]), wider, reach)
+        here = sums[high] - sums[low]
+        period_ago = sums[high - periods] - sums[low - periods]
+        reach = np.where(inside & (here == period_ago * powers[periods]), wider, reach)
     return reach

@@ -118,12 +118,12 @@ def _from_source(
     columns = parsed.fill(languages).columns
     request = Request(paths, *languages, columns, column, parse_range(parsed.lines), skip_bad=skip_bad)
     pairs = Pairs([], [], [], parsed.name, files=request.paths)
-    for number, own_source, own_target, value in checked_rows(request, keep_space=keep_space):
-        pairs.source.append(own_source)
-        pairs.target.append(own_target)
+    for number, source_text, target_text, value in checked_rows(request, keep_space=keep_space):
+        pairs.source.append(source_text)
+        pairs.target.append(target_text)
         pairs.lines.append(number)
         pairs.values.append(value)
-    has_header = len(paths) == 1 and next(read_rows(request))[0] > 1
+    has_header = len(paths) == 1 and next(read_rows(request))[0] > 1  # its first line is no row
     return replace(pairs, has_header=has_header)
 
 
@@ -195,10 +195,10 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
     pairs = read_pairs(source, None, languages or ("src", "tgt"), skip_bad=True)
     heaps = []
     for side in (pairs.source, pairs.target):
-        kept = [(line, text) for line, text in zip(pairs.lines, side) if text]
-        if not kept:
+        numbered = [(line, text) for line, text in zip(pairs.lines, side) if text]
+        if not numbered:
             raise ValueError(f"{name}: no sentence on one side; give text of both languages.")
-        lines, texts = zip(*kept)
+        lines, texts = zip(*numbered)
         heaps.append(Texts(name, list(lines), list(texts)))
     return heaps[0], heaps[1]
 
@@ -220,8 +220,8 @@ def _heap(text: Text, name: str) -> Texts:
         return read_texts(str(text))
     whole = read_texts(match[1])
     first, last = int(match[2]), int(match[3])
-    kept = [(line, sentence) for line, sentence in zip(whole.lines, whole.texts) if first <= line <= last]
-    if not kept:
+    numbered = [(line, sentence) for line, sentence in zip(whole.lines, whole.texts) if first <= line <= last]
+    if not numbered:
         raise ValueError(f"{text}: no sentence in these lines; {match[1]} ends with line {whole.lines[-1]}.")
-    lines, texts = zip(*kept)
+    lines, texts = zip(*numbered)
     return Texts(str(text), list(lines), list(texts))

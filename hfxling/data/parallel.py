@@ -35,7 +35,9 @@ _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
     "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\u2800\u3164\ufeff\uffa0"
 )
+# U+3000, the ideographic space, is the last white space of Unicode.
 BLANK = _INVISIBLE + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
+COLUMNS = ["source", "target", "source_lang", "target_lang"]
 LONGEST = 1_000_000  # letters of a text: none is a sentence, and what reads it takes hours
 _BLOCK = 10_000  # pairs turned into Arrow at a time, as Python strings take several times the memory
 
@@ -161,10 +163,11 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
     return paths
 
 
-def _features() -> Features:
+def pair_features() -> Features:
+    """The columns of every set of pairs, all of them text."""
     from datasets import Features, Value
 
-    return Features({name: Value("string") for name in ("source", "target", "source_lang", "target_lang")})
+    return Features(dict.fromkeys(COLUMNS, Value("string")))
 
 
 def _load_local(request: Request) -> Dataset | IterableDataset:
@@ -172,7 +175,7 @@ def _load_local(request: Request) -> Dataset | IterableDataset:
     from datasets import Dataset, IterableDataset
     from datasets.fingerprint import Hasher
 
-    features = _features()
+    features = pair_features()
     if request.streaming:
         return IterableDataset.from_generator(_examples, features=features, gen_kwargs={"request": request})
     pairs, tables = _sound_pairs(request), []
@@ -186,7 +189,8 @@ def _load_local(request: Request) -> Dataset | IterableDataset:
         }
         tables.append(pa.table(columns))
     files = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in request.paths]
-    # Without a fingerprint of its own a dataset pickles its whole text to make one.
+    # Without a fingerprint of its own a dataset pickles its whole text to make one. Time and size are part of it, so a
+    # changed file does not meet what `datasets` cached of the former one.
     return Dataset(pa.concat_tables(tables), fingerprint=Hasher.hash((request, files)))
 
 
@@ -203,7 +207,8 @@ def _sound_pairs(request: Request) -> Iterator[tuple[str, str]]:
     for number, source, target, _ in checked_rows(request):
         check_lengths(f"{where}, {request.unit} {number}", source, target, LONGEST)
         if "\ufffd" in source or "\ufffd" in target:
-            lost, first_lost = lost + 1, first_lost or number
+            lost += 1
+            first_lost = first_lost or number
         yield source, target
     if lost:
         what = "hold U+FFFD, so characters were lost in a conversion; fetch the text anew or check these lines"
@@ -262,14 +267,17 @@ def _side_error(request: Request, place: str, source: Any, target: Any) -> Value
     return ValueError(f"{path}, {place}: the {side} side ({language}) {problem}; fill it in or remove the pair")
 
 
-def _load_hub(data: str, request: Request, **where: str | None) -> Dataset | IterableDataset:
+def _load_hub(
+    data: str, request: Request, *, split: str, config: str | None, revision: str | None
+) -> Dataset | IterableDataset:
     import datasets
 
-    place = ", ".join([data, *(f"{name} {value}" for name, value in where.items() if value)])
+    place = data
+    for name, value in (("split", split), ("config", config), ("revision", revision)):
+        if value:
+            place += f", {name} {value}"
     try:
-        dataset = datasets.load_dataset(
-            data, where["config"], split=where["split"], revision=where["revision"], streaming=request.streaming
-        )
+        dataset = datasets.load_dataset(data, config, split=split, revision=revision, streaming=request.streaming)
     except (ValueError, OSError) as error:
         cause = " ".join(str(error).split())
         if isinstance(error, FileNotFoundError):  # DatasetNotFoundError is one
@@ -285,7 +293,7 @@ def _load_hub(data: str, request: Request, **where: str | None) -> Dataset | Ite
         _hub_batch,
         batched=True,
         remove_columns=list(example),
-        features=_features(),
+        features=pair_features(),
         fn_kwargs={"keys": keys, "languages": (request.source_lang, request.target_lang), "place": place},
     )
     if not request.streaming and len(loaded) < len(dataset):
@@ -300,7 +308,7 @@ def _hub_batch(
 ) -> dict[str, list]:
     """Rows of a Hub set in our columns, less those with an empty side."""
     source_lang, target_lang = languages
-    kept: dict[str, list] = {"source": [], "target": [], "source_lang": [], "target_lang": []}
+    kept: dict[str, list] = {name: [] for name in COLUMNS}
     for values in zip(*batch.values()):
         row = flat(dict(zip(batch, values)))
         sides = [row.get(key) for key in keys]  # no key where `translation` is null

@@ -29,6 +29,7 @@ COLUMN_PAIRS = (("source", "target"), ("sentence1", "sentence2"), ("english", "n
 # Control characters that Unicode does not count as white space: not text, but a binary or broken file.
 _CONTROL = bytes(code for code in (*range(32), 127) if not chr(code).isspace())
 _CONTROL_CHARACTER = "[" + "".join(f"\\x{code:02x}" for code in _CONTROL) + "]"
+# The same characters as JSON escapes.
 _ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00(0[0-8ef]|1[0-9ab]|7f)", re.IGNORECASE)
 _SIGNATURES = {
     b"\xff\xfe": "UTF-16 (little-endian byte order mark)",
@@ -132,7 +133,7 @@ def _known_pair(names: Iterable[str], request: Request) -> tuple[str, str] | Non
     """The two of `names` that usually hold source and target, or None."""
     by_plain_name = {_plain(name): name for name in names}
     for pair in ((request.source_lang, request.target_lang), *COLUMN_PAIRS):
-        if pair[0] == "english" and request.source_lang != "en":
+        if pair[0] == "english" and request.source_lang != "en":  # these two fit only a pair with English in it
             if request.target_lang != "en":
                 continue
             pair = pair[::-1]
@@ -258,7 +259,9 @@ def _table_rows(path: str, records: Iterator[tuple[int, list[str]]], request: Re
 def _record_rows(path: str, records: Iterator[tuple[int, dict[str, Any]]], request: Request) -> Iterator[Row]:
     keys = None
     for number, record in records:
-        source, target, value = keys = keys or find_keys(record, request, f"{path}, {request.unit} {number}")
+        if keys is None:  # the first record tells for all
+            keys = find_keys(record, request, f"{path}, {request.unit} {number}")
+        source, target, value = keys
         try:
             yield number, record[source], record[target], None if value is None else record[value]
         except KeyError as error:

@@ -68,11 +68,11 @@ def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
         FileNotFoundError: when the folder has no file of that split.
         ValueError: for what `read_scored` refuses.
     """
-    place = {"dataset": "WMT20 QE", "split": split, "score_column": "z_mean"}
+    settings = {"dataset": "WMT20 QE", "split": split, "score_column": "z_mean"}
     sets = []
     for path in _files(folder, f".{split}.tsv", "en-de", "MLQE"):
         languages = path.name.split(".")[0]
-        sets.append(read_scored(path, direction=languages.replace("-", "->"), **place))
+        sets.append(read_scored(path, direction=languages.replace("-", "->"), **settings))
     return sets
 
 
@@ -83,10 +83,10 @@ def read_sts17(folder: str | Path) -> list[ScoredPairs]:
         FileNotFoundError: when the folder has no such file.
         ValueError: for what `read_scored` refuses.
     """
-    place = {"dataset": "STS17", "split": "test", "columns": ("sentence1", "sentence2")}
+    settings = {"dataset": "STS17", "split": "test", "columns": ("sentence1", "sentence2")}
     sets = []
     for path in _files(folder, ".tsv", "en-tr", "STS17"):
-        sets.append(read_scored(path, direction=path.stem, apart=path.stem.endswith("-wmt"), **place))
+        sets.append(read_scored(path, direction=path.stem, apart=path.stem.endswith("-wmt"), **settings))
     return sets
 
 

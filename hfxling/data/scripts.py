@@ -33,13 +33,13 @@ def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
         for text in texts:
             characters.update(text)
         counts: Counter[str] = Counter()
-        for character, count in characters.items():
+        for character, count in characters.items():  # once each: a name in Unicode is slow to look up
             if character.isalpha():
                 counts[script_name(character)] += count
         shares[lang] = {script: count / counts.total() for script, count in counts.items()}
         if counts:
             own[lang] = max(counts, key=counts.get)
-    if len({*own.values()}) < len(lines):
+    if len({*own.values()}) < len(lines):  # two languages share one, or a text has no letters
         return None
     for lang, other in permutations(own, 2):
         if shares[lang].get(own[other], 0.0) > MINOR:
@@ -70,19 +70,19 @@ def learn_shared_vocabularies(
     owner = {name: lang for lang, name in scripts.items()}
     groups: dict[str | None, list[list[str]]] = {}
     for text in chain.from_iterable(lines.values()):
-        row: dict[str | None, list[str]] = {}
+        words_of: dict[str | None, list[str]] = {}  # None: words that no language owns
         for word, _ in cuts.pre_tokenize_str(normalizer.normalize_str(text)):
-            row.setdefault(owner.get(script_name(word[0])), []).append(word)
-        for lang, words in row.items():
+            words_of.setdefault(owner.get(script_name(word[0])), []).append(word)
+        for lang, words in words_of.items():
             groups.setdefault(lang, []).append(words)
     specials = list(SPECIAL_TOKENS.values())
     is_whole = all(lang in whole or scripts[lang] in LONE for lang in lines)
     if is_whole:
-        words: set[str] = set()
+        distinct: set[str] = set()
         for rows in groups.values():
-            words.update(*rows)
+            distinct.update(*rows)
         ids: dict[str, int] = {}
-        for word in [*specials, *sorted(words)]:
+        for word in [*specials, *sorted(distinct)]:
             ids[word] = len(ids)
         tokenizer = Tokenizer(models.WordLevel(ids, specials[UNK]))
     else:
@@ -113,9 +113,10 @@ def _cuts(scripts: Iterable[str]) -> pre_tokenizers.PreTokenizer:
 def _pieces(rows: Sequence[Sequence[str]], lang: str, size: int) -> dict[str, float]:
     """The pieces of one group of words and their log shares."""
     counts = Counter(chain.from_iterable(rows))
-    if max(map(len, counts)) == 1:
+    if max(map(len, counts)) == 1:  # letters that stand alone: nothing to cut, so nothing to learn
         return {word: round(math.log(count / counts.total()), 6) for word, count in counts.items()}
-    specials, longest = [*SPECIAL_TOKENS.values()], MAX_LETTERS.get(lang.partition("-")[0], 16)
+    specials = [*SPECIAL_TOKENS.values()]
+    longest = MAX_LETTERS.get(lang.partition("-")[0], 16)
     tokenizer = learn_unigram(rows, size, specials, max_length=longest)
     settle(tokenizer, [" ".join(row) for row in rows], len(specials))
     return dict(json.loads(tokenizer.to_str())["model"]["vocab"][len(specials) :])

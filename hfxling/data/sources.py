@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .parallel import check_languages, load_parallel, local_paths
+from .parallel import COLUMNS, check_languages, load_parallel, local_paths
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 Pair = tuple[str, str]  # source and target language
 PLACEHOLDERS = ("{source}", "{target}", "{pair}")
 SAMPLE = "sample"
-COLUMNS = ["source", "target", "source_lang", "target_lang"]
 _CODE = r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*"
 
 
@@ -87,6 +86,7 @@ class Source:
         if unknown:
             raise ValueError(f"{text!r}: {', '.join(sorted(unknown))} is not one of {', '.join(PLACEHOLDERS)}.")
         data, lines, columns, only_for = text, None, None, None
+        # From the outside in: each match leaves in `data` what stands further in.
         if match := re.fullmatch(rf"({_CODE}[-:]{_CODE})=(.+)", data):
             only_for, data = parse_pair(match[1]), match[2]
         if match := re.fullmatch(r"(.+)#([^#,/]+),([^#,/]+)", data):
@@ -128,7 +128,9 @@ class Source:
         def filled(text: str) -> str:
             return re.sub("|".join(map(re.escape, PLACEHOLDERS)), lambda match: values[match[0]], text)
 
-        columns = self.columns and (filled(self.columns[0]), filled(self.columns[1]))
+        columns = None
+        if self.columns is not None:
+            columns = filled(self.columns[0]), filled(self.columns[1])
         return Source(filled(self.data), self.lines, columns, self.only_for)
 
     def files(self, pair: Pair) -> tuple[str, ...]:
@@ -208,6 +210,7 @@ def read_sources(
 def _lacks_pair(error: Exception, data: str) -> bool:
     """Whether an error means that a source is sound, as far as one can see, but not there for this pair."""
     message = str(error)
+    # `datasets` raises a bare ValueError for a configuration that is not there; only its words tell it from others.
     no_config = "BuilderConfig" in message and "not found" in message
     return isinstance(error, FileNotFoundError) or no_config or (data == SAMPLE and "not in the sample" in message)
 

@@ -139,7 +139,7 @@ def _trained(
     white = pre_tokenizers.WhitespaceSplit()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([white, *cuts]) if cuts else white
     trainer = trainers.UnigramTrainer(
-        vocab_size=size - len(always - letters),
+        vocab_size=size - len(always - letters),  # letters with marks are put in below
         unk_token=special_tokens[1],
         special_tokens=list(special_tokens),
         initial_alphabet=sorted(letters),

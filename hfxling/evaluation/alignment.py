@@ -86,10 +86,11 @@ def error_test(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
         return alignment_scores(of_a)["AER"] - alignment_scores(of_b)["AER"]
 
     difference = float(differences(a.sum(0), b.sum(0)))
+    # Were the two systems alike, the outcomes of each pair could as well have been the other one's.
     swapped = np.random.default_rng(0).random((SWAPS, len(a))) < 0.5
     moved = swapped @ (b - a)
     extreme = np.abs(differences(a.sum(0) + moved, b.sum(0) - moved)) >= abs(difference) - 1e-9
-    return difference, float((1 + extreme.sum()) / (SWAPS + 1))
+    return difference, float((1 + extreme.sum()) / (SWAPS + 1))  # the outcome itself is one of the draws
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -22,10 +22,10 @@ def mean_result(
     """
     hit = 100.0 if unit == "%" else 1.0
     low, high = mean_interval(values, hit=hit)
-    own_settings = dict(settings or {})
+    row_settings = dict(settings or {})
     if baseline is not None:
-        own_settings["paired"] = asdict(paired_test(values, baseline, hit=hit))
-    fields |= {"unit": unit, "low": low, "high": high, "settings": own_settings, "items": mean_items(values)}
+        row_settings["paired"] = asdict(paired_test(values, baseline, hit=hit))
+    fields |= {"unit": unit, "low": low, "high": high, "settings": row_settings, "items": mean_items(values)}
     return EvalResult(metric, float(np.mean(values)), len(values), **fields)
 
 

@@ -44,7 +44,7 @@ class Calibration:
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""
         content = asdict(self)
-        if [*self.features] == [COSINE]:
+        if [*self.features] == [COSINE]:  # the default, which files of cosines alone have never named
             del content["features"]
         with atomic_path(path) as scratch:
             scratch.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -101,13 +101,13 @@ def fit_calibration(
     """
     from sklearn.model_selection import KFold
 
-    features = {name: np.asarray(of, dtype=np.float64) for name, of in values.items()}
+    features = {name: np.asarray(column, dtype=np.float64) for name, column in values.items()}
     y = np.asarray(human, dtype=np.float64)
     for name, x in features.items():
         _check(name, x, y)
-    alone = [name for name in features if name not in LENGTHS]
-    sets = [(name,) for name in alone]
-    for names in (tuple(alone), tuple(features)):
+    scores = [name for name in features if name not in LENGTHS]
+    sets = [(name,) for name in scores]
+    for names in (tuple(scores), tuple(features)):
         if names not in sets:
             sets.append(names)
     choices, columns = {}, {}
@@ -124,15 +124,22 @@ def fit_calibration(
             predicted[choice][test] = np.interp(sums[test], *_knots(kind, sums[train], y[train]))
         predicted["mean"][test] = y[train].mean()
     errors = {}
-    for choice, values in predicted.items():
-        errors[choice] = {"mae": float(np.abs(values - y).mean())}
+    for choice, predictions in predicted.items():
+        errors[choice] = {"mae": float(np.abs(predictions - y).mean())}
         if choice in choices:
-            errors[choice]["pearson"] = _pearson(values, y)
+            errors[choice]["pearson"] = _pearson(predictions, y)
     names, kind = choices[min(choices, key=lambda choice: errors[choice]["mae"])]
     weights = _weights(columns[names], y)
-    knots, scores = _knots(kind, columns[names] @ weights, y)
-    kept = dict(zip(names, weights.tolist()))
-    return Calibration(kind, knots.tolist(), scores.tolist(), errors, len(y), dict(settings or {}), kept)
+    knots, heights = _knots(kind, columns[names] @ weights, y)
+    return Calibration(
+        kind,
+        knots.tolist(),
+        heights.tolist(),
+        errors,
+        len(y),
+        settings=dict(settings or {}),
+        features=dict(zip(names, weights.tolist())),
+    )
 
 
 def log_lengths(texts: Sequence[str]) -> np.ndarray:
@@ -146,8 +153,9 @@ def _weights(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.ones(1)
     from sklearn.linear_model import RidgeCV
 
+    # Ridge shrinks weights by their size, so features have to be in one unit: that of the data comes back at the end.
     spread = x.std(0)
-    scale = np.where(spread, spread, 1.0)
+    scale = np.where(spread, spread, 1.0)  # lengths may all be the same
     return RidgeCV(PENALTIES).fit((x - x.mean(0)) / scale, y).coef_ / scale
 
 

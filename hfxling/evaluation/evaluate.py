@@ -156,7 +156,7 @@ def evaluate(
         ValueError: an unknown task, option or language, things that do not go together, or malformed text.
         FileNotFoundError: no such model or text.
     """
-    settings = _as_plain(locals())
+    settings = _as_plain(locals())  # first: as yet these are the parameters alone
     check_list("only_languages", only_languages)
     _check_tasks(task, mteb, data, has_sides=source is not None)
     _check_options(methods, neighbours, pooling, layer, task, trust_remote_code)
@@ -178,7 +178,7 @@ def evaluate(
     load = partial(load_encoder, device=device, batch_size=batch_size, **common)
     vectors = load(source_vectors=source_vectors, target_vectors=target_vectors) if source_vectors else None
     given = {"model": model, "lexical": lexical, "baseline": baseline}
-    if model is None:
+    if model is None:  # a lexical model alone is the model, so `revision` may be meant for it
         lexical_revision = lexical_revision or revision
     revisions = {"model": revision, "lexical": lexical_revision, "baseline": None}
     models = _Models(load, given, revisions, vectors)
@@ -348,23 +348,27 @@ def _row_fields(name: str, encoder: Encoder, baseline: Encoder | None, common: M
 
 def _text_of(name: str, task: Task, data: Sequence[str], sides: TaskText) -> TaskText:
     """The text of a task: that for it alone, or else source and target, or else what is for no task in particular."""
-    own = _own_data(name, data)
-    if own:
-        return TaskText(own)
+    for_task = _data_of_task(name, data)
+    if for_task:
+        return TaskText(for_task)
     if task.reads_pairs and sides:
         return sides
-    for_no_task = [text for text in data if text.partition("=")[0] not in TASKS]
-    return TaskText(tuple(for_no_task))
+    return TaskText(_data_of_all(data))
 
 
-def _own_data(name: str, data: Sequence[str]) -> tuple[str, ...]:
+def _data_of_task(name: str, data: Sequence[str]) -> tuple[str, ...]:
     """What is given as TASK=DATA."""
-    own = []
+    values = []
     for text in data:
         task, is_named, value = text.partition("=")
         if is_named and task == name:
-            own.append(value)
-    return tuple(own)
+            values.append(value)
+    return tuple(values)
+
+
+def _data_of_all(data: Sequence[str]) -> tuple[str, ...]:
+    """What is given for no task in particular."""
+    return tuple(text for text in data if text.partition("=")[0] not in TASKS)
 
 
 def _languages(languages: Languages | None, tasks: Sequence[str], models: _Models) -> Languages | None:
@@ -395,10 +399,9 @@ def _check_tasks(tasks: Sequence[str], mteb: Sequence[str], data: Sequence[str],
         name = text.partition("=")[0]
         if name in TASKS and name not in tasks:
             raise ValueError(f"data={name}=...: task {name} is not asked for by --task {' '.join(tasks)}.")
-    is_for_all = any(text.partition("=")[0] not in TASKS for text in data)
     for name in tasks:
         kind = TASKS[name]
-        has_text = is_for_all or _own_data(name, data) or (kind.reads_pairs and has_sides)
+        has_text = _data_of_all(data) or _data_of_task(name, data) or (kind.reads_pairs and has_sides)
         if "data" in kind.needs and not has_text:
             wanted = "--source and --target, or --data" if kind.reads_pairs else "--data"
             raise ValueError(f"task {name} needs {wanted}; see --help.")

@@ -21,7 +21,9 @@ class _PairEvaluator(BaseEvaluator):
 
     def vectors(self, model, source: Sequence[str], target: Sequence[str]) -> tuple:
         """(N, D) vectors of both sides, and how they are compared: of SparseEncoders by inner product."""
-        routes = {route for module in model for route in getattr(module, "sub_modules", ())}
+        routes: set[str] = set()
+        for module in model:
+            routes.update(getattr(module, "sub_modules", ()))
         sides = []
         for texts, lang, role in zip((source, target), self.languages, ("query", "document")):
             options = {"batch_size": self.batch_size, "show_progress_bar": False}

@@ -38,14 +38,17 @@ def uniformity(vectors, *, block: int = 1024) -> float:
     for start in range(0, len(vectors), block):
         rows = vectors[start : start + block]
         for other in range(start, len(vectors), block):
-            # |x - z|^2 = 2 - 2 x.z
+            # |x - z|^2 = 2 - 2 x.z, so exp(-2 |x - z|^2) = exp(4 (x.z - 1))
             kernel = rows @ vectors[other : other + block].T
-            np.minimum(kernel, 1, out=kernel)
+            np.minimum(kernel, 1, out=kernel)  # rounding may go beyond
             kernel -= 1
             kernel *= 4
             np.exp(kernel, out=kernel)
             part = kernel.sum(dtype=np.float64)
-            total += part - kernel.trace(dtype=np.float64) if other == start else 2 * part
+            if other == start:
+                total += part - kernel.trace(dtype=np.float64)  # less the rows with themselves
+            else:
+                total += 2 * part  # (x, z) and (z, x)
     return float(np.log(total / (len(vectors) * (len(vectors) - 1))))
 
 

@@ -50,11 +50,15 @@ def mean_items(*groups) -> Items:
 
 
 def _packed(column: np.ndarray) -> str | list[float]:
-    for mark, scale in (("", 1), ("%", 100)):
-        digits = column / scale
-        if np.isin(digits, range(2 if mark else 10)).all():
-            return mark + "".join(map(str, digits.astype(int).tolist()))
+    if np.isin(column, range(10)).all():
+        return _digits(column)
+    if np.isin(column, (0, 100)).all():
+        return "%" + _digits(column / 100)
     return [float(f"{value:.6g}") for value in column.tolist()]
+
+
+def _digits(column: np.ndarray) -> str:
+    return "".join(map(str, column.astype(int).tolist()))
 
 
 def _unpacked(column: str | list[float]) -> np.ndarray:

@@ -66,17 +66,18 @@ def read_bucc(folder: str | Path, languages: tuple[str, str], split: str) -> Com
                 raise ValueError(f"{path}, line {number}: id {key!r} stands there twice; give every sentence its own.")
             rows[lang][key] = row
         texts[lang] = [text for *_, text in entries]
-    path, order = folder / f"{pair}.{split}.gold", languages if pair == pairs[0] else languages[::-1]
+    path = folder / f"{pair}.{split}.gold"
+    languages_of_columns = languages if pair == pairs[0] else languages[::-1]
     gold = []
     for number, *keys in _two_columns(path, "id TAB id"):
-        own = {}
-        for lang, key in zip(order, keys):
+        row_of = {}
+        for lang, key in zip(languages_of_columns, keys):
             if key not in rows[lang]:
                 raise ValueError(
                     f"{path}, line {number}: no sentence of {lang} has the id {key!r}; check order and file."
                 )
-            own[lang] = rows[lang][key]
-        gold.append([own[languages[0]], own[languages[1]]])
+            row_of[lang] = rows[lang][key]
+        gold.append([row_of[languages[0]], row_of[languages[1]]])
     return Comparable(texts[languages[0]], texts[languages[1]], np.array(gold))
 
 
@@ -102,6 +103,7 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
     """
     from hfxling.sentences.blocks import both_ways  # torch with it
 
+    # Matrices in a list are compared by inner product, whatever their kind.
     sides = (source, target) if method == "cosine" else ([source], [target])
     (columns, forward), backward = both_ways(*sides, min(k, source.shape[0], target.shape[0]))
     level = (forward.mean(1)[:, None] + backward.scores.mean(1)[columns]) / 2
@@ -113,9 +115,10 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
 
 def pair_counts(mined: Mined, bitext: Comparable, threshold: float = -np.inf) -> np.ndarray:
     """(N, 3) counts of every source sentence: right, found and wanted pairs, those below the threshold left out."""
-    kept = mined[2] >= threshold
-    rows, columns = mined[0][kept], mined[1][kept]
+    is_mined = mined[2] >= threshold
+    rows, columns = mined[0][is_mined], mined[1][is_mined]
     counts = np.zeros((len(bitext.source), 3), np.int64)
+    # Not +=, which counts a row once however often it stands there: gold pairs may share a source sentence.
     np.add.at(counts[:, 0], rows[_is_gold(rows, columns, bitext)], 1)
     np.add.at(counts[:, 1], rows, 1)
     np.add.at(counts[:, 2], bitext.gold[:, 0], 1)
@@ -126,10 +129,13 @@ def best_threshold(mined: Mined, bitext: Comparable) -> float:
     """The score from which on pairs have the best F1: half-way between the last kept and the first dropped one."""
     order = np.argsort(-mined[2], kind="stable")
     scores, right = mined[2][order], _is_gold(mined[0][order], mined[1][order], bitext)
+    # F1 = 2 right / (found + wanted), of the best 1, 2, 3, ... pairs
     f1 = 2 * right.cumsum() / (np.arange(1, len(right) + 1) + len(bitext.gold))
     f1[:-1][scores[:-1] == scores[1:]] = -1  # a threshold keeps all that tie
     last = int(f1.argmax())
-    return float(scores[last] if last + 1 == len(scores) else (scores[last] + scores[last + 1]) / 2)
+    if last + 1 == len(scores):
+        return float(scores[last])
+    return float((scores[last] + scores[last + 1]) / 2)
 
 
 def scores_of(counts: np.ndarray) -> np.ndarray:
@@ -151,6 +157,7 @@ def gold_only(source, target, method: str = "cosine") -> np.ndarray:
     """
     taken = nearest(source, target, 1, method)[0][:, 0]
     right = taken == np.arange(len(taken))
+    # Each target is a class, wanted once and taken so many times: F1 = 2 right / (wanted + taken).
     return 200.0 * right / (1 + np.bincount(taken, minlength=len(taken)))
 
 
@@ -173,21 +180,21 @@ def mining_results(
     """
     threshold = best_threshold(mine_margin(*vectors[0], k=k, method=method), bitexts[0])
     counts = pair_counts(mine_margin(*vectors[1], k=k, method=method), bitexts[1], threshold)
-    train_revision = bitexts[0].revision
-    settings = fields.pop("settings", {}) | {"method": method, "threshold": threshold, "threshold_from": train_revision}
+    settings = fields.pop("settings", {}) | {"method": method}
+    with_threshold = settings | {"threshold": threshold, "threshold_from": bitexts[0].revision}
     fields |= {"revision": bitexts[1].revision, "split": "test"}
     precision, recall, f1 = scores_of(counts.sum(0))
     low, high = ratio_interval(f1, jackknife_error(f1_of, counts), len(counts))
-    n, of_test = len(bitexts[1].gold), fields | {"settings": settings}
-    test = bitexts[1].gold
+    gold = bitexts[1].gold
+    n = len(gold)
     source, target = vectors[1]
-    of_gold = gold_only(source[test[:, 0]], target[test[:, 1]], method)
-    plain = {key: value for key, value in settings.items() if not key.startswith("threshold")}
+    of_gold = gold_only(source[gold[:, 0]], target[gold[:, 1]], method)
+    of_mined = fields | {"settings": with_threshold}
     return [
-        EvalResult("mining F1", f1, n, low=low, high=high, items=Items("F1", (counts,)), **of_test),
-        EvalResult("mining precision", precision, n, **of_test),
-        EvalResult("mining recall", recall, n, **of_test),
-        mean_result("gold-only F1 (mteb)", of_gold, **fields | {"settings": plain}),
+        EvalResult("mining F1", f1, n, low=low, high=high, items=Items("F1", (counts,)), **of_mined),
+        EvalResult("mining precision", precision, n, **of_mined),
+        EvalResult("mining recall", recall, n, **of_mined),
+        mean_result("gold-only F1 (mteb)", of_gold, **fields | {"settings": settings}),
     ]
 
 
@@ -203,6 +210,7 @@ def f1_test(a: np.ndarray, b: np.ndarray) -> PairedTest:
     both = np.hstack([a, b])
     difference = float(differences(both.sum(0)))
     low, high = error_interval(difference, jackknife_error(differences, both), len(both))
+    # Sentences with the same counts by both models are swapped as a group: how many of them, a binomial draw says.
     kinds, counts = np.unique(both, axis=0, return_counts=True)
     rng = np.random.default_rng(0)
     swapped = np.stack([rng.binomial(count, 0.5, size=SWAPS) for count in counts], 1)

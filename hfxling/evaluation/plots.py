@@ -14,9 +14,10 @@ from hfxling.sentences.neighbours import unit_or_zero
 
 _COLORS = ("#d1495b", "#30638e")
 # Fonts with letters that the default one lacks; those that are installed are used, letter by letter.
-_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "WenQuanYi Micro Hei", "PingFang SC")
-_FONTS += ("Microsoft YaHei", "Noto Sans Lao", "Noto Sans Thai", "Lao UI", "Leelawadee UI", "Phetsarath OT")
-_FONTS += ("Arial Unicode MS",)
+_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "WenQuanYi Micro Hei", "PingFang SC", "Microsoft YaHei"),
+    *("Noto Sans Lao", "Noto Sans Thai", "Lao UI", "Leelawadee UI", "Phetsarath OT", "Arial Unicode MS"),
+)
 
 
 def can_draw() -> bool:
@@ -62,6 +63,7 @@ def scatter_before_after(
     figure, panels = _panels(10, count=2)
     for axes, title, pair in zip(panels, ("before", "after"), (before, after)):
         sides = project_2d(np.asarray(pair[0][:limit]), np.asarray(pair[1][:limit]))
+        # (N, side, axis) turned about: x and y of shape (2, N), of which plot draws every column as a line.
         axes.plot(*np.stack(sides, 1).T, color="0.8", linewidth=0.4, zorder=1)
         axes.set_title(title)
         _scatter(axes, sides, languages, s=9, zorder=2)
@@ -149,7 +151,7 @@ def draw_alignment(
     axes.set_yticks(range(rows), [f"{i} {text}" for i, text in enumerate(source)])
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0, labelsize=8)
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        label.set(fontfamily=family, parse_math=False)
+        label.set(fontfamily=family, parse_math=False)  # a "$" in a text begins no formula
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         _save_png(figure, path)

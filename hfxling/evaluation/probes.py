@@ -60,5 +60,5 @@ def probe_result(
     hits = 100.0 * language_probe(vectors, languages, groups)
     theirs = None if baseline is None else 100.0 * language_probe(baseline, languages, groups)
     counts = np.unique(np.asarray(languages), return_counts=True)[1]
-    own_settings = {**(settings or {}), "guessing": round(100 * float(counts.max() / counts.sum()), 2)}
-    return mean_result(metric, hits, baseline=theirs, settings=own_settings, **fields)
+    row_settings = {**(settings or {}), "guessing": round(100 * float(counts.max() / counts.sum()), 2)}
+    return mean_result(metric, hits, baseline=theirs, settings=row_settings, **fields)

@@ -96,8 +96,9 @@ class Scores:
             return table
         calibration = self.calibration
         errors = [(kind, error["mae"], error.get("pearson")) for kind, error in calibration.errors.items()]
-        used = f" of {' + '.join(calibration.features)}" if len(calibration.errors) > 3 else ""
-        title = f"{calibration.kind} calibration{used} on {calibration.pairs} pairs, errors by cross-validation"
+        # More errors than those of two kinds and of the mean: several sets of features have competed.
+        features = f" of {' + '.join(calibration.features)}" if len(calibration.errors) > 3 else ""
+        title = f"{calibration.kind} calibration{features} on {calibration.pairs} pairs, errors by cross-validation"
         return f"{table}\n\n{title}\n{format_table(['calibration', 'mean absolute error', 'Pearson'], errors)}"
 
 
@@ -173,7 +174,7 @@ def quality(
     if output is not None and human is not None and not is_stream(output):
         files = {"output": (FILE, output), "calibration": (FILE, calibration_path(output))}
         check_outputs(files, [source, target, calibrate])
-    used = Calibration.load(calibration) if calibration is not None else None
+    score_map = Calibration.load(calibration) if calibration is not None else None
 
     encoder = links = None
     if lexical is not None:
@@ -189,11 +190,12 @@ def quality(
         )
     pair = languages_of(encoder or links, languages)
     scorers = make_scorers(encoder, links, pair)
-    settings = {"model": encoder and encoder.name, "source_lang": pair[0], "target_lang": pair[1]}
+    model_name = None if encoder is None else encoder.name
+    settings = {"model": model_name, "source_lang": pair[0], "target_lang": pair[1]}
     if links:
         settings["lexical"] = links.name
-    if used:
-        check_calibration(str(calibration), used, settings, scorers)
+    if score_map:
+        check_calibration(str(calibration), score_map, settings, scorers)
 
     column = human if isinstance(human, str) else None
     if calibrate is None:
@@ -202,21 +204,21 @@ def quality(
     else:
         pairs = read_pairs(source, target, pair, skip_bad=skip_bad)
         gold = read_pairs(calibrate, None, pair, skip_bad=skip_bad, column=column)
-    people = None
+    gold_scores = None
     if human is not None:
-        people = human_scores(gold, human if column is None else gold.values)
+        gold_scores = human_scores(gold, human if column is None else gold.values)
 
     whole = [sides for sides in zip(pairs.source, pairs.target) if all(sides)]
     if encoder:
         warn_of_coverage(getattr(encoder, "model", None), whole[:COVERAGE_TEXTS], pair)
     finder = FaultFinder.fit(whole, *pair)
     values, flags = judged(pairs, scorers, finder)
-    if people is not None:
+    if gold_scores is not None:
         of_gold = (values, flags) if gold is pairs else judged(gold, scorers, finder)
-        used = fitted(*of_gold, people, settings)
-    calibrated = np.asarray(used(values)) if used else None
+        score_map = fitted(*of_gold, gold_scores, settings)
+    calibrated = np.asarray(score_map(values)) if score_map else None
     scores = {name: values[name] for name in COLUMNS if name in values}
-    result = Scores(scores, flags, calibrated, used, people is not None, pairs.has_header)
+    result = Scores(scores, flags, calibrated, score_map, gold_scores is not None, pairs.has_header)
     if output is not None:
         result.save(output)
         logger.info("scores: %s", output)

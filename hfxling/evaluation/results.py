@@ -113,12 +113,19 @@ def write_results(
         content["settings"] = dict(settings)
     content |= extra or {}
     try:
-        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
-        lines = ",\n".join(json.dumps(_compact(row, with_items), ensure_ascii=False, default=_plain) for row in rows)
+        text = results_text([_compact(row, with_items) for row in rows], content)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: settings or extra hold what JSON cannot: {error}.") from None
     with atomic_path(path) as scratch:
-        scratch.write_text(f'{{"results": [\n{lines}\n],\n{text[2:]}\n', encoding="utf-8")
+        scratch.write_text(text, encoding="utf-8")
+
+
+def results_text(rows: Sequence[Mapping], entries: Mapping) -> str:
+    """The text of a results file: its rows first, one a line, then the other entries."""
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False, default=_plain) for row in rows)
+    text = json.dumps(entries, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+    others = text.removeprefix("{\n")
+    return f'{{"results": [\n{lines}\n],\n{others}\n'
 
 
 def read_results(path: str | Path) -> list[EvalResult]:

@@ -81,11 +81,11 @@ def gold_ranks(
     gold = exact_scores(source, target, np.arange(n), np.arange(n)) - TIE[method]
     forward, backward = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for rows, columns, block in score_blocks(source, target, block_size):
-        if rows.start == columns.start:
+        if rows.start == columns.start:  # blocks are square, so these hold the diagonal
             np.fill_diagonal(block, np.inf)  # the translation itself counts once, whatever the rounding
         forward[rows] += _count_per_row(reaching(block, gold[rows, None], source[rows], target[columns]))
-        columns = slice(columns.start, min(columns.stop, n))
-        if columns.start < n:
+        if columns.start < n:  # targets from row n on are candidates, and look for nothing themselves
+            columns = slice(columns.start, min(columns.stop, n))
             block = block[:, : columns.stop - columns.start]
             backward[columns] += _count_per_column(reaching(block, gold[columns], source[rows], target[columns]))
     return forward, backward
@@ -95,8 +95,9 @@ def unlike_blanks(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
     """(N, D + 2) vectors, in which a text without known segments, whose own is zero, is unlike the whole other side."""
     unlike = []
     for side, vectors in enumerate((source, target)):
-        is_blank = np.abs(vectors).sum(1, keepdims=True) == 0
-        unlike.append(np.hstack([vectors, is_blank * (side == 0), is_blank * (side == 1)]))
+        marks = np.zeros((len(vectors), 2), vectors.dtype)  # a component for the blanks of each side, so none meet
+        marks[:, side] = ~vectors.any(1)
+        unlike.append(np.hstack([vectors, marks]))
     return unlike
 
 
@@ -153,7 +154,9 @@ def rank_translations(
     extra = {"candidates": target.shape[0]} if target.shape[0] > source.shape[0] else {}
     rankings = []
     for method in methods:
-        settings = {"method": method, "centering": centering} | ({"csls_k": csls_k} if method == "csls" else {})
+        settings = {"method": method, "centering": centering}
+        if method == "csls":
+            settings["csls_k"] = csls_k
         forward, backward = gold_ranks(source, target, method=method, csls_k=csls_k)
         rankings.append(Ranking(f"{source_lang}->{target_lang}", forward, settings | extra))
         rankings.append(Ranking(f"{target_lang}->{source_lang}", backward, settings))

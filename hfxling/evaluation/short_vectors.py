@@ -42,10 +42,11 @@ def short_vector_results(vectors: FinalVectors) -> list[EvalResult]:
     Rows have the settings `dimensions`, `precision` and `bytes` of a vector, those of int8 the `range` of the codes.
     int8 codes are compared by cosine, bits by how many agree; a vector of zeros is unlike all others.
     """
-    width, rankings = vectors.test[0].shape[1], []
+    width = vectors.test[0].shape[1]
     source, target = vectors.languages
-    lengths = [dimensions for dimensions in DIMENSIONS if dimensions < width]
-    for dimensions in [*lengths, width]:
+    shorter = [dimensions for dimensions in DIMENSIONS if dimensions < width]
+    rankings = []
+    for dimensions in [*shorter, width]:
         test = _beginnings(vectors.test[0], dimensions), _beginnings(vectors.test[1], dimensions)
         most = 0.0
         for side in vectors.train:

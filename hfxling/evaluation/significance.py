@@ -64,7 +64,9 @@ def ratio_interval(value, error, count: int) -> Interval:
     if min(value, 100 - value) < 1e-9:
         return mean_interval(np.full(count, round(float(value))))
     low, high = error_interval(value, error, count)
-    return (max(low, 0.0), min(high, 100.0)) if count > 1 else (None, None)
+    if low is None:
+        return None, None
+    return max(low, 0.0), min(high, 100.0)
 
 
 def jackknife_error(statistic: Callable[[np.ndarray], np.ndarray], items) -> np.ndarray:
@@ -78,8 +80,8 @@ def jackknife_error(statistic: Callable[[np.ndarray], np.ndarray], items) -> np.
         () or (M,), 0 of a single item.
     """
     items = np.asarray(items, np.float64)
-    left = statistic(items.sum(0) - items)
-    return np.sqrt((len(items) - 1) * left.var(axis=0))
+    one_left_out = statistic(items.sum(0) - items)
+    return np.sqrt((len(items) - 1) * one_left_out.var(axis=0))  # (N - 1) / N times the sum of squares
 
 
 def average_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
@@ -99,7 +101,7 @@ def holm(p_values) -> np.ndarray:
     """(M,) p-values corrected for their number (Holm 1979): below a level, all of them hold at that level together."""
     p_values = np.asarray(p_values, np.float64)
     order = np.argsort(p_values, kind="stable")
-    steps = p_values[order] * np.arange(len(order), 0, -1)
+    steps = p_values[order] * np.arange(len(order), 0, -1)  # the smallest times M, the next times M - 1, ...
     corrected = np.empty_like(steps)
     corrected[order] = np.minimum(1.0, np.maximum.accumulate(steps))
     return corrected
@@ -152,7 +154,7 @@ def _scores(values) -> np.ndarray:
 
 
 def _students(values: np.ndarray) -> Interval:
-    error = values.std() / math.sqrt(max(1, len(values) - 1))
+    error = values.std() / math.sqrt(max(1, len(values) - 1))  # std divides by N, so this is s / sqrt(N)
     return error_interval(values.mean(), error, len(values))
 
 
@@ -165,10 +167,13 @@ def _sign_flip_p(difference: np.ndarray, samples: int, rng: np.random.Generator)
     sizes, counts = sizes[sizes > 0], counts[sizes > 0]
     observed = abs(difference.sum() / largest) - 1e-8  # sums that tie with the observed one count
     if math.prod((counts + 1).tolist()) > _MAX_OUTCOMES:
-        sums = sum(size * (2 * rng.binomial(count, 0.5, size=samples) - count) for size, count in zip(sizes, counts))
+        sums = np.zeros(samples)
+        for size, count in zip(sizes, counts):
+            sums += size * (2 * rng.binomial(count, 0.5, size=samples) - count)
         return float((1 + np.count_nonzero(np.abs(sums) >= observed)) / (samples + 1))
     from scipy.stats import binom
 
+    # Of items of one size only the number that go up matters: all combinations of these numbers, and their chances.
     sums, chances = np.zeros(1), np.ones(1)
     for size, count in zip(sizes, counts):
         ups = np.arange(count + 1)

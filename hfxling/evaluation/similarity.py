@@ -49,6 +49,7 @@ def williams_test(gold, a, b) -> float:
     with_a, with_b, between = pearson(gold, a), pearson(gold, b), pearson(a, b)
     if with_a == with_b:
         return 1.0
+    # Student's t with n - 3 degrees of freedom; the determinant is that of the three scores' correlations.
     determinant = max(0.0, 1 - with_a**2 - with_b**2 - between**2 + 2 * with_a * with_b * between)
     spread = 2 * determinant * (n - 1) / (n - 3) + ((with_a + with_b) / 2) ** 2 * (1 - between) ** 3
     if spread <= 0:
@@ -103,17 +104,24 @@ def correlation_results(
     """
     from scipy.stats import spearmanr
 
-    rows, of_dataset, settings = [], {}, settings or {}
-    for pairs, found, theirs in zip(sets, scores, baseline or [None] * len(sets)):
-        low, high = correlation_interval(pairs.scores, found)
-        items = Items("pearson", (np.stack([pairs.scores, found], 1),))
-        place = {"n": len(found), "unit": "", **pairs.result_fields(), **fields}
-        about = settings | _paired([(pairs.scores, found, theirs)])
-        ends = {"low": low, "high": high, "items": items}
-        rows.append(EvalResult("Pearson", pearson(pairs.scores, found), settings=about, **place, **ends))
-        rows.append(EvalResult("Spearman", spearmanr(pairs.scores, found).statistic, settings=settings, **place))
+    settings = settings or {}
+    rows, of_dataset = [], {}
+    for pairs, system, theirs in zip(sets, scores, baseline or [None] * len(sets)):
+        of_set = {"n": len(system), "unit": "", **pairs.result_fields(), **fields}
+        low, high = correlation_interval(pairs.scores, system)
+        row = EvalResult(
+            "Pearson",
+            pearson(pairs.scores, system),
+            low=low,
+            high=high,
+            items=Items("pearson", (np.stack([pairs.scores, system], 1),)),
+            settings=settings | _paired([(pairs.scores, system, theirs)]),
+            **of_set,
+        )
+        rows.append(row)
+        rows.append(EvalResult("Spearman", spearmanr(pairs.scores, system).statistic, settings=settings, **of_set))
         if not pairs.apart:
-            of_dataset.setdefault((pairs.dataset, pairs.split), []).append((pairs, rows[-2], theirs))
+            of_dataset.setdefault((pairs.dataset, pairs.split), []).append((pairs, row, theirs))
     for members in of_dataset.values():
         if len(members) > 1:
             rows.append(_average(members, settings, fields))

@@ -46,9 +46,9 @@ def spoilt_results(
         right = scores(source, target, pair)
         for kind in KINDS:
             copies = [getattr(spoiler, kind)(text) for text in target]
-            if kept := [i for i, copy in enumerate(copies) if copy is not None]:
-                wrong = scores(*picked(kept, source, copies), pair)
-                beaten = 100.0 * (wrong >= right[kept] - tie)
+            if spoilt := [i for i, copy in enumerate(copies) if copy is not None]:
+                wrong = scores(*picked(spoilt, source, copies), pair)
+                beaten = 100.0 * (wrong >= right[spoilt] - tie)
                 rows.append(mean_result(f"{kind} copy wins", beaten, direction="->".join(pair), seed=seed, **about))
     return rows
 
@@ -81,10 +81,10 @@ class Spoiler:
         order = words.copy()
         while order == words:
             self.rng.shuffle(order)
-        ends = [start for start, _ in places[1:]] + [len(text)]
         parts = [text[: places[0][0]]]
-        for word, (_, end), following in zip(order, places, ends):
-            parts += [word, text[end:following]]
+        next_starts = [start for start, _ in places[1:]] + [len(text)]
+        for word, (_, end), next_start in zip(order, places, next_starts):
+            parts += [word, text[end:next_start]]  # what stands between words stays
         return "".join(parts)
 
     def dropped(self, text: str) -> str | None:
@@ -111,5 +111,6 @@ class Spoiler:
         places, word = self.words(text), NEGATION.get(self.lang)
         if not places or word is None:
             return None
-        start, space = self.rng.choice(places)[0], "" if self.lang in UNSPACED else " "
+        start, _ = self.rng.choice(places)
+        space = "" if self.lang in UNSPACED else " "
         return text[:start] + word + space + text[start:]

@@ -202,13 +202,16 @@ def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Foreca
     if len(np.unique(sizes)) < 2 or runs < 3:
         listed = ", ".join(f"{size:.0f}" for size in np.unique(sizes)) or "none"
         raise ValueError(f"a learning curve needs three runs of at least two sizes, got {runs} (sizes: {listed}).")
-    x, here, at = np.log2(sizes), np.log2(sizes.max()), np.log2(sizes.max() + extra)
+    x = np.log2(sizes)
+    largest, at = np.log2(sizes.max()), np.log2(sizes.max() + extra)
     line = stats.linregress(x, scores)
     residuals = scores - (line.intercept + line.slope * x)
     scatter = np.sqrt(residuals @ residuals / (runs - 2))
-    wide = stats.t.ppf(0.95, runs - 2)
-    value, gain = line.intercept + line.slope * at, line.slope * (at - here)
+    wide = stats.t.ppf(0.95, runs - 2)  # 5 % on either side
+    value, gain = line.intercept + line.slope * at, line.slope * (at - largest)
+    # The variances of a run, of the fitted mean and of the slope add up. The gain, a difference on the line, has only
+    # the last.
     margin = wide * np.sqrt(scatter**2 * (1 + 1 / runs) + (line.stderr * (at - x.mean())) ** 2)
-    gain_margin = wide * line.stderr * (at - here)
+    gain_margin = wide * line.stderr * (at - largest)
     size = int(sizes.max() + extra)
     return Forecast(size, value, value - margin, value + margin, gain, gain - gain_margin, gain + gain_margin)

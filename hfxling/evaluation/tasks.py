@@ -205,6 +205,7 @@ class Tatoeba(Task):
     needs = ()
 
     def read(self, text: TaskText) -> tuple[dict[str, Dataset], str]:
+        # Without data the function's own default is read.
         sets = load_tatoeba(*text.data[:1], languages=self.only_languages or None, split=self.split)
         columns = []
         for pairs in sets.values():

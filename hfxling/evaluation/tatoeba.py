@@ -65,15 +65,15 @@ def load_tatoeba(
         ValueError: an unknown language, a source without {source}, or malformed data, see `load_parallel`.
         FileNotFoundError: a folder without any of the languages, or no such dataset.
     """
-    there = []
+    present = []
     for path in sorted(Path(data).glob("*-eng.*")):
         lang, _, suffix = path.name.partition("-eng.")
         if lang == suffix:
-            there.append(lang)
-    languages = languages or there or XTREME
+            present.append(lang)
+    languages = languages or present or XTREME
     for lang in languages:
-        if lang not in XTREME and lang not in there:
-            known = " ".join(dict.fromkeys((*XTREME, *there)))
+        if lang not in XTREME and lang not in present:
+            known = " ".join(dict.fromkeys((*XTREME, *present)))
             raise ValueError(f"language {lang!r} is none of the test's: {known} (ISO 639-3).")
     if not Path(data).is_dir():
         source = Source.parse(str(data))
@@ -103,15 +103,15 @@ def rank_tatoeba(
     Raises:
         ValueError: vectors without a direction.
     """
-    place: dict[str, int] = {}
+    row_of: dict[str, int] = {}
     for dataset in pairs.values():
         for text in (*dataset["source"], *dataset["target"]):
-            place.setdefault(text, len(place))
-    vectors = np.asarray(embed(list(place)))
+            row_of.setdefault(text, len(row_of))
+    vectors = np.asarray(embed(list(row_of)))
     rankings = {}
     for lang, dataset in pairs.items():
-        source = vectors[[place[text] for text in dataset["source"]]]
-        target = vectors[[place[text] for text in dataset["target"]]]
+        source = vectors[[row_of[text] for text in dataset["source"]]]
+        target = vectors[[row_of[text] for text in dataset["target"]]]
         rankings[lang] = rank_translations(source, target, source_lang=lang, target_lang=ENGLISH, methods=methods)
     return rankings
 
@@ -133,24 +133,35 @@ def tatoeba_results(
     """
     fields = {"dataset": "tatoeba", "split": "test"} | fields
     missing = [lang for lang in XTREME if lang not in rankings]
-    settings = dict(fields.pop("settings", {})) | ({"missing": missing} if missing else {})
+    settings = dict(fields.pop("settings", {}))
+    if missing:
+        settings["missing"] = missing
     hashes = {lang: content_hash(pairs[lang]["source"], pairs[lang]["target"]) for lang in rankings}
     rows = []
     for lang, ranked in rankings.items():
         theirs = None if baseline is None else baseline[lang]
-        about = {"baseline": theirs, "settings": settings, "revision": hashes[lang]}
-        rows += ranking_results(ranked, ks=(1,), **about, **fields)
+        rows += ranking_results(ranked, ks=(1,), baseline=theirs, settings=settings, revision=hashes[lang], **fields)
     for size, languages in (GROUPS | (groups or {})).items():
         if not set(languages) <= set(rankings):
             continue
-        fields["revision"] = content_hash([hashes[lang] for lang in languages])
-        for ranked in zip(*(rankings[lang] for lang in languages)):
+        revision = content_hash([hashes[lang] for lang in languages])
+        for ranked in zip(*(rankings[lang] for lang in languages)):  # of one direction and method in all languages
             hits = [hits_at(one.ranks, 1) for one in ranked]
             value, (low, high) = macro_average(hits)
             direction = f"xx->{ENGLISH}" if ranked[0].direction.endswith(ENGLISH) else f"{ENGLISH}->xx"
-            about = {"low": low, "high": high, "settings": {**ranked[0].settings, **settings, "languages": size}}
-            about |= {"direction": direction, "items": mean_items(*hits)}
-            rows.append(EvalResult(f"P@1 avg-{size}", value, sum(map(len, hits)), **about, **fields))
+            row = EvalResult(
+                f"P@1 avg-{size}",
+                value,
+                sum(map(len, hits)),
+                direction=direction,
+                low=low,
+                high=high,
+                revision=revision,
+                settings={**ranked[0].settings, **settings, "languages": size},
+                items=mean_items(*hits),
+                **fields,
+            )
+            rows.append(row)
     return rows
 
 

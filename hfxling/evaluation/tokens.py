@@ -72,24 +72,26 @@ def token_results(
     Raises:
         ValueError: no pair has both linked and unlinked words, or a baseline of another length.
     """
-    kept = scores.measured
+    is_measured = scores.measured
     if baseline is not None:
         if len(baseline.linked) != len(scores.linked):
             raise ValueError(f"The baseline scores {len(baseline.linked)} pairs, the model {len(scores.linked)}.")
-        kept = kept & baseline.measured
-    if not kept.any():
-        raise ValueError(f"none of the {len(kept)} pairs has both linked and unlinked words; give text with links.")
-    own_settings = dict(settings or {})
-    if not kept.all():
-        own_settings["left_out"] = int((~kept).sum())
-    linked, unlinked = scores.linked[kept], scores.unlinked[kept]
-    last = own_settings | {"p_value": paired_test(linked, unlinked).p_value}
-    theirs = None if baseline is None else (baseline.linked - baseline.unlinked)[kept]
+        is_measured = is_measured & baseline.measured
+    if not is_measured.any():
+        raise ValueError(
+            f"none of the {len(is_measured)} pairs has both linked and unlinked words; give text with links."
+        )
+    row_settings = dict(settings or {})
+    if not is_measured.all():
+        row_settings["left_out"] = int((~is_measured).sum())
+    linked, unlinked = scores.linked[is_measured], scores.unlinked[is_measured]
+    with_test = row_settings | {"p_value": paired_test(linked, unlinked).p_value}
+    theirs = None if baseline is None else (baseline.linked - baseline.unlinked)[is_measured]
     fields |= {"unit": "", "direction": direction}
     return [
-        mean_result("linked cosine", linked, settings=own_settings, **fields),
-        mean_result("unlinked cosine", unlinked, settings=own_settings, **fields),
-        mean_result("token alignment", linked - unlinked, baseline=theirs, settings=last, **fields),
+        mean_result("linked cosine", linked, settings=row_settings, **fields),
+        mean_result("unlinked cosine", unlinked, settings=row_settings, **fields),
+        mean_result("token alignment", linked - unlinked, baseline=theirs, settings=with_test, **fields),
     ]
 
 
@@ -103,12 +105,13 @@ def _unit(states: np.ndarray) -> np.ndarray:
 def _pair_means(pair: AlignedPair, source: np.ndarray, target: np.ndarray) -> tuple[float, float]:
     """Mean cosine of the linked cells and of the unlinked ones; NaN where there are none."""
     cosines = source @ target.T
-    kind = np.zeros(cosines.shape, np.int8)  # 0 unlinked, 1 sure, 2 possible
-    for links, name in ((pair.possible, 2), (pair.sure, 1)):
+    unlinked, sure, neither = 0, 1, 2
+    kind = np.full(cosines.shape, unlinked, np.int8)
+    for links, name in ((pair.possible, neither), (pair.sure, sure)):  # in this order: sure ones are possible, too
         if links:
             kind[tuple(zip(*links))] = name
-    kind[np.isnan(cosines)] = 2
-    return _mean(cosines[kind == 1]), _mean(cosines[kind == 0])
+    kind[np.isnan(cosines)] = neither
+    return _mean(cosines[kind == sure]), _mean(cosines[kind == unlinked])
 
 
 def _mean(cells: np.ndarray) -> float:

@@ -114,15 +114,15 @@ def word_table(vocabulary: Vocabulary, vectors, extra: Iterable[str] = ()) -> Wo
     if len(vectors) != len(vocabulary):
         words = f"{len(vocabulary)} words of {vocabulary.lang!r}"
         raise ValueError(f"{len(vectors)} vectors for the {words}; give one each.")
-    own = vocabulary.words[EOS + 1 :]
-    known = set(own)
+    vocabulary_words = vocabulary.words[EOS + 1 :]
+    known = set(vocabulary_words)
     extra = [word for word in dict.fromkeys(extra) if word not in known]
-    words, rows = list(own), [vectors[EOS + 1 :]]
+    words, rows = list(vocabulary_words), [vectors[EOS + 1 :]]
     for word, (ids, _) in zip(extra, vocabulary.encode_batch(extra)):
         if ids and UNK not in ids:
             words.append(word)
             rows.append(unit(vectors[ids]).mean(0, keepdims=True))
-    return WordTable(words, unit(np.concatenate(rows)), len(own))
+    return WordTable(words, unit(np.concatenate(rows)), len(vocabulary_words))
 
 
 def protocol_results(
@@ -141,15 +141,20 @@ def protocol_results(
     """
     known_source = set(vocabularies[0].words[EOS + 1 :])
     known_target = set(vocabularies[1].words[EOS + 1 :])
-    if not any(word in known_source and not known_target.isdisjoint(others) for word, others in dictionary.items()):
+    has_words = False
+    for word, translations in dictionary.items():
+        if word in known_source and not known_target.isdisjoint(translations):
+            has_words = True
+            break
+    if not has_words:
         protocols = [protocol for protocol in protocols if protocol != "vocabulary"]
     sides = [*dictionary], sorted(set().union(*dictionary.values()))
     rows = []
     for protocol in protocols:
         extra = sides if protocol == "composed" else ((), ())
         tables = [word_table(*of_side) for of_side in zip(vocabularies, vectors, extra)]
-        own_settings = {"method": "csls", "protocol": protocol, **(settings or {})}
-        rows += lexicon_results(score_lexicon(dictionary, *tables), dictionary, settings=own_settings, **fields)
+        row_settings = {"method": "csls", "protocol": protocol, **(settings or {})}
+        rows += lexicon_results(score_lexicon(dictionary, *tables), dictionary, settings=row_settings, **fields)
     return rows
 
 
@@ -168,13 +173,14 @@ def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np
     """
     counts = np.asarray(counts.todense() if hasattr(counts, "todense") else counts, np.float32)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1e-9)
-    links = np.sqrt(shares) + np.float32(1e-9), np.eye(counts.shape[1], dtype=np.float32)  # no links: like no other
+    # A vector needs a direction: a word without links gets one that is as near to each target word as to any other.
+    links = np.sqrt(shares) + np.float32(1e-9), np.eye(counts.shape[1], dtype=np.float32)
     if static is None:
         return links
     joined = []
-    for vectors, own_links in zip(static, links):
+    for vectors, of_links in zip(static, links):
         vectors = unit_or_zero(np.asarray(vectors, np.float32))  # padding's is zero
-        joined.append(np.concatenate([vectors, own_links], axis=1))
+        joined.append(np.concatenate([vectors, of_links], axis=1))
     return joined[0], joined[1]
 
 
@@ -202,18 +208,13 @@ def score_lexicon(dictionary: Dictionary, source: WordTable, target: WordTable) 
     candidates: dict[str, list[int]] = {}
     for row, word in enumerate(target.words):
         candidates.setdefault(word, []).append(row)
-    has_source = has_target = 0
-    asked = []
-    for word, translations in dictionary.items():
-        is_translated = not candidates.keys().isdisjoint(translations)
-        has_source += word in row_of
-        has_target += is_translated
-        if is_translated and word in row_of:
-            asked.append(word)
+    with_vector = [word for word in dictionary if word in row_of]
+    translated = {word for word in dictionary if not candidates.keys().isdisjoint(dictionary[word])}
+    asked = [word for word in with_vector if word in translated]
     if not asked:
         raise ValueError(
             f"none of the {len(dictionary)} dictionary words has a vector and a translation with one (vectors for "
-            f"{has_source} words, translations with one for {has_target}); check spelling and segmenters."
+            f"{len(with_vector)} words, translations with one for {len(translated)}); check spelling and segmenters."
         )
     gold = []  # rows of the right translations
     for word in asked:
@@ -224,7 +225,7 @@ def score_lexicon(dictionary: Dictionary, source: WordTable, target: WordTable) 
     queries, rows = source.vectors[[row_of[word] for word in asked]], target.vectors
     vectors = ranking_vectors(queries, rows, "csls", csls_k=CSLS_K, pools=_pools(source, target))
     ranks = _ranks_of_best(*vectors, gold)
-    return LexiconScores(asked, ranks, len(dictionary), has_source, has_target, len(target.words))
+    return LexiconScores(asked, ranks, len(dictionary), len(with_vector), len(translated), len(target.words))
 
 
 def lexicon_results(
@@ -263,6 +264,7 @@ def _ranks_of_best(queries: np.ndarray, targets: np.ndarray, gold: Sequence[Sequ
     least = np.full(len(gold), -np.inf)
     np.maximum.at(least, query, right)
     least -= TIE["csls"]
+    # The sweep below counts all rows that reach the best right one: those that are right themselves come off.
     ranks = 1 - np.bincount(query[right >= least[query]], minlength=len(gold))
     for rows, columns, block in score_blocks(queries, targets, _BLOCK):
         ranks[rows] += reaching(block, least[rows, None], queries[rows], targets[columns]).sum(1)

@@ -89,7 +89,8 @@ class CardInfo:
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", self.licence or ""):
             raise ValueError(f"licence={self.licence!r}: give the Hub's identifier, e.g. apache-2.0 or cc-by-sa-4.0.")
         for each in fields(self):
-            if each.default is each.default_factory is MISSING and not getattr(self, each.name):
+            is_required = each.default is MISSING and each.default_factory is MISSING
+            if is_required and not getattr(self, each.name):
                 raise ValueError(f"{each.name} is empty: a card must say it.")
         for data in self.train_data:
             if set(data) - DATA_FIELDS or not {"name", "pairs"} <= set(data):
@@ -156,22 +157,30 @@ def linked(name: str) -> str:
 
 
 def moved(card: str, before: str, after: str) -> str:
-    """A card with sentences by hand, in which all that was rendered is what is rendered now."""
+    """A card with sentences by hand, in which all that was rendered is what is rendered now.
+
+    A merge of two changes to `before`: that by hand, to `card`, and that of the record, to `after`.
+    """
     lines, old, new = card.splitlines(), before.splitlines(), after.splitlines()
-    now: dict[int, list[str]] = defaultdict(list)  # by line of the earlier one
+    # What stands now for each line of `before`: itself, or at the first line of a part that changed all of its new
+    # lines. Lines that came in between belong to the one before them.
+    now: dict[int, list[str]] = defaultdict(list)
     for kind, start, stop, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind == "equal":
-            now |= {start + i: [new[first + i]] for i in range(stop - start)}
+            for number in range(start, stop):
+                now[number] = [old[number]]
+        elif kind == "replace":
+            now[start] += new[first:last]
         else:
-            now[start if kind == "replace" else start - 1] += new[first:last]
-    kept = []
+            now[start - 1] += new[first:last]
+    merged = []
     for kind, start, stop, first, last in SequenceMatcher(None, old, lines, autojunk=False).get_opcodes():
         if kind == "equal":
             for number in range(start, stop):
-                kept += now[number]
+                merged += now[number]
         else:
-            kept += lines[first:last]
-    return "\n".join(kept) + "\n"
+            merged += lines[first:last]
+    return "\n".join(merged) + "\n"
 
 
 @cache
@@ -226,7 +235,8 @@ def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
         basis = "intervals overlap" if low <= 0 <= high else "intervals apart"
     if low <= 0 <= high:
         return "unclear", basis
-    return ("better" if (low > 0) != (after.metric in LOWER_IS_BETTER) else "worse"), basis
+    is_better = high < 0 if after.metric in LOWER_IS_BETTER else low > 0
+    return "better" if is_better else "worse", basis
 
 
 def _verdict(outcomes: Sequence[str], measured: bool) -> str:
@@ -268,8 +278,8 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]]) -> str:
         if len(line) == 2:
             outcome, basis = _compare(line)
             change = f"{basis}: {claims[outcome]}"
-        about = [row.dataset, row.split, row.direction, setting_of(row), metric_of(row), row.n]
-        rows.append([*about, _measured(line.get("before")), _measured(line.get("after")), change])
+        labels = [row.dataset, row.split, row.direction, setting_of(row), metric_of(row), row.n]
+        rows.append([*labels, _measured(line.get("before")), _measured(line.get("after")), change])
     return format_table(headers, rows)
 
 
@@ -278,7 +288,8 @@ def _short_table(rows: Sequence[EvalResult]) -> str:
     lines: dict[tuple, dict[str, str]] = {}
     for row in rows:
         place = (row.dataset, row.split, row.direction, row.settings["dimensions"])
-        line, precision = lines.setdefault(place, {}), row.settings["precision"]
+        line = lines.setdefault(place, {})
+        precision = row.settings["precision"]
         line[precision] = f"{row.value:.1f}"
         if precision == "int8":
             line["range"] = f"{row.settings['range']:g}"
@@ -342,14 +353,16 @@ def _data_table(train_data: Sequence[Mapping]) -> str:
     rows = []
     for data in train_data:
         dropped = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in data.get("dropped", {}).items())
-        about = [data["name"], data.get("revision"), data.get("licence")]
-        rows.append([*about, data["pairs"], dropped, data.get("leaks")])
+        labels = [data["name"], data.get("revision"), data.get("licence")]
+        rows.append([*labels, data["pairs"], dropped, data.get("leaks")])
     return format_table(["Name", "Revision", "Licence", "Pairs", "Filtered out", "Test leaks removed"], rows)
 
 
 def scrubbed(text: str, token: str | None = None) -> str:
     """The text as it may be published: without the Hub's token, or what looks like one."""
-    return re.sub(r"\bhf_\w{4,}", "TOKEN", text.replace(token, "TOKEN") if token else text)
+    if token:
+        text = text.replace(token, "TOKEN")
+    return re.sub(r"\bhf_\w{4,}", "TOKEN", text)
 
 
 def public_yaml(configuration: Mapping) -> str:

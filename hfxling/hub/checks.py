@@ -76,11 +76,11 @@ def _lines_told(numbers: Sequence[int]) -> str:
 
 def code_faults(files: Mapping[str, Content]) -> list[str]:
     """A line for every Python file that is not one of this package's own, which checking the folder would run."""
-    own = {path.name: path.read_bytes() for path in Path(models.__file__).parent.glob("*.py")}
+    code_of_package = {path.name: path.read_bytes() for path in Path(models.__file__).parent.glob("*.py")}
     faults = []
     for name, content in files.items():
         is_code = name.lower().endswith((".py", ".pyc", ".pyd", ".so", ".dll", ".dylib"))
-        if is_code and own.get(Path(name).name) != read_content(content):
+        if is_code and code_of_package.get(Path(name).name) != read_content(content):
             faults.append(
                 f"{name}: is code that this hfxling did not write, and the check of its loading would run it; look "
                 "at it, and give --trust_remote_code if you trust it"
@@ -90,7 +90,7 @@ def code_faults(files: Mapping[str, Content]) -> list[str]:
 
 def local_path(line: str) -> str | None:
     """The first path in a line that means nothing elsewhere: absolute, of the home folder, or above the current one."""
-    roots = set(_ROOTS)
+    roots = set(_ROOTS)  # first parts of absolute paths; those of this machine beside the usual ones
     for place in (Path.home(), Path.cwd(), tempfile.gettempdir()):
         roots.update(Path(place).resolve().parts[1:2])
     roots = "|".join(map(re.escape, roots))
@@ -104,14 +104,17 @@ def release_faults(card: Mapping, licence_of_base: str | None) -> list[str]:
     (None where that states none), a base that nobody can get.
     """
     parts = {f"the text {data['name']!r}": data.get("licence") for data in card["train_data"]}
-    base, faults = card["base_model"], []
+    faults = []
+    base = card["base_model"]
     if is_hub_id(base):
         parts[f"the base model {base!r}"] = licence_of_base
     elif " " not in base:  # else it says that there is none
         remedy = f"give --names {base}=ITS_HUB_ID, or publish it first"
         faults.append(f"base_model: {base!r} is a local folder, which no reader has; {remedy}")
     fault = release_fault(card["licence"], parts)
-    return faults + [f"licence: {fault}"] * bool(fault)
+    if fault:
+        faults.append(f"licence: {fault}")
+    return faults
 
 
 def base_licence(base: str, api: HfApi) -> str | None:

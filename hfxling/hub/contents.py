@@ -79,6 +79,7 @@ def _in_file(file: BinaryIO, *, is_unpacked: bool = False) -> list[Finding]:
     if start[8:10] == b'{"' and header_size < 10**8:  # safetensors: what follows are numbers
         return _in_text(io.BytesIO(file.read(8 + header_size)), is_line_told=False)
     if start.startswith(b"\x93NUMPY"):
+        # A dtype "O" in the header, or a field of it, holds Python objects, which numpy stores as a pickle.
         return [Finding(OBJECTS)] if re.search(rb"descr'?\"?: *\[?.*['\"]\|?O", start) else []
     if start.startswith(b"PAR1"):
         return _in_parquet(file)
@@ -119,7 +120,7 @@ def _in_parquet(file: BinaryIO) -> list[Finding]:
 def _is_pickle(start: bytes, file: BinaryIO) -> bool:
     """Whether the file is a pickle that names something to be called, of any protocol; text that looks so is none."""
     is_of_new_protocol = start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5")
-    if not is_of_new_protocol and start[:1] not in b"(]}cilI":
+    if not is_of_new_protocol and start[:1] not in b"(]}cilI":  # what a pickle of protocol 0 or 1 may begin with
         return False
     calls = False
     try:

@@ -23,7 +23,8 @@ def stock(name: str, job: dict, flag: bool = False) -> dict:
     A folder with a module of ours wants the flag, and says so without it; before sentence-transformers 6 a local folder
     ran such a module all the same, but not the encoder's code, which it needs.
     """
-    texts, types = job["texts"], Path(name, "modules.json").read_text(encoding="utf-8")
+    texts = job["texts"]
+    types = Path(name, "modules.json").read_text(encoding="utf-8")
     if not flag and "pooling." in types and int(sentence_transformers.__version__.partition(".")[0]) < 6:
         return {}
     try:
@@ -34,8 +35,9 @@ def stock(name: str, job: dict, flag: bool = False) -> dict:
         raise
     vectors = {}
     for language, lines in texts.items():
-        vectors[language] = model.encode(lines, **({"task": language} if language else {}))
-    languages = [*texts][:2] * 2
+        options = {"task": language} if language else {}
+        vectors[language] = model.encode(lines, **options)
+    languages = [*texts][:2] * 2  # one may be for both
     for encode, language in zip((model.encode_query, model.encode_document), languages):
         assert abs(encode(texts[language]) - vectors[language]).max() < 1e-6
     if job["has_routes"]:  # a language that is missing or unknown is never guessed
@@ -55,8 +57,10 @@ def transformers(load: Callable, name: str, job: dict) -> dict:
         if len(getattr(model.config, "views", [])) > 1:  # token ids of each view; the model cuts texts itself
             vectors[language] = torch.from_numpy(model.encode(lines, language).toarray())
             continue
-        own = f"tokenizer_{language}"
-        tokenizer = AutoTokenizer.from_pretrained(name, subfolder=own if Path(name, own).is_dir() else "")
+        subfolder = f"tokenizer_{language}"
+        if not Path(name, subfolder).is_dir():  # one tokenizer for all languages
+            subfolder = ""
+        tokenizer = AutoTokenizer.from_pretrained(name, subfolder=subfolder)
         lines = [(job["prompt"] or "") + line for line in lines]
         batch = tokenizer(lines, padding=True, truncation=True, return_tensors="pt")
         options = {"language": language} if language else {}

@@ -53,19 +53,19 @@ def door_faults(folder: Path, method: str) -> list[str]:
     return faults
 
 
-def _compared(door: str, found: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:
+def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:
     """What is wrong with the vectors of a door; those of stock modules are the class's own in some methods only."""
-    if not found[door]:
-        code = (folder / "modules.json").read_text(encoding="utf-8")
-        is_due = door in ("remote code", "hfxling") or (door == _DOORS[0] and _FLAG not in code)
-        return [f"loading by {door!r}: gives no vectors"] * is_due
+    if not by_door[door]:
+        modules = (folder / "modules.json").read_text(encoding="utf-8")
+        must_open = door in ("remote code", "hfxling") or (door == _DOORS[0] and _FLAG not in modules)
+        return [f"loading by {door!r}: gives no vectors"] if must_open else []
     faults = []
-    for language, vectors in found[door].items():
+    for language, vectors in by_door[door].items():
         vectors = np.asarray(vectors, dtype=np.float64)
         if not np.isfinite(vectors).all():
             faults.append(f"loading by {door!r}: vectors that are not finite, language {language or 'any'}")
         elif is_stock or door not in _STOCK:
-            gap = np.abs(vectors - np.asarray(found["hfxling"][language])).max()
+            gap = np.abs(vectors - np.asarray(by_door["hfxling"][language])).max()
             if gap > TOLERANCE:
                 faults.append(
                     f"loading by {door!r}: {gap:.1e} from the method's own vectors, language {language or 'any'}"

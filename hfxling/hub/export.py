@@ -223,11 +223,11 @@ class Costs:
         if form != TORCH:
             self.changes[form] = paired_test(np.concatenate(hits), np.concatenate(self._hits[TORCH]))
         self.rows[form] = []
-        for direction, found, found_by_torch in zip(self.directions, hits, self._hits[TORCH]):
+        for direction, hits_of_form, hits_of_torch in zip(self.directions, hits, self._hits[TORCH]):
             row = mean_result(
                 "P@1",
-                found,
-                baseline=None if form == TORCH else found_by_torch,
+                hits_of_form,
+                baseline=None if form == TORCH else hits_of_torch,
                 dataset=self.dataset,
                 split="pairs of the export",
                 revision=content_hash(*self.sides),

@@ -83,17 +83,19 @@ def write_record(
     folder: Path, results: Sequence[EvalResult], card: CardInfo, *, recipe: str, extra: Mapping | None = None
 ) -> None:
     """Write card, configuration and results.json, from which the card can be rendered again, beside all other files."""
-    found = {"base_model": told_apart(card.base_model), "clients": clients_of(folder), "width": width_of(folder)}
+    base = told_apart(card.base_model)
+    of_folder = {"base_model": base, "clients": clients_of(folder), "width": width_of(folder)}
     if (folder / FUSION).is_file() and card.lexical is None:
         beside = card.repo_id if "/" in card.repo_id else "-".join(card.languages)
-        found["lexical"] = f"{beside}-lexical"
+        of_folder["lexical"] = f"{beside}-lexical"
     if (folder / ADAPTER).is_file():
-        found["loading"] = {**card.loading, ADAPTER_TITLE: adapter_snippet(found["base_model"])}
-    card = replace(card, **found, tags=folder_tags(folder))
+        of_folder["loading"] = {**card.loading, ADAPTER_TITLE: adapter_snippet(base)}
+    card = replace(card, **of_folder, tags=folder_tags(folder))
     (folder / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
-    about = {"card": asdict(card), **(extra or {}), "files": file_hashes(folder)}
+    # Hashes after the last other file is written; the seal over them after the record is.
+    entries = {"card": asdict(card), **(extra or {}), "files": file_hashes(folder)}
     record = folder / RECORD
-    write_results(record, results, recipe=recipe, settings=card.configuration, extra=about)
+    write_results(record, results, recipe=recipe, settings=card.configuration, extra=entries)
     record.write_text(sealed(record.read_text(encoding="utf-8")), encoding="utf-8")
     (folder / CARD).write_text(render_card(read_results(record), card), encoding="utf-8")
 

@@ -13,7 +13,7 @@ from huggingface_hub import EvalResultEntry, ModelCardData, eval_result_entries_
 
 from hfxling.evaluation.results import EvalResult
 
-from .snippets import TEI, Examples, example
+from .snippets import TEI, Examples, both_sides, example
 
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
 # What data sets that are read from files are called on the Hub.
@@ -31,12 +31,15 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
     """The front matter of a card; `info` is its `CardInfo`."""
     is_based = is_hub_id(info.base_model)
     hub_ids = _hub_ids(info.train_data)
+    tags = [*TAGS, *info.tags, f"hfxling-{info.method}"]
+    if info.clients.get(TEI) == "":  # nothing stands against it
+        tags.append(TEI)
     return ModelCardData(
         language=list(info.languages),
         license=info.licence,
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
-        tags=[*TAGS, *info.tags, f"hfxling-{info.method}", *([TEI] if info.clients.get(TEI) == "" else [])],
+        tags=tags,
         widget=[widget_example(info.languages, info.examples)],
         base_model=info.base_model if is_based else None,
         base_model_relation=info.relation if is_based else None,
@@ -48,7 +51,7 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
 
 def widget_example(languages: Sequence[str], examples: Examples) -> dict[str, str | list[str]]:
     """What the Hub's widget compares: a sentence of the first language with two of the second."""
-    source, target = (*languages, *languages)[:2]
+    source, target = both_sides(languages)
     sentences = [example(target, examples, number) for number in (0, 1)]
     return {"source_sentence": example(source, examples), "sentences": sentences}
 
@@ -77,15 +80,23 @@ def eval_results_file(results: Sequence[EvalResult], train_data: Sequence[Mappin
     hub_ids = _hub_ids(train_data)
     entries = []
     for row, hub_id in headline(results, hub_ids):
-        if hub_id not in hub_ids.values():
-            interval = "" if row.low is None else f", 95 % interval {row.low:.1f} to {row.high:.1f}"
-            notes = ", ".join(filter(None, (metric_of(row), row.direction, setting_of(row), f"n = {row.n}"))) + interval
-            task = "-".join(filter(None, ((row.direction or "default").replace("->", "-"), row.split)))
-            revision = row.revision if is_commit(row.revision) else None
-            entries.append(EvalResultEntry(hub_id, task, round(row.value, 4), dataset_revision=revision, notes=notes))
-    return (
-        yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True) if entries else None
-    )
+        if hub_id in hub_ids.values():
+            continue
+        notes = [metric_of(row), row.direction, setting_of(row), f"n = {row.n}"]
+        if row.low is not None:
+            notes.append(f"95 % interval {row.low:.1f} to {row.high:.1f}")
+        task = [(row.direction or "default").replace("->", "-"), row.split]
+        entry = EvalResultEntry(
+            hub_id,
+            "-".join(filter(None, task)),
+            round(row.value, 4),
+            dataset_revision=row.revision if is_commit(row.revision) else None,
+            notes=", ".join(filter(None, notes)),
+        )
+        entries.append(entry)
+    if not entries:
+        return None
+    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
 
 
 def is_commit(revision: str | None) -> bool:

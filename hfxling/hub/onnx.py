@@ -60,13 +60,12 @@ def load_models(folder: str | Path) -> dict[str, StockModel]:
     if not (folder / "config.json").is_file():
         raise FileNotFoundError(f"{folder}: no model there; give the folder that a recipe or `hfxling fit` wrote.")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    for kind in MODELS:
-        if issubclass(kind, StockModel) and kind.stock_key in config:
-            break
-    else:
-        kinds = ", ".join(model.stock_key for model in MODELS if issubclass(model, StockModel))
-        raise ValueError(f"{folder} is no encoder with a head ({kinds}), so there is nothing to make a graph of.")
-    model = kind.from_pretrained(folder).float().eval()
+    kinds = {kind.stock_key: kind for kind in MODELS if issubclass(kind, StockModel)}
+    keys = [key for key in kinds if key in config]
+    if not keys:
+        listed = ", ".join(kinds)
+        raise ValueError(f"{folder} is no encoder with a head ({listed}), so there is nothing to make a graph of.")
+    model = kinds[keys[0]].from_pretrained(folder).float().eval()
     if not getattr(model.config, "needs_language", False):
         return {"": model}
     return {language: model.for_language(language) for language in model.config.languages}
@@ -82,7 +81,7 @@ def write_onnx(model: StockModel, path: Path) -> None:
     """
     ids = torch.randint(5, 50, (_BATCH, _LENGTH))
     mask = torch.ones_like(ids)
-    mask[1, 4:] = 0
+    mask[1, 4:] = 0  # a text that is padded, so that the comparison below tells whether the graph heeds the mask
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence")}
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".onnx", dir=path.parent) as folder, _quiet():
@@ -106,7 +105,7 @@ def write_onnx(model: StockModel, path: Path) -> None:
             gap = float(np.abs(theirs(*inputs) - ours(*inputs)).max())
             if not gap < TOLERANCE:
                 raise ValueError(f"onnxruntime's vectors are off by {gap:.1e}: this encoder cannot be exported.")
-        for part in graph_files(scratch)[::-1]:
+        for part in graph_files(scratch)[::-1]:  # the graph after its weights
             os.replace(part, path.with_name(part.name))
 
 

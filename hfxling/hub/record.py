@@ -39,6 +39,7 @@ def sealed(text: str) -> str:
     content = json.loads(text)
     if _SEAL in content:
         raise ValueError(f"this record has an entry {_SEAL!r} already.")
+    # The text is put together and not dumped anew, so that its rows keep a line each.
     return text.rstrip().removesuffix("}").rstrip() + f',\n  "{_SEAL}": "{_digest(content)}"\n}}\n'
 
 
@@ -56,8 +57,8 @@ def is_intact(content: Mapping) -> bool:
 
 
 def _digest(content: Mapping) -> str:
-    kept = {key: value for key, value in content.items() if key != _SEAL}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
+    unsealed = {key: value for key, value in content.items() if key != _SEAL}
+    return hashlib.sha256(json.dumps(unsealed, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
 def read_record(folder: Path) -> dict:

@@ -11,8 +11,10 @@ import json
 from pathlib import Path
 
 # Encoders that it has code for, on a CPU or a GPU.
-ENCODERS = ("bert", "camembert", "distilbert", "gemma3_text", "gte", "llama", "mistral", "modernbert", "mpnet")
-ENCODERS += ("nomic_bert", "qwen2", "qwen3", "roberta", "xlm-roberta")
+ENCODERS = (
+    *("bert", "camembert", "distilbert", "gemma3_text", "gte", "llama", "mistral", "modernbert", "mpnet"),
+    *("nomic_bert", "qwen2", "qwen3", "roberta", "xlm-roberta"),
+)
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 LINEAR = "torch.nn.modules.linear.Identity"
 ACTIVATIONS = (LINEAR, "torch.nn.modules.activation.Tanh")

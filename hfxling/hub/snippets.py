@@ -45,6 +45,12 @@ _EXAMPLES = {
 }
 
 
+def both_sides(languages: Sequence[str]) -> tuple[str, str]:
+    """Languages of queries and of documents: the first two, or one for both."""
+    source, target = (*languages, *languages)[:2]
+    return source, target
+
+
 def example(language: str, own: Examples | None = None, number: int = 0) -> str:
     """One of two sentences of a language: of a model's own examples, or else of ours; English where neither has any."""
     sentences = (own or {}).get(language) or _EXAMPLES.get(language) or _EXAMPLES["en"]
@@ -57,16 +63,18 @@ def own_examples(pairs: Iterable[PairText]) -> dict[str, list[str]]:
     for pair in pairs:
         if all(code in _EXAMPLES or code in examples for code in pair.languages):
             continue
-        found = []
+        sources: list[str] = []
+        targets: list[str] = []
         for row in pair.train.take(_LOOKED_AT):
-            sides = row["source"], row["target"]
-            if all(map(_is_plain, sides)) and (not found or (sides[0] != found[0][0] and sides[1] != found[0][1])):
-                found.append(sides)
-            if len(found) == 2:
+            source, target = row["source"], row["target"]
+            if _is_plain(source) and _is_plain(target) and source not in sources and target not in targets:
+                sources.append(source)
+                targets.append(target)
+            if len(sources) == 2:
                 break
-        if len(found) == 2:
-            for code, sentences in zip(pair.languages, zip(*found)):
-                examples.setdefault(code, list(sentences))
+        if len(sources) == 2:
+            for code, sentences in zip(pair.languages, (sources, targets)):
+                examples.setdefault(code, sentences)
     return examples
 
 
@@ -86,7 +94,7 @@ def standard_snippets(
         flag: the folder has a module of its own, which sentence-transformers loads with `trust_remote_code=True` only.
         examples: the model's own, where it has any.
     """
-    source, target = (*languages, *languages)[:2]
+    source, target = both_sides(languages)
     queries = json.dumps([example(source, examples)], ensure_ascii=False)
     documents = json.dumps([example(target, examples)], ensure_ascii=False)
     trust = ", trust_remote_code=True" if flag else ""
@@ -145,22 +153,30 @@ def clients_of(folder: Path) -> dict[str, str]:
     if not modules:
         return {}
     kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
-    flag = ["flag"] * ("NormalizeParts" in kinds)
-    fault = "it has a module of its own, which needs trust_remote_code=True" * bool(flag)
-    routes: dict[str, None] = {}
+    needs_flag = "NormalizeParts" in kinds
+    names: dict[str, None] = {}
     for path in folder.rglob("router_config.json"):
-        routes |= dict.fromkeys(_read(path)["structure"])
-    routes = [name for name in routes if name not in ROUTES]
-    langchain = " ".join([*flag, *(["routes", *routes] if routes else [])])
-    return {TEI: fault or server_fault(folder), LANGCHAIN: langchain, FASTEMBED: _fastembed_fault(folder)}
+        names |= dict.fromkeys(_read(path)["structure"])
+    languages = [name for name in names if name not in ROUTES]
+    langchain = ["flag"] if needs_flag else []
+    if languages:
+        langchain += ["routes", *languages]
+    needs_code = "it has a module of its own, which needs trust_remote_code=True"
+    return {
+        TEI: needs_code if needs_flag else server_fault(folder),
+        LANGCHAIN: " ".join(langchain),
+        FASTEMBED: _fastembed_fault(folder),
+    }
 
 
 def _fastembed_fault(folder: Path) -> str:
     """As in `clients_of`."""
     if not (folder / ONNX).is_file():
+        fault = "it has no ONNX file"
         languages = [path.parts[-3] for path in sorted(folder.glob(f"*/{ONNX}"))]
-        branches = f" on main, which is all it asks for; the branches {' and '.join(languages)} have one"
-        return "it has no ONNX file" + branches * bool(languages)
+        if languages:
+            fault += f" on main, which is all it asks for; the branches {' and '.join(languages)} have one"
+        return fault
     if (_read(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):
         return "it puts no prompt before texts, and this model wants one"
     beside = sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{ONNX}?*"))
@@ -172,7 +188,9 @@ def width_of(folder: Path) -> int | None:
     maps = sorted(folder.glob("[0-9]*_Dense/config.json")) or sorted(folder.glob("[0-9]*_Router/*_Dense/config.json"))
     if maps:
         return _read(maps[-1])["out_features"]
-    return (_read(folder / "config.json") or {}).get("hidden_size") if (folder / "1_Pooling").is_dir() else None
+    if not (folder / "1_Pooling").is_dir():
+        return None
+    return (_read(folder / "config.json") or {}).get("hidden_size")
 
 
 def client_snippets(
@@ -189,7 +207,7 @@ def client_snippets(
         width: of a vector, which fastembed must be told.
         examples: the model's own, where it has any.
     """
-    source, target = ((*languages, *languages)[:2]) if languages else ("en", "en")
+    source, target = both_sides(languages or ["en"])
     told = dict(clients)
     if clients.get(TEI) == "":
         body = server_request([example(source, examples), example(target, examples)])
@@ -220,9 +238,11 @@ def _langchain(keywords: str, source: str, target: str, examples: Examples | Non
         options.append('model_kwargs={"trust_remote_code": True}')
     if "routes" in words:
         routes = words[words.index("routes") + 1 :]
-        source, target = (*routes, *routes)[:2]
+        source, target = both_sides(routes)
         options += [f'query_encode_kwargs={{"task": "{source}"}}', f'encode_kwargs={{"task": "{target}"}}']
-    arguments = "".join(f"\n    {option}," for option in options) + "\n" if len(options) > 1 else options[0]
+    arguments = options[0]
+    if len(options) > 1:  # a line each
+        arguments = "\n" + "".join(f"    {option},\n" for option in options)
     one = json.dumps(example(source, examples), ensure_ascii=False)
     other = json.dumps(example(target, examples), ensure_ascii=False)
     return f"""from langchain_huggingface import HuggingFaceEmbeddings
@@ -237,7 +257,7 @@ def _fastembed(keywords: str, source: str, target: str, width: int | None, examp
     kind, *beside = keywords.split() or [""]
     if kind not in ("", "files"):
         return keywords
-    more = f"\n    additional_files={json.dumps(beside)}," * bool(beside)
+    additional = f"\n    additional_files={json.dumps(beside)}," if beside else ""
     texts = json.dumps([example(source, examples), example(target, examples)], ensure_ascii=False)
     return f"""from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
@@ -248,7 +268,7 @@ TextEmbedding.add_custom_model(
     normalization=False,
     sources=ModelSource(hf="{{repo}}"),
     dim={width},
-    model_file="{ONNX}",{more}
+    model_file="{ONNX}",{additional}
 )
 vectors = list(TextEmbedding("{{repo}}").embed({texts}))"""
 

@@ -130,17 +130,18 @@ def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, k
         return Plan(repo_id, kind, branch, None, False, files, sorted(files))
     except RepositoryNotFoundError:
         return Plan(repo_id, kind, branch, None, True, files, sorted(files))
-    there = {}
+    present = {}
     for entry in api.list_repo_tree(repo_id, recursive=True, repo_type=kind, revision=parent):
         if isinstance(entry, RepoFile):
-            there[entry.path] = entry
-    plan = Plan(repo_id, kind, branch, parent, False, files, sorted(files.keys() - there.keys()))
-    for name in sorted(files.keys() & there.keys()):
-        if not _is_same(files[name], there[name]):
+            present[entry.path] = entry
+    plan = Plan(repo_id, kind, branch, parent, False, files, sorted(files.keys() - present.keys()))
+    for name in sorted(files.keys() & present.keys()):
+        if not _is_same(files[name], present[name]):
             plan.changed.append(name)
-    if RECORD in there and plan.changed:
-        ours = _recorded(_remote(plan, RECORD, api.token))
-        plan.removed = sorted((ours & there.keys()) - files.keys())
+    # Only what an earlier record names is ours to remove; where nothing changed, neither did the record.
+    if RECORD in present and plan.changed:
+        recorded = _recorded(_remote(plan, RECORD, api.token))
+        plan.removed = sorted((recorded & present.keys()) - files.keys())
     if CARD in plan.changed:
         old = _remote(plan, CARD, api.token).decode("utf-8", "replace").splitlines()
         new = read_content(files[CARD]).decode().splitlines()
@@ -169,7 +170,7 @@ def _is_same(content: Content, entry: RepoFile) -> bool:
     data = read_content(content)
     if entry.lfs:
         return hashlib.sha256(data).hexdigest() == entry.lfs.sha256
-    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == entry.blob_id
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == entry.blob_id  # as git names a file
 
 
 def check_repo_id(option: str, repo_id: str) -> None:
@@ -233,6 +234,7 @@ def upload(api: HfApi, plan: Plan, message: str, *, private: bool = False, creat
             if plan.branch != "main":
                 api.create_branch(plan.repo_id, branch=plan.branch, exist_ok=True, **options)
             parent = api.repo_info(plan.repo_id, revision=plan.branch, **options).sha
+        # With its parent named, the Hub refuses the commit where the branch has moved on.
         options |= {"revision": plan.branch, "parent_commit": parent, "create_pr": create_pr}
         done = api.create_commit(plan.repo_id, operations, commit_message=message, **options)
     except (HTTPError, OSError, ValueError) as error:

@@ -104,9 +104,14 @@ def write_static(tables: Mapping[str, Tensor], tokenizers: Mapping[str, Tokenize
         tokenizers: of the languages, without special tokens at either end.
         folder: an existing folder.
     """
-    is_one = len({tokenizer.to_str() for tokenizer in tokenizers.values()}) == 1 < len(tables)
-    structure = {lang: [f"{lang}_0_StaticEmbedding"] for lang in tables}
-    paths = {"StaticEmbedding": "0_StaticEmbedding"} if is_one else {"Router": ""}
+    distinct = {tokenizer.to_str() for tokenizer in tokenizers.values()}
+    is_shared = len(distinct) == 1 and len(tables) > 1
+    if is_shared:
+        paths = {"StaticEmbedding": "0_StaticEmbedding"}
+        places = dict.fromkeys(tables, paths["StaticEmbedding"])
+    else:
+        paths = {"Router": ""}
+        places = {lang: f"{lang}_0_StaticEmbedding" for lang in tables}
     paths["Normalize"] = "1_Normalize"
     modules = []
     for i, (kind, path) in enumerate(paths.items()):
@@ -116,10 +121,9 @@ def write_static(tables: Mapping[str, Tensor], tokenizers: Mapping[str, Tokenize
         "config_sentence_transformers.json": SENTENCE_TRANSFORMER,
         "1_Normalize/config.json": {},
     }
-    places = {lang: paths["StaticEmbedding"] if is_one else structure[lang][0] for lang in tables}
-    if not is_one:
-        settings["router_config.json"] = router_config(structure)
-    written = {f"{place}/model.safetensors": {"embedding.weight": tables[lang]} for lang, place in places.items()}
-    write_files(folder, settings, written)
+    if not is_shared:
+        settings["router_config.json"] = router_config({lang: [place] for lang, place in places.items()})
+    weights = {f"{place}/model.safetensors": {"embedding.weight": tables[lang]} for lang, place in places.items()}
+    write_files(folder, settings, weights)
     for lang, place in places.items():
         tokenizers[lang].save(str(folder / place / "tokenizer.json"))
