@@ -18,7 +18,7 @@ from hfxling.evaluation.results import EvalResult, format_table, p_told
 from hfxling.evaluation.short_vectors import PRECISIONS
 
 from .index import conditions, is_hub_id, metadata, metric_of, plain, setting_of, stage_of
-from .snippets import client_snippets, fenced, fused_snippet, standard_snippets
+from .snippets import Client, client_snippets, fenced, fused_snippet, standard_snippets
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
@@ -48,7 +48,7 @@ class CardInfo:
         configuration: resolved configuration of the run; printed as YAML without tokens.
         coverage: one line about how the vocabulary covers the languages.
         status: a sentence that comes before anything else, such as what was special about the encoder's weights.
-        clients: servers and frameworks, and why each cannot read the folder (see `clients_of`).
+        clients: servers and frameworks, and how each reads the folder (see `clients_of`).
         width: of a vector.
         base_licence: of the base model.
         tags: further ones of the Hub, by the kinds of vectors that the folder gives.
@@ -76,7 +76,7 @@ class CardInfo:
     configuration: Mapping = field(default_factory=dict)
     coverage: str | None = None
     status: str | None = None
-    clients: Mapping[str, str] = field(default_factory=dict)
+    clients: Mapping[str, Client] = field(default_factory=dict)
     width: int | None = None
     base_licence: str | None = None
     tags: Sequence[str] = ()
@@ -100,7 +100,9 @@ class CardInfo:
     @classmethod
     def from_record(cls, card: Mapping) -> CardInfo:
         """What the entry "card" of a results.json says."""
-        return cls(**{name: value for name, value in card.items() if name not in _FORMER})
+        fields = {name: value for name, value in card.items() if name not in _FORMER}
+        fields["clients"] = {name: Client(**client) for name, client in fields.get("clients", {}).items()}
+        return cls(**fields)
 
 
 def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
@@ -123,8 +125,8 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     if info.lexical is not None:
         fused = fused_snippet(info.lexical, info.languages, info.examples)
         snippets = {"With its lexical model, by hfxling": fused} | snippets
-    clients = client_snippets(info.clients, info.languages, info.width, info.examples)
-    snippets |= {f"With {client}": told for client, told in clients.items() if "\n" in told}
+    for client, snippet in client_snippets(info.clients, info.languages, info.width, info.examples).items():
+        snippets[f"With {client}"] = snippet
     values = {
         "name": info.repo_id.rsplit("/", 1)[-1],
         "info": info,
@@ -132,7 +134,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "verdict": _verdict(outcomes, bool(results)),
         "is_of_both": any(str(row.settings.get("row", "")).endswith("fused") for row in results),
         "tested": _tested(results),
-        "unread": {client: told for client, told in clients.items() if "\n" not in told},
+        "unread": {name: client.fault for name, client in info.clients.items() if client.fault},
         "results_table": _results_table(lines) if results else "",
         "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
         "lexical": linked(info.lexical) if info.lexical else "",

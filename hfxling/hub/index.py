@@ -32,7 +32,7 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
     is_based = is_hub_id(info.base_model)
     hub_ids = _hub_ids(info.train_data)
     tags = [*TAGS, *info.tags, f"hfxling-{info.method}"]
-    if info.clients.get(TEI) == "":  # nothing stands against it
+    if TEI in info.clients and not info.clients[TEI].fault:
         tags.append(TEI)
     return ModelCardData(
         language=list(info.languages),

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,44 +144,53 @@ pairs = hfxling.mine({query}, {candidates}, k=1, **both)
 print(pairs.to_text())"""
 
 
-def clients_of(folder: Path) -> dict[str, str]:
-    """Servers and frameworks, and for each why it cannot read a folder.
+@dataclass(frozen=True)
+class Client:
+    """How a server or framework reads a folder.
 
-    "" where it can; for LangChain that, or the words `flag` and `routes`, the latter with the languages it must name;
-    for fastembed that, or `files` with what lies beside the ONNX file.
+    Attributes:
+        fault: why it cannot; "" where it can.
+        needs_code: whether it has to trust the folder's code.
+        languages: that it must name, where texts of each are read by a part of their own.
+        files: that it needs besides the one with the model.
     """
+
+    fault: str = ""
+    needs_code: bool = False
+    languages: Sequence[str] = ()
+    files: Sequence[str] = ()
+
+
+def clients_of(folder: Path) -> dict[str, Client]:
+    """Servers and frameworks by name, and how each reads a folder of sentence-transformers; {} for other folders."""
     modules = _read(folder / "modules.json") or []
     if not modules:
         return {}
-    kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
-    needs_flag = "NormalizeParts" in kinds
-    names: dict[str, None] = {}
+    needs_code = any(module["type"].endswith(".NormalizeParts") for module in modules)
+    routes: dict[str, None] = {}
     for path in folder.rglob("router_config.json"):
-        names |= dict.fromkeys(_read(path)["structure"])
-    languages = [name for name in names if name not in ROUTES]
-    langchain = ["flag"] if needs_flag else []
-    if languages:
-        langchain += ["routes", *languages]
-    needs_code = "it has a module of its own, which needs trust_remote_code=True"
-    return {
-        TEI: needs_code if needs_flag else server_fault(folder),
-        LANGCHAIN: " ".join(langchain),
-        FASTEMBED: _fastembed_fault(folder),
-    }
+        routes |= dict.fromkeys(_read(path)["structure"])
+    languages = [route for route in routes if route not in ROUTES]
+    server = server_fault(folder)
+    if needs_code:
+        server = "it has a module of its own, which needs trust_remote_code=True"
+    clients = {TEI: Client(server), LANGCHAIN: Client(needs_code=needs_code, languages=languages)}
+    if width_of(folder) is not None:  # else there is nothing that could be an ONNX graph
+        clients[FASTEMBED] = _fastembed_client(folder)
+    return clients
 
 
-def _fastembed_fault(folder: Path) -> str:
-    """As in `clients_of`."""
+def _fastembed_client(folder: Path) -> Client:
     if not (folder / ONNX).is_file():
         fault = "it has no ONNX file"
         languages = [path.parts[-3] for path in sorted(folder.glob(f"*/{ONNX}"))]
         if languages:
             fault += f" on main, which is all it asks for; the branches {' and '.join(languages)} have one"
-        return fault
+        return Client(fault)
     if (_read(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):
-        return "it puts no prompt before texts, and this model wants one"
+        return Client("it puts no prompt before texts, and this model wants one")
     beside = sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{ONNX}?*"))
-    return " ".join(["files", *beside]) if beside else ""
+    return Client(files=beside)
 
 
 def width_of(folder: Path) -> int | None:
@@ -194,12 +204,12 @@ def width_of(folder: Path) -> int | None:
 
 
 def client_snippets(
-    clients: Mapping[str, str],
+    clients: Mapping[str, Client],
     languages: Sequence[str],
     width: int | None = None,
     examples: Examples | None = None,
 ) -> dict[str, str]:
-    """A snippet, or the reason why there is none, by client; with {repo} for the repository.
+    """A snippet for each client that reads the folder, by its name, with {repo} for the repository.
 
     Args:
         clients: what `clients_of` gave.
@@ -208,19 +218,24 @@ def client_snippets(
         examples: the model's own, where it has any.
     """
     source, target = both_sides(languages or ["en"])
-    told = dict(clients)
-    if clients.get(TEI) == "":
-        body = server_request([example(source, examples), example(target, examples)])
-        image = "ghcr.io/huggingface/text-embeddings-inference:cpu-latest"
-        told[TEI] = f"""docker run -p 8080:80 {image} --model-id {{repo}}
+    snippets = {}
+    for name, client in clients.items():
+        if client.fault:
+            continue
+        if name == TEI:
+            snippets[name] = _server(source, target, examples)
+        elif name == LANGCHAIN:
+            snippets[name] = _langchain(client, source, target, examples)
+        else:
+            snippets[name] = _fastembed(client, source, target, width, examples)
+    return snippets
+
+
+def _server(source: str, target: str, examples: Examples | None) -> str:
+    body = server_request([example(source, examples), example(target, examples)])
+    image = "ghcr.io/huggingface/text-embeddings-inference:cpu-latest"
+    return f"""docker run -p 8080:80 {image} --model-id {{repo}}
 curl localhost:8080/embed -H 'Content-Type: application/json' -d '{body}'"""
-    if LANGCHAIN in clients:
-        told[LANGCHAIN] = _langchain(clients[LANGCHAIN], source, target, examples)
-    if FASTEMBED in told and width is None:  # nothing that could be an ONNX graph
-        del told[FASTEMBED]
-    elif FASTEMBED in told:
-        told[FASTEMBED] = _fastembed(clients[FASTEMBED], source, target, width, examples)
-    return told
 
 
 def server_request(texts: Sequence[str]) -> str:
@@ -228,17 +243,12 @@ def server_request(texts: Sequence[str]) -> str:
     return json.dumps({"inputs": [*texts], "truncate": True}, ensure_ascii=False)
 
 
-def _langchain(keywords: str, source: str, target: str, examples: Examples | None) -> str:
-    """The snippet for what `clients_of` says, or that where it is a reason against it."""
-    words = keywords.split()
-    if words and words[0] not in ("flag", "routes"):
-        return keywords
+def _langchain(client: Client, source: str, target: str, examples: Examples | None) -> str:
     options = ['model_name="{repo}"']
-    if words[:1] == ["flag"]:
+    if client.needs_code:
         options.append('model_kwargs={"trust_remote_code": True}')
-    if "routes" in words:
-        routes = words[words.index("routes") + 1 :]
-        source, target = both_sides(routes)
+    if client.languages:
+        source, target = both_sides(client.languages)
         options += [f'query_encode_kwargs={{"task": "{source}"}}', f'encode_kwargs={{"task": "{target}"}}']
     arguments = options[0]
     if len(options) > 1:  # a line each
@@ -252,12 +262,8 @@ query = embeddings.embed_query({one})
 documents = embeddings.embed_documents([{other}])"""
 
 
-def _fastembed(keywords: str, source: str, target: str, width: int | None, examples: Examples | None) -> str:
-    """As `_langchain`."""
-    kind, *beside = keywords.split() or [""]
-    if kind not in ("", "files"):
-        return keywords
-    additional = f"\n    additional_files={json.dumps(beside)}," if beside else ""
+def _fastembed(client: Client, source: str, target: str, width: int | None, examples: Examples | None) -> str:
+    additional = f"\n    additional_files={json.dumps(client.files)}," if client.files else ""
     texts = json.dumps([example(source, examples), example(target, examples)], ensure_ascii=False)
     return f"""from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
