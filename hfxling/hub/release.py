@@ -12,7 +12,7 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, get_token
 
-from hfxling.evaluation.results import EvalResult, read_results
+from hfxling.evaluation.results import EvalResult, read_results, results_text
 
 from . import upload
 from .agreement import folder_faults
@@ -170,7 +170,7 @@ def renamed(
     """The files with the repository's id, public names and licences in record, card and configuration; and the card."""
     files = dict(files)
     public = _named({name: value for name, value in record.items() if name != "files"}, what.names)
-    public["files"] = record["files"]
+    public["files"] = record["files"]  # files keep their names
     card = public["card"]
     base = card["base_model"]
     if base.removeprefix("./") in what.names.values():
@@ -184,7 +184,7 @@ def renamed(
     card["base_licence"] = _licence_of_base(base, what, record["card"].get("base_licence"), api)
     if what.licence is not None:
         _state_licence(public, what.licence)
-    if public == record:
+    if public == record:  # every file stays as it is, to the byte
         return files, card
     before = render_card(rows, CardInfo.from_record(record["card"]))
     after = render_card([EvalResult(**row) for row in public["results"]], CardInfo.from_record(card))
@@ -227,6 +227,7 @@ def _named(value, names: Mapping[str, str]):
     if not isinstance(value, str):
         return value
     for local, public in names.items():
+        # Not inside a longer word or path; "./NAME" is how a record tells a folder from an id (`told_apart`).
         end = "" if local.endswith("/") else r"(?![\w-])"
         value = re.sub(rf"(?<![\w./-])(?:\./)?{re.escape(local)}{end}", lambda _, public=public: public, value)
     return value
@@ -247,13 +248,13 @@ def _record_text(record: Mapping, files: Mapping[str, Content]) -> bytes:
     for name in ("config.yaml", ADAPTER):
         if isinstance(files.get(name), bytes):
             entries["files"][name] = hashlib.sha256(files[name]).hexdigest()
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in record["results"])
-    text = f'{{"results": [\n{lines}\n],\n{json.dumps(entries, ensure_ascii=False, indent=2)[2:]}\n'
-    return sealed(text).encode()
+    return sealed(results_text(record["results"], entries)).encode()
 
 
 def refuse(folder: Path, faults: Sequence[str]) -> None:
     """Raise the ValueError that names them."""
     if faults:
-        more = f"; and {len(faults) - _FAULTS} more" * (len(faults) > _FAULTS)
-        raise ValueError(f"{folder} is not published: {'; '.join(faults[:_FAULTS])}{more}")
+        shown = list(faults[:_FAULTS])
+        if len(faults) > _FAULTS:
+            shown.append(f"and {len(faults) - _FAULTS} more")
+        raise ValueError(f"{folder} is not published: {'; '.join(shown)}")
