@@ -36,6 +36,8 @@ def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[st
             wanted.pop(0)
             continue
         faults.append(f"{CARD}, line {number}: {line.strip()[:160]!r} is not what {RECORD} says")
+        # One change is one fault: a line that comes too early takes those before it along, any other stands for the
+        # next one that is wanted.
         if line in wanted:
             del wanted[: wanted.index(line) + 1]
         elif wanted:
@@ -46,20 +48,21 @@ def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[st
 
 def _held(text: str) -> Iterator[tuple[int, str]]:
     """Line number and text of the front matter and of every table."""
-    marks = 0
+    fences = 0  # the front matter stands between the first two
     for number, line in enumerate(text.splitlines(), 1):
-        marks += line == "---" and marks < 2
-        if marks == 1 or line.startswith("|"):
+        if line == "---":
+            fences += 1
+        if fences == 1 or line.startswith("|"):
             yield number, line
 
 
 def _score_faults(text: str, rendered: str) -> list[str]:
     """Decimals and percentages in lines that were added to a card, which it does not have elsewhere."""
-    own = {*rendered.splitlines()}
+    rendered_lines = {*rendered.splitlines()}
     held = {number for number, _ in _held(text)}
     faults = []
     for number, line in enumerate(text.splitlines(), 1):
-        if line in own or number in held:
+        if line in rendered_lines or number in held:
             continue
         stray = stray_scores(re.sub(r"https?://\S+", "", line), rendered)
         if stray:
@@ -106,13 +109,13 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
     """
     measured: dict[tuple, list[EvalResult]] = defaultdict(list)
     for row in found:
-        measured[_place(row)].append(row)
+        measured[_figure(row)].append(row)
     agree = 0
     faults: list[str] = []
     unmeasured: list[EvalResult] = []
     other_texts: set[tuple] = set()  # that a fault was said of
     for row in recorded:
-        others = measured.get(_place(row))
+        others = measured.get(_figure(row))
         if not others:
             unmeasured.append(row)
             continue
@@ -125,19 +128,23 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
                 )
             other_texts.add(text)
             continue
-        allowed = max(tolerance, COARSE * 100 / row.n) if row.settings.get("precision") in CODES else tolerance
+        allowed = tolerance
+        if row.settings.get("precision") in CODES:
+            allowed = max(tolerance, COARSE * 100 / row.n)
         differing = []
         for name, a, b in _numbers(row, other):
             if not _equal(a, b, allowed):
                 differing.append(f"{_label(row)}: {name} {a} is recorded, {b} measured")
-        agree += not differing
+        if not differing:
+            agree += 1
         faults += differing
     for row in chain.from_iterable(measured.values()):
         faults.append(f"{_label(row)}: {RECORD} lacks the row")
     return Agreement(agree, faults, unmeasured)
 
 
-def _place(row: EvalResult) -> tuple:
+def _figure(row: EvalResult) -> tuple:
+    """What a row is of; its settings "paired" and "range" are measured themselves."""
     settings = []
     for key, value in sorted(row.settings.items()):
         if key not in ("paired", "range"):
@@ -159,9 +166,9 @@ def _label(row: EvalResult) -> str:
 def _numbers(row: EvalResult, other: EvalResult) -> Iterator[tuple[str, object, object]]:
     for name in ("value", "low", "high", "n"):
         yield name, getattr(row, name), getattr(other, name)
-    own, others = row.settings.get("paired") or {}, other.settings.get("paired") or {}
-    for name in sorted({*own, *others}):
-        yield f"paired {name}", own.get(name), others.get(name)
+    test, other_test = row.settings.get("paired") or {}, other.settings.get("paired") or {}
+    for name in sorted({*test, *other_test}):
+        yield f"paired {name}", test.get(name), other_test.get(name)
 
 
 def _equal(a: object, b: object, tolerance: float) -> bool:

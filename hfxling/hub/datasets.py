@@ -67,7 +67,10 @@ def dataset_card(
     repo_id: str, files: dict[str, Path], languages: Sequence[str], licence: str, report: str | Path | None
 ) -> str:
     """The card's Markdown with its front matter: counts, flags, filters, precision and hashes."""
-    rows, flags, total, columns = [], Counter(), 0, ["source", "target"]
+    rows: list[list] = []
+    flags: Counter[str] = Counter()
+    columns = ["source", "target"]
+    total = 0
     for name, path in files.items():
         pairs = load_parallel(path, *languages)
         source, target = list(pairs["source"]), list(pairs["target"])
@@ -75,8 +78,9 @@ def dataset_card(
         characters = sum(map(len, source)), sum(map(len, target))
         rows.append([name, len(pairs), *distinct, *characters, content_hash(source, target)])
         total += len(pairs)
-        header, own = _flags(path)
-        flags, columns = flags + own, header or columns
+        header, flags_of_file = _flags(path)
+        flags += flags_of_file
+        columns = header or columns
     size = next((label for least, label in _SIZES if total < least), "n>10M")
     data = DatasetCardData(
         language=list(languages), license=licence, size_categories=[size], task_categories=["translation"],
@@ -100,7 +104,8 @@ def _flags(path: Path) -> tuple[list[str], Counter]:
     lines = (line.split("\t") for _, line in read_lines(str(path)))
     header = next(lines, [])
     if "flags" not in header:
-        return header if {"source", "target"} <= {*header} else [], Counter()
+        is_header = {"source", "target"} <= {*header}
+        return header if is_header else [], Counter()
     place = header.index("flags")
     counts: Counter[str] = Counter()
     for cells in lines:
@@ -118,7 +123,8 @@ def _report(name: str | Path | None) -> tuple[str, str]:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".json":
         try:
-            estimate = (json.loads(text)["rounds"] or [{}])[-1].get("estimate")
+            rounds = json.loads(text)["rounds"]
+            estimate = rounds[-1].get("estimate") if rounds else None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"report={name}: no list 'rounds' in it; {wrong}") from None
         if not estimate:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from hfxling.evaluation.results import read_results
+from hfxling.evaluation.results import read_results, results_text
 
 RECORD, CARD = "results.json", "README.md"
 _UNRECORDED = {RECORD, CARD, ".gitattributes"}
@@ -46,9 +46,7 @@ def sealed(text: str) -> str:
 def record_text(record: Mapping) -> bytes:
     """A record as it is written, a row a line, sealed again."""
     entries = {key: value for key, value in record.items() if key not in ("results", _SEAL)}
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in record["results"])
-    text = f'{{"results": [\n{lines}\n],\n{json.dumps(entries, ensure_ascii=False, indent=2)[2:]}\n'
-    return sealed(text).encode()
+    return sealed(results_text(record["results"], entries)).encode()
 
 
 def is_intact(content: Mapping) -> bool:

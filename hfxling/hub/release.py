@@ -175,7 +175,7 @@ def renamed(
     """The files with the repository's id, public names and licences in record, card and configuration; and the card."""
     files = dict(files)
     public = _named({name: value for name, value in record.items() if name != "files"}, what.names)
-    public["files"] = dict(record["files"])
+    public["files"] = dict(record["files"])  # files keep their names
     card = public["card"]
     base = card["base_model"]
     if base.removeprefix("./") in what.names.values():
@@ -189,7 +189,7 @@ def renamed(
     card["base_licence"] = _licence_of_base(base, what, record["card"].get("base_licence"), api)
     if what.licence is not None:
         _state_licence(public, what.licence)
-    if public == record:
+    if public == record:  # every file stays as it is, to the byte
         return files, card
     before = render_card(rows, CardInfo.from_record(record["card"]))
     after = render_card([EvalResult(**row) for row in public["results"]], CardInfo.from_record(card))
@@ -235,6 +235,7 @@ def _named(value, names: Mapping[str, str]):
     if not isinstance(value, str):
         return value
     for local, public in names.items():
+        # Not inside a longer word or path; "./NAME" is how a record tells a folder from an id (`told_apart`).
         end = "" if local.endswith("/") else r"(?![\w-])"
         value = re.sub(rf"(?<![\w./-])(?:\./)?{re.escape(local)}{end}", lambda _, public=public: public, value)
     return value
@@ -251,5 +252,7 @@ def _licence_of_base(base: str, what: Release, recorded: str | None, api: HfApi)
 def refuse(folder: Path, faults: Sequence[str]) -> None:
     """Raise the ValueError that names them."""
     if faults:
-        more = f"; and {len(faults) - _FAULTS} more" * (len(faults) > _FAULTS)
-        raise ValueError(f"{folder} is not published: {'; '.join(faults[:_FAULTS])}{more}")
+        shown = list(faults[:_FAULTS])
+        if len(faults) > _FAULTS:
+            shown.append(f"and {len(faults) - _FAULTS} more")
+        raise ValueError(f"{folder} is not published: {'; '.join(shown)}")
