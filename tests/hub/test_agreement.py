@@ -135,7 +135,7 @@ def resealed(change):
         content.pop("digest")
         content["files"] = file_hashes(folder)
         (folder / "results.json").write_text(sealed(json.dumps(content)), encoding="utf-8")
-        card = render_card(read_results(folder / "results.json"), CardInfo(**content["card"]))
+        card = render_card(read_results(folder / "results.json"), CardInfo.from_record(content["card"]))
         (folder / "README.md").write_text(card, encoding="utf-8")
 
     return tamper
