@@ -138,7 +138,9 @@ class FaultFinder:
         if letters < _LEAST_LETTERS:
             return False
         native = sum(scripts[script] for script in self._scripts)
-        if native < MIN_SCRIPT_SHARE * letters or letters - native - scripts["Latin"] > MAX_OTHER_SCRIPT * letters:
+        # Names and terms in Latin script stand in text of any language.
+        others = letters - sum(scripts[script] for script in {*self._scripts, "Latin"})
+        if native < MIN_SCRIPT_SHARE * letters or others > MAX_OTHER_SCRIPT * letters:
             return True
         if is_named_otherwise(target.text, self._languages[1]):
             return True

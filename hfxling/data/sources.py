@@ -169,12 +169,17 @@ class Source:
         ).select_columns(COLUMNS)
 
 
-def hub_parts(data: str) -> tuple[str, str | None, str | None] | None:
-    """Id, configuration and revision of `org/name:config@revision`; None for what can only be a local file."""
+def hub_parts(data: str, *, is_bare: bool = False) -> tuple[str, str | None, str | None] | None:
+    """Id, configuration and revision of `org/name:config@revision`; None for what can only be a local file.
+
+    One without configuration and revision looks like a file's path, and is an id where it may be `is_bare`.
+    """
     match = re.fullmatch(r"(\w[\w.-]*(?:/\w[\w.-]*)?)(?::([^@+]+))?(?:@([^@+]+))?", data)
-    if not match or Path(data).exists() or not (match[2] or match[3]):
+    if not match or Path(data).exists():
         return None
-    return match[1], match[2], match[3]
+    if match[2] or match[3] or (is_bare and "/" in data):
+        return match[1], match[2], match[3]
+    return None
 
 
 def load_pairs(texts: Sequence[str], pair: Pair, *, split: str = "train") -> Dataset:

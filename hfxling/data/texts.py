@@ -59,7 +59,7 @@ def read_texts(data: str) -> Texts:
             rows = [(number, text) for number, text, _, _ in rows]
         else:
             rows = list(read_lines(path))
-    elif hub := hub_parts(path):
+    elif hub := hub_parts(path, is_bare=bool(column) and suffix_of(path) not in TABLE_SUFFIXES):
         rows = _from_hub(*hub, column or COLUMN)
     else:
         kind = "is a folder" if Path(path).is_dir() else "is not a file"
@@ -80,7 +80,11 @@ def read_texts(data: str) -> Texts:
 def _from_hub(name: str, config: str | None, revision: str | None, column: str) -> list[tuple]:
     from datasets import load_dataset
 
-    rows = load_dataset(name, config, revision=revision, split="train")
+    try:
+        rows = load_dataset(name, config, revision=revision, split="train")
+    except (OSError, ValueError) as error:
+        cause = " ".join(str(error).split())
+        raise FileNotFoundError(f"{name} is neither a file nor to be had from the Hub ({cause}).") from None
     if column not in rows.column_names:
         raise ValueError(
             f"{name} has the columns {', '.join(rows.column_names)}; name one, e.g. #{rows.column_names[0]}."

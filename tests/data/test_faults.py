@@ -109,6 +109,13 @@ def test_a_single_pair_is_judged_by_what_is_known_beforehand(languages, target, 
     assert flag in FaultFinder.fit([(source, target)], *languages).flags(source, target)
 
 
+def test_a_third_script_is_a_fault_beside_latin_letters_too():
+    vietnamese = "Bà tôi sống trong nhà nơi bà sinh ra và thích nó"
+    finder = FaultFinder("en", "vi")
+    assert finder.flags("My grandmother still lives in that house.", vietnamese) == ()
+    assert finder.flags("My grandmother still lives in that house.", f"{vietnamese} 祖母还住在她出生的房子") != ()
+
+
 def test_sample_is_drawn_from_the_whole_file(monkeypatch):
     monkeypatch.setattr(faults, "SAMPLE", 100)
     kept = faults._sample(((str(i), str(i)) for i in range(10_000)), seed=0)

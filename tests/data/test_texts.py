@@ -2,6 +2,7 @@
 
 import gzip
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -44,3 +45,32 @@ def test_what_is_no_text(tmp_path, name, content, message):
         (tmp_path / name.partition("#")[0]).write_text(content, encoding="utf-8")
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         read_texts(f"{tmp_path}/{name}")
+
+
+@pytest.mark.parametrize(
+    ("data", "asked"),
+    [
+        ("org/name#text", ("org/name", None, None)),
+        ("org/name:vi#text", ("org/name", "vi", None)),
+        ("org/name:vi@abc", ("org/name", "vi", "abc")),
+    ],
+)
+def test_a_column_of_a_data_set_of_the_hub(data, asked, monkeypatch):
+    def load_dataset(name, config, *, revision, split):
+        assert (name, config, revision) == asked
+        assert split == "train"
+        return datasets.Dataset.from_dict({"text": ["một", "hai"]})
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert read_texts(data).texts == ["một", "hai"]
+
+
+def test_what_is_no_file_and_not_on_the_hub_is_one_line(monkeypatch):
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: (_ for _ in ()).throw(ConnectionError("offline\n!")))
+    with pytest.raises(
+        FileNotFoundError, match=r"^org/name is neither a file nor to be had from the Hub \(offline !\)"
+    ):
+        read_texts("org/name#text")
+    for name in ("folder/mine.csv#text", "mine.txt#text"):
+        with pytest.raises(FileNotFoundError, match="is not a file"):
+            read_texts(name)
