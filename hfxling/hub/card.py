@@ -101,8 +101,11 @@ class CardInfo:
     def from_record(cls, card: Mapping) -> CardInfo:
         """What the entry "card" of a results.json says."""
         fields = {name: value for name, value in card.items() if name not in _FORMER}
-        fields["clients"] = {name: Client(**client) for name, client in fields.get("clients", {}).items()}
-        return cls(**fields)
+        clients = {}
+        for name, client in fields.get("clients", {}).items():
+            if isinstance(client, Mapping):  # earlier versions wrote words
+                clients[name] = Client(**client)
+        return cls(**fields | {"clients": clients})
 
 
 def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
