@@ -31,7 +31,7 @@ import hfxling
 from hfxling.arguments import parse_arguments
 from hfxling.cli import load_verb, main
 from hfxling.data.sample import sample_texts
-from hfxling.hub.snippets import TEI, client_snippets
+from hfxling.hub.snippets import TEI, Client, client_snippets
 from hfxling.methods import method
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -339,7 +339,7 @@ def without_seconds(text: str) -> str:
 
 
 def test_the_guide_names_the_server_that_cards_name():
-    told = client_snippets({TEI: ""}, ["zh", "vi"])[TEI]
+    told = client_snippets({TEI: Client()}, ["zh", "vi"])[TEI]
     (image,) = re.findall(r"ghcr\.io/\S+", told)
     assert f"{image} " in (ROOT / "docs/guide_serve.md").read_text(encoding="utf-8")
 
