@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,7 @@ def own_examples(pairs: Iterable[PairText]) -> dict[str, list[str]]:
             continue
         sources: list[str] = []
         targets: list[str] = []
-        for row in pair.train.take(_LOOKED_AT):
+        for row in islice(pair.train, _LOOKED_AT):
             source, target = row["source"], row["target"]
             if _is_plain(source) and _is_plain(target) and source not in sources and target not in targets:
                 sources.append(source)
