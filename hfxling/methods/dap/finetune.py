@@ -101,17 +101,17 @@ def schedule(
     )
 
 
-def bf16_is_faster(size: int = 512, tries: int = 5) -> bool:
+def bf16_is_faster() -> bool:
     """Whether this processor multiplies matrices faster in bfloat16 than in float32.
 
     It is timed, as some processors have the instructions and take twice as long with them.
     """
     seconds = {}
     for dtype in (torch.float32, torch.bfloat16):
-        square = torch.ones(size, size, dtype=dtype)
+        square = torch.ones(512, 512, dtype=dtype)
         torch.mm(square, square)  # the first product prepares those that follow
         times = []
-        for _ in range(tries):
+        for _ in range(5):
             start = time.perf_counter()
             torch.mm(square, square)
             times.append(time.perf_counter() - start)
