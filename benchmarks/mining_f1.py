@@ -83,16 +83,17 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--candidates", type=int, default=16, help="that links score, of each sentence (default 16)")
     options.add_argument("--dtype", default="bfloat16", help="of the encoder's products (default bfloat16)")
     options.add_argument("--seed", type=int, default=42)
+    options.add_argument("--device", help="such as cpu or cuda (default: a GPU when there is one)")
     options.add_argument("--cache_dir", default="outputs/features", help="where vectors are kept")
     options.add_argument("--finetuned_dir", default="outputs/mining_f1", help="where fine-tuned encoders are kept")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()
-    vectors = StoredVectors(load_encoder(encoder_folder(args.encoder)), args.cache_dir, args.dtype)
+    vectors = StoredVectors(load_encoder(encoder_folder(args.encoder), device=args.device), args.cache_dir, args.dtype)
     settings = vars(args) | {"name": "mining_f1_me5", "weights": weights_note(args.encoder)}
     del settings["cache_dir"], settings["finetuned_dir"]
     about = {"title": TITLE, "labels": LABELS, "metrics": [*METRICS[::-1]]}
-    results = earlier_rows(settings, "pairs")
+    results = earlier_rows(settings, "pairs", "device")
     for pair in args.pairs:
         for name, sources in (("", SOURCES), (" apart", APART)):
             if pair in sources and not is_measured(results, pair + name):
@@ -194,12 +195,12 @@ def finetuned(pair: str, count: int, folder: Path, args) -> Encoder:
         recipe = finetuning(encoder_folder(args.encoder), [pair], train_data=[text])
         corpus = load_corpus(recipe)
         pairs = len(corpus.pairs[0].train)
-        training = schedule(pairs, str(folder), epochs=EPOCHS, seed=args.seed, device="cpu", is_tested=False)
+        training = schedule(pairs, str(folder), epochs=EPOCHS, seed=args.seed, device=args.device, is_tested=False)
         trained = finetune(recipe, training, corpus, kept=folder.with_suffix(".safetensors"))
         with atomic_path(folder) as scratch:
             scratch.mkdir()
             trained.write(scratch)
-    return load_encoder(str(folder))
+    return load_encoder(str(folder), device=args.device)
 
 
 def head(heap: list[np.ndarray], known: list[np.ndarray]) -> list[np.ndarray]:

@@ -130,6 +130,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--tatoeba", nargs="*", default=[*TATOEBA], help="languages against English")
     options.add_argument("--distractors", type=int, default=20_000, help="other sentences of the target language")
     options.add_argument("--seed", type=int, default=42)
+    options.add_argument("--device", help="such as cpu or cuda (default: a GPU when there is one)")
     options.add_argument("--models", help="folder where the models stay; by default they are thrown away")
     options.add_argument("--name", default="retrieval_table", help="of the results file")
     args = options.parse_args(argv)
@@ -171,7 +172,7 @@ def of_both_ways(results: list[EvalResult]) -> dict[str, float]:
 
 def measured(names: list[str], args, settings: dict, about: dict) -> list[EvalResult]:
     """Rows of all texts, those of an earlier run with them."""
-    results = earlier_rows(settings, "pairs", "tatoeba")
+    results = earlier_rows(settings, "pairs", "tatoeba", "device")
     for name in names:
         if not any(row.dataset == name for row in results):
             with tempfile.TemporaryDirectory() as scratch:
@@ -194,7 +195,7 @@ def measure(name: str, args, folder: Path) -> list[EvalResult]:
     train, test = text_of(name, pair, Path(args.data))
     only = ["fused"] if pair[1] == "en" else []
     encoder = encoder_folder(args.encoder)
-    options = {"only": only, "minutes": args.minutes, "output": None, "seed": args.seed, "device": "cpu"}
+    options = {"only": only, "minutes": args.minutes, "output": None, "seed": args.seed, "device": args.device}
     selection = select(train, languages=pair, model=encoder, **options)
     print(selection.table(), flush=True)
     memory = Memory()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from hfxling.encoders.protocol import Encoder
+from hfxling.encoders.dense import SentenceEncoder
 from hfxling.files import content_hash
 
 CHUNK = 256  # texts after which a run that is stopped goes on
@@ -17,14 +17,14 @@ class StoredVectors:
     """What an encoder makes of texts, each encoded once and for all.
 
     Args:
-        encoder: with dense vectors, the same of every language and role.
+        encoder: a SentenceEncoder, with the same vectors of every language and role.
         cache_dir: folder of the file.
         dtype: of the encoder's products: "float32", or "bfloat16", which takes half the time where the processor has
             such instructions. With bfloat16 mE5-small's vectors, less their mean, have cosines of .9999 or more with
             those in float32 (256 lines of NTREX, Chinese and Thai).
     """
 
-    def __init__(self, encoder: Encoder, cache_dir: str | Path, dtype: str = "float32"):
+    def __init__(self, encoder: SentenceEncoder, cache_dir: str | Path, dtype: str = "float32"):
         self.encoder = encoder
         self.dtype = dtype
         name = content_hash([encoder.revision, str(encoder.prompt), dtype])
@@ -55,5 +55,5 @@ class StoredVectors:
         return found
 
     def _encoded(self, texts: list[str]) -> np.ndarray:
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.dtype == "bfloat16"):
+        with torch.autocast(self.encoder.model.device.type, torch.bfloat16, enabled=self.dtype == "bfloat16"):
             return self.encoder.encode(texts, None, "query", progress=False).astype(np.float32)

@@ -64,11 +64,13 @@ def target_ids(corpus: Corpus, settings: DapSettings, tokenizer: PreTrainedToken
     if not settings.shortlist or "rtl" not in settings.objective:
         return None
     sides = {"xx-en": ["target"], "en-xx": ["source"], "both": ["source", "target"]}[settings.rtl_direction]
+    prompt = settings.text_prompt or ""  # stands before what is reconstructed, too
     is_target = np.zeros(len(tokenizer), bool)
     for pair in corpus.pairs:
         for block in pair.train.select_columns(sides).iter(batch_size=10_000):
             for side in sides:
-                ids = tokenizer(block[side], return_attention_mask=False, verbose=False)["input_ids"]
+                texts = [prompt + text for text in block[side]]
+                ids = tokenizer(texts, return_attention_mask=False, verbose=False)["input_ids"]
                 is_target[list(chain.from_iterable(ids))] = True
     return torch.from_numpy(np.flatnonzero(is_target))
 

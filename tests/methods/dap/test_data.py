@@ -1,5 +1,7 @@
 """Text of many languages to batches: weights, mixing, resuming in the middle, padded tensors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from transformers import BertTokenizer, Trainer, TrainingArguments
 
 from hfxling.data.corpus import load_corpus
 from hfxling.methods.dap.arguments import DapArguments
-from hfxling.methods.dap.data import PairCollator, keep_out, weights
+from hfxling.methods.dap.data import PairCollator, keep_out, target_ids, weights
 from hfxling.methods.dap.evaluate import HeldOut
 from hfxling.methods.dap.mixing import MixedBatches, StreamBatches, TokenLengths, batch_loader
 
@@ -202,3 +204,13 @@ def test_language_numbers():
 def test_length_without_room_for_text():
     with pytest.raises(ValueError, match="max_length=2: 2 of them are special tokens"):
         PairCollator(tiny_tokenizer(), 2)
+
+
+def test_the_shortlist_has_the_prompt_too(aligned):
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "en", "line", "text", "query"]
+    tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(vocabulary)})
+    args = build(aligned, objective="tr+rtl", prompt="query ")
+    found = set(target_ids(load(args), args, tokenizer).tolist())
+    assert {tokenizer.convert_tokens_to_ids(word) for word in ("query", "en", "[CLS]")} <= found
+    bare = replace(args, prompt="")
+    assert tokenizer.convert_tokens_to_ids("query") not in target_ids(load(bare), bare, tokenizer)
