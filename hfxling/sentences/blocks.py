@@ -35,6 +35,7 @@ from .neighbours import (
 _GROUP = 32  # scores that share a maximum
 _SPARE = {torch.float32: 8, torch.bfloat16: 28}  # neighbours kept beside the k nearest until float64 decides
 _LARGEST, _SMALLEST = 4096, 256  # rows and columns of a block; a GPU takes twice as many
+_PAIRS = 6144  # pairs of vectors that are scored in float64 at once
 _CHUNK = 65536  # rows looked through at once for vectors without a direction
 
 
@@ -72,12 +73,21 @@ def both_ways(
     if not 1 <= k <= smaller:
         raise ValueError(f"k={k} must lie between 1 and the smaller side's number of vectors, {smaller}.")
     precision = getattr(torch, dtype) if sides[0].method == "cosine" else torch.float32
-    size = _block_size(sides, k + _SPARE[precision], bytes_of(memory), device)
+    size, left = _block_size(sides, k + _SPARE[precision], bytes_of(memory), device)
+    is_dense_on_gpu = sides[0].method == "cosine" and device.startswith("cuda")
+    if is_dense_on_gpu and 4 * widths[0][0] * sum(map(len, sides)) <= left:
+        for side in sides:
+            side.load()
     return tuple(_searched(*sides, k, size, precision))
 
 
 class _Side:
-    """The vectors of one side, read block by block."""
+    """The vectors of one side, read block by block.
+
+    Attributes:
+        loaded: (N, D) float32 unit vectors on the device, where it holds all of them: preparing a block and moving it
+            to a GPU takes longer than its product with another one.
+    """
 
     def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str):
         parts = parts_of(vectors)
@@ -92,6 +102,13 @@ class _Side:
             raise ValueError(f"{name}: {list(counts)} vectors; give as many of each kind.")
         self.widths = list(widths)
         self.longest = self._check(name)
+        self.loaded: Tensor | None = None
+
+    def load(self) -> None:
+        """Bring all vectors to the device."""
+        self.loaded = torch.empty((len(self), self.widths[0]), device=self.device)
+        for rows in slices(len(self), _CHUNK):
+            self.loaded[rows] = torch.from_numpy(self.rows(rows)[0])
 
     def __len__(self) -> int:
         return self.parts[0].shape[0]
@@ -121,10 +138,12 @@ class _Side:
 
     def block(self, rows: slice, dtype: torch.dtype) -> tuple[list, float]:
         """What the pass multiplies, and the longest vector that is lost by its precision."""
-        exact = self.rows(rows)
         parts = []
-        for part in exact:
-            parts.append(part if issparse(part) else torch.from_numpy(part).to(self.device).float())
+        if self.loaded is not None:
+            parts.append(self.loaded[rows])
+        else:
+            for part in self.rows(rows):
+                parts.append(part if issparse(part) else torch.from_numpy(part).to(self.device).float())
         if dtype is torch.float32:
             return parts, 0.0
         rounded = parts[0].to(dtype)
@@ -143,7 +162,12 @@ def _scores(source: list, target: list, device: str) -> Tensor:
     """(B, C) scores of two blocks."""
     total = None
     for x, y in zip(source, target):
-        scores = torch.from_numpy((x @ y.T).toarray()).float().to(device) if issparse(x) else x @ y.T
+        if issparse(x):
+            scores = torch.from_numpy((x @ y.T).toarray()).float().to(device)
+        elif x.is_cuda and x.dtype is torch.bfloat16:
+            scores = torch.mm(x, y.T, out_dtype=torch.float32)  # as quick, and the sums are not rounded
+        else:
+            scores = x @ y.T
         total = scores if total is None else total + scores
     return total
 
@@ -252,12 +276,8 @@ def _decided(
         wanted = rough >= (rough[:, k - 1] - 2 * error)[:, None]  # either of the two may be off
     wanted &= np.isfinite(rough)
     exact = np.full(rough.shape, -np.inf)
-    for part in slices(len(rough), 512):  # whose candidates are held at once
-        row, column = np.nonzero(wanted[part])
-        if len(row):
-            candidates, column = np.unique(places[part][row, column], return_inverse=True)
-            vectors = side.rows(slice(rows.start + part.start, rows.start + part.stop)), other.rows(candidates)
-            exact[part][wanted[part]] = sum(exact_scores(x, y, row, column) for x, y in zip(*vectors))
+    row, place = np.nonzero(wanted)
+    exact[wanted] = _exact_scores(side, rows.start + row, other, places[row, place])
     found_rows, scores = best_first(places, exact, k, TIE[side.method])
     # `rest` bounds the scores of all that was not kept.
     unsure = np.flatnonzero(~(scores[:, -1] > rest + error + TIE[side.method]) & (rest > -np.inf))
@@ -266,11 +286,27 @@ def _decided(
     return Neighbours(found_rows, scores)
 
 
+def _exact_scores(side: _Side, row: np.ndarray, other: _Side, other_row: np.ndarray) -> np.ndarray:
+    """(P,) float64 scores of pairs of rows, which lie in the order of `row`."""
+    exact = np.empty(len(row))
+    for pairs in slices(len(row), _PAIRS):  # whose vectors are held at once
+        if side.loaded is not None and other.loaded is not None:
+            x, y = side.loaded[torch.from_numpy(row[pairs])], other.loaded[torch.from_numpy(other_row[pairs])]
+            exact[pairs] = (x.double() * y.double()).sum(1).cpu().numpy()
+        else:
+            rows, place = np.unique(row[pairs], return_inverse=True)
+            other_rows, other_place = np.unique(other_row[pairs], return_inverse=True)
+            vectors = zip(side.rows(rows), other.rows(other_rows))
+            exact[pairs] = sum(exact_scores(x, y, place, other_place) for x, y in vectors)
+    return exact
+
+
 def _again(side: _Side, rows: np.ndarray, other: _Side, k: int, size: int, dtype: torch.dtype) -> Neighbours:
     """Neighbours of single vectors, looked for with more care."""
     if dtype is torch.bfloat16:
         some = copy(side)  # `longest` stays a bound; no further check
         some.parts = [part[rows] for part in side.parts]
+        some.loaded = None if side.loaded is None else side.loaded[torch.from_numpy(rows)]
         return next(_searched(some, other, k, size, torch.float32, backward=False))
     queries = side.rows(rows)
     best = Neighbours(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
@@ -290,8 +326,8 @@ def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[n
     return best_first(rows, total, min(k, total.shape[1]), TIE[method])
 
 
-def _block_size(sides: tuple[_Side, _Side], kept: int, memory: int, device: str) -> int:
-    """Rows and columns of the largest block that the memory holds.
+def _block_size(sides: tuple[_Side, _Side], kept: int, memory: int, device: str) -> tuple[int, int]:
+    """Rows and columns of the largest block that the memory holds, and the bytes that it leaves.
 
     Raises:
         ValueError: it does not hold the smallest one.
@@ -306,7 +342,7 @@ def _block_size(sides: tuple[_Side, _Side], kept: int, memory: int, device: str)
 
     def need(size: int) -> int:
         opened = size * kept * (_GROUP * 4 + 60)  # groups that the first block opens, and what is made of them
-        vectors = size * (2 * 14 * width + 40 * sum(filled)) + 512 * 2 * kept * width * 8
+        vectors = size * (2 * 14 * width + 40 * sum(filled)) + 2 * _PAIRS * width * 8
         return int(lasting + 6 * size * size + opened + vectors + (24 * size * size if filled else 0))
 
     size = _LARGEST * (2 if device.startswith("cuda") else 1)
@@ -315,4 +351,4 @@ def _block_size(sides: tuple[_Side, _Side], kept: int, memory: int, device: str)
     if need(size) > memory:
         least = -(-need(size) // 2**20)
         raise ValueError(f"memory={memory} bytes hold no block of these {count} vectors; give {least}MiB or more.")
-    return size
+    return size, memory - need(size)

@@ -222,7 +222,7 @@ def _word_vectors(
     """What words are compared by, for source and target."""
     static = None
     if by != "links":
-        static = [links.network.static_table(language).detach().numpy() for language in links.languages]
+        static = [links.network.static_table(language).detach().cpu().numpy() for language in links.languages]
     if by == "static":
         return static
     count = len(text) if links.encoder is None else LEARN_FROM  # as in learning: an encoder is slow

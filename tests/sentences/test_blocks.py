@@ -46,6 +46,19 @@ def test_the_same_as_one_side_after_the_other(case, dtype, monkeypatch):
     assert_same(both_ways(*CASES[case], 4, dtype=dtype), *CASES[case], 4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_by_vectors_that_lie_on_the_device(case, dtype, monkeypatch):
+    """As on a GPU that holds both sides."""
+    monkeypatch.setattr(module, "_PAIRS", 100)
+    sides = []
+    for side, name in zip(CASES[case], ("source", "target")):
+        sides.append(module._Side(side, name, "cpu"))
+        sides[-1].load()
+    found = module._searched(*sides, 4, 64, getattr(torch, dtype))
+    assert_same(found, *CASES[case], 4)
+
+
 def test_vectors_on_disk_are_read_block_by_block(tmp_path):
     for name, side in zip("ab", CASES["random"]):
         np.save(tmp_path / f"{name}.npy", side)

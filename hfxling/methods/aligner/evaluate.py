@@ -116,7 +116,7 @@ def dictionary_evaluator(
     def evaluate(model: AlignerModel) -> list[EvalResult]:
         rows = []
         for languages, dictionary in dictionaries.items():
-            tables = [word_table(vocabularies[lang], model.static_table(lang)) for lang in languages]
+            tables = [word_table(*of_language) for of_language in zip(*_static(model, vocabularies, languages))]
             ranks = score_lexicon(dictionary, *tables).ranks
             value = 100.0 * np.mean(ranks <= 1)
             rows.append(EvalResult("P@1", value, len(ranks), name, "train", direction="->".join(languages)))
