@@ -54,6 +54,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
     options.add_argument("--pairs", nargs="*", default=PAIRS)
     options.add_argument("--minutes", type=float, default=60, help="for what competes in a fold, as of hfxling fit")
+    options.add_argument("--only", nargs="*", default=[], help="what competes, as of hfxling fit (default: all)")
     options.add_argument("--seed", type=int, default=42)
     options.add_argument("--device", help="such as cpu or cuda (default: a GPU when there is one)")
     options.add_argument("--work", default="outputs/ntrex_crossfit", help="where ranks are kept, a file a fold")
@@ -122,7 +123,7 @@ def measure(languages, texts, kept: np.ndarray, held: np.ndarray, args) -> dict[
     """Learn from some lines; the others look among all."""
     train = [[side[row] for row in kept] for side in texts]
     encoder = encoder_folder(args.encoder)
-    options = {"minutes": args.minutes, "seed": args.seed, "device": args.device, "output": None}
+    options = {"only": args.only, "minutes": args.minutes, "seed": args.seed, "device": args.device, "output": None}
     selection = select(*train, languages=languages, model=encoder, **options)
     with tempfile.TemporaryDirectory() as folder:
         systems = fitted(selection, encoder, Path(folder), Memory())

@@ -252,7 +252,8 @@ def fitted(selection: Selection, encoder: str, folder: Path, memory: Memory) -> 
         if candidate.name in ("head", "layers", "fused", "finetuned", "finetuned_fused"):
             paths = selection.save(folder / candidate.name, candidate.name)
             written[candidate.name] = {name: str(path) for name, path in paths.items()}
-    plain, links = memory.of(encoder), written["fused"]["lexical"]
+    plain = memory.of(encoder)
+    links = next(paths["lexical"] for paths in written.values() if "lexical" in paths)
     sparse = LexicalEncoder(links)
     dense = {name: memory.of(paths["folder"], trust_remote_code=True) for name, paths in written.items()}
     means = {
@@ -267,8 +268,9 @@ def fitted(selection: Selection, encoder: str, folder: Path, memory: Memory) -> 
         "encoder, centred": lambda texts, lang, role: postprocess(plain.encode(texts), means[lang]),
         "static": by_language(static),
         "sparse": sparse.encode,
-        "fused": FusedEncoder(dense["fused"], sparse).encode,
     }
+    if "fused" in written:
+        systems["fused"] = FusedEncoder(dense["fused"], sparse).encode
     if plain.prompt is None:
         del systems["encoder without its prompt"]
     if "finetuned_fused" in written:

@@ -55,5 +55,10 @@ class StoredVectors:
         return found
 
     def _encoded(self, texts: list[str]) -> np.ndarray:
-        with torch.autocast(self.encoder.model.device.type, torch.bfloat16, enabled=self.dtype == "bfloat16"):
-            return self.encoder.encode(texts, None, "query", progress=False).astype(np.float32)
+        if self.dtype == "float32":
+            return self._plainly_encoded(texts)
+        with torch.autocast(self.encoder.model.device.type, torch.bfloat16):
+            return self._plainly_encoded(texts)
+
+    def _plainly_encoded(self, texts: list[str]) -> np.ndarray:
+        return self.encoder.encode(texts, None, "query", progress=False).astype(np.float32)

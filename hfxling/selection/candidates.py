@@ -449,6 +449,7 @@ class Competitors:
     """All that competes; what was not asked for is missing."""
 
     links: Links | None = None
+    links_in_every_fold: bool = True  # no where they are a part of `finetuned_fused` alone, which has one fold
     encoder: Encoder | None = None
     heads: dict[str, Head] = field(default_factory=dict)
     fused_heads: list[Fused] = field(default_factory=list)  # each head with the links
@@ -485,7 +486,7 @@ class Competitors:
 
     def _compete_once(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
         """What is fused comes after its parts: it uses what they have fitted last."""
-        if self.links is not None:
+        if self.links is not None and (fold == 0 or self.links_in_every_fold):
             self.links.compete(fold, kept, held)
         if self.encoder is not None:
             self.encoder.compete(fold, held)

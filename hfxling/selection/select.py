@@ -365,6 +365,7 @@ def select(
         training_args = _training_arguments(folder, seed, repo, device)
         competitors = Competitors()
         if wanted("static", "sparse", "fused", "finetuned_fused"):
+            competitors.links_in_every_fold = wanted("static", "sparse", "fused")
             links_cache = Path(cache_dir, "links")
             competitors.links = Links(links_args, text, training_args, links_cache, prompt=prompt, device=device)
         if model is not None and wanted(*ON_THE_ENCODER):
