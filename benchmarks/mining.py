@@ -76,8 +76,11 @@ def main(argv: list[str] | None = None) -> dict:
     figures = {name: round(value, 3) for name, value in figures.items()}
     names = ("rows", "width", "k", "rounds", "memory", "device")
     settings = {name: getattr(args, name) for name in names} | machine()
+    if args.device != "cpu":
+        settings["gpu"] = torch.cuda.get_device_name(args.device)
     path = Path(args.results_dir) / ("mining.json" if args.device == "cpu" else "mining_gpu.json")
     title = f"Both sides' {args.k} nearest, {args.rows} x {args.rows} x {args.width}"
+    title += "" if args.device == "cpu" else ", on a GPU"
     return report("mining", figures, settings, title=title, path=path, goals=GOALS)
 
 
