@@ -5,8 +5,8 @@ python benchmarks/ntrex_crossfit.py --data ../shared/data [--pairs lo-zh zh-vi] 
 The 1,997 lines are cut into five folds of whole documents. All that is learnt (means, heads, links, weights,
 neighbours of CSLS, fine-tuning) is learnt from four; each sentence of the fifth looks for its translation among all
 1,997 lines, as those of published models do, which have learnt nothing from this collection. So have ours: four
-fifths of it, and a reader has to know that. With --only only what it names competes. `copies` is what shared Latin words and numbers find alone. Published
-figures: mteb's results for NTREXBitextMining, P@1. Every fold is kept when it is measured.
+fifths of it, and a reader has to know that. With --only nothing else competes. `copies` is what shared Latin words and
+numbers find alone. Published figures: mteb's results for NTREXBitextMining, P@1. Every fold is kept once measured.
 """
 
 import json
