@@ -1,5 +1,7 @@
 """Which pairs are drawn, and the rows of a system beside the encoder's."""
 
+from types import SimpleNamespace
+
 import learning_curve_pairs as curve
 import numpy as np
 import pytest
@@ -24,6 +26,10 @@ def test_rows_tell_the_difference_from_the_encoder():
     assert (there.settings["stage"], there.seed) == ("after", 1)
     (alone, _) = curve.rows_of(before, ("lo", "zh"), {"row": "encoder"})
     assert alone.settings == {"stage": "before", "row": "encoder"}
+    assert curve.is_measured([there, alone], ("lo", "zh"), {"row": "encoder"})
+    assert curve.is_measured([there, alone], ("lo", "zh"), {"row": "sparse, 50 pairs"}, 1)
+    assert not curve.is_measured([there, alone], ("lo", "zh"), {"row": "sparse, 50 pairs"}, 2)
+    assert not curve.is_measured([there, alone], ("zh", "vi"), {"row": "encoder"})
 
 
 def test_all_that_fit_makes_is_ranked(tiny_bert, tmp_path, monkeypatch):
@@ -33,8 +39,9 @@ def test_all_that_fit_makes_is_ranked(tiny_bert, tmp_path, monkeypatch):
     rows = [rng.permutation(8)[:3] for _ in range(60)]
     train = [[" ".join(f"{mark}{i}{mark}" for i in row) for row in rows] for mark in "xy"]
     test = [[" ".join(f"{mark}{i}{mark}" for i in row) for row in ((0, 1, 2), (3, 4, 5), (6, 7, 0))] for mark in "xy"]
-    found = curve.fitted_ranks(train, test, ("en", "de"), str(tiny_bert))
-    assert [*found] == ["auto", "static", "sparse", "fused"]
+    args = SimpleNamespace(only=["head", "fused"], minutes=1)
+    found = curve.fitted_ranks(train, test, ("en", "de"), str(tiny_bert), args)
+    assert [*found] == ["encoder, centred", "auto", "static", "sparse", "fused"]
     for name in ("static", "sparse"):
         np.testing.assert_array_equal(found[name], [[1, 1, 1]] * 2)
     assert {len(side) for ranks in found.values() for side in ranks} == {3}
