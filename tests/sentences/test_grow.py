@@ -26,7 +26,7 @@ class Knows(Encoder):
     """An encoder that knows what sentences mean, more or less, and where a language has a place of its own."""
 
     def __init__(self, pairs, noise: float):
-        super().__init__("knows", "in memory, 1")
+        super().__init__("knows", "1", is_in_memory=True)
         rng = np.random.default_rng(0)
         self.vectors = {}
         for zh, vi in pairs:
