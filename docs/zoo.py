@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
     record = read_record(args.folder)
     if args.status is not None:
         record["card"]["status"] = args.status
-    files, _ = renamed(folder_contents(args.folder), read_results(args.folder / RECORD), record, what, HfApi())
+    files, _ = renamed(folder_contents(args.folder), record, what, HfApi())
     path = ROOT / CARDS / f"{args.repo.partition('/')[2]}.json"
     with atomic_path(path) as scratch:
         scratch.write_bytes(read_content(files[RECORD]))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hfxling.files import atomic_path, is_stream
@@ -44,6 +45,18 @@ def claim(folder: Path, key: Mapping) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_path(key_file) as scratch:
         scratch.write_text(text, encoding="utf-8")
+
+
+def remove_parts(folder: Path, patterns: Sequence[str]) -> None:
+    """Remove the parts of a run that has ended, and their folder unless something else lies there.
+
+    `patterns` are of the names that the parts have, beside the key's.
+    """
+    for pattern in ("key.json", *patterns, ".*.hfxling-scratch"):
+        for path in folder.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import gc
 import os
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -14,6 +15,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import pytest
 import torch
 from hub_server import hub, hub_of_all_tests, publisher  # noqa: F401 - fixtures
+from warm_python import WarmPython
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,6 +68,13 @@ def unreachable_hub(monkeypatch):
     with socket.socket() as silent:  # its port is taken, and nobody listens there
         silent.bind(("127.0.0.1", 0))
         yield HfApi(endpoint=f"http://127.0.0.1:{silent.getsockname()[1]}")
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[str]:
+    """The path of a Python that starts quickly; see `WarmPython`."""
+    with WarmPython() as python:
+        yield python.path
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hfxling import cli
-from hfxling.cli import COMMANDS
+from hfxling.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"torch", "transformers", "sentence_transformers", "datasets"}

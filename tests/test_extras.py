@@ -1,13 +1,14 @@
 """Without the extras: what needs none works, and what needs one says which in one line."""
 
 import subprocess
-import sys
 
 import pytest
 
 HIDE = """
 import importlib.util, sys
 hidden = {"accelerate", "datasets", "peft", "evaluate", "matplotlib", "mteb", "gradio", "onnxruntime"}
+
+assert not hidden & {*sys.modules}
 
 class Hide:
     def find_spec(self, name, path=None, target=None):
@@ -49,18 +50,18 @@ def links(tmp_path_factory):
     return folder
 
 
-def run(code: str, argument) -> subprocess.CompletedProcess:
+def run(python: str, code: str, argument) -> subprocess.CompletedProcess:
     """A program in a Python that lacks the extras' packages."""
-    return subprocess.run([sys.executable, "-c", HIDE + code, str(argument)], capture_output=True, text=True)
+    return subprocess.run([python, "-c", HIDE + code, str(argument)], capture_output=True, text=True)
 
 
-def test_links_are_used_without_the_extras(links):
-    program = run(MINE, links)
+def test_links_are_used_without_the_extras(links, warm_python):
+    program = run(warm_python, MINE, links)
     assert program.returncode == 0, program.stderr
 
 
-def test_what_needs_an_extra_names_it_in_one_line(tmp_path):
-    program = run(FIT, tmp_path)
+def test_what_needs_an_extra_names_it_in_one_line(warm_python, tmp_path):
+    program = run(warm_python, FIT, tmp_path)
     assert program.returncode == 2, program.stderr
     assert program.stderr.splitlines()[-1].endswith(
         "hfxling fit needs the package datasets: pip install 'hfxling[train]'."

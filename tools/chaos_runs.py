@@ -17,7 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hfxling.cli import COMMANDS, load_verb, main
+from hfxling.cli import main
+from hfxling.commands import COMMANDS, load_verb
 from hfxling.console import run as run_recipe
 from hfxling.methods import METHODS
 

@@ -172,7 +172,7 @@ def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[_Side, _Side]]:
 
 def _size(token: str) -> int:
     """Number of characters, a wide one (Han, kana, Hangul) counted as three."""
-    if token < _FIRST_WIDE:  # by its first character: few words mix narrow and wide ones
+    if max(token) < _FIRST_WIDE:  # as nearly all are
         return len(token)
     return sum(3 if letter >= _FIRST_WIDE else 1 for letter in token)
 

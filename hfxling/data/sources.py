@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .parallel import COLUMNS, check_languages, load_parallel, local_paths
+from .sample import NotInSample
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -206,18 +207,19 @@ def read_sources(
         try:
             parts.append(source.load(pair, split=split, streaming=streaming))
         except (FileNotFoundError, ValueError) as error:
-            if not (source.is_template and _lacks_pair(error, source.data)):
+            if not (source.is_template and _lacks_pair(error)):
                 raise
             missing[source.fill(pair).data] = str(error)
     return parts, missing
 
 
-def _lacks_pair(error: Exception, data: str) -> bool:
+def _lacks_pair(error: Exception) -> bool:
     """Whether an error means that a source is sound, as far as one can see, but not there for this pair."""
-    message = str(error)
+    if isinstance(error, FileNotFoundError | NotInSample):
+        return True
     # `datasets` raises a bare ValueError for a configuration that is not there; only its words tell it from others.
-    no_config = "BuilderConfig" in message and "not found" in message
-    return isinstance(error, FileNotFoundError) or no_config or (data == SAMPLE and "not in the sample" in message)
+    message = str(error)
+    return "BuilderConfig" in message and "not found" in message
 
 
 def no_text(pair: Pair, missing: Mapping[str, str]) -> ValueError:

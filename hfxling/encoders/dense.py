@@ -56,7 +56,8 @@ class LoadedEncoder(Encoder):
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
         check_device(device)
-        if isinstance(model, str | Path):
+        is_in_memory = not isinstance(model, str | Path)
+        if not is_in_memory:
             name = str(model)
             with one_line_where_missing(name, "model", "a model"), quiet_loading():
                 self.model = self._library_class()(
@@ -71,7 +72,7 @@ class LoadedEncoder(Encoder):
             content = f"in memory, {id(model):x}"
         self.batch_size = batch_size
         prompt = prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt)
-        super().__init__(name, content, prompt=prompt, **prompts)
+        super().__init__(name, content, prompt=prompt, is_in_memory=is_in_memory, **prompts)
 
     @staticmethod
     def _library_class() -> type:

@@ -41,7 +41,12 @@ class FusedEncoder(Encoder):
         links, _ = fetch_folder(lexical.name, lexical_revision, ["*.safetensors"])
         folder, _ = fetch_folder(dense.name, revision, [FILE, TENSORS])
         self.fusion = Fusion.load(folder, weights_hash(links), dense.name)
-        super().__init__(dense.name, f"{dense.revision}+{lexical.revision}", self.fusion.languages)
+        super().__init__(
+            dense.name,
+            f"{dense.revision}+{lexical.revision}",
+            self.fusion.languages,
+            is_in_memory=dense.is_in_memory or lexical.is_in_memory,
+        )
         self.label = f"{dense.label} + {lexical.label}"
 
     def learnt_from(self) -> set[str]:

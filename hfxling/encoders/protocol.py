@@ -27,6 +27,7 @@ class Encoder(ABC):
         prompt: put before every text; None for none.
         query_prompt: put before queries in its place.
         document_prompt: put before documents in its place.
+        is_in_memory: whether it was given as an object, of which no other process knows what it computes.
 
     Attributes:
         label: what results call it.
@@ -45,19 +46,16 @@ class Encoder(ABC):
         prompt: str | None = None,
         query_prompt: str | None = None,
         document_prompt: str | None = None,
+        is_in_memory: bool = False,
     ):
         self.name = str(name)
         self.label = model_name(name)
         self.revision = revision
         self.languages = list(languages)
         self.routes = list(languages)
+        self.is_in_memory = is_in_memory
         self.prompt = prompt
         self._prompt_of_role = {"query": query_prompt, "document": document_prompt}
-
-    @property
-    def is_in_memory(self) -> bool:
-        """Whether it was given as an object, of which no other process knows what it computes."""
-        return "in memory" in self.revision
 
     def route(self, language: str | None, role: str | None = None) -> str | None:
         """The part that texts of a language and role go through; None where one part serves all.

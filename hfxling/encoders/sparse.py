@@ -43,7 +43,8 @@ class LexicalEncoder(Encoder):
     method = "dot"
 
     def __init__(self, model: str | Path | LexicalModel, revision: str | None = None):
-        if isinstance(model, LexicalModel):
+        is_in_memory = isinstance(model, LexicalModel)
+        if is_in_memory:
             name = model.config.name_or_path or "links in memory"
             content = f"in memory, {id(model):x}"
             self.model = model.eval()
@@ -63,7 +64,7 @@ class LexicalEncoder(Encoder):
                     raise
                 raise type(error)(f"{name} has no links, they lie beside it: give {links}.") from None
             content = identity(name, revision)
-        super().__init__(name, content, self.model.config.languages)
+        super().__init__(name, content, self.model.config.languages, is_in_memory=is_in_memory)
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> csr_array:
         if role is None:  # the first language is by default that of queries

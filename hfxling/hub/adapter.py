@@ -17,11 +17,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
-from hfxling.evaluation.results import EvalResult
 from hfxling.missing import one_line_where_missing
 from hfxling.models.loading import quiet_loading
 
-from .card import CardInfo, moved, render_card
+from .card import moved
 from .checks import ADAPTER
 from .record import CARD, RECORD, folder_files, record_text
 from .snippets import ADAPTER_TITLE, standard_snippets
@@ -58,11 +57,9 @@ def adapter_alone(files: Mapping[str, Content]) -> dict[str, Content]:
     }
     tags = [*card["tags"], "peft", "lora"]
     card_alone = card | {"relation": "adapter", "loading": loading, "clients": {}, "tags": tags}
-    rows = [EvalResult(**row) for row in record["results"]]
-    before = render_card(rows, CardInfo.from_record(card))
-    after = render_card(rows, CardInfo.from_record(card_alone))
-    alone[CARD] = moved(read_content(files[CARD]).decode("utf-8"), before, after).encode()
-    alone[RECORD] = record_text(record | {"card": card_alone, "files": hashes})
+    record_alone = record | {"card": card_alone, "files": hashes}
+    alone[CARD] = moved(read_content(files[CARD]).decode("utf-8"), record, record_alone).encode()
+    alone[RECORD] = record_text(record_alone)
     return alone
 
 

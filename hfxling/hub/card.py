@@ -161,13 +161,14 @@ def linked(name: str) -> str:
     return f"[{name}](https://huggingface.co/{name})" if "/" in name else f"`{name}`"
 
 
-def moved(card: str, before: str, after: str) -> str:
+def moved(card: str, before: Mapping, after: Mapping) -> str:
     """A card with sentences by hand, in which all that was rendered is what is rendered now.
 
-    A merge of two changes to `before`: that by hand, to `card`, and that of the record, to `after`.
+    A merge of two changes to what the record was rendered as: that by hand, to `card`, and that of the record. `before`
+    and `after` are the contents of results.json.
     """
-    lines, old, new = card.splitlines(), before.splitlines(), after.splitlines()
-    # What stands now for each line of `before`: itself, or at the first line of a part that changed all of its new
+    lines, old, new = card.splitlines(), _of_record(before).splitlines(), _of_record(after).splitlines()
+    # What stands now for each line of `old`: itself, or at the first line of a part that changed all of its new
     # lines. Lines that came in between belong to the one before them.
     now: dict[int, list[str]] = defaultdict(list)
     for kind, start, stop, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
@@ -186,6 +187,12 @@ def moved(card: str, before: str, after: str) -> str:
         else:
             merged += lines[first:last]
     return "\n".join(merged) + "\n"
+
+
+def _of_record(record: Mapping) -> str:
+    """What is rendered from the content of a results.json."""
+    rows = [EvalResult(**row) for row in record["results"]]
+    return render_card(rows, CardInfo.from_record(record["card"]))
 
 
 @cache

@@ -107,13 +107,13 @@ def rewrite_record(folder: Path, rows: Sequence[EvalResult], extra: Mapping) -> 
     """
     record, card = folder / RECORD, folder / CARD
     content = json.loads(record.read_text(encoding="utf-8"))
-    info = CardInfo.from_record(content["card"])
-    rendered = render_card(read_results(record), info)
-    written = card.read_text(encoding="utf-8") if card.is_file() else rendered
+    written = card.read_text(encoding="utf-8") if card.is_file() else None
     entries = {name: value for name, value in content.items() if name not in _WRITTEN_ANEW} | {**extra}
     entries = {name: value for name, value in entries.items() if value is not None}
-    write_record(folder, rows, info, recipe=content["recipe"], extra=entries)
-    card.write_text(moved(written, rendered, card.read_text(encoding="utf-8")), encoding="utf-8")
+    write_record(folder, rows, CardInfo.from_record(content["card"]), recipe=content["recipe"], extra=entries)
+    if written is not None:
+        now = json.loads(record.read_text(encoding="utf-8"))
+        card.write_text(moved(written, content, now), encoding="utf-8")
 
 
 def check_push(repo_id: str | None) -> None:

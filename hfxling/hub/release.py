@@ -12,12 +12,12 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, get_token
 
-from hfxling.evaluation.results import EvalResult, read_results
+from hfxling.evaluation.results import read_results
 
 from . import upload
 from .adapter import adapter_alone, adapter_faults
 from .agreement import folder_faults
-from .card import CardInfo, moved, public_yaml, render_card
+from .card import moved, public_yaml
 from .checks import ADAPTER, base_licence, code_faults, folder_contents, release_faults, text_faults
 from .doors import door_faults
 from .index import eval_results_file
@@ -158,7 +158,7 @@ def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[s
     record = read_record(folder)
     refuse(folder, folder_faults(folder, record))
     rows = read_results(folder / RECORD)
-    files, card = renamed(folder_contents(folder), rows, record, what, api)
+    files, card = renamed(folder_contents(folder), record, what, api)
     shown = eval_results_file(rows, card["train_data"])
     if shown is not None:
         files[EVAL_RESULTS] = shown.encode()
@@ -170,7 +170,7 @@ def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[s
 
 
 def renamed(
-    files: Mapping[str, Content], rows: Sequence[EvalResult], record: Mapping, what: Release, api: HfApi
+    files: Mapping[str, Content], record: Mapping, what: Release, api: HfApi
 ) -> tuple[dict[str, Content], dict]:
     """The files with the repository's id, public names and licences in record, card and configuration; and the card."""
     files = dict(files)
@@ -191,9 +191,7 @@ def renamed(
         _state_licence(public, what.licence)
     if public == record:  # every file stays as it is, to the byte
         return files, card
-    before = render_card(rows, CardInfo.from_record(record["card"]))
-    after = render_card([EvalResult(**row) for row in public["results"]], CardInfo.from_record(card))
-    files[CARD] = moved(read_content(files[CARD]).decode("utf-8"), before, after).encode()
+    files[CARD] = moved(read_content(files[CARD]).decode("utf-8"), record, public).encode()
     files["config.yaml"] = public_yaml(card["configuration"]).encode()
     if ADAPTER in files:
         adapter = json.loads(read_content(files[ADAPTER]))

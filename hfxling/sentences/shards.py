@@ -7,21 +7,19 @@ files of one side's shard merge into one.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from hfxling.files import atomic_path
-from hfxling.parts import claim, readable
+from hfxling.parts import claim, readable, remove_parts
 
 from .neighbours import Neighbours, Vectors, best_first, joined, one_or_all
 
 _TIE = 1e-6  # of the scores of two tiles
-_FILES = ("key.json", "tile_*_*.parquet", "forward_*.parquet", "backward_*.parquet", ".*.hfxling-scratch")
+_FILES = ("tile_*_*.parquet", "forward_*.parquet", "backward_*.parquet")
 
 Tile = tuple[slice, slice]  # rows of the source and of the target
 Run = Callable[[list[Vectors], list[Vectors], Sequence[Tile], int, dict], Iterator[tuple[Neighbours, Neighbours]]]
@@ -140,11 +138,7 @@ def clear(folder: str | Path) -> None:
     """Remove the tiles of a search that has ended, and its folder unless something else lies there."""
     folder = Path(folder)
     for model in (folder / "model", folder):  # the dense model's own search lies inside
-        for pattern in _FILES:
-            for path in model.glob(pattern):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        with suppress(OSError):
-            model.rmdir()
+        remove_parts(model, _FILES)
 
 
 def _save(path: Path, *sides: Neighbours, merged: int = 0) -> None:

@@ -119,11 +119,7 @@ class JointAligner(LineAligner):
             source, target = source[:LEARN_FROM], target[:LEARN_FROM]
         views = []
         for side_segmenters in segmenters or view_segmenters(languages):
-            vocabularies = []
-            for language, lines, segmenter in zip(languages, (source, target), side_segmenters):
-                distinct = [line for line in dict.fromkeys(lines) if line]
-                vocabularies.append(Vocabulary.learn(distinct, language, segmenter=segmenter))
-            views.append(View(vocabularies, []))
+            views.append(View(vocabularies_of_text(languages, (source, target), side_segmenters), []))
         aligner = cls(languages, views, encoder, **options)
         if encoder is None:
             aligner._learn_links(aligner._read(source, target))
@@ -323,6 +319,17 @@ class JointAligner(LineAligner):
         if self.method != PROBABILITY:
             links = decode(soft, self.method)
         return aligned_lines([pair.units for pair, _ in batch], soft, links, probability)
+
+
+def vocabularies_of_text(
+    languages: Sequence[str], sides: Sequence[Sequence[str]], segmenters: Sequence[str]
+) -> list[Vocabulary]:
+    """Of both sides the words or pieces of their lines, each of which counts once; empty ones teach nothing."""
+    vocabularies = []
+    for language, lines, segmenter in zip(languages, sides, segmenters):
+        distinct = [line for line in dict.fromkeys(lines) if line]
+        vocabularies.append(Vocabulary.learn(distinct, language, segmenter=segmenter))
+    return vocabularies
 
 
 def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:

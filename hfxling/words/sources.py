@@ -20,7 +20,7 @@ from hfxling.models.modeling_lexical import LexicalModel
 
 from .aligner import Aligner, load_aligner, vocabularies_of
 from .encoder import LAYERS, WordEncoder, depth_of
-from .joint import LONGEST, JointAligner, View
+from .joint import LONGEST, JointAligner, View, vocabularies_of_text
 from .links import agreement
 from .pairs import encoded_pairs
 from .prior import LinkPrior, load_prior
@@ -234,10 +234,8 @@ def links_of_text(
     encoder = None
     if model is not None:
         encoder = open_word_encoder(model, pair, text, revision=revision, layer=layer)
-    vocabularies = []
-    for language, lines in zip(pair, (text.source, text.target)):
-        distinct = [line for line in dict.fromkeys(lines) if line]
-        vocabularies.append(Vocabulary.learn(distinct, language, segmenter=word_segmenter(language)))
+    segmenters = [word_segmenter(language) for language in pair]
+    vocabularies = vocabularies_of_text(pair, (text.source, text.target), segmenters)
     name = "the text" if encoder is None else f"the text, with {encoder.name}"
     return LinkSource(name, pair, vocabularies, encoder=encoder), text
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from hfxling.data.pharaoh import Link
 from hfxling.data.segment import Span
 from hfxling.files import atomic_path
-from hfxling.parts import claim, readable
+from hfxling.parts import claim, readable, remove_parts
 
 
 @dataclass(frozen=True)
@@ -70,13 +68,8 @@ class StoredParts:
 
     def clear(self) -> None:
         """Remove the parts of a run that has ended, and the folder unless something else lies there."""
-        if self.folder is None:
-            return
-        for pattern in ("key.json", "links_*.jsonl", ".*.hfxling-scratch"):
-            for path in self.folder.glob(pattern):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        with suppress(OSError):
-            self.folder.rmdir()
+        if self.folder is not None:
+            remove_parts(self.folder, ["links_*.jsonl"])
 
 
 def packed(pair: PairLinks) -> list:

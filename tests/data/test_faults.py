@@ -133,6 +133,8 @@ def test_sample_is_drawn_from_the_whole_file(monkeypatch):
         ("1 000 000 000", (1, 0)),
         ("in 2006 of which 2006 of which 2006 of which iob", (3, 22)),
         ("好好学习好好学习", (2, 12)),
+        ("3월 3월 3월", (3, 8)),  # a wide letter counts as three after a narrow one, too
+        ("K팝은 좋다 K팝은 좋다", (2, 13)),
     ],
 )
 def test_loops(text, loop):

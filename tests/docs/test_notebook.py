@@ -1,5 +1,6 @@
 """The notebook, cell by cell in a kernel and an empty folder, as its readers run it."""
 
+import json
 import re
 from pathlib import Path
 
@@ -28,12 +29,18 @@ def test_it_is_small_and_shows_its_pictures():
 
 
 @pytest.mark.slow
-def test_every_cell_runs(tmp_path, monkeypatch):
+def test_every_cell_runs(warm_python, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    kernel = {"argv": [warm_python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]}
+    kernel |= {"display_name": "warm", "language": "python"}
+    (tmp_path / "kernels" / "warm").mkdir(parents=True)
+    (tmp_path / "kernels" / "warm" / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     notebook = nbformat.read(NOTEBOOK, 4)
     for cell in notebook.cells:
         cell.update({"outputs": []} if cell.cell_type == "code" else {})
-    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    place = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="warm", resources=place).execute()
     assert pictures(notebook.cells) == 3
     said = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", []))
     assert re.search(r"\d+ pairs, \d+ % of them right", said)

@@ -21,10 +21,11 @@ from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.encoders.identity import identity
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.prompts import prompt_for
-from hfxling.encoders.sparse import SparseVectors, is_sparse
+from hfxling.encoders.sparse import LexicalEncoder, SparseVectors, is_sparse
 from hfxling.encoders.stored import LayerEncoder, StoredVectors
 from hfxling.evaluation.results import read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.models import LexicalModel
 
 PAIRS = [("我爱吃苹果", "I love apples"), ("你好", "hello"), ("今天下雨", "rain today"), ("你不是我", "you are not me")]
 ZH_EN = {"languages": ("zh", "en")}
@@ -211,6 +212,15 @@ def test_a_query_prompt_goes_before_all_texts_where_both_sides_are_alike(run, mo
     alike = run(**options, query_prompt="you ", document_prompt="me ")
     same = run(**options, prompt="you ")
     assert [row.value for row in alike] == [row.value for row in same]
+
+
+def test_only_what_is_given_as_an_object_is_in_memory(models):
+    folder = models / "lexical"
+    for door, library in ((SentenceEncoder, SentenceTransformer), (LexicalEncoder, LexicalModel.from_pretrained)):
+        assert door(library(str(folder))).is_in_memory
+        assert not door(str(folder)).is_in_memory
+    assert SparseVectors(SparseEncoder(str(models / "splade"))).is_in_memory
+    assert not LayerEncoder(models / "plain", None).is_in_memory
 
 
 def test_the_identity_changes_with_every_file_of_a_model(models, tmp_path):

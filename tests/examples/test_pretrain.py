@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -173,10 +172,10 @@ def test_what_a_kill_left_of_the_first_checkpoint_is_no_obstacle(run, texts, tmp
 
 
 @pytest.mark.slow
-def test_two_processes_share_one_tokenizer_and_write_one_folder(texts, tmp_path):
-    script = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+def test_two_processes_share_one_tokenizer_and_write_one_folder(texts, warm_python, tmp_path):
+    script = [warm_python, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     command = [*script, str(ROOT / "examples" / "pretrain.py"), *arguments(texts, tmp_path / "out", max_steps=2)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHON_EXEC": warm_python}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("model folder") == 1

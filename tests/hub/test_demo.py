@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -375,14 +374,13 @@ def test_gradio_is_named_where_it_is_missing(monkeypatch, refusal):
 
 
 @pytest.mark.slow
-def test_a_stopped_page_leaves_no_folder(folders, tmp_path):
+def test_a_stopped_page_leaves_no_folder(folders, warm_python, tmp_path):
     code = f"import hfxling; hfxling.demo({str(folders / 'lexical')!r})"
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     env = {"PATH": "/usr/bin", "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "HF_HUB_OFFLINE": "1"}
-    env["PYTHONUNBUFFERED"] = "1"  # the log shows at once that the page is up
     with (tmp_path / "log").open("w") as log:
-        page = subprocess.Popen([sys.executable, "-c", code], env=env, cwd=tmp_path, stdout=log, stderr=log)
+        page = subprocess.Popen([warm_python, "-c", code], env=env, cwd=tmp_path, stdout=log, stderr=log)
     try:
         for _ in range(480):
             if "Running on" in (tmp_path / "log").read_text():

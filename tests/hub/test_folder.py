@@ -90,8 +90,8 @@ for name in ("first", "second", "third"):
 """
 
 
-def python(*words, env, cwd):
-    command = [sys.executable, *map(str, words)]
+def run(python, *words, env, cwd):
+    command = [python, *map(str, words)]
     return subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
@@ -126,7 +126,8 @@ def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, publisher, t
     assert not any(SECRET.encode() in content for content in pushed.values())
 
     env = hub.env(tmp_path / "empty")
-    done = python("-c", DOORS, REPO, json.dumps(SOURCE), json.dumps(TARGET), ROOT, env=env, cwd=tmp_path / "there")
+    words = ["-c", DOORS, REPO, json.dumps(SOURCE), json.dumps(TARGET), ROOT]
+    done = run(sys.executable, *words, env=env, cwd=tmp_path / "there")
     assert done.returncode == 0, done.stderr
     assert "arning" not in done.stderr
     found = json.loads(done.stdout.rstrip("\n").split("\n")[-1])
@@ -154,7 +155,7 @@ print(json.dumps([found, SentenceTransformer(repo, device="cpu").encode(source).
 
 
 @pytest.mark.slow
-def test_sparse_vectors_are_on_a_branch_of_their_own(hub, publisher, tmp_path):
+def test_sparse_vectors_are_on_a_branch_of_their_own(hub, publisher, warm_python, tmp_path):
     words = ["--pairs", "zh-vi", "--train_data", "sample", "--max_train_pairs", "40", "--rank", "8"]
     words += ["--output_dir", "out", "--push_to_hub", "--hub_model_id", "org/zh-vi-lexical"]
     done = publisher.script(ROOT / "recipes" / "lexical.py", *words, cwd=tmp_path)
@@ -167,7 +168,7 @@ def test_sparse_vectors_are_on_a_branch_of_their_own(hub, publisher, tmp_path):
     texts = ["今天下雨。", "我爱吃苹果。"], ["Hôm nay trời mưa.", "Tôi thích ăn táo."]
     arguments = ["org/zh-vi-lexical", *map(json.dumps, texts)]
     (tmp_path / "there").mkdir()
-    done = python("-c", SPARSE, *arguments, env=hub.env(tmp_path / "empty"), cwd=tmp_path / "there")
+    done = run(warm_python, "-c", SPARSE, *arguments, env=hub.env(tmp_path / "empty"), cwd=tmp_path / "there")
     assert done.returncode == 0, done.stderr
     sparse, static = json.loads(done.stdout.rstrip("\n").split("\n")[-1])
     model = LexicalModel.from_pretrained(folder)

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -40,15 +39,15 @@ def written(place):
     return publish_all(place / "folders", chosen)
 
 
-def client(hub, place, *words, **environment):
+def client(python, hub, place, *words, **environment):
     env = hub.env(place) | environment
-    command = [sys.executable, *map(str, words)]
+    command = [python, *map(str, words)]
     done = subprocess.run(command, env=env, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_folder_to_an_empty_cache_offline_and_with_hfxling_is_equal(hub, publisher, place, written):
+def test_folder_to_an_empty_cache_offline_and_with_hfxling_is_equal(hub, publisher, warm_python, place, written):
     folders = place / "folders"
     pushed = publisher.run(PUSH, folders, json.dumps(list(written)), cwd=place)
     assert pushed.returncode == 0, pushed.stderr
@@ -71,11 +70,12 @@ def test_folder_to_an_empty_cache_offline_and_with_hfxling_is_equal(hub, publish
     (place / "empty").mkdir()
     (place / "empty" / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
     script = ROOT / "tests" / "support" / "hub_doors.py"
-    first = client(hub, place / "empty", "-P", script, "jobs.json")
+    first = client(warm_python, hub, place / "empty", "-P", script, "jobs.json")
     before = len(hub.requests)
     runs = [first]
     if not older("transformers", "5.23"):  # those look for a tokenizer's config.json even offline
-        runs.append(client(hub, place / "empty", "-P", script, "jobs.json", ROOT, HF_HUB_OFFLINE="1"))  # pinned
+        words = ["-P", script, "jobs.json", ROOT]
+        runs.append(client(warm_python, hub, place / "empty", *words, HF_HUB_OFFLINE="1"))  # pinned
         assert len(hub.requests) == before, "offline asks nobody"
     for name, (_, _, own, stock) in written.items():
         expected = {"own": own, "stock": stock}

@@ -55,9 +55,9 @@ def loaders(method):
 
 
 @pytest.mark.slow
-def test_every_door_gives_the_models_vectors_in_a_fresh_process_without_a_word(root, written):
+def test_every_door_gives_the_models_vectors_in_a_fresh_process_without_a_word(root, written, warm_python):
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda doors: open_doors(root, written, doors), PROCESSES))
+        found = list(pool.map(lambda doors: open_doors(root, written, doors, warm_python), PROCESSES))
     opened = set()
     for process in found:
         for name, doors in process.items():

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -355,14 +354,14 @@ def test_the_results_file_names_what_ran(published):
     assert {"torch", "transformers", "sentence-transformers"} <= content["versions"].keys()
 
 
-def test_losses_go_to_trackio(data, tiny_bert, tmp_path):
+def test_losses_go_to_trackio(data, tiny_bert, warm_python, tmp_path):
     pytest.importorskip("trackio", reason="needs trackio: pip install 'hfxling[trackio]'")
     options = {"base_model": tiny_bert, "pairs": "zh-vi", "layer": 2, "use_cpu": True, "fit": "infonce"}
     options |= {"train_data": data / "train.tsv", "test_data": data / "test.tsv", "cache_dir": tmp_path / "cache"}
     options |= {"num_train_epochs": 2, "logging_steps": 1, "output_dir": tmp_path / "out"}
     words = command_line(options | {"report_to": "trackio", "project": "heads", "run_name": "first"})
     env = os.environ | {"TRACKIO_DIR": str(tmp_path / "trackio"), "PYTHONPATH": str(ROOT)}
-    recipe = [sys.executable, str(ROOT / "recipes" / "siamese.py"), *words]
+    recipe = [warm_python, str(ROOT / "recipes" / "siamese.py"), *words]
     done = subprocess.run(recipe, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     kept = b"".join(path.read_bytes() for path in (tmp_path / "trackio").rglob("heads.db*"))

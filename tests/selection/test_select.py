@@ -200,7 +200,7 @@ def test_the_encoder_trained_further_is_a_stock_folder_with_its_adapter(tiny_ber
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "trained with translation ranking. Low-rank adapters" in card
     assert f'AutoModel.from_pretrained("{e5_like}")\nencoder = PeftModel.from_pretrained(encoder, "zh-vi-dap"' in card
-    files, _ = renamed(folder_contents(folder), read_results(folder / "results.json"), record, release, HfApi())
+    files, _ = renamed(folder_contents(folder), record, release, HfApi())
     assert json.loads(files["adapter/adapter_config.json"])["base_model_name_or_path"] == "org/base"
     assert b'from_pretrained("org/base")' in files["README.md"]
     digest = hashlib.sha256(files["adapter/adapter_config.json"]).hexdigest()

@@ -1,11 +1,34 @@
 """What several tests of sentences need, made once."""
 
+import os
 import random
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 import hfxling
+
+COMMAND = "import os; print(os.getpid(), flush=True); from hfxling.cli import main; main()"
+
+
+@pytest.fixture
+def killed(warm_python):
+    """Starts a command, kills it when something is the case, and waits for its end."""
+
+    def kill_when(is_so, *words: str) -> None:
+        process = subprocess.Popen([warm_python, "-c", COMMAND, *words], stdout=subprocess.PIPE, text=True)
+        number = int(process.stdout.readline())
+        while not is_so():
+            assert process.poll() is None
+            time.sleep(0.002)
+        os.kill(number, signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL, "it was done already"
+
+    return kill_when
 
 
 @pytest.fixture(scope="session")

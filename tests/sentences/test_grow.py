@@ -1,9 +1,5 @@
 """Two heaps and an encoder, no pair known: what is found, how good it is said to be, and encoders that know nothing."""
 
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +22,7 @@ class Knows(Encoder):
     """An encoder that knows what sentences mean, more or less, and where a language has a place of its own."""
 
     def __init__(self, pairs, noise: float):
-        super().__init__("knows", "in memory, 1")
+        super().__init__("knows", "1", is_in_memory=True)
         rng = np.random.default_rng(0)
         self.vectors = {}
         for zh, vi in pairs:
@@ -194,7 +190,7 @@ def test_impostors_are_what_a_search_without_the_target_gives():
 
 
 @pytest.mark.slow
-def test_a_killed_bootstrap_ends_alike(text, zh_vi_links, tmp_path, monkeypatch):
+def test_a_killed_bootstrap_ends_alike(text, zh_vi_links, killed, tmp_path, monkeypatch):
     """Links of the text itself, as a folder with static vectors, are an encoder that knows both languages."""
     _, heaps = text
     monkeypatch.chdir(tmp_path)
@@ -202,17 +198,10 @@ def test_a_killed_bootstrap_ends_alike(text, zh_vi_links, tmp_path, monkeypatch)
     for heap, language in zip(heaps, LANGUAGES):
         Path(language).write_text("".join(f"{line}\n" for line in heap), encoding="utf-8")
     main([*words, "--cache_dir", "whole_cache", "--output", "whole"])
-    killed = [*words, "--cache_dir", "cache", "--output", "killed"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hfxling", *killed], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    while not Path("cache").exists():  # it has begun to encode
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    words += ["--cache_dir", "cache", "--output", "killed"]
+    killed(Path("cache").exists, *words)  # it has begun to encode
     assert not Path("killed").exists(), "it was done already"
-    main(killed)
+    main(words)
     names = files_of(tmp_path / "whole")
     assert names == files_of(tmp_path / "killed")
     for name in names:

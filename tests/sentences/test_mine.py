@@ -5,10 +5,6 @@ import os
 import random
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from importlib import import_module
 from pathlib import Path
 
@@ -284,18 +280,12 @@ def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_killed_search_ends_alike(heap, tmp_path):
+def test_a_killed_search_ends_alike(heap, killed, tmp_path):
     asked = words(heap, tmp_path / "pairs.tsv", "--shard", "20")
     main(asked)
     expected = (tmp_path / "pairs.tsv").read_bytes()
     (tmp_path / "pairs.tsv").unlink()
-    command = [sys.executable, "-m", "hfxling", *asked]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while len(list(tmp_path.glob("pairs.tsv.hfxling-parts/*"))) < 3:
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    killed(lambda: len(list(tmp_path.glob("pairs.tsv.hfxling-parts/*"))) >= 3, *asked)
     assert not (tmp_path / "pairs.tsv").exists()
     main(asked)
     assert (tmp_path / "pairs.tsv").read_bytes() == expected

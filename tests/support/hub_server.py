@@ -409,8 +409,8 @@ def hub(hub_of_all_tests) -> HubServer:
 
 
 @pytest.fixture(scope="session")
-def publisher(hub_of_all_tests, tmp_path_factory) -> Iterator[Publisher]:
+def publisher(hub_of_all_tests, tmp_path_factory, warm_python) -> Iterator[Publisher]:
     """A process whose Hub this is; see `Publisher`."""
-    publisher = Publisher(hub_of_all_tests, tmp_path_factory.mktemp("publisher"))
+    publisher = Publisher(hub_of_all_tests, tmp_path_factory.mktemp("publisher"), warm_python)
     yield publisher
     publisher.close()

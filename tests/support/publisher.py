@@ -24,12 +24,13 @@ class Done(NamedTuple):
 class Publisher:
     """Runs programs in a process whose Hub is the stand-in and that can import hfxling.
 
-    Its cache lies below `home`; programs must not count on an empty one.
+    Its cache lies below `home`; programs must not count on an empty one. It is a process of `python`, which also opens
+    what is published here.
     """
 
-    def __init__(self, hub, home: Path):
+    def __init__(self, hub, home: Path, python: str = sys.executable):
         self.env = hub.env(home) | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, __file__]
+        command = [python, __file__, python]
         self.process = subprocess.Popen(command, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def run(self, code: str, *words: object, cwd: Path, **environment: str) -> Done:
@@ -90,6 +91,7 @@ def _run(job: dict) -> Done:
 
 
 if __name__ == "__main__":
+    sys.executable = sys.argv[1]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:

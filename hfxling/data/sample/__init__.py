@@ -78,11 +78,15 @@ def sample_texts(lang: str, split: str = "train", *, generated: int | None = Non
     return natural + [sentence.texts[lang] for sentence in linked_sentences(split)[:count]]
 
 
+class NotInSample(ValueError):
+    """The corpus has no text of a language."""
+
+
 def check_sample(languages: Iterable[str], split: str) -> None:
-    """Raise ValueError for a language or a split that the corpus lacks."""
+    """Raise NotInSample for a language that the corpus lacks, another ValueError for a split that it lacks."""
     for lang in languages:
         if lang not in LANGUAGES:
-            raise ValueError(f"language {lang!r} is not in the sample corpus; choose from {', '.join(LANGUAGES)}.")
+            raise NotInSample(f"language {lang!r} is not in the sample corpus; choose from {', '.join(LANGUAGES)}.")
     if split not in SPLITS:
         raise ValueError(f"split={split!r}: the sample corpus has {', '.join(SPLITS)}.")
 

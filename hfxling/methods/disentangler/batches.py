@@ -101,8 +101,9 @@ class BlockSampler(Sampler):
     """Shuffled row numbers of `PairRows` that lie near each other on disk for thousands of rows at a time.
 
     The rows are divided into blocks, anew in every epoch; some blocks at a time are shuffled each for itself and dealt
-    out in runs as long as a batch, so that a batch is of one language pair wherever that has rows enough. The order of
-    epoch k depends on (seed, k) alone.
+    out in runs as long as a batch. The last run of a block is shorter, so that a batch may hold the end of one run and
+    the start of the next: it is of one or two language pairs where these have rows enough, and nearly every row finds
+    its partner in it. The order of epoch k depends on (seed, k) alone.
     """
 
     def __init__(self, dataset: PairRows, batch_size: int, seed: int = 0):

@@ -6,7 +6,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import dap_tiny_run
@@ -38,16 +37,16 @@ def encoder(tmp_path_factory) -> Path:
     return save_tiny("bert", tmp_path_factory.mktemp("encoder"))
 
 
-def run(script: Path, *words) -> subprocess.CompletedProcess:
+def run(python: str, script: Path, *words) -> subprocess.CompletedProcess:
     """Run a script in a process of its own."""
-    command = [sys.executable, str(script), *map(str, words)]
+    command = [python, str(script), *map(str, words)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
 
 
-def run_two(script: Path, *words) -> tuple[str, str]:
+def run_two(python: str, script: Path, *words) -> tuple[str, str]:
     """Run a script in two processes, as torchrun would; gives standard output and error of the first one."""
-    command = [sys.executable, str(script), *map(str, words)]
+    command = [python, str(script), *map(str, words)]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -158,10 +157,11 @@ def test_split_batch_keeps_rows_together_and_passes_on_the_rest():
 
 
 @pytest.mark.slow
-def test_two_processes_train_the_single_process_model(encoder, tmp_path):
+def test_two_processes_train_the_single_process_model(encoder, warm_python, tmp_path):
     """In chunks, too; and weights in pieces have the whole model's gradients, which is in the script of both."""
     dap_tiny_run.train([str(encoder), str(tmp_path / "one"), "--steps", "3", "--dropout", "0"])
-    run_two(RUN.with_name("dap_two_processes_run.py"), encoder, tmp_path / "two", tmp_path / "two, chunked")
+    script = RUN.with_name("dap_two_processes_run.py")
+    run_two(warm_python, script, encoder, tmp_path / "two", tmp_path / "two, chunked")
     one, *others = (
         load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two", "two, chunked")
     )
@@ -181,7 +181,7 @@ def recipe_options(encoder, folder, **more) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, tmp_path):
+def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, warm_python, tmp_path):
     config = AutoConfig.from_pretrained(encoder)  # without dropout, so that one process can be compared
     plain = shutil.copytree(encoder, tmp_path / "plain")
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
@@ -194,7 +194,7 @@ def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, tm
     # Then in the file's own precision, in chunks, the last of the three steps only.
     again = recipe_options(plain, tmp_path / "three", per_device_train_batch_size=2, **common)
     again += ["--chunk_size", "1", "--resume_from_checkpoint", str(tmp_path / "two" / "out" / "checkpoint-2")]
-    said, _ = run_two(SHARDED, "no", *words, "--", "bf16", *again, "--")
+    said, _ = run_two(warm_python, SHARDED, "no", *words, "--", "bf16", *again, "--")
     said, said_again, _ = said.split("NEXT\n")
     assert said.count("eval sample zh->en P@1") == 2, said  # step 2 and the last
     assert len(re.findall("^epoch [0-9.]+: loss ", said_again, re.M)) == 1, said_again
@@ -220,9 +220,9 @@ def test_accelerate_reads_the_shipped_configurations(path):
 
 
 @pytest.mark.slow
-def test_killed_run_goes_on_as_if_nothing_had_happened(encoder, tmp_path):
+def test_killed_run_goes_on_as_if_nothing_had_happened(encoder, warm_python, tmp_path):
     dap_tiny_run.train([str(encoder), str(tmp_path / "whole")])
-    assert run(RUN, encoder, tmp_path / "killed", "--kill_after", 5).returncode == -9
+    assert run(warm_python, RUN, encoder, tmp_path / "killed", "--kill_after", 5).returncode == -9
     assert not (tmp_path / "killed" / "model").exists()
     checkpoint = tmp_path / "killed" / "checkpoint-3"
     dap_tiny_run.train([str(encoder), str(tmp_path / "killed"), "--resume", str(checkpoint)])

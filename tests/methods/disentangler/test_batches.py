@@ -69,6 +69,14 @@ def test_what_is_read_next_lies_near_on_disk(monkeypatch):
     assert np.mean([len(np.unique(batch < 5000)) == 1 for batch in batches]) > 0.9
 
 
+def test_nearly_every_row_has_a_partner_among_many_language_pairs():
+    rows = dataset((500,) * 40)
+    order = np.array(list(BlockSampler(rows, batch_size=16)))
+    counts = [np.bincount(np.searchsorted(rows.ends, order[i : i + 16], "right")) for i in range(0, len(order), 16)]
+    assert sum((count == 1).sum() for count in counts) < 0.01 * len(order)
+    assert np.mean([(count > 0).sum() for count in counts]) < 2
+
+
 @pytest.mark.parametrize("objective", split.OBJECTIVES)
 def test_the_loss_is_the_sum_of_the_objectives_terms_and_all_are_reported(objective):
     torch.manual_seed(0)
