@@ -239,6 +239,14 @@ class Links:
         options = {"prompt": self.prompt, "device": self.device}
         return word_encoder(self.recipe.encoder, self.recipe.encoder_revision, self.text.corpus, **options)
 
+    def can_be_read(self) -> bool:
+        """Whether the encoder that helps can read the text; why not is logged."""
+        try:
+            return self.encoder is not None
+        except ValueError as error:
+            logger.warning("word links are learnt without the model: %s", error)
+            return False
+
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
         """Count the links of some pairs, and rank the others; what an earlier run has counted is taken from there."""
         facts = {"seed": self.training_args.seed, "settings": asdict(self.settings), "languages": self.text.languages}
@@ -297,6 +305,27 @@ class Links:
         """What is written: the links of all pairs."""
         self.prepared = PreparedLinks(self.text.corpus, link_views(self.text.corpus, self.settings, self.encoder))
         return lexical.run(self.recipe, self.training_args, self.prepared)
+
+
+def better_links(alone: Links, helped: Links, held: np.ndarray) -> Links:
+    """Of links counted alone and with the help of an encoder those that find more of the pairs that are left out.
+
+    An encoder that cannot read the text helps nothing.
+    """
+    if not helped.can_be_read():
+        return alone
+    kept = np.setdiff1d(np.arange(len(alone.text)), held)
+    found = []
+    for links in (alone, helped):
+        links.compete(0, kept, held)
+        found.append(links.sparse.precision + links.static.precision)
+        for candidate in (links.static, links.sparse):  # it competes again with the other candidates
+            candidate.ranks.clear()
+            candidate.cpu_s.clear()
+    chosen, other = (helped, alone) if found[1] > found[0] else (alone, helped)
+    for folder in other.kept:
+        shutil.rmtree(folder, ignore_errors=True)
+    return chosen
 
 
 class Finetuning:

@@ -37,7 +37,19 @@ from hfxling.methods.tested import ENTRY, HeldOutTest, leave_out
 from hfxling.missing import one_line_where_missing
 from hfxling.verbs import CacheFolder, Languages, OutputFolder, Text, verb
 
-from .candidates import Candidate, Clock, Competitors, Finetuning, Fused, Head, Links, Ranks, TrainingText, make_heads
+from .candidates import (
+    Candidate,
+    Clock,
+    Competitors,
+    Finetuning,
+    Fused,
+    Head,
+    Links,
+    Ranks,
+    TrainingText,
+    better_links,
+    make_heads,
+)
 
 logger = logging.getLogger(__name__)
 # In the order of what they ask of who uses them: of two that are as good the earlier one is taken.
@@ -47,6 +59,7 @@ ON_THE_ENCODER = ("head", "finetuned", "layers", "fused", "finetuned_fused")
 FOLDS = 5
 MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT
 HELD_OUT = 2_000
+FEW = 500  # pairs up to which an encoder's help in learning links is tried unasked: with more it costs minutes
 
 
 @dataclass
@@ -268,7 +281,7 @@ def select(
     revision: str | None = None,
     pooling: Literal["mean", "cls", "last"] = "mean",
     prompt: str | None = None,
-    links_with_model: bool = False,
+    links_with_model: bool | None = None,
     one_map: bool = False,
     only: Sequence[Name] = (),
     choose: Name | None = None,
@@ -302,8 +315,9 @@ def select(
         revision: branch, tag or commit of the model on the Hub.
         pooling: of the encoder.
         prompt: put before every text; by default what the model wants ("query: " for E5), "" for none.
-        links_with_model: let the model's vectors of words in context count, too, when word links are learnt: static
-            and sparse vectors find more, and a fold takes a minute longer.
+        links_with_model: let the model's vectors of words in context count, too, when word links are learnt. Of few
+            pairs static and sparse vectors find far more so, of 1,500 a little, and a fold takes a minute longer. By
+            default with up to 500 pairs, if more of the first fold is found that way.
         one_map: choose among models that need not know which language a text is in.
         only: what competes, with all that it is made of; by default all.
         choose: write this one and not the winner.
@@ -349,8 +363,7 @@ def select(
 
     named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
     named["data_licence"] = licence
-    helper = {"encoder": str(model), "encoder_revision": revision} if links_with_model else {}
-    links_args = lexical.Arguments(**named, **helper)
+    links_args = lexical.Arguments(**named)
     corpus = load_corpus(links_args) if read else corpus_of(links_args, read_pairs(source, target, languages))
     test_pairs, test_source = _read_test(test, languages, corpus) if test else (None, None)
     text = TrainingText(corpus)
@@ -367,7 +380,9 @@ def select(
         if wanted("static", "sparse", "fused", "finetuned_fused"):
             competitors.links_in_every_fold = wanted("static", "sparse", "fused")
             links_cache = Path(cache_dir, "links")
-            competitors.links = Links(links_args, text, training_args, links_cache, prompt=prompt, device=device)
+            options = {"training_args": training_args, "cache_dir": links_cache, "prompt": prompt, "device": device}
+            helped_by = {"encoder": model and str(model), "encoder_revision": revision}
+            competitors.links = _links(links_args, text, helped_by, links_with_model, folds[0], **options)
         if model is not None and wanted(*ON_THE_ENCODER):
             frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
@@ -396,6 +411,23 @@ def select(
     else:
         selection.save(output)
     return selection
+
+
+def _links(
+    recipe: lexical.Arguments,
+    text: TrainingText,
+    helped_by: dict[str, str | None],
+    is_helped: bool | None,
+    first_fold: np.ndarray,
+    **options,
+) -> Links:
+    """The word links that compete, counted alone or with the help of an encoder; with few pairs what is better."""
+    alone = Links(recipe, text, **options)
+    is_tried = is_helped is None and helped_by["encoder"] is not None and len(text) <= FEW
+    if not (is_helped or is_tried):
+        return alone
+    helped = Links(replace(recipe, **helped_by), text, **options)
+    return better_links(alone, helped, first_fold) if is_tried else helped
 
 
 def how_to_use(candidate: Candidate, folders: dict[str, Path]) -> str:
@@ -439,7 +471,7 @@ def _check(languages: tuple, only: Sequence[str], choose: str | None, minutes: f
         raise ValueError(f"choose={choose!r} does not compete with only={list(only)}; name it there, too.")
 
 
-def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: bool) -> None:
+def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: bool | None) -> None:
     """Refuse what is no model that can compete, and what is `asked` for by name and needs one where there is none."""
     if model is not None and not isinstance(model, str | Path):
         raise ValueError(f"model={type(model).__name__}: its layers are read one by one; give a folder or Hub id.")

@@ -146,7 +146,7 @@ def files(tmp_path):
 def test_fit_counts_with_the_model_where_it_is_asked_to(files, tiny_bert, tmp_path, monkeypatch):
     options = {"languages": LANGUAGES, "only": ["static", "sparse"], "cache_dir": str(tmp_path / "cache")}
     model = str(tiny_bert)
-    alone = hfxling.select(*files, model=model, output=None, **options)
+    alone = hfxling.select(*files, model=model, links_with_model=False, output=None, **options)
     with monkeypatch.context() as patch:
         patch.setattr("hfxling.selection.candidates.Competitors.forget", lambda self: None)  # as if it were killed
         both = hfxling.select(*files, model=model, links_with_model=True, output=None, **options)
@@ -159,6 +159,31 @@ def test_fit_counts_with_the_model_where_it_is_asked_to(files, tiny_bert, tmp_pa
     record = json.loads((tmp_path / "out" / "model" / "results.json").read_text(encoding="utf-8"))
     assert record["card"]["configuration"]["encoder"] == model
     assert f"with the help of {tiny_bert.name}" in record["card"]["summary"]
+
+
+def test_fit_tries_with_few_pairs_whether_the_model_helps(files, tiny_bert, tmp_path):
+    options = {"languages": LANGUAGES, "only": ["static", "sparse"], "model": str(tiny_bert), "output": None}
+    options["cache_dir"] = str(tmp_path / "cache")
+    found = []
+    for asked in (False, True, None):
+        selection = hfxling.select(*files, links_with_model=asked, **options)
+        candidates = [selection.candidate(name) for name in ("static", "sparse")]
+        found.append((candidates, sum(candidate.hits(folds=[0]).sum() for candidate in candidates)))
+        assert [len(candidate.cpu_s) for candidate in candidates] == [5, 5]
+    (alone, hits_alone), (helped, hits_helped), (tried, hits_tried) = found
+    assert hits_tried == max(hits_alone, hits_helped)
+    expected = helped if hits_helped > hits_alone else alone
+    for one, other in zip(tried, expected):
+        assert one.precision == other.precision
+    assert not [*(tmp_path / "cache" / "links").iterdir()]
+
+
+def test_a_model_that_cannot_read_the_text_helps_nothing(files, tiny_bert, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", -1)
+    options = {"languages": LANGUAGES, "only": ["sparse"], "cache_dir": str(tmp_path / "cache"), "output": None}
+    found = hfxling.select(*files, model=str(tiny_bert), **options)
+    assert "links are learnt without the model" in caplog.text
+    assert found.candidate("sparse").precision == hfxling.select(*files, **options).candidate("sparse").precision
 
 
 def test_an_encoder_that_does_not_know_one_of_the_scripts_is_refused(tiny_bert, monkeypatch):
