@@ -93,9 +93,7 @@ def test_the_command_of_a_results_file_asks_for_the_settings_that_it_has(path, m
     then, now = content["settings"], as_json(options_of(script, words, monkeypatch))
     if script == RECIPE:
         left_out = NOT_PUBLISHED.union(*(row.get("set") or {} for row in content["rows"]))
-        left_out |= {"bf16"}  # can be asked for on some machines only
-        known = TrainingArguments.__dataclass_fields__.keys() & then.keys()
-        if "activation_checkpointing" not in known:  # of an older transformers, here or there
+        if "activation_checkpointing" not in TrainingArguments.__dataclass_fields__:  # of an older transformers
             left_out |= {"activation_checkpointing", "gradient_checkpointing"}
         then, now = ({key: each[key] for key in each.keys() - left_out} for each in (then, now))
         assert now == then

@@ -316,6 +316,7 @@ def test_a_finished_study_runs_nothing(path, shared_data, monkeypatch):
     then, measured_with = content["settings"], content["versions"]
     if any(older(name, measured_with[name]) for name in ("torch", "transformers", "sentence-transformers", "datasets")):
         pytest.skip("other versions measure anew")
+    monkeypatch.setattr("hfxling.methods.study.package_versions", lambda: measured_with)
     given = {key: then[key] for key in ("base_model", "train_data", "test_data") if key in then}
     if given.get("base_model") in PACKAGED and not Path(given["base_model"]).is_dir():
         pytest.skip(f"write {given['base_model']} first: python benchmarks/encoders.py me5-small")
