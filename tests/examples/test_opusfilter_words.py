@@ -25,14 +25,14 @@ class FilterABC:
 
 @pytest.fixture
 def words_filter(monkeypatch, tmp_path):
-    """The filter with links of the pairs, seven pairs at a time."""
+    """The filter with links of the pairs, 25 pairs at a time."""
     package = ModuleType("opusfilter")
     package.CLEAN_HIGH, package.FilterABC = "clean_high", FilterABC
     monkeypatch.setitem(sys.modules, "opusfilter", package)
     monkeypatch.delitem(sys.modules, "examples.opusfilter_words", raising=False)
     from examples import opusfilter_words
 
-    monkeypatch.setattr(opusfilter_words, "CHUNK", 7)
+    monkeypatch.setattr(opusfilter_words, "CHUNK", 25)
     links = hfxling.fit_lexical(*zip(*PAIRS), ("zh", "vi"))
     hfxling.save_lexical(links, tmp_path / "links")
     return opusfilter_words.WordLinksFilter(str(tmp_path / "links"), ["zh", "vi"], name="links")
