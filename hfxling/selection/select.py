@@ -582,9 +582,9 @@ def _command(sources: Sequence[Any], languages: Languages, options: dict[str, An
     for name, value in options.items():
         if value is None or str(value) == str(parameters[name].default) or value in ((), []):
             continue
-        words.append(f"--{name}")
+        words.append(f"--no_{name}" if value is False else f"--{name}")
         if isinstance(value, list | tuple):
             words += value
-        elif value is not True:
+        elif not isinstance(value, bool):
             words.append(str(value))
     return words

@@ -178,6 +178,15 @@ def test_fit_tries_with_few_pairs_whether_the_model_helps(files, tiny_bert, tmp_
     assert not [*(tmp_path / "cache" / "links").iterdir()]
 
 
+def test_the_recorded_command_asks_for_the_same_links(files, tiny_bert, tmp_path):
+    options = {"languages": LANGUAGES, "only": ["sparse"], "cache_dir": str(tmp_path / "cache"), "output": None}
+    for asked, word in ((False, "--no_links_with_model"), (True, "--links_with_model"), (None, None)):
+        found = hfxling.select(*files, model=str(tiny_bert), links_with_model=asked, **options)
+        words = found._fitted.command
+        assert [each for each in words if "links_with_model" in each] == ([word] if word else [])
+        assert not {"True", "False", "None"} & set(words)
+
+
 def test_a_model_that_cannot_read_the_text_helps_nothing(files, tiny_bert, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", -1)
     options = {"languages": LANGUAGES, "only": ["sparse"], "cache_dir": str(tmp_path / "cache"), "output": None}
