@@ -14,13 +14,16 @@ from hfxling.arguments import narrowed
 from hfxling.models.encoder import ENCODER_OF_SEQ2SEQ
 
 from .arguments import HeadSettings, SiameseArguments
-from .choice import Maps, candidates
+from .choice import ENOUGH, Maps, candidates
 from .closed_form import cross_validate, discriminant, tied
 from .data import Prepared
 from .train import head_inputs, new_head
 
 log = logging.getLogger("hfxling")
 FEW = 9  # up to so many layers, embeddings included, all of them are a set, too
+# Standard errors that a layer has to be ahead of the last one. Of some fifteen that compete one is easily ahead by one
+# by chance; with few pairs, whose held-out pools are small, that layer may be a poor one.
+AHEAD, AHEAD_WITH_FEW_PAIRS = 1.0, 2.0
 
 
 def layer_sets(depth: int) -> list[tuple[int, ...]]:
@@ -52,7 +55,8 @@ def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> La
 
     By their vectors as they are, centred, and behind a closed form: `discriminant` where the head will be one map for
     both languages, else a `tied` CCA, the quickest of each kind; the head that is fitted afterwards may be another one.
-    The last layer is left only for one that is better by more than a standard error (paired, over held-out sentences).
+    The last layer is left only for one that is better by more than a standard error (paired, over held-out sentences),
+    with fewer than 500 pairs by more than two.
     Sets of layers compete unless the layers of the encoder's family share a final norm.
     """
     settings = replace(narrowed(HeadSettings, recipe), init="identity")  # only the inputs of the head matter here
@@ -90,4 +94,6 @@ def _better(scores: Mapping[str, np.ndarray], last: str, names: Iterable[str]) -
     """The best of the names, or `last` where that may be chance."""
     best = max(names, key=lambda name: scores[name].mean())
     gap = scores[best] - scores[last]
-    return best if gap.mean() > gap.std() / np.sqrt(len(gap)) else last
+    has_few_pairs = len(gap) < 2 * ENOUGH  # sentences of both directions
+    error = gap.std() / np.sqrt(len(gap))
+    return best if gap.mean() > (AHEAD_WITH_FEW_PAIRS if has_few_pairs else AHEAD) * error else last
