@@ -33,7 +33,7 @@ from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import ROLES
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.retrieval import hits_at
+from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.progress import hide_loading_bars
 from hfxling.selection.select import NAMES, select
 
@@ -114,7 +114,7 @@ def draws(count: int, size: int, times: int) -> list[np.ndarray]:
 def encoder_ranks(encoder: SentenceEncoder, test: Sides) -> Ranks:
     """By cosine."""
     source, target = (encoder.encode(list(side), progress=False) for side in test)
-    return ranked(source, target)[0], ranked(target, source)[0]
+    return gold_ranks(source, target)
 
 
 def fitted_ranks(train: Sides, test: Sides, pair: Pair, encoder: str, args) -> dict[str, Ranks]:

@@ -315,17 +315,21 @@ def better_links(alone: Links, helped: Links, held: np.ndarray) -> Links:
     if not helped.can_be_read():
         return alone
     kept = np.setdiff1d(np.arange(len(alone.text)), held)
-    found = []
-    for links in (alone, helped):
-        links.compete(0, kept, held)
-        found.append(links.sparse.precision + links.static.precision)
-        for candidate in (links.static, links.sparse):  # it competes again with the other candidates
-            candidate.ranks.clear()
-            candidate.cpu_s.clear()
-    chosen, other = (helped, alone) if found[1] > found[0] else (alone, helped)
+    precision_alone, precision_helped = (precision_in_first_fold(links, kept, held) for links in (alone, helped))
+    chosen, other = (helped, alone) if precision_helped > precision_alone else (alone, helped)
     for folder in other.kept:
         shutil.rmtree(folder, ignore_errors=True)
     return chosen
+
+
+def precision_in_first_fold(links: Links, kept: np.ndarray, held: np.ndarray) -> float:
+    """P@1 of static and sparse vectors together, as in the contest, in which they compete again."""
+    links.compete(0, kept, held)
+    precision = links.static.precision + links.sparse.precision
+    for candidate in (links.static, links.sparse):
+        candidate.ranks.clear()
+        candidate.cpu_s.clear()
+    return precision
 
 
 class Finetuning:
