@@ -2,6 +2,10 @@
 
 python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --sets zh-en ro-en ja-en en-fr es-fr
 python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --sets zh-en ... --trained FOLDER
+python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --name align_table_xlwa --sets \
+    en-bg.xlwa-test en-es.xlwa-test en-et.xlwa-test en-it.xlwa-test en-nl.xlwa-test en-pt.xlwa-test en-ru.xlwa-test
+python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --name align_growth_zh_en \
+    --sets zh-en --more build/more.zh build/more.en --first 0 250 1000 5000 10000
 python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --choose
 python benchmarks/align_table.py --data ../shared/data/align --encoder me5-small --fit
 
@@ -70,11 +74,14 @@ def main(argv: list[str] | None = None) -> dict:
         "--choose", action="store_true", help="thresholds, and temperature of awesome-align, by xlwa-dev"
     )
     options.add_argument("--dtype", default="float32", help="of the encoder's computation")
-    options.add_argument("--more", nargs=3, metavar=("NAME", "SOURCE", "TARGET"), help="learn from this text, too")
-    options.add_argument("--first", type=int, default=5000, help="lines of that text")
+    options.add_argument(
+        "--more", nargs=2, metavar=("SOURCE", "TARGET"), help="links and both only, with this text, too"
+    )
+    options.add_argument("--first", type=int, nargs="+", default=[5000], help="lines of that text, one or more sizes")
     options.add_argument("--trained", metavar="FOLDER", help="only the encoder trained further, alone and with links")
     options.add_argument("--speed", action="store_true", help="pairs per CPU second on the first set")
     options.add_argument("--page", default="docs/words.md", help="whose table is written anew")
+    options.add_argument("--name", default="align_table", help="of the results; the page shows those of align_table")
     args = options.parse_args(argv)
     args.encoder = encoder_folder(args.encoder)
     if args.speed:
@@ -85,15 +92,16 @@ def main(argv: list[str] | None = None) -> dict:
     if args.choose:
         return choose(args.data, encoder)
 
-    path = Path(args.results_dir) / "align_table.json"
+    path = Path(args.results_dir) / f"{args.name}.json"
     figures = earlier_file(path).get("figures", {})
     for name in args.sets:
         gold = read_aligned(Path(args.data) / f"{name}.tsv")
         systems = systems_of(gold, name, encoder, args)
         figures[name] = measured(gold, name, encoder, systems, figures.get(name, {}))
         settings = {"encoder": Path(args.encoder).name, "layer": encoder.layer, "dtype": args.dtype, **machine()}
-        report("align_table", figures, settings, title=TITLE, path=path)
-        write_table(args.page, figures)
+        report("align_table", figures, settings, title=TITLE, name=args.name, path=path)
+        if args.name == "align_table":
+            write_table(args.page, figures)
     return figures
 
 
@@ -192,12 +200,13 @@ def systems_of(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -
     """By label, what finds the links of a set, and their probabilities; with --more links and both with that text."""
     languages = tuple(name.partition(".")[0].split("-"))
     if args.more:
-        label, *paths = args.more
-        more = [[text for _, text in read_lines(path)][: args.first] for path in paths]
-        return {
-            f"{LINKS}, {label}": lambda: joint_links(languages, gold, more=more),
-            f"{BOTH}, {label}": lambda: joint_links(languages, gold, encoder, more),
-        }
+        lines = [[text for _, text in read_lines(path)] for path in args.more]
+        grown: dict[str, Callable] = {}
+        for size in args.first:
+            more = [side[:size] for side in lines]
+            grown[f"{LINKS}, {size:,} further pairs"] = lambda more=more: joint_links(languages, gold, more=more)
+            grown[f"{BOTH}, {size:,} further pairs"] = lambda more=more: joint_links(languages, gold, encoder, more)
+        return grown
     if args.trained:
         trained = ReadOnce(args.trained, dtype=args.dtype)
         return {

@@ -32,7 +32,7 @@ from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo
 from hfxling.hub.folder import check_finite, publish
-from hfxling.hub.index import TAGS, is_hub_id, told_apart, widget_example
+from hfxling.hub.index import TAGS, hub_id_of, widget_example
 from hfxling.hub.snippets import own_examples
 from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.card import described as describe_aligner
@@ -245,7 +245,7 @@ def fit_lexical(
         if model is not None:
             encoder = lexical.word_encoder(model, revision, corpus, prompt=prompt, device=device)
         views = lexical.link_views(corpus, settings, encoder)
-        fitted = lexical.fit(views, settings, seed=seed)
+        fitted = lexical.fit(views, settings, encoder=model, encoder_revision=revision, seed=seed)
     card = describe_lexical(list(pairs), own_examples(corpus.pairs), is_shared=views[0].is_shared, encoder=model)
     configuration = dataclasses.asdict(settings) | {"seed": seed}
     if model is not None:
@@ -406,8 +406,7 @@ def _named_base(model: Model, base: SentenceTransformer) -> str | None:
     name = str(model)
     if isinstance(model, SentenceTransformer):
         name = getattr(getattr(base.transformers_model, "config", None), "_name_or_path", "")
-    name = told_apart(base.model_card_data.base_model or name)
-    return name if is_hub_id(name) else None
+    return hub_id_of(base.model_card_data.base_model or name)
 
 
 def _head_card(method: str, base: str | None, pairs: Pairs) -> SentenceTransformerModelCardData:

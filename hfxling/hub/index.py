@@ -169,6 +169,12 @@ def told_apart(name: str) -> str:
     return f"./{name}" if is_hub_id(name) and Path(name).exists() else name
 
 
+def hub_id_of(name: str) -> str | None:
+    """The Hub id that a model's name is or stands for; None for a folder's path, which tells nobody else anything."""
+    name = told_apart(name)
+    return name if is_hub_id(name) else None
+
+
 def stage_of(row: EvalResult) -> str:
     """Before or after training."""
     return row.settings.get("stage", "after")

@@ -23,6 +23,9 @@ class LexicalConfig(PreTrainedConfig):
         length_means: of each language the log length, in segments of the first view, of the same content.
         balance: factor between a text's own weights and those of its links. It cancels in every inner product; with it
             the largest weights are those that matter most, so that few dimensions can be kept.
+        encoder: Hub id of the encoder that the links were learnt with. Vectors of sentences do without it;
+            `hfxling.align_words` heeds it beside the links.
+        encoder_revision: branch, tag or commit of it.
 
     Raises:
         ValueError: for fields that contradict each other.
@@ -43,6 +46,8 @@ class LexicalConfig(PreTrainedConfig):
     length_sigma: float = 1.0
     length_means: dict[str, float] | None = None
     balance: float = 1.0
+    encoder: str | None = None
+    encoder_revision: str | None = None
 
     def __post_init__(self, **kwargs):
         self.vocab_sizes, self.links = dict(self.vocab_sizes or {}), dict(self.links or {})

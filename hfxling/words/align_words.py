@@ -185,6 +185,7 @@ def align_words(
     learn: bool = True,
     revision: str | None = None,
     links_revision: str | None = None,
+    encoder_of_links: bool = True,
     layer: Layer | None = None,
     prompt: str | None = None,
     device: str | None = None,
@@ -227,6 +228,7 @@ def align_words(
         learn: learn from the text: links where none are given, how far links jump where they are.
         revision: branch, tag or commit of the model on the Hub.
         links_revision: branch, tag or commit of the links on the Hub.
+        encoder_of_links: heed the encoder that given links were learnt with, if any, where the model is none.
         layer: of the encoder, counted from 0, the embeddings; agreement: that by which links of both directions agree
             most in the first 200 pairs. By default what is known to suit the depth, and by agreement for others.
         prompt: put before every text for the encoder; by default what the model wants.
@@ -284,6 +286,7 @@ def align_words(
         "learn": learn,
         "revision": revision,
         "links_revision": links_revision,
+        "encoder_of_links": encoder_of_links,
         "layer": layer,
         "prompt": prompt,
         "device": device,

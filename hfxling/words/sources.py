@@ -46,6 +46,7 @@ class LinkSource:
         prior: link probabilities of the words; None for an aligner that was trained without any.
         further_views: those of a lexical model with more than one way to cut text.
         encoder: whose similarities are heeded where links are learnt.
+        learnt_with: Hub id and revision of the encoder that known links were learnt with; None for none.
     """
 
     name: str
@@ -55,6 +56,7 @@ class LinkSource:
     prior: LinkPrior | None = None
     further_views: tuple[View, ...] = ()
     encoder: WordEncoder | None = None
+    learnt_with: tuple[str, str | None] | None = None
 
     @property
     def is_learnt(self) -> bool:
@@ -82,6 +84,7 @@ def open_aligner(
     learn: bool = True,
     revision: str | None = None,
     links_revision: str | None = None,
+    encoder_of_links: bool = True,
     layer: Layer | None = None,
     prompt: str | None = None,
     device: str | None = None,
@@ -105,8 +108,6 @@ def open_aligner(
         if links is not None:
             raise ValueError("model holds links itself; give links beside an encoder, or without a model.")
         links, links_revision = model, revision
-    if not has_encoder and (layer is not None or prompt is not None):
-        raise ValueError("layer and prompt are of an encoder; give model.")
     if links is None and not learn and not has_encoder:
         raise ValueError("learn=False leaves nothing to align by; give links, a model, or both.")
     link_source = None
@@ -115,6 +116,12 @@ def open_aligner(
     else:
         link_source = open_links(links, languages, revision=links_revision)
         pair = link_source.languages
+        if not has_encoder and encoder_of_links and link_source.learnt_with is not None:
+            model, revision = link_source.learnt_with
+            has_encoder = True
+            logger.info("%s: %s, which its links were learnt with, is heeded beside them", link_source.name, model)
+    if not has_encoder and (layer is not None or prompt is not None):
+        raise ValueError("layer and prompt are of an encoder; give model.")
     text = read_pairs(source, target, pair, skip_bad=True, longest=LONGEST_SIDE, keep_space=True)
     if first is not None:
         text = text.first(first)
@@ -123,17 +130,25 @@ def open_aligner(
         encoder = open_word_encoder(
             model, pair, text, revision=revision, layer=layer, units=units, prompt=prompt, device=device, dtype=dtype
         )
-    if link_source is not None and link_source.network is not None and encoder is None:
-        vocabularies = dict(zip(pair, link_source.vocabularies))
-        return Aligner(link_source.network, vocabularies, pair, prior=link_source.prior, **options), text
     if link_source is not None:
-        views = link_source.views()
-        if learn:
-            views = [_with_jumps(view, pair, text) for view in views]
-        return JointAligner(pair, views, encoder, **options), text
+        return _aligner_of(link_source, encoder, text if learn else None, options), text
     if learn:
         return JointAligner.learn(pair, text.source, text.target, encoder, **options), text
     return JointAligner(pair, [], encoder, **options), text
+
+
+def _aligner_of(
+    link_source: LinkSource, encoder: WordEncoder | None, text: Pairs | None, options: dict[str, Any]
+) -> Aligner | JointAligner:
+    """What aligns by known links, with an encoder or without; a text says how far they jump."""
+    pair = link_source.languages
+    if link_source.network is not None and encoder is None:
+        vocabularies = dict(zip(pair, link_source.vocabularies))
+        return Aligner(link_source.network, vocabularies, pair, prior=link_source.prior, **options)
+    views = link_source.views()
+    if text is not None:
+        views = [_with_jumps(view, pair, text) for view in views]
+    return JointAligner(pair, views, encoder, **options)
 
 
 def is_encoder(model: Any, revision: str | None = None) -> bool:
@@ -290,4 +305,14 @@ def _of_lexical(model: LexicalModel, name: str, languages: Sequence[str] | None)
         back = model.links[":".join(pair[::-1])][number].matrix()
         views.append(View(vocabularies, [LinkPrior.of_odds(pair, there, back)]))
     first, *further = views
-    return LinkSource(name, pair, first.vocabularies, prior=first.priors[0], further_views=tuple(further))
+    learnt_with = None
+    if model.config.encoder is not None:
+        learnt_with = model.config.encoder, model.config.encoder_revision
+    return LinkSource(
+        name,
+        pair,
+        first.vocabularies,
+        prior=first.priors[0],
+        further_views=tuple(further),
+        learnt_with=learnt_with,
+    )

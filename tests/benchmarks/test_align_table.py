@@ -26,7 +26,8 @@ def test_pieces_belong_to_the_words_that_they_end_in():
     assert word_owners(["ab", "c", "dd"], places) == [0, 1, 2, 2]
 
 
-def test_figures_of_a_set_and_the_page(tiny_bert, tmp_path):
+def test_figures_of_a_set_and_the_page(tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.setattr("align_table.find_spec", lambda name: None)  # others are left out, installed or not
     rows = ["dog eats rice\tgod stae ecir\t0-0 1-1 2-2", "cat eats\ttac stae\t0-0 1-1", "rice\t\t", "dog\tgod\t0-0"] * 5
     (tmp_path / "en-fr.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     page = tmp_path / "page.md"
@@ -42,9 +43,11 @@ def test_figures_of_a_set_and_the_page(tiny_bert, tmp_path):
     assert table_of(figures) in text
     for name in ("more.en", "more.fr"):
         (tmp_path / name).write_text("dog rice\ncat\n", encoding="utf-8")
-    further = ["--sets", "en-fr", "--more", "text", str(tmp_path / "more.en"), str(tmp_path / "more.fr")]
-    again = main([*own, *further])
-    assert {"both", "both, text", "links, text"} <= set(again["en-fr"])
+    further = ["--more", str(tmp_path / "more.en"), str(tmp_path / "more.fr"), "--first", "0", "2", "--name", "growth"]
+    grown = main([*own, "--sets", "en-fr", *further])["en-fr"]
+    labels = [f"{system}, {size} further pairs" for size in (0, 2) for system in ("links", "both")]
+    assert list(grown) == labels
+    assert grown["links, 0 further pairs"]["AER"] == figures["en-fr"]["links"]["AER"]
     trained = main([*own, "--sets", "en-fr", "--trained", str(tiny_bert)])["en-fr"]
     assert trained["both, trained further"]["AER"] == trained["both"]["AER"]  # it is the same encoder
     assert trained["both, trained further"]["both"] == {"difference": 0, "p_value": 1}

@@ -1,6 +1,7 @@
 """Links, an encoder, and both in one EM: what each finds alone, and what they find together."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -180,6 +181,32 @@ def test_links_of_a_lexical_model_beside_an_encoder(tiny_bert):
     letters = hfxling.align_words(*sample, links=lexical, units="characters")
     assert all(len(span.text) == 1 for span in letters.pairs[0].source)
     assert any(letters.links)
+
+
+def test_the_encoder_that_links_were_learnt_with_is_heeded(tiny_bert, tmp_path, caplog):
+    rows = hfxling.load_parallel("sample", "en", "id")
+    sample = list(rows["source"])[:60], list(rows["target"])[:60]
+    cached = tmp_path / "models--org--encoder" / "snapshots" / ("0" * 40)
+    shutil.copytree(tiny_bert, cached)
+    options = {"rank": 8, "progress": False}
+    lexical = hfxling.fit_lexical(*sample, ("en", "id"), model=str(cached), revision="main", **options)
+    assert (lexical.config.encoder, lexical.config.encoder_revision) == ("org/encoder", "main")
+    hfxling.save_lexical(lexical, tmp_path / "model")
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "with the help of org/encoder. Vectors of sentences do without it; `hfxling align` heeds it" in card
+    with pytest.raises(FileNotFoundError, match="model='org/encoder' is neither"):
+        hfxling.align_words(*sample, links=tmp_path / "model")
+    with_a_path = hfxling.fit_lexical(*sample, ("en", "id"), model=str(tiny_bert), **options)
+    assert with_a_path.config.encoder is None
+
+    units = {"units": "segments"}
+    alone = hfxling.align_words(*sample, links=lexical, encoder_of_links=False, **units)
+    beside = hfxling.align_words(*sample, links=with_a_path, model=str(tiny_bert), layer=0, **units)
+    lexical.config.encoder, lexical.config.encoder_revision = str(tiny_bert), None
+    with caplog.at_level("INFO"):
+        heeded = hfxling.align_words(*sample, links=lexical, layer=0, **units)
+    assert heeded.scores == beside.scores != alone.scores
+    assert f"links in memory: {tiny_bert}, which its links were learnt with, is heeded beside them" in caplog.messages
 
 
 def test_tables_and_lines_of_json(tmp_path):

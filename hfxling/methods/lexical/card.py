@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from itertools import chain, combinations
 
 from hfxling.encoders.identity import model_name
+from hfxling.hub.index import hub_id_of
 from hfxling.hub.snippets import Examples, example, own_examples
 
 from .arguments import LexicalArguments
 
 SUMMARY = "Sentences compared by their word links: sparse vectors, and static ones made of them."
-HELPED = "The links were counted with the help of {encoder}, whose vectors of words are not needed any more."
+HELPED = "The links were counted with the help of {encoder}. Vectors of sentences do without it"
+HEEDED = "`hfxling align` heeds it beside the links"
 CITATION = """@inproceedings{liang2006alignment,
   title = {Alignment by Agreement},
   author = {Liang, Percy and Taskar, Ben and Klein, Dan},
@@ -101,9 +103,14 @@ def described(
     unseen = ", ".join("-".join(pair) for pair in unseen_pairs(languages, pairs))
     if unseen:
         limits.append(f"No text of {unseen} was seen: their links lead through a shared language.")
+    summary = SUMMARY
+    if encoder is not None:
+        encoder_id = hub_id_of(encoder)
+        summary += " " + HELPED.format(encoder=encoder_id or model_name(encoder))
+        summary += "." if encoder_id is None else f"; {HEEDED}."
     return {
         "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-lexical",
-        "summary": SUMMARY if encoder is None else f"{SUMMARY} {HELPED.format(encoder=model_name(encoder))}",
+        "summary": summary,
         "citation": CITATION,
         "base_model": "none, counted from text",
         "languages": languages,

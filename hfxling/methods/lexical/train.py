@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from hfxling.data.segment import EOS
 from hfxling.data.sources import Pair
 from hfxling.data.texts import picked
+from hfxling.hub.index import hub_id_of
 from hfxling.models.configuration_lexical import LexicalConfig
 from hfxling.models.lexical_vectors import Bags
 from hfxling.models.modeling_lexical import LexicalModel
@@ -23,8 +24,19 @@ _SAMPLE = 300  # sentences of a pair that say how scores spread and how large we
 _ANCHORS = 600  # sentences of a language at most that say how likely a text is given anything
 
 
-def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static: bool = True) -> LexicalModel:
-    """A lexical model of a text's link counts; `static`: with the vectors of stock modules, too."""
+def fit(
+    views: Sequence[View],
+    settings: LinkSettings,
+    *,
+    encoder: str | None = None,
+    encoder_revision: str | None = None,
+    seed: int = 42,
+    static: bool = True,
+) -> LexicalModel:
+    """A lexical model of a text's link counts; `static`: with the vectors of stock modules, too.
+
+    `encoder` is the one that helped to count them, if any; the model remembers it by its Hub id, not a folder's path.
+    """
     languages = list(views[0].vocabularies)
     links: dict[Pair, list[csr_array]] = {}
     for view in views:
@@ -48,6 +60,7 @@ def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static
     link_sizes = {}
     for pair, matrices in links.items():
         link_sizes[":".join(pair)] = [matrix.nnz for matrix in matrices]
+    encoder_id = None if encoder is None else hub_id_of(encoder)
     config = LexicalConfig(
         languages=languages,
         vocab_sizes=sizes,
@@ -57,6 +70,8 @@ def fit(views: Sequence[View], settings: LinkSettings, *, seed: int = 42, static
         mixture=settings.mixture,
         hub_weight=settings.hub_weight,
         anchors=anchor_sizes,
+        encoder=encoder_id,
+        encoder_revision=None if encoder_id is None else encoder_revision,
         **_length_prior(bags, languages),
     )
     model = LexicalModel(config, links, anchors, tokenizers).eval()
