@@ -491,7 +491,8 @@ def evidence_of(weights: Sequence, decisive: int, gold: Sequence[AlignedPair]) -
         sizes = np.array([[len(pair.source), len(pair.target)]])
         strongest = np.max([matrix[0] for directions in own for matrix in directions], axis=0)
         places = np.argwhere(strongest > _LEAST)
-        features.append(link_evidence(own, decisive, sizes)[0][places[:, 0], places[:, 1]])
+        evidence = np.stack(link_evidence(own, decisive, sizes), axis=-1)[0]
+        features.append(evidence[places[:, 0], places[:, 1]])
         is_right += [(int(i), int(j)) in pair.possible for i, j in places]
     return np.concatenate(features), np.array(is_right)
 

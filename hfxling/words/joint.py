@@ -124,9 +124,7 @@ class JointAligner(LineAligner):
         if encoder is None:
             aligner._learn_links(aligner._read(source, target))
             return aligner
-        pairs = aligner._read_with_map(source, target)
-        aligner._learn_links(pairs)
-        aligner._already_read = dict(zip(zip(source, target), pairs))
+        aligner._learn_links(aligner._read_with_map(source, target))
         return aligner
 
     def _read_with_map(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
@@ -136,8 +134,14 @@ class JointAligner(LineAligner):
         for side in first_pairs:
             self.encoder.keep(side)  # needed for the first links, for the map out of these, and with the map
         self.word_map = _learnt_map(self.languages, self.views, self.encoder, *first_pairs)
-        pairs = self._read(source, target)
+        pairs = self._read_and_remember(source, target)
         self.encoder.kept = kept_by_caller
+        return pairs
+
+    def _read_and_remember(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
+        """`_read`; the same pairs are not read again when they are aligned."""
+        pairs = self._read(source, target)
+        self._already_read = dict(zip(zip(source, target), pairs))
         return pairs
 
     def _learn_links(self, pairs: Sequence[_ReadPair]) -> None:
@@ -358,7 +362,7 @@ def _learnt_map(
     """A map of the encoder's vectors, from sure links of the first view; None where there are none."""
     # A view of its own: the links of the caller's are learnt later, by the map.
     aligner = JointAligner(languages, [View(views[0].vocabularies, [])], encoder, units="segments")
-    aligner._learn_links(aligner._read(source, target))
+    aligner._learn_links(aligner._read_and_remember(source, target))
     left: list[np.ndarray] = []
     right: list[np.ndarray] = []
     lines = list(aligner(source, target))

@@ -508,10 +508,12 @@ def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray
     scale = np.empty(emissions.shape[:2], np.float32)  # each word's states are brought to 1, or they would vanish
     for j in range(emissions.shape[1]):
         reached = last_link if j == 0 else (last_link / leaving) @ steps * inside
-        state = np.stack([reached * words[:, j], last_link * null[:, j]], axis=1)
+        state = states[:, j]
+        state[:, 0] = reached * words[:, j]
+        state[:, 1] = last_link * null[:, j]
         scale[:, j] = state.sum((1, 2))
-        states[:, j] = state / scale[:, j, None, None]
-        last_link = states[:, j].sum(1)
+        state /= scale[:, j, None, None]
+        last_link = state.sum(1)
     posterior, jumps = np.empty_like(emissions), np.zeros_like(steps)
     future = np.ones_like(inside)  # of what follows, by the same scale: times the states it makes the posterior
     for j in reversed(range(emissions.shape[1])):

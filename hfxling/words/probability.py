@@ -24,8 +24,8 @@ _LEAST = 1e-4  # posteriors beyond this and 1 - this count as such
 Directions = tuple[np.ndarray, np.ndarray]  # (B, S, T) forward and backward weights
 
 
-def link_evidence(weights: Sequence[Directions], decisive: int, sizes: np.ndarray) -> np.ndarray:
-    """(B, S, T, F) what tells right from wrong links.
+def link_evidence(weights: Sequence[Directions], decisive: int, sizes: np.ndarray) -> list[np.ndarray]:
+    """F features of every link, (B, S, T) each: what tells right from wrong links.
 
     Of each of the weights the sum of both directions' log odds and the smaller one; then the mean weight, other links
     of both units, links beside, along and across the diagonal, beside where a unit is free, whether both units are
@@ -54,7 +54,7 @@ def link_evidence(weights: Sequence[Directions], decisive: int, sizes: np.ndarra
     columns = (np.arange(mean.shape[2]) + 0.5)[None, None, :] / np.maximum(sizes[:, 1], 1)[:, None, None]
     features += [mean, others_of_source + others_of_target, beside, along, across]
     features += [beside * source_free + beside * target_free, source_free & target_free, np.abs(rows - columns)]
-    return np.stack(features, axis=-1)
+    return features
 
 
 def link_probability(kind: str, weights: Sequence[Directions], decisive: int, sizes: np.ndarray) -> np.ndarray:
@@ -63,7 +63,10 @@ def link_probability(kind: str, weights: Sequence[Directions], decisive: int, si
     sigmoid(bias + weight . features), with the weights of `kind`, a key of `THRESHOLDS`.
     """
     stored = _stored()[kind]
-    logit = link_evidence(weights, decisive, sizes) @ np.array(stored["weight"]) + stored["bias"]
+    features = link_evidence(weights, decisive, sizes)
+    logit = np.full(features[0].shape, stored["bias"])
+    for weight, feature in zip(stored["weight"], features, strict=True):
+        logit += weight * feature
     return is_real(logit.shape, sizes) / (1 + np.exp(-logit))
 
 

@@ -92,9 +92,10 @@ def test_translations_are_likelier_than_other_sentences():
 def test_evidence_is_the_same_either_way_round_and_does_not_depend_on_padding():
     rng = np.random.default_rng(2)
     weights = [(rng.random((1, 3, 5)), rng.random((1, 3, 5))) for _ in range(3)]
-    there = link_evidence(weights, 2, np.array([[3, 5]]))
+    there = np.stack(link_evidence(weights, 2, np.array([[3, 5]])), axis=-1)
     turned = [(backward.swapaxes(1, 2), forward.swapaxes(1, 2)) for forward, backward in weights]
-    np.testing.assert_allclose(link_evidence(turned, 2, np.array([[5, 3]])).swapaxes(1, 2), there)
+    back = np.stack(link_evidence(turned, 2, np.array([[5, 3]])), axis=-1)
+    np.testing.assert_allclose(back.swapaxes(1, 2), there)
     padded = [tuple(np.pad(matrix, ((0, 0), (0, 2), (0, 1))) for matrix in directions) for directions in weights]
     probability = link_probability("links and encoder", padded, 2, np.array([[3, 5]]))
     alone = link_probability("links and encoder", weights, 2, np.array([[3, 5]]))
