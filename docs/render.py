@@ -59,6 +59,22 @@ CURVE_POINTS = 12  # of a curve that a table shows
 VERDICTS = ("seen", "not seen", "cannot be tested")
 LEVEL = 0.05
 CENTRED = "encoder, centred"
+PROGRAM = "fast_align"  # which is written so
+# Units at the end or in the midst of a figure's key, and how a table has them.
+UNITS = {
+    r"\bcpu\b": "CPU",
+    r"\bgpu\b": "GPU",
+    r"\bmib\b": "MiB",
+    r"\bgib\b": "GiB",
+    r"\bmb\b": "MB",
+    r"\bpflop\b": "PFLOP",
+    r"\baer\b": "AER",
+    r"\bparameters m$": "million parameters",
+    r"\bper (CPU )?s$": r"per \1second",
+    r"(?<= )s( per | to |$)": r"seconds\1",
+    r"\bpercent\b": "in %",
+    r"\bbelow (\d+)$": r"below \1 %",
+}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -338,12 +354,21 @@ def figures_tables(figures: dict) -> str:
 
 
 def as_words(figures: dict) -> dict:
-    """The same with keys such as `bit equal` in place of `bit_equal`; a name of words (such as a program's) stays."""
+    """The same with keys such as `peak MiB` in place of `peak_mib`."""
     words = {}
     for name, value in figures.items():
-        key = name if " " in name else name.replace("_", " ")
-        words[key] = as_words(value) if isinstance(value, dict) else value
+        words[in_words(name)] = as_words(value) if isinstance(value, dict) else value
     return words
+
+
+def in_words(key: str) -> str:
+    """A figure's key as words, its unit as it is written: `below 93 %` for `below_93`."""
+    if PROGRAM in key:
+        return key
+    key = key.replace("_", " ")
+    for pattern, unit in UNITS.items():
+        key = re.sub(pattern, unit, key)
+    return key
 
 
 def is_nested(value: object) -> bool:

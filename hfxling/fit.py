@@ -204,7 +204,7 @@ def fit_lexical(
     target: Texts | None = None,
     languages: Pair | None = None,
     *,
-    model: str | None = None,
+    model: Model | None = None,
     revision: str | None = None,
     prompt: str | None = None,
     device: str | None = None,
@@ -223,8 +223,8 @@ def fit_lexical(
         source: N >= 10 texts; or texts and translations of several language pairs, by (source, target) code.
         target: their translations, line by line.
         languages: codes of both; they choose the segmenters.
-        model: folder or Hub id of an encoder whose similarities of words count, too, when links are learnt: better
-            links, of the static vectors most of all. What is made does without it.
+        model: an encoder, by folder or Hub id or loaded, whose similarities of words count, too, when links are learnt:
+            better links, of the static vectors most of all. What is made does without it.
         revision: branch, tag or commit of it on the Hub.
         prompt: put before every text that it reads; by default its own.
         device: of it; by default a GPU when there is one.
@@ -241,15 +241,16 @@ def fit_lexical(
     pairs = _checked(source, target, languages)
     corpus = Corpus.in_memory(pairs)
     with _settings(lexical.LinkSettings, {}, options, seed, progress) as (settings, _):
-        encoder = None
+        encoder = encoder_name = None
         if model is not None:
             encoder = lexical.word_encoder(model, revision, corpus, prompt=prompt, device=device)
+            encoder_name = encoder.name
         views = lexical.link_views(corpus, settings, encoder)
-        fitted = lexical.fit(views, settings, encoder=model, encoder_revision=revision, seed=seed)
-    card = describe_lexical(list(pairs), own_examples(corpus.pairs), is_shared=views[0].is_shared, encoder=model)
+        fitted = lexical.fit(views, settings, encoder=encoder_name, encoder_revision=revision, seed=seed)
+    card = describe_lexical(list(pairs), own_examples(corpus.pairs), is_shared=views[0].is_shared, encoder=encoder_name)
     configuration = dataclasses.asdict(settings) | {"seed": seed}
-    if model is not None:
-        configuration |= {"encoder": model_name(model), "encoder_revision": revision}
+    if encoder_name is not None:
+        configuration |= {"encoder": model_name(encoder_name), "encoder_revision": revision}
     fitted.origin = _origin("lexical", card, configuration, corpus)
     return fitted
 

@@ -450,6 +450,19 @@ def saved(tmp_path_factory):
     return folder
 
 
+def test_links_are_counted_with_the_help_of_a_loaded_encoder_as_of_a_named_one(tiny_bert, monkeypatch):
+    monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)  # it knows few letters
+    loaded = SentenceTransformer(str(tiny_bert), device="cpu")
+    options = {"rank": 8, "device": "cpu", "progress": False}
+    links = {}
+    for name, model in {"named": tiny_bert, "loaded": loaded, "none": None}.items():
+        links[name] = hfxling.fit_lexical(ZH, VI, ("zh", "vi"), model=model, **options)
+    queries = {name: fitted.encode(ZH[:5], "zh").toarray() for name, fitted in links.items()}
+    np.testing.assert_allclose(queries["loaded"], queries["named"], atol=1e-5)
+    assert queries["none"].shape != queries["named"].shape or not np.allclose(queries["none"], queries["named"])
+    assert tiny_bert.name in links["loaded"].origin["summary"]
+
+
 @pytest.mark.parametrize(
     ("name", "repo", "licence"), [("lexical", "org/zh-vi-links", "cc-by-4.0"), ("aligner", "zh-vi-aligner", "other")]
 )

@@ -13,6 +13,7 @@ Left alone: type hints, messages, decorators, defaults of dataclass fields (sett
 and `LEFT_OUT`. Survivors that no test could tell from the code, or that none should, have their reason in
 `mutants_reasons.py`.
 
+- modules: that mutants of their code of today were run of.
 - mutants, killed, killed_percent: of all that were drawn. no_reason: survivors without one.
 """
 
@@ -83,7 +84,8 @@ def main(argv: list[str] | None = None) -> dict:
     args = options.parse_args(argv)
     path = Path(args.results_dir) / "mutants.json"
     before = earlier_file(path).get("mutants", [])
-    rows = [row for row in before if row["module"] in MODULES and not re.search(args.only, row["module"])]
+    kept = kept_ids(args)
+    rows = [row for row in before if row["id"] in kept]
     known = {row["id"]: row for row in before if row["status"] != "survived" and not args.fresh}
     for name in LIBRARIES:
         import_module(name)
@@ -105,6 +107,16 @@ def main(argv: list[str] | None = None) -> dict:
                 told(path, rows + [row for row in before if row["id"] not in done], args, quiet=True)
     told(path, rows, args, quiet=True)  # without those that are not drawn any more
     return told(path, rows, args)
+
+
+def kept_ids(args) -> set[str]:
+    """The mutants of modules that are not run now, as far as they are drawn of their code of today."""
+    ids = set()
+    for module in MODULES:
+        if not re.search(args.only, module):
+            text = (ROOT / module).read_text(encoding="utf-8")
+            ids |= {mutant.id for mutant in drawn(module, text, args.each, args.seed)}
+    return ids
 
 
 def carried(folder: Path) -> Path:
@@ -191,7 +203,13 @@ def told(path: Path, rows: list[dict], args, *, quiet: bool = False) -> dict:
         row["reason"] = REASONS.get(row["id"], "")
     killed = len(rows) - len(survivors)
     faults = killed + sum("equivalent" not in row["reason"] for row in survivors)
-    figures = {"mutants": len(rows), "killed": killed, "killed_percent": round(100 * killed / max(1, len(rows)), 1)}
+    modules = len({row["module"] for row in rows})
+    figures = {
+        "modules": modules,
+        "mutants": len(rows),
+        "killed": killed,
+        "killed_percent": round(100 * killed / max(1, len(rows)), 1),
+    }
     figures["killed_percent_of_faults"] = round(100 * killed / max(1, faults), 1)  # equivalent ones are none
     figures["no_reason"] = sum(not row["reason"] for row in survivors)
     settings = {"each": args.each, "seed": args.seed}

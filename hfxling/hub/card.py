@@ -55,6 +55,8 @@ class CardInfo:
         lexical: Hub id or name of the lexical model that the folder's fusion.json was made for.
         space: id of the Space of the Hub that shows the model.
         relation: of the repository to the base model, as the Hub names it: "finetune" or "adapter".
+        variants: what other repositories of the same model hold, by their ids.
+        part_of: id of the repository of the whole model, in whose card the figures stand.
         examples: two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
 
     Raises:
@@ -83,6 +85,8 @@ class CardInfo:
     lexical: str | None = None
     space: str | None = None
     relation: str = "finetune"
+    variants: Mapping[str, str] = field(default_factory=dict)
+    part_of: str | None = None
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -134,13 +138,14 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "name": info.repo_id.rsplit("/", 1)[-1],
         "info": info,
         "base_model": info.base_model if is_hub_id(info.base_model) else Path(info.base_model).name,
-        "verdict": _verdict(outcomes, bool(results)),
+        "verdict": _verdict(outcomes, bool(results), info.part_of),
         "is_of_both": any(str(row.settings.get("row", "")).endswith("fused") for row in results),
-        "tested": _tested(results),
+        "tested": _tested(results, info.part_of),
         "unread": {name: client.fault for name, client in info.clients.items() if client.fault},
         "results_table": _results_table(lines) if results else "",
         "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
         "lexical": linked(info.lexical) if info.lexical else "",
+        "variants": {linked(repo_id): what for repo_id, what in info.variants.items()},
         "runs_code": any("trust_remote_code=True" in text for text in snippets.values()),
         "data_table": _data_table(info.train_data),
         "lines": lines_sentence(info.configuration),
@@ -149,7 +154,8 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "cut": _cut_sentence(short, is_static="static-embeddings" in info.tags),
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
-    for text in [info.intended_use, *info.limits]:
+    texts = [] if info.part_of else [info.intended_use, *info.limits]  # those of a part stand in the whole's card, too
+    for text in texts:
         stray = stray_scores(text, known)
         if stray:
             raise ValueError(f"The number {stray[0]} in {text!r} stands in no result row; measure it or leave it out.")
@@ -251,7 +257,9 @@ def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
     return "better" if is_better else "worse", basis
 
 
-def _verdict(outcomes: Sequence[str], measured: bool) -> str:
+def _verdict(outcomes: Sequence[str], measured: bool, part_of: str | None) -> str:
+    if part_of:
+        return f"It was measured as a part of {linked(part_of)}, whose card has the figures."
     if not measured:
         return "**This model has not been evaluated.**"
     if not outcomes:
@@ -265,8 +273,10 @@ def _verdict(outcomes: Sequence[str], measured: bool) -> str:
     return "**The trained model is not shown to be better than the encoder it starts from.**"
 
 
-def _tested(results: Sequence[EvalResult]) -> str:
+def _tested(results: Sequence[EvalResult], part_of: str | None) -> str:
     """What the model was tested on, and that it was on nothing else."""
+    if part_of:
+        return f"Tested as a part of {linked(part_of)} only."
     seen: dict[str, list[str]] = {}
     for row in results:
         if stage_of(row) == "after":

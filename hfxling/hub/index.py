@@ -13,9 +13,10 @@ from huggingface_hub import EvalResultEntry, ModelCardData, eval_result_entries_
 
 from hfxling.evaluation.results import EvalResult
 
-from .snippets import TEI, Examples, both_sides, example
+from .snippets import TEI, Examples, both_sides, example, is_sparse_encoder
 
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
+SPARSE_TAGS = ("sparse-encoder", "sparse")
 # What data sets that are read from files are called on the Hub.
 HUB_IDS = {
     "NTREX-128": "mteb/NTREX",
@@ -34,13 +35,14 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
     tags = [*TAGS, *info.tags, f"hfxling-{info.method}"]
     if TEI in info.clients and not info.clients[TEI].fault:
         tags.append(TEI)
+    has_dense = "dense" in tags or not set(SPARSE_TAGS) & set(tags)
     return ModelCardData(
         language=list(info.languages),
         license=info.licence,
         library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
+        pipeline_tag="sentence-similarity" if has_dense else "feature-extraction",
         tags=tags,
-        widget=[widget_example(info.languages, info.examples)],
+        widget=[widget_example(info.languages, info.examples)] if has_dense else None,
         base_model=info.base_model if is_based else None,
         base_model_relation=info.relation if is_based else None,
         datasets=list(dict.fromkeys(filter(None, hub_ids.values()))) or None,
@@ -106,12 +108,14 @@ def is_commit(revision: str | None) -> bool:
 
 def folder_tags(folder: Path) -> list[str]:
     """What the Hub calls the kinds of vectors that a folder gives."""
+    if is_sparse_encoder(folder):
+        return [*SPARSE_TAGS]
     types = _module_types(folder)
     tags = ["dense"] if types else []
     if any(name.endswith("StaticEmbedding") for name in types):
         tags.append("static-embeddings")
     if (folder / "sparse" / "modules.json").is_file():
-        tags += ["sparse-encoder", "sparse"]
+        tags += SPARSE_TAGS
     return tags
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from hfxling.data.licences import check_licence
 from hfxling.hub.datasets import release_dataset
@@ -19,6 +20,7 @@ def publish(
     repo: str,
     dataset: bool = False,
     adapter: bool = False,
+    variants: Literal["branches", "repositories"] = "branches",
     dry_run: bool = False,
     create_pr: bool = False,
     branch: str = "main",
@@ -49,11 +51,14 @@ def publish(
         dataset: publish data, not a model.
         adapter: of an encoder that `hfxling fit` trained further, publish the low-rank adapter alone, some megabytes:
             sentence-transformers with peft loads it on the encoder that it was trained for.
+        variants: where a model's variants go, its parts for one language or its sparse vectors: to branches of the
+            repository, or each to a repository of its own, REPO-VARIANT, all gathered in a collection.
         dry_run: check and show what would change, change nothing; without a token, all files are shown as new.
         create_pr: propose the change in a pull request.
         branch: branch that is written to, created where there is none.
         tag: name for the commit, such as v1.
-        collection: title of a collection of the namespace that the repository is put into.
+        collection: title of a collection of the namespace that the repository is put into; by default none, and of
+            variants in repositories the model's name.
         private: create the repository as a private one.
         names: what readers call what is local in the record, as LOCAL=PUBLIC: a path, or the base model.
         licence: the Hub's identifier, such as cc-by-sa-4.0, of a data set; of a model and its text where results.json
@@ -66,7 +71,7 @@ def publish(
         progress: show bars.
 
     Returns:
-        What changed, branch by branch, and where it is.
+        What changed, branch by branch or repository by repository, and where it is.
 
     Raises:
         ValueError: options that do not go together, no such licence, whatever stands against publishing the folder,
@@ -80,6 +85,13 @@ def publish(
         raise ValueError(f"create_pr with branch={branch}: a pull request is for main; leave one of both out.")
     if create_pr and (tag or collection):
         raise ValueError("create_pr: what is only proposed gets no tag and no collection; publish it again with them.")
+    in_repositories = variants == "repositories"
+    if in_repositories and (create_pr or branch != "main" or adapter or dataset):
+        raise ValueError(
+            "variants='repositories': create_pr, branch, adapter and dataset do not go with it; leave them or it out."
+        )
+    if in_repositories and not collection:
+        collection = repo.partition("/")[2]
     if space is not None:
         check_repo_id("space", space)
     if dataset and (names or base_licence or space or adapter):
@@ -97,6 +109,7 @@ def publish(
         licence=licence,
         base_licence=base_licence,
         space=space,
+        in_repositories=in_repositories,
         branch=branch,
         create_pr=create_pr,
         adapter=adapter,

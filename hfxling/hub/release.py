@@ -23,6 +23,7 @@ from .doors import door_faults
 from .index import eval_results_file
 from .record import CARD, RECORD, read_record, record_text
 from .upload import Content, Plan, counted, read_content
+from .variants import in_repositories
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,8 @@ _NO_LICENCE = (None, "unknown", "other")
 class Release:
     """Where a folder goes, and what is said of it there: as the parameters of `hfxling.publish`.
 
-    `names` are public names by local ones; further branches of the folder are written beside "main" only.
+    `names` are public names by local ones. The folder's variants go to branches, which are written beside "main" only,
+    or with `in_repositories` to repositories of their own.
     """
 
     folder: Path
@@ -44,6 +46,7 @@ class Release:
     licence: str | None = None
     base_licence: str | None = None
     space: str | None = None
+    in_repositories: bool = False
     branch: str = "main"
     create_pr: bool = False
     adapter: bool = False
@@ -68,9 +71,9 @@ class Published:
         repo_id: with its namespace.
         url: of the repository, or of the pull request.
         checked: what was found in order.
-        plans: a branch each: files that are new, changed and removed, and what changes in the card.
-        commit: of the first branch; None for a dry run and for a pull request.
-        marks: a line for the tag and the collection that were made.
+        plans: a branch or repository each: files that are new, changed and removed, and what changes in the card.
+        commit: of the first of them; None for a dry run and for a pull request.
+        marks: a line for the tag and the collection that were made, or would be, and for every further repository.
         is_dry_run: whether nothing was written.
     """
 
@@ -107,23 +110,33 @@ def release(what: Release) -> Published:
     if what.adapter:
         refuse(what.folder, adapter_faults(what.folder))
         files, branches = adapter_alone(files), []
-    contents = {what.branch: files}
-    if what.branch == "main" and not what.create_pr:
-        contents |= overlaid(files, branches)
     plans = []
-    for branch, part in contents.items():
-        plans.append(upload.plan_upload(api, what.repo_id, part, branch=branch, is_compared=what.asks_hub))
+    if what.in_repositories:
+        if not branches:
+            raise ValueError(f"variants='repositories': {what.folder} has no variants; leave it out.")
+        for repo_id, part in in_repositories(what.folder, files, branches, what.repo_id).items():
+            plans.append(upload.plan_upload(api, repo_id, part, is_compared=what.asks_hub))
+    else:
+        contents = {what.branch: files}
+        if what.branch == "main" and not what.create_pr:
+            contents |= overlaid(files, branches)
+        for branch, part in contents.items():
+            plans.append(upload.plan_upload(api, what.repo_id, part, branch=branch, is_compared=what.asks_hub))
     return put(api, plans, what, f"{what.folder}: {counted(len(files))}, card, licence and loading are in order")
 
 
 def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published:
-    """Do plans, one a branch, the one that is written to first; a dry run only shows them. Errors as of `release`."""
+    """Do plans, one a branch or repository, what is named first; a dry run only shows them. Errors as of `release`."""
     first = plans[0]
     kind = "datasets/" if first.kind == "dataset" else ""
     published = Published(what.repo_id, f"{api.endpoint}/{kind}{what.repo_id}", checked, plans)
-    upload.check_tag(api, first, what.tag)
+    marked = [plan for plan in plans if plan.branch == first.branch]  # one a repository
+    for plan in marked:
+        upload.check_tag(api, plan, what.tag)
     if what.dry_run:
         published.is_dry_run = True
+        if what.collection:
+            published.marks.append(f"collection {what.collection!r}: {', '.join(plan.repo_id for plan in marked)}")
         return published
     logger.info("%s; now they go to %s", checked, what.repo_id)
     done = []
@@ -133,7 +146,13 @@ def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published
         published.url = done[0]
         return published
     published.commit = done[0]
-    published.marks = upload.mark(api, first, done[0], tag=what.tag, collection=what.collection)
+    for plan, commit in zip(plans, done):
+        if plan.branch != first.branch:
+            continue
+        lines = upload.mark(api, plan, commit, tag=what.tag, collection=what.collection)
+        if plan is not first:
+            lines.insert(0, f"{plan.repo_id}: {commit}")
+        published.marks += [line for line in lines if line not in published.marks]  # one collection holds them all
     return published
 
 

@@ -20,18 +20,19 @@ LINEAR = "torch.nn.modules.linear.Identity"
 ACTIVATIONS = (LINEAR, "torch.nn.modules.activation.Tanh")
 
 
-def server_fault(folder: str | Path) -> str:
-    """Why the server refuses a folder or gives other vectors than sentence-transformers; "" where it gives the same."""
+def server_fault(folder: str | Path, repo_id: str | None = None) -> str:
+    """Why the server refuses a folder or gives other vectors than sentence-transformers; "" where it gives the same.
+
+    `repo_id` is the folder's repository where its parts have repositories of their own; else they are on branches.
+    """
     folder = Path(folder)
     if not (folder / "modules.json").is_file():
         return "there is no encoder in it"
     modules = _read(folder / "modules.json")
     kinds = [module["type"].removeprefix("sentence_transformers.models.") for module in modules]
     if "Router" in kinds:
-        routes = _read(folder / modules[kinds.index("Router")]["path"] / "router_config.json")["structure"]
-        languages = [name for name in routes if (folder / name / "modules.json").is_file()]
-        branches = f": serve a branch, `--revision {languages[-1]}`" if languages else ""
-        return f"it treats its languages differently, and the server cannot be told one{branches}"
+        fault = "it treats its languages differently, and the server cannot be told one"
+        return fault + _way_out(folder, folder / modules[kinds.index("Router")]["path"], repo_id)
     for kind in kinds:
         if kind not in MODULES:
             return f"the server knows no module {kind.rsplit('.', 1)[-1]}"
@@ -51,12 +52,28 @@ def server_fault(folder: str | Path) -> str:
                 return f"the server knows no {activation.rsplit('.', 1)[-1]} after a map"
             # A map without bias only stretches with its input, and the norm at the end takes the stretch away.
             ignored_norm = ignored_norm or (follows_norm and (dense["bias"] or activation != LINEAR))
+    if ignored_norm:
+        return "the server passes over the Normalize before a Dense module, which gives other vectors"
     prompts = _read(folder / "config_sentence_transformers.json")
     if prompts.get("default_prompt_name"):
         return f"the server puts no prompt before texts unless `--default-prompt-name {prompts['default_prompt_name']}`"
-    if ignored_norm:
-        return "the server passes over the Normalize before a Dense module, which gives other vectors"
     return ""
+
+
+def _way_out(folder: Path, router: Path, repo_id: str | None) -> str:
+    """Where the part for a language is that the server can read; "" where there is none."""
+    parts = [name for name in _read(router / "router_config.json")["structure"] if (folder / name).is_dir()]
+    languages = [name for name in parts if not server_fault(folder / name)]
+    if not languages:
+        return ""
+    if repo_id:
+        return f": serve the part of a language, `--model-id {variant_id(repo_id, languages[-1])}`"
+    return f": serve a branch, `--revision {languages[-1]}`"
+
+
+def variant_id(repo_id: str, name: str) -> str:
+    """The repository that a part of a model has to itself, where it is on no branch."""
+    return f"{repo_id}-{name}"
 
 
 def _read(path: Path):

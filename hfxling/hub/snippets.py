@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hfxling.models.stock import ROUTES
 
-from .served import server_fault
+from .served import server_fault, variant_id
 
 if TYPE_CHECKING:
     from hfxling.data.corpus import PairText
@@ -23,6 +23,7 @@ _LOOKED_AT = 1000  # training pairs that examples are sought among
 _UNPLAIN = re.compile(r"""["'`\\{}<>|$/@_\d\n]""")  # quotes, marks of formats, and what names and figures have
 TEI, FASTEMBED, LANGCHAIN = "text-embeddings-inference", "fastembed", "LangChain"
 ONNX = "onnx/model.onnx"
+OF_FOLDER = "# of a local folder:"  # begins a line of a snippet that is for the folder before it is published
 _EXAMPLES = {
     "en": ("It is raining today.", "Where is the station?"),
     "zh": ("今天下雨。", "车站在哪里？"),
@@ -119,6 +120,30 @@ with torch.no_grad():
     }
 
 
+def part_snippets(
+    language: str, other: str, other_repo: str, *, flag: bool = False, examples: Examples | None = None
+) -> dict[str, str]:
+    """How a model's part for one language is loaded, beside the one for another language, by title.
+
+    Args:
+        language: of this part.
+        other: language of the other part.
+        other_repo: repository of the other part.
+        flag: as of `standard_snippets`.
+        examples: the model's own, where it has any.
+    """
+    trust = ", trust_remote_code=True" if flag else ""
+    texts = json.dumps([example(language, examples)], ensure_ascii=False)
+    other_texts = json.dumps([example(other, examples)], ensure_ascii=False)
+    both = f"""from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{{repo}}"{trust})
+other = SentenceTransformer("{other_repo}"{trust})
+print(model.similarity(model.encode({texts}), other.encode({other_texts})))"""
+    *_, (title, own) = standard_snippets([language], examples=examples).items()
+    return {f"With sentence-transformers, beside the part for {other}": both, title: own}
+
+
 ADAPTER_TITLE = "The LoRA adapter alone, which lies in `adapter/`, on the encoder as it came, with peft (token vectors)"
 
 
@@ -162,30 +187,40 @@ class Client:
     files: Sequence[str] = ()
 
 
-def clients_of(folder: Path) -> dict[str, Client]:
-    """Servers and frameworks by name, and how each reads a folder of sentence-transformers; {} for other folders."""
+def is_sparse_encoder(folder: Path) -> bool:
+    """Whether a folder is one for `SparseEncoder`."""
+    return (_read(folder / "config_sentence_transformers.json") or {}).get("model_type") == "SparseEncoder"
+
+
+def clients_of(folder: Path, repo_id: str | None = None) -> dict[str, Client]:
+    """Servers and frameworks by name, and how each reads a folder of sentence vectors; {} for other folders.
+
+    `repo_id` is the folder's repository where its parts have repositories of their own; else they are on branches.
+    """
     modules = _read(folder / "modules.json") or []
-    if not modules:
+    if not modules or is_sparse_encoder(folder):
         return {}
     needs_code = any(module["type"].endswith(".NormalizeParts") for module in modules)
     routes: dict[str, None] = {}
     for path in folder.rglob("router_config.json"):
         routes |= dict.fromkeys(_read(path)["structure"])
     languages = [route for route in routes if route not in ROUTES]
-    server = server_fault(folder)
+    server = server_fault(folder, repo_id)
     if needs_code:
         server = "it has a module of its own, which needs trust_remote_code=True"
     clients = {TEI: Client(server), LANGCHAIN: Client(needs_code=needs_code, languages=languages)}
     if width_of(folder) is not None:  # else there is nothing that could be an ONNX graph
-        clients[FASTEMBED] = _fastembed_client(folder)
+        clients[FASTEMBED] = _fastembed_client(folder, repo_id)
     return clients
 
 
-def _fastembed_client(folder: Path) -> Client:
+def _fastembed_client(folder: Path, repo_id: str | None) -> Client:
     if not (folder / ONNX).is_file():
         fault = "it has no ONNX file"
         languages = [path.parts[-3] for path in sorted(folder.glob(f"*/{ONNX}"))]
-        if languages:
+        if languages and repo_id:
+            fault += f"; {' and '.join(variant_id(repo_id, language) for language in languages)} have one"
+        elif languages:
             fault += f" on main, which is all it asks for; the branches {' and '.join(languages)} have one"
         return Client(fault)
     if (_read(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):

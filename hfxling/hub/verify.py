@@ -28,6 +28,7 @@ class Verified:
         equal: rows that were measured again and are the same.
         not_measured: data set and split of rows that only training or an export gives, with how many they are.
         is_measured: whether figures were measured at all: not with `files_only`, nor where the text is not there.
+        part_of: of a variant in a repository of its own, that of the whole model, which has the figures.
     """
 
     model: str
@@ -38,6 +39,7 @@ class Verified:
     equal: int = 0
     not_measured: dict[str, int] = field(default_factory=dict)
     is_measured: bool = False
+    part_of: str | None = None
 
     @property
     def agrees(self) -> bool:
@@ -57,6 +59,8 @@ class Verified:
         return "\n".join(lines)
 
     def _figures(self) -> str:
+        if self.part_of:
+            return f"no figure of its own: verify {self.part_of}, of which it is a part"
         if not self.is_measured:
             return "no figure measured again"
         text = f"{self.equal} of {self.rows} rows measured again and equal"
@@ -70,6 +74,8 @@ class Verified:
         if self.faults:
             count = len(self.faults)
             return "1 disagreement" if count == 1 else f"{count} disagreements"
+        if self.part_of:
+            return "files and card agree"
         if self.equal == 0:
             return "files and card agree; nothing is known of the figures"
         if self.equal < self.rows:
@@ -121,9 +127,12 @@ def verify(
     folder, commit, record, faults = verify_files(str(model), revision)
     rows = read_results(folder / RECORD)
     verified = Verified(str(model), commit, len(record.get("files", ())), len(rows), faults)
+    verified.part_of = record["card"].get("part_of")
     if files_only:
         return verified
     verified.faults += _base_faults(record)
+    if verified.part_of:
+        return verified
     try:
         compared, faults_of_text = _measured(record, folder, Path(root), Path(cache_dir), device, tolerance)
     except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError) as error:  # anybody may have written it

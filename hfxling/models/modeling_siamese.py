@@ -54,7 +54,7 @@ class SiameseHead(nn.Module):
         if self.config.needs_language and language not in known:
             raise ValueError(
                 f"language={language!r}: this model treats its languages differently; pass one of {', '.join(known)}, "
-                f"or load the part of one language alone: revision={known[-1]!r} of a repository on the Hub."
+                "or load the part of one language alone, which its card on the Hub names."
             )
         if self.config.has_parts and language not in (None, *known):
             raise ValueError(f"language={language!r}: this model is for {known[0]} alone.")

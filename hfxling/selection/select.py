@@ -474,7 +474,10 @@ def _check(languages: tuple, only: Sequence[str], choose: str | None, minutes: f
 def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: bool | None) -> None:
     """Refuse what is no model that can compete, and what is `asked` for by name and needs one where there is none."""
     if model is not None and not isinstance(model, str | Path):
-        raise ValueError(f"model={type(model).__name__}: its layers are read one by one; give a folder or Hub id.")
+        raise ValueError(
+            f"model: a loaded {type(model).__name__} cannot compete, as every candidate loads the encoder anew; give "
+            "its folder or Hub id, or map its vectors by hfxling.fit_head."
+        )
     for name in asked:
         if name in ON_THE_ENCODER and model is None:
             raise ValueError(f"{name!r} needs an encoder: give a model, or take static or sparse.")

@@ -36,6 +36,23 @@ def test_a_changed_result_makes_its_pages_stale(tmp_path, monkeypatch):
     cards.main(["--check"])
 
 
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("below_93", "below 93 %"),
+        ("peak_mib", "peak MiB"),
+        ("sentences_per_cpu_s", "sentences per CPU second"),
+        ("cpu_s_to_dice", "CPU seconds to dice"),
+        ("killed_percent", "killed in %"),
+        ("query_per_s", "query per second"),
+        ("the plain programme's", "the plain programme's"),
+        ("en-fr fast_align", "en-fr fast_align"),
+    ],
+)
+def test_keys_are_words_with_units_as_they_are_written(key, words):
+    assert cards.as_words({"group": {key: 1}}) == {"group": {words: 1}}
+
+
 def test_every_results_file_is_on_one_page():
     files = sorted((ROOT / "results").glob("*.json"))
     pages = cards.results_sections(files)

@@ -8,6 +8,7 @@ TEI_MODEL names the folder or Hub id where the server was given another path; TE
 
 import json
 import os
+import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.request import Request, urlopen
@@ -105,3 +106,10 @@ def test_other_vectors_are_noticed(stand_in, folders):
     assert "Normalize before a Dense" in server_fault(folders["tanh"])
     with pytest.raises(AssertionError):
         check(stand_in, served_model(stand_in))
+
+
+def test_a_prompt_hides_no_other_fault(folders, tmp_path):
+    folder = shutil.copytree(folders["tanh"], tmp_path / "prompt")
+    path = folder / "config_sentence_transformers.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"default_prompt_name": "text"}))
+    assert "Normalize before a Dense" in server_fault(folder), "a server that is told the prompt gives other vectors"

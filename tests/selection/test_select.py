@@ -14,6 +14,7 @@ from builders import sentence_pairs
 from huggingface_hub import HfApi
 from peft import PeftModel
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize
 from transformers import AutoModel
 
 import hfxling
@@ -376,6 +377,7 @@ def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
         ({"choose": "head"}, "'head' needs an encoder: give a model"),
         ({"choose": "best"}, "choose='best' is not one of head"),
         ({"model": "no/where"}, "model='no/where'"),
+        ({"model": SentenceTransformer(modules=[Normalize()])}, "a loaded SentenceTransformer cannot compete"),
         ({"minutes": 0}, "minutes=0: give more than 0"),
         ({"choose": "finetuned"}, "'finetuned' needs an encoder"),
         ({"licence": "whatever!"}, "licence='whatever!'"),

@@ -22,7 +22,8 @@ def whole(x):
 
 
 def assert_same(found, source, target, k, method="cosine"):
-    for side, (rows, scores) in zip(found, (nearest(source, target, k, method), nearest(target, source, k, method))):
+    wanted = nearest(source, target, k, method), nearest(target, source, k, method)
+    for side, (rows, scores) in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(side.rows, rows)
         np.testing.assert_allclose(side.scores, scores, atol=1e-6)
 

@@ -1,12 +1,13 @@
 """Nearest neighbours against plain sorting by the definition, and what ties do."""
 
+import re
 import tracemalloc
 
 import numpy as np
 import pytest
 
 from hfxling.sentences import neighbours
-from hfxling.sentences.neighbours import nearest, paired_units, ranking_vectors, unit
+from hfxling.sentences.neighbours import nearest, paired_units, ranking_vectors, unit, unit_or_zero
 
 
 def vectors(count, seed, d=12):
@@ -24,6 +25,27 @@ def slow_scores(queries, candidates, csls_k=None, pools=None):
     of_queries = np.sort(queries @ pools[1].T, axis=1)[:, -csls_k:].mean(axis=1)
     of_candidates = np.sort(candidates @ pools[0].T, axis=1)[:, -csls_k:].mean(axis=1)
     return 2 * scores - of_queries[:, None] - of_candidates
+
+
+def test_rows_at_length_one_of_which_some_are_zero():
+    rows = np.array([[3.0, 4.0], [0.0, 0.0]], np.float32)
+    np.testing.assert_array_equal(unit_or_zero(rows), np.array([[0.6, 0.8], [0.0, 0.0]], np.float32))
+    np.testing.assert_allclose(unit_or_zero(np.stack([rows, 2 * rows]))[1], [[0.6, 0.8], [0.0, 0.0]])
+
+
+def test_csls_may_look_at_one_neighbour():
+    queries, candidates = vectors(40, 0), vectors(90, 1)
+    _, scores = nearest(queries, candidates, 4, method="csls", csls_k=1)
+    expected = slow_scores(queries, candidates, 1)
+    np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :4], atol=1e-6)
+
+
+@pytest.mark.parametrize(("count", "told"), [(5, "row 0, 1, 2, 3, 4 (counted"), (6, "row 0, 1, 2, 3, 4, ... (counted")])
+def test_five_rows_without_direction_are_named(count, told):
+    rows = np.ones((9, 2))
+    rows[:count] = 0
+    with pytest.raises(ValueError, match=re.escape(told)):
+        unit(rows)
 
 
 @pytest.mark.parametrize("block_size", [3, 17, 1000])

@@ -7,7 +7,7 @@ from itertools import chain, combinations
 
 from hfxling.encoders.identity import model_name
 from hfxling.hub.index import hub_id_of
-from hfxling.hub.snippets import Examples, example, own_examples
+from hfxling.hub.snippets import OF_FOLDER, Examples, example, own_examples
 
 from .arguments import LexicalArguments
 
@@ -37,7 +37,7 @@ target = model.encode(["{target_text}"]{as_target})
 print(model.similarity(source, target))"""
 SPARSE = """from sentence_transformers import SparseEncoder
 
-# of a local folder: SparseEncoder("FOLDER/sparse", trust_remote_code=True)
+{of_folder} SparseEncoder("FOLDER/sparse", trust_remote_code=True)
 model = SparseEncoder("{repo}", revision="sparse", trust_remote_code=True)
 source = model.encode_query(["{source_text}"], language="{source}")
 target = model.encode_document(["{target_text}"], language="{target}", max_active_dims=256)
@@ -92,7 +92,7 @@ def described(
         "Sparse vectors and their reasons, with transformers (runs the code of this repository)": OWN,
     }
     snippets = of_sparse | of_static if is_sparse else of_static | of_sparse
-    filled = {"source": source, "target": target}
+    filled = {"source": source, "target": target, "of_folder": OF_FOLDER}
     filled |= {"source_text": example(source, examples), "target_text": example(target, examples)}
     loading = {}
     for title, text in snippets.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -24,6 +26,9 @@ from hfxling.words.pairs import EncodedPairs, encoded_pairs
 from hfxling.words.prior import translation_counts
 
 from .arguments import COARSE, FINE, LexicalArguments, LinkSettings
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 LEAST_PAIRS = 10
 _UNSPACED = ("lo", "th", "km", "my")  # languages that put no spaces between words
@@ -76,9 +81,14 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
 
 
 def word_encoder(
-    model: str, revision: str | None, corpus: Corpus, *, prompt: str | None = None, device: str | None = None
+    model: str | Path | SentenceTransformer,
+    revision: str | None,
+    corpus: Corpus,
+    *,
+    prompt: str | None = None,
+    device: str | None = None,
 ) -> WordEncoder:
-    """An encoder that links may be counted with; where the text is not long, all of it has been read.
+    """An encoder, named or loaded, that links may be counted with; where the text is not long, all of it has been read.
 
     Raises:
         FileNotFoundError: no such folder or Hub model.

@@ -56,6 +56,20 @@ def test_sentences_are_centred_and_the_seed_decides():
         assert np.abs(one.static[lang][:4]).max() == 0
 
 
+def test_segments_of_one_language_keep_their_vectors_in_a_shared_table():
+    text = load_parallel("sample", "zh", "vi", split="train")[:60]  # scripts of their own: one tokenizer for both
+    model = fit_lexical(text["source"], text["target"], ("zh", "vi"), rank=8)
+    table = model.static["zh"]
+    np.testing.assert_array_equal(table, model.static["vi"])
+    assert np.isfinite(table).all()
+    seen = {}
+    for language, lines in (("zh", text["source"]), ("vi", text["target"])):
+        seen[language] = {number for line in lines for number in model.tokenizers[language][0].encode(line).ids}
+    for language, other in (("zh", "vi"), ("vi", "zh")):
+        alone = sorted(seen[language] - seen[other])
+        assert np.mean(np.linalg.norm(table[alone], axis=1) > 0) > 0.9
+
+
 def test_mean_vectors_find_the_training_pairs():
     text = load_parallel("sample", *LANGUAGES, split="train")[:60]
     sides = text["source"], text["target"]
