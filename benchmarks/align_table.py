@@ -16,11 +16,13 @@ awesome-align's extraction (two softmaxes above a threshold, of cosines by a tem
 grow-diag-final-and; eflomal itself is in align_baselines.py), and the package simalign, which runs the encoder itself.
 What is not installed is left out: pip install -r benchmarks/requirements.txt. Paired tests hold "both" against every
 other one. --speed measures pairs per second. --trained adds lines of the same encoder trained further, for example by
-translation ranking: TR-0/model in the output folder of recipes/configs/dap/studies/me5.yaml.
+translation ranking: TR-0/model in the output folder of recipes/configs/dap/studies/me5.yaml. --saved adds lines of
+links that are given, not learnt from the set's text.
 
 --fit learns the weights of `hfxling/words/probability.json` from the gold links of xlwa-dev, with 250 further pairs of
-each language as text; these are the only gold links that chose anything: weights, layer, temperature, floor, weight,
-and the least probability of a link (--choose).
+each language as text, and of given links those that a lexical model has learnt from xlwa-train; these are the only gold
+links that chose anything: weights, layer, temperature, floor, weight, odds of what is not linked, and the least
+probability of a link (--choose).
 """
 
 import json
@@ -35,6 +37,7 @@ from encoders import encoder_folder
 from harness import earlier_file, machine, parser, report
 from scipy.special import softmax
 
+import hfxling
 from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
 from hfxling.data.readers import read_lines
@@ -43,12 +46,14 @@ from hfxling.files import atomic_path
 from hfxling.sentences.neighbours import unit_or_zero
 from hfxling.words.confidence import expected_calibration_error
 from hfxling.words.encoder import WordEncoder
-from hfxling.words.joint import JointAligner, View
+from hfxling.words.joint import JointAligner
 from hfxling.words.probability import WEIGHTS, fit_probability, link_evidence
+from hfxling.words.sources import open_aligner
 
 DEV = ("en-it", "en-ru", "en-nl", "en-bg", "en-es", "en-et", "en-pt")
 FURTHER = 250  # pairs of xlwa-train whose text, not whose links, is read beside xlwa-dev
 LINKS, ENCODER, BOTH = "links", "encoder", "both"
+SAVED = "links of a lexical model"
 TITLE = "Word links: links, encoder, both in one EM, and others, learnt from the gold sets' sentences alone"
 TITLE_OF_SPEED = "Word links: sentence pairs a second of CPU time, one thread, learning included"
 SLOW = 60  # pairs that simalign is timed on
@@ -79,6 +84,9 @@ def main(argv: list[str] | None = None) -> dict:
     )
     options.add_argument("--first", type=int, nargs="+", default=[5000], help="lines of that text, one or more sizes")
     options.add_argument("--trained", metavar="FOLDER", help="only the encoder trained further, alone and with links")
+    options.add_argument(
+        "--saved", action="store_true", help="only links of a lexical model of xlwa-train, alone and with the encoder"
+    )
     options.add_argument("--speed", action="store_true", help="pairs per CPU second on the first set")
     options.add_argument("--page", default="docs/words.md", help="whose table is written anew")
     options.add_argument("--name", default="align_table", help="of the results; the page shows those of align_table")
@@ -213,6 +221,13 @@ def systems_of(gold: list[AlignedPair], name: str, encoder: WordEncoder, args) -
             BOTH: lambda: joint_links(languages, gold, encoder),
             f"{ENCODER}, trained further": lambda: encoder_links(languages, gold, trained, None),
             f"{BOTH}, trained further": lambda: joint_links(languages, gold, trained),
+        }
+    if args.saved:
+        saved = saved_links(args.data, "-".join(languages), gold, encoder)
+        return {
+            BOTH: lambda: joint_links(languages, gold, encoder),
+            SAVED: lambda: links_of(saved, *sides_of(gold)),
+            f"{SAVED}, and encoder": lambda: links_of(JointAligner(languages, saved.views, encoder), *sides_of(gold)),
         }
     systems: dict[str, Callable] = {
         LINKS: lambda: joint_links(languages, gold),
@@ -418,16 +433,9 @@ def fit(data: str, encoder: WordEncoder) -> dict:
     for name in DEV:
         gold, source, target = development_text(data, name)
         aligners = development_aligners(data, name, encoder)
-        agreeing, independent, attention = aligners["links and encoder"].weights(source, target)
-        kinds = {
-            "links and encoder": ([agreeing, independent, attention], 2),
-            "saved and encoder": ([agreeing, attention], 1),
-            "encoder": ([attention], 1),
-        }
-        agreeing, independent = aligners["links"].weights(source, target)
-        kinds |= {"links": ([agreeing, independent], 2), "saved": ([agreeing], 1)}
-        for kind, (weights, decisive) in kinds.items():
-            evidence.setdefault(kind, []).append(evidence_of(weights, decisive, gold))
+        for kind, aligner in aligners.items():
+            own_evidence = evidence_of(aligner.weights(source, target), aligner.decisive, gold)
+            evidence.setdefault(kind, []).append(own_evidence)
         print(name, flush=True)
     fitted = {}
     for kind, parts in evidence.items():
@@ -447,14 +455,21 @@ def development_text(data: str, name: str) -> tuple[list[AlignedPair], list[str]
 def development_aligners(data: str, name: str, encoder: WordEncoder) -> dict[str, JointAligner]:
     """One of every kind, learnt from that text."""
     encoder.means.clear()
-    _, source, target = development_text(data, name)
+    gold, source, target = development_text(data, name)
     languages = name.split("-")
     both = JointAligner.learn(languages, source, target, encoder)
     links = JointAligner.learn(languages, source, target)
-    saved_both = JointAligner(languages, [View(view.vocabularies, view.priors[:1]) for view in both.views], encoder)
-    saved_both.word_map = both.word_map
-    saved = JointAligner(languages, [View(view.vocabularies, view.priors[:1]) for view in links.views])
+    saved = saved_links(data, name, gold, encoder)
+    saved_both = JointAligner(languages, saved.views, encoder)
     return {each.kind: each for each in (both, links, saved_both, saved, JointAligner(languages, [], encoder))}
+
+
+def saved_links(data: str, name: str, gold: Sequence[AlignedPair], encoder: WordEncoder) -> JointAligner:
+    """Links that a lexical model has learnt with the encoder from the text of xlwa-train, where no gold pair is."""
+    silver = sides_of(read_aligned(Path(data) / f"{name}.xlwa-train.tsv"))
+    model = hfxling.fit_lexical(*silver, tuple(name.split("-")), model=encoder.name, progress=False)
+    aligner, _ = open_aligner(*sides_of(gold), links=model, encoder_of_links=False)
+    return aligner
 
 
 def choose(data: str, encoder: WordEncoder) -> dict:

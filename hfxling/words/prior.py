@@ -37,6 +37,9 @@ SAME = 10  # times as probable words of equal classes start: numbers, names, cog
 FLOOR, WEIGHT = 0.02, 0.7  # of the encoder inside EM. Chosen on xlwa-dev gold links
 WINDOW = 50  # jumps beyond count as this long
 NEVER = 1e-10  # probability of a pair of words that never met
+# Odds against chance of words that known links do not link: most were rare, or had no part in the text that was learnt
+# from, and something else, such as an encoder, may know better. Chosen on xlwa-dev gold links.
+UNLINKED = 0.1
 _PRIOR_JUMPS = 100  # those that links come with count as so many of a text's own
 _LEAST = 1e-3  # expected links that are counted
 _CELLS = 300_000  # source words x target words x pairs of a batch
@@ -49,6 +52,7 @@ class _Tables(NamedTuple):
     probability: np.ndarray  # (N,)
     jump: np.ndarray  # (2 WINDOW + 1,), jumps of -WINDOW..WINDOW
     classes: int  # of the target side
+    unknown: float = NEVER  # what stands for the probability of a pair that is not among the keys
 
 
 Similarities = Sequence[np.ndarray]
@@ -134,7 +138,7 @@ class LinkPrior:
             keys = np.concatenate([np.arange(width), cells.row.astype(np.int64) * width + cells.col])
             values = np.concatenate([np.ones(width), cells.data])
             order = np.argsort(keys)
-            tables.append(_Tables(keys[order], values[order].astype(np.float64), _first_jumps(), width))
+            tables.append(_Tables(keys[order], values[order].astype(np.float64), _first_jumps(), width, UNLINKED))
         return cls(languages, classes, tables)
 
     def with_jumps_of(self, pairs: EncodedPairs) -> LinkPrior:
@@ -457,7 +461,7 @@ def _emissions(
 ) -> np.ndarray:
     """(B, T, 1 + S) probability of each target word from NULL and from each source word, the share of NULL included."""
     emissions = table.probability.astype(np.float32).take(places, mode="clip")
-    emissions[places == len(table.keys)] = NEVER
+    emissions[places == len(table.keys)] = table.unknown
     emissions[:, :, 1:] *= np.float32(1 - NULL) * (source >= 0)[:, None]
     emissions[:, :, 0] *= NULL
     if factor is not None:

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from scipy.sparse import csr_array
 
 from hfxling.data.segment import Vocabulary
 from hfxling.words import prior as link_prior
@@ -191,6 +192,17 @@ def test_words_that_are_written_alike_are_linked_where_nothing_else_tells():
         )
         assert found >= least
         assert found < 6 or start is not None
+
+
+def test_what_known_links_do_not_link_is_left_to_who_knows_better():
+    """Of two words, 1 and 2, one is linked; whether the other has a counterpart is the encoder's to say."""
+    odds = csr_array(np.diag([0.0, 50.0, 0.0]))
+    prior = LinkPrior.of_odds(("en", "zh"), odds, odds)
+    for cosine, is_linked in ((0.9, True), (-0.9, False)):
+        similarity = np.array([[0.9, 0.0], [0.0, cosine]])
+        ((forward, backward),) = prior.posteriors([[1, 2]], [[1, 2]], [similarity])
+        assert min(forward[0, 0], backward[0, 0]) > 0.9
+        assert (min(forward[1, 1], backward[1, 1]) > 0.4) == is_linked
 
 
 def test_jumps_are_those_of_the_text_and_few_pairs_change_little():
