@@ -21,7 +21,7 @@ from hfxling.data.sample import sample_texts
 from recipes import siamese
 
 CODES = ("zh", "vi", "lo")
-TEXTS = {lang: sample_texts(lang, "train", generated=0)[:100] for lang in CODES}
+TEXTS = {lang: sample_texts(lang, "train", generated=0)[:130] for lang in CODES}
 VERBS = [load_verb(command) for command in COMMANDS]
 
 
@@ -34,7 +34,7 @@ def place(tmp_path_factory, tiny_bert):
         **{f"test.{lang}": sample_texts(lang, "test", generated=0)[:20] for lang in CODES},
         **{f"book.{lang}": TEXTS[lang][:20] for lang in CODES},
         "pairs.tsv": [f"{zh}\t{vi}" for zh, vi in zip(TEXTS["zh"][:40], TEXTS["vi"])],
-        "seed.tsv": [f"{zh}\t{vi}" for zh, vi in zip(TEXTS["zh"][:60], TEXTS["vi"])],
+        "seed.tsv": [f"{zh}\t{vi}" for zh, vi in zip(TEXTS["zh"][:100], TEXTS["vi"])],
     }
     for name, lines in write.items():
         (root / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -219,7 +219,7 @@ def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, te
     assert moved["encoder.embeddings.word_embeddings.weight"] > 0.1
     for name in moved:
         assert (one[name] - two[name]).norm() <= 1e-3 * moved[name] + 2e-6, name  # of rounding
-        assert (three[name] - one[name]).norm() <= 0.2 * moved[name] + 1e-5, name
+        assert (three[name] - one[name]).norm() <= 0.2 * moved[name] + 3e-4, name  # some hardly move
     results = read_results(tmp_path / "two" / "out" / "model" / "results.json")
     results = [row for row in results if "dimensions" not in row.settings]  # of short vectors
     assert [row.settings["stage"] for row in results] == ["before"] * 4 + ["after"] * 4
