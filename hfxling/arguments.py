@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -71,7 +71,7 @@ def parse_arguments(
     fields: dict[str, dataclasses.Field] = {}
     hints: dict[str, Any] = {}
     for type_ in types:
-        hints_of_type = get_type_hints(type_)
+        hints_of_type = _hints(type_)
         for field in _fields(type_):
             fields[field.name] = field
             hints[field.name] = hints_of_type[field.name]
@@ -267,9 +267,9 @@ def _parser(types: Sequence[type], given: dict, description: str, *, show_all: b
     )
     groups: dict[str, Any] = {}
     for type_ in types:
-        hints = get_type_hints(type_)
+        hints, owners = _hints(type_), _owners(type_)
         for field in _fields(type_):
-            owner = next(base for base in type_.__mro__ if field.name in inspect.get_annotations(base))
+            owner = owners[field.name]
             is_ours = not owner.__module__.startswith("transformers.")
             title = owner.__doc__.strip().partition("\n")[0].removesuffix(".")
             if not is_ours:
@@ -280,6 +280,21 @@ def _parser(types: Sequence[type], given: dict, description: str, *, show_all: b
             help_ = _help(field, given) if is_shown else argparse.SUPPRESS
             groups[title].add_argument(f"--{field.name}", help=help_, **_reader(hints[field.name], field.name))
     return _with_general(parser)
+
+
+@cache
+def _hints(type_: type) -> dict[str, Any]:
+    """The types of a dataclass's fields; a study asks for them once a row."""
+    return get_type_hints(type_)
+
+
+@cache
+def _owners(type_: type) -> dict[str, type]:
+    """The class that each field of a dataclass was declared in, its own or one that it is derived from."""
+    owners = {}
+    for base in reversed(type_.__mro__):
+        owners |= dict.fromkeys(inspect.get_annotations(base), base)
+    return owners
 
 
 def _usage(types: Sequence[type], given: dict) -> str:

@@ -97,6 +97,14 @@ def tiny_sentence_transformer(tiny_bert, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def small_sample() -> Iterator[None]:
+    """The embedded corpus without the sentences of its grammar, which are most of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hfxling.data.sample.SPLITS", {"train": 0, "dev": 0, "test": 0})
+        yield
+
+
 @pytest.fixture
 def no_matplotlib(monkeypatch):
     """As where hfxling is installed without its extras."""

@@ -60,11 +60,13 @@ def scatter_before_after(
     `before` and `after` are (N, D) source and target vectors of the same sentences, of which `limit` are drawn at most;
     `languages` are the legend's codes of the two sides.
     """
+    from matplotlib.collections import LineCollection
+
     figure, panels = _panels(10, count=2)
     for axes, title, pair in zip(panels, ("before", "after"), (before, after)):
         sides = project_2d(np.asarray(pair[0][:limit]), np.asarray(pair[1][:limit]))
-        # (N, side, axis) turned about: x and y of shape (2, N), of which plot draws every column as a line.
-        axes.plot(*np.stack(sides, 1).T, color="0.8", linewidth=0.4, zorder=1)
+        ends = np.stack(sides, 1)  # of every pair's line, (N, 2, 2)
+        axes.add_collection(LineCollection(ends, colors="0.8", linewidths=0.4, zorder=1))
         axes.set_title(title)
         _scatter(axes, sides, languages, s=9, zorder=2)
     _save_png(figure, path)

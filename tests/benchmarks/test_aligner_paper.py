@@ -55,8 +55,9 @@ def test_rows_of_earlier_runs_stay(runs, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["figures"].keys() == {"inter, avg", aligner_paper.BASE}
 
 
-def test_links_of_the_same_text_stand_beside_the_runs(runs, tmp_path):
+def test_links_of_the_same_text_stand_beside_the_runs(runs, tmp_path, monkeypatch):
     pytest.importorskip("eflomal")
+    monkeypatch.setattr(aligner_paper, "SAMPLES", 1)
     argv = [runs[0, 0], "--name", "paper", "--results_dir", str(tmp_path)]
     aligner_paper.main([*argv, "--statistical"])
     aligner_paper.main([*argv[1:], runs[1, 1]])

@@ -20,7 +20,8 @@ def test_share_of_neighbours_in_the_same_language():
     assert own.max() <= 50
 
 
-def test_rows_of_heads_are_tested_against_the_vectors_as_they_are(tiny_bert, tmp_path):
+def test_rows_of_heads_are_tested_against_the_vectors_as_they_are(tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark, "EPOCHS", 1)
     (tmp_path / "ntrex").mkdir()
     for language in ("zh", "vi"):
         texts = sample_texts(language, generated=1997 - len(sample_texts(language, generated=0)))

@@ -50,15 +50,15 @@ def test_candidates_and_their_neighbours():
 
 
 def test_every_system_is_measured_and_a_stopped_run_goes_on(tiny_bert, tmp_path, monkeypatch):
-    monkeypatch.setattr(benchmark, "LINES", 80)
-    monkeypatch.setattr(benchmark, "DEV", 50)
+    monkeypatch.setattr(benchmark, "LINES", 40)
+    monkeypatch.setattr(benchmark, "DEV", 25)
     monkeypatch.setattr(benchmark, "EPOCHS", 1)
     monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)  # the tiny encoder knows few letters
     (tmp_path / "ntrex").mkdir()
-    texts = {lang: sample_texts(lang)[:200] for lang in ("zh", "vi")}
+    texts = {lang: sample_texts(lang)[:100] for lang in ("zh", "vi")}
     for lang, lines in texts.items():
-        (tmp_path / "ntrex" / f"{lang}.txt").write_text("\n".join(lines[:120]) + "\n", encoding="utf-8")
-    monkeypatch.setattr(benchmark, "distractors", lambda *args: [lines[120:] for lines in texts.values()])
+        (tmp_path / "ntrex" / f"{lang}.txt").write_text("\n".join(lines[:60]) + "\n", encoding="utf-8")
+    monkeypatch.setattr(benchmark, "distractors", lambda *args: [lines[60:] for lines in texts.values()])
     words = ["--data", str(tmp_path), "--encoder", str(tiny_bert), "--pairs", "zh-vi", "--dtype", "float32"]
     words += ["--cache_dir", str(tmp_path / "cache"), "--finetuned_dir", str(tmp_path / "finetuned")]
     words += ["--results_dir", str(tmp_path)]

@@ -21,7 +21,7 @@ def test_every_row_is_measured_once(tmp_path, capsys, monkeypatch):
     for side, lang in enumerate(("zh", "vi")):
         (tmp_path / "ntrex" / f"{lang}.txt").write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
     encoder = save_tiny("bert", tmp_path / "tiny")
-    options = ["--data", str(tmp_path), "--encoders", f"{encoder}@2", "--pairs", "zh-vi", "--graphs", "zh-vi"]
+    options = ["--data", str(tmp_path), "--encoders", f"{encoder}@0", "--pairs", "zh-vi", "--graphs", "zh-vi"]
     options += ["--results_dir", str(tmp_path), "--cache_dir", str(tmp_path / "cache")]
     figures = serving.main(options)
     rows = read_results(tmp_path / "serving.json")

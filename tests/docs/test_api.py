@@ -21,7 +21,7 @@ from hfxling.data.sample import sample_texts
 from recipes import siamese
 
 CODES = ("zh", "vi", "lo")
-TEXTS = {lang: sample_texts(lang, "train", generated=100)[-300:] for lang in CODES}
+TEXTS = {lang: sample_texts(lang, "train", generated=0)[:130] for lang in CODES}
 VERBS = [load_verb(command) for command in COMMANDS]
 
 
@@ -34,7 +34,7 @@ def place(tmp_path_factory, tiny_bert):
         **{f"test.{lang}": sample_texts(lang, "test", generated=0)[:20] for lang in CODES},
         **{f"book.{lang}": TEXTS[lang][:20] for lang in CODES},
         "pairs.tsv": [f"{zh}\t{vi}" for zh, vi in zip(TEXTS["zh"][:40], TEXTS["vi"])],
-        "seed.tsv": [f"{zh}\t{vi}" for zh, vi in zip(TEXTS["zh"][:150], TEXTS["vi"])],
+        "seed.tsv": [f"{zh}\t{vi}" for zh, vi in zip(TEXTS["zh"][:100], TEXTS["vi"])],
     }
     for name, lines in write.items():
         (root / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -43,7 +43,7 @@ def place(tmp_path_factory, tiny_bert):
             "my.zh", "my.vi", languages=("zh", "vi"), only=["sparse"], choose="sparse", licence="mit", progress=False
         )
         options = {"size": 8, "num_train_epochs": 1, "prior": True, "progress": False}
-        aligner = hfxling.fit_aligner(TEXTS["lo"][:80], TEXTS["zh"][:80], ("lo", "zh"), **options)
+        aligner = hfxling.fit_aligner(TEXTS["lo"][:40], TEXTS["zh"][:40], ("lo", "zh"), **options)
         hfxling.save_aligner(aligner, "outputs/lo-zh/model")
         for name in ("intfloat/multilingual-e5-small", "sentence-transformers/LaBSE"):
             save_tiny("bert", Path(name))
@@ -53,7 +53,7 @@ def place(tmp_path_factory, tiny_bert):
             )
         shutil.copytree(tiny_bert, "tiny")
         head = {"train_data": "pairs.tsv", "test_data": "pairs.tsv@1-10", "pairs": "zh-vi", "base_model": "tiny"}
-        head |= {"layer": 1, "fit": "procrustes", "output_dir": "outputs/zh-vi-sf", "use_cpu": True}
+        head |= {"layer": 0, "fit": "discriminant", "output_dir": "outputs/zh-vi-sf", "use_cpu": True}
         head |= {"disable_tqdm": True, "data_licence": "cc0-1.0"}
         siamese.main(command_line(head))
     (root.parent / "texts").mkdir(exist_ok=True)

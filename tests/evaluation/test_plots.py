@@ -26,20 +26,22 @@ def test_projection_is_the_pca_of_all_unit_vectors_together():
 
 def test_a_png_of_both_stages_with_a_line_for_each_pair(tmp_path, monkeypatch):
     from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
     from matplotlib.image import imread
 
     lines, labels = [], []
-    plot, scatter = Axes.plot, Axes.scatter
+    add_collection, scatter = Axes.add_collection, Axes.scatter
 
-    def seen_plot(axes, x, y, **settings):
-        lines.append(np.stack([x, y]))
-        return plot(axes, x, y, **settings)
+    def seen_lines(axes, collection, **settings):
+        if isinstance(collection, LineCollection):
+            lines.append(np.array(collection.get_segments()))
+        return add_collection(axes, collection, **settings)
 
     def seen_scatter(axes, x, y, *, label, **settings):
         labels.append((axes.get_title(), label, np.stack([x, y])))
         return scatter(axes, x, y, label=label, **settings)
 
-    monkeypatch.setattr(Axes, "plot", seen_plot)
+    monkeypatch.setattr(Axes, "add_collection", seen_lines)
     monkeypatch.setattr(Axes, "scatter", seen_scatter)
     path = tmp_path / "new" / "embeddings.png"
     before, after = groups(12, 12), groups(12, 12, seed=1)
@@ -50,9 +52,9 @@ def test_a_png_of_both_stages_with_a_line_for_each_pair(tmp_path, monkeypatch):
     assert [label for _, label, _ in labels] == ["zh", "vi", "zh", "vi"]
     for stage, pair in enumerate((before, after)):
         source, target = project_2d(*(side[:10] for side in pair))
-        ends = lines[stage]  # (x and y, source and target, pairs)
-        np.testing.assert_array_equal(ends[:, 0], source.T)
-        np.testing.assert_array_equal(ends[:, 1], target.T)
+        ends = lines[stage]  # (pairs, source and target, x and y)
+        np.testing.assert_array_equal(ends[:, 0], source)
+        np.testing.assert_array_equal(ends[:, 1], target)
         np.testing.assert_array_equal(labels[2 * stage][2], source.T)
 
 

@@ -23,16 +23,18 @@ TEXTS = ["我爱吃苹果", "今天下雨", "你好"]
 
 
 @pytest.fixture
-def folder(request, tiny_bert, tmp_path):
+def folder(request, tiny_bert, small_sample, tmp_path):
     """A recipe's folder on the embedded corpus."""
-    options = {"base_model": tiny_bert, "pairs": "zh-vi", "train_data": "sample", "layer": 1, "max_train_pairs": 60}
-    options |= {"use_cpu": True, "disable_tqdm": True, "cache_dir": tmp_path / "cache", "normalize_input": False}
-    siamese.main(command_line(options | {"output_dir": tmp_path, "fit": request.param}))
+    fit, layer = request.param
+    options = {"base_model": tiny_bert, "pairs": "zh-vi", "train_data": "sample", "layer": layer, "fit": fit}
+    options |= {"max_train_pairs": 60, "cache_dir": tmp_path / "cache", "normalize_input": False}
+    options |= {"use_cpu": True, "disable_tqdm": True}
+    siamese.main(command_line(options | {"output_dir": tmp_path}))
     return tmp_path / "model"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["discriminant"], indirect=True)
+@pytest.mark.parametrize("folder", [("discriminant", 1)], indirect=True)
 def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, capsys, monkeypatch):
     before = read_results(folder / "results.json")
     files = [folder.parent / "some.zh", folder.parent / "some.vi"]
@@ -93,7 +95,7 @@ def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, cap
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["cca"], indirect=True)
+@pytest.mark.parametrize("folder", [("cca", 0)], indirect=True)
 def test_a_graph_a_language_lies_where_its_branch_is(folder):
     with alone_in(folder, "model"), pytest.raises(ValueError, match="another run writes there"):
         hfxling.export(folder)

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo
 from hfxling.hub.folder import check_push, publish
@@ -107,7 +107,7 @@ def write_corpus(folder):
 
 
 @pytest.mark.slow
-def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, publisher, tiny_bert, tmp_path):
+def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, publisher, warm_python, tiny_bert, tmp_path):
     for name in ("here", "there"):
         tmp_path.joinpath(name).mkdir()
     write_corpus(tmp_path / "here")
@@ -127,7 +127,7 @@ def test_a_pushed_model_loads_everywhere_as_the_local_one_does(hub, publisher, t
 
     env = hub.env(tmp_path / "empty")
     words = ["-c", DOORS, REPO, json.dumps(SOURCE), json.dumps(TARGET), ROOT]
-    done = run(sys.executable, *words, env=env, cwd=tmp_path / "there")
+    done = run(warm_python, *words, env=env, cwd=tmp_path / "there")
     assert done.returncode == 0, done.stderr
     assert "arning" not in done.stderr
     found = json.loads(done.stdout.rstrip("\n").split("\n")[-1])
@@ -156,8 +156,10 @@ print(json.dumps([found, SentenceTransformer(repo, device="cpu").encode(source).
 
 @pytest.mark.slow
 def test_sparse_vectors_are_on_a_branch_of_their_own(hub, publisher, warm_python, tmp_path):
-    words = ["--pairs", "zh-vi", "--train_data", "sample", "--max_train_pairs", "40", "--rank", "8"]
-    words += ["--output_dir", "out", "--push_to_hub", "--hub_model_id", "org/zh-vi-lexical"]
+    sides = (sample_texts(lang, generated=0)[:50] for lang in ("zh", "vi"))
+    (tmp_path / "few.tsv").write_text("".join(map("{}\t{}\n".format, *sides)), encoding="utf-8")
+    words = ["--pairs", "zh-vi", "--train_data", "few.tsv@1-40", "--test_data", "few.tsv@41-50", "--rank", "8"]
+    words += ["--data_licence", "mit", "--output_dir", "out", "--push_to_hub", "--hub_model_id", "org/zh-vi-lexical"]
     done = publisher.script(ROOT / "recipes" / "lexical.py", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "model"

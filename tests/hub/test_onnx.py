@@ -14,23 +14,34 @@ from hfxling.hub.onnx import INT8, MODEL, OUTPUT, TokenEncoder, check_packages, 
 from hfxling.models.stock import StockModel
 
 onnxruntime = pytest.importorskip("onnxruntime")
-VARIANTS = {"siamese": {"layer": 1, "bias": True}, "disentangler": {"pooling": "last", "encoder": "xlm-roberta"}}
+VARIANTS = {
+    "siamese": {"layer": 1, "bias": True},
+    "disentangler": {"layer": 1, "pooling": "last", "encoder": "xlm-roberta"},
+}
 
 
 @pytest.fixture(scope="module", params=VARIANTS)
 def written(request, tmp_path_factory):
-    """A folder, its model, and its graphs."""
+    """A folder, its model, its graphs, and the program that torch made of it, which takes seconds."""
     method, scratch = METHODS[request.param], tmp_path_factory.mktemp(request.param)
     model = method.build(scratch / "encoder", **VARIANTS[request.param])
     method.write(model, scratch / "encoder", scratch / "model")
     (loaded,) = load_models(scratch / "model").values()
-    onnx.write_onnx(loaded, scratch / MODEL)
+    programs, export = [], torch.onnx.export
+
+    def watched(*args, **options):
+        programs.append(export(*args, **options))
+        return programs[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.onnx, "export", watched)
+        onnx.write_onnx(loaded, scratch / MODEL)
     onnx.write_int8(scratch / MODEL, scratch / INT8)
-    return scratch, model
+    return scratch, model, programs[0]
 
 
 def test_the_whole_pipeline_is_in_the_graph(written):
-    folder, model = written
+    folder, model, _ = written
     tokenizer = AutoTokenizer.from_pretrained(folder / "model")
     session = onnxruntime.InferenceSession(str(folder / MODEL))
     assert [each.name for each in session.get_inputs()] == ["input_ids", "attention_mask"]
@@ -45,7 +56,7 @@ def test_the_whole_pipeline_is_in_the_graph(written):
 
 
 def test_a_graph_names_no_folder_of_this_machine(written):
-    folder, _ = written
+    folder, *_ = written
     for name in (MODEL, INT8):
         content = (folder / name).read_bytes()
         assert b".py" not in content
@@ -53,7 +64,7 @@ def test_a_graph_names_no_folder_of_this_machine(written):
 
 
 def test_texts_come_back_in_their_order_and_eight_bits_are_close(written):
-    folder, model = written
+    folder, model, _ = written
     texts = [TEXTS[2], TEXTS[1] * 9, TEXTS[0]]
     expected = TokenEncoder(torch_run(model), folder / "model")(texts)
     alone = [TokenEncoder(torch_run(model), folder / "model")([text])[0] for text in texts]
@@ -66,7 +77,7 @@ def test_texts_come_back_in_their_order_and_eight_bits_are_close(written):
 
 
 def test_a_prompt_stands_before_every_text(written):
-    folder, model = written
+    folder, model, _ = written
     encode = TokenEncoder(torch_run(model), folder / "model", "is it, ")
     plain = TokenEncoder(torch_run(model), folder / "model")
     np.testing.assert_allclose(encode(["rain"]), plain(["is it, rain"]), atol=1e-6)
@@ -74,7 +85,8 @@ def test_a_prompt_stands_before_every_text(written):
 
 @pytest.mark.parametrize("written", ["siamese"], indirect=True)
 def test_other_vectors_than_torch_are_refused_and_nothing_is_left(written, tmp_path, monkeypatch):
-    _, model = written
+    _, model, program = written
+    monkeypatch.setattr(torch.onnx, "export", lambda *args, **options: program)
     monkeypatch.setattr(onnx, "onnx_run", lambda path: lambda ids, mask: np.zeros((len(ids), 16), np.float32))
     with pytest.raises(ValueError, match="this encoder cannot be exported"):
         onnx.write_onnx(model, tmp_path / MODEL)
@@ -83,7 +95,8 @@ def test_other_vectors_than_torch_are_refused_and_nothing_is_left(written, tmp_p
 
 @pytest.mark.parametrize("written", ["siamese"], indirect=True)
 def test_weights_that_a_file_cannot_hold_lie_beside_it(written, tmp_path, monkeypatch):
-    folder, model = written
+    folder, model, program = written
+    monkeypatch.setattr(torch.onnx, "export", lambda *args, **options: program)
     monkeypatch.setattr(onnx, "_LARGEST", 0)
     onnx.write_onnx(model, tmp_path / "onnx" / MODEL)
     assert {path.name for path in (tmp_path / "onnx").iterdir()} == {MODEL, f"{MODEL}.data"}

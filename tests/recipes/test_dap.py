@@ -16,6 +16,8 @@ from hfxling.hub.writing import export
 from hfxling.models import DapModel
 from recipes import dap, study
 
+pytestmark = pytest.mark.usefixtures("small_sample")
+
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory) -> Path:

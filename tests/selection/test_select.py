@@ -36,6 +36,14 @@ SIDES = [[pair[side] for pair in PAIRS] for side in (0, 1)]
 LANGUAGES = ("zh", "vi")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def links_alone():
+    """Whether the model helps with links is tried in tests/methods/lexical/test_data.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hfxling.selection.select.FEW", 0)
+        yield
+
+
 @pytest.fixture(scope="module")
 def text(tmp_path_factory) -> list[str]:
     """Two line-aligned files."""

@@ -14,7 +14,7 @@ from hfxling.sentences import grow as module
 from hfxling.sentences.engine import Mined, select
 from hfxling.sentences.impostors import Impostors, mutual_pairs, of_precision
 
-PAIRED, ALONE = 300, 100
+PAIRED, ALONE = 210, 70
 LANGUAGES = ("zh", "vi")
 
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_done(text, refusal, tmp_path):
     assert "does the model know both languages? Give another model or known pairs" in said
     assert "5 distinct sentences of 5; give 20 or more of each language" in refused(heaps[0][:5], heaps[1], model=knows)
     assert "1 distinct sentences of 300; give 20" in refused(heaps[0], heaps[1][:1] * 300, model=knows)
-    assert "not in 'vi'; give a text of that language" in refused(heaps[0][:200], heaps[0][200:], model=knows)
+    assert "not in 'vi'; give a text of that language" in refused(heaps[0][:150], heaps[0][150:], model=knows)
     assert "share 100 of 100 sentences: copies are no translations" in refused(heaps[0], heaps[0][:100], model=knows)
     assert not (tmp_path / "out").exists()
 

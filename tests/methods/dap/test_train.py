@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from tiny_models import save_tiny, tiny_tokenizer
 from transformers import AutoConfig, TrainingArguments
 
+from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import read_results
 from hfxling.methods.dap.arguments import TRAINING_DEFAULTS
 from hfxling.methods.dap.train import DapTrainer, RandomState, split_batch
@@ -173,30 +174,42 @@ def test_two_processes_train_the_single_process_model(encoder, warm_python, tmp_
             assert torch.allclose(one[key], other[key], atol=1e-5), key
 
 
-def recipe_options(encoder, folder, **more) -> list[str]:
-    given = {"base_model": encoder, "pairs": ["zh-en", "vi-en"], "train_data": "sample", "test_data": "sample"}
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> dict:
+    """Options that name a little text: sixty pairs to train on, twenty to test on."""
+    folder = tmp_path_factory.mktemp("text")
+    sides = {lang: sample_texts(lang, generated=0)[:80] for lang in ("zh", "vi", "en")}
+    for lang in ("zh", "vi"):
+        rows = "".join(map("{}\t{}\n".format, sides[lang], sides["en"]))
+        (folder / f"{lang}-en.tsv").write_text(rows, encoding="utf-8")
+    pairs = f"{folder}/{{source}}-{{target}}.tsv"
+    return {"train_data": f"{pairs}@1-60", "test_data": f"{pairs}@61-80"}
+
+
+def recipe_options(encoder, text, folder, **more) -> list[str]:
+    given = {"base_model": encoder, "pairs": ["zh-en", "vi-en"], **text}
     given |= {"max_steps": 3, "use_cpu": True, "disable_tqdm": True, "logging_steps": 1, "save_strategy": "no"}
     given |= {"output_dir": folder / "out", "cache_dir": folder / "lengths"}
     return command_line(given | more)
 
 
 @pytest.mark.slow
-def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, warm_python, tmp_path):
+def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, text, warm_python, tmp_path):
     config = AutoConfig.from_pretrained(encoder)  # without dropout, so that one process can be compared
     plain = shutil.copytree(encoder, tmp_path / "plain")
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     config.save_pretrained(plain)
     # Adam would blow rounding errors up where gradients vanish; with this epsilon it is nearly plain descent.
     common = {"adam_epsilon": 1.0, "learning_rate": 1.0, "bucket": 2}
-    dap.main(recipe_options(plain, tmp_path / "one", per_device_train_batch_size=4, **common))
-    words = recipe_options(plain, tmp_path / "two", per_device_train_batch_size=2, **common)
+    dap.main(recipe_options(plain, text, tmp_path / "one", per_device_train_batch_size=4, **common))
+    words = recipe_options(plain, text, tmp_path / "two", per_device_train_batch_size=2, **common)
     words += command_line({"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2})
     # Then in the file's own precision, in chunks, the last of the three steps only.
-    again = recipe_options(plain, tmp_path / "three", per_device_train_batch_size=2, **common)
+    again = recipe_options(plain, text, tmp_path / "three", per_device_train_batch_size=2, **common)
     again += ["--chunk_size", "1", "--resume_from_checkpoint", str(tmp_path / "two" / "out" / "checkpoint-2")]
     said, _ = run_two(warm_python, SHARDED, "no", *words, "--", "bf16", *again, "--")
     said, said_again, _ = said.split("NEXT\n")
-    assert said.count("eval sample zh->en P@1") == 2, said  # step 2 and the last
+    assert len(re.findall(r"eval \S+ zh->en P@1", said)) == 2, said  # step 2 and the last
     assert len(re.findall("^epoch [0-9.]+: loss ", said_again, re.M)) == 1, said_again
     before = DapModel.from_pretrained(plain).state_dict()
     one, two, three = (
@@ -206,7 +219,7 @@ def test_the_recipe_with_weights_in_pieces_publishes_the_whole_model(encoder, wa
     assert moved["encoder.embeddings.word_embeddings.weight"] > 0.1
     for name in moved:
         assert (one[name] - two[name]).norm() <= 1e-3 * moved[name] + 2e-6, name  # of rounding
-        assert (three[name] - one[name]).norm() <= 0.2 * moved[name] + 1e-5, name
+        assert (three[name] - one[name]).norm() <= 0.2 * moved[name] + 3e-4, name  # some hardly move
     results = read_results(tmp_path / "two" / "out" / "model" / "results.json")
     results = [row for row in results if "dimensions" not in row.settings]  # of short vectors
     assert [row.settings["stage"] for row in results] == ["before"] * 4 + ["after"] * 4

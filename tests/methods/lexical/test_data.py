@@ -17,10 +17,15 @@ LANGUAGES = ("zh", "vi")
 SETTINGS = LinkSettings(views=["fine"])
 
 
-@pytest.fixture(autouse=True)
-def few_letters(monkeypatch):
+pytestmark = pytest.mark.usefixtures("small_sample")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_letters():
     """The tiny encoder knows few."""
-    monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)
+        yield
 
 
 def text(split: str, rows: slice) -> tuple[list[str], list[str]]:
@@ -135,18 +140,34 @@ def test_the_recipe_takes_an_encoder(tiny_bert, tmp_path):
     assert f"with the help of {tiny_bert.name}" in card
 
 
-@pytest.fixture
-def files(tmp_path):
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
     """Two line-aligned files."""
+    folder = tmp_path_factory.mktemp("files")
     for lang, side in zip(LANGUAGES, text("train", slice(60))):
-        (tmp_path / f"my.{lang}").write_text("\n".join(side) + "\n", encoding="utf-8")
-    return [str(tmp_path / f"my.{lang}") for lang in LANGUAGES]
+        (folder / f"my.{lang}").write_text("\n".join(side) + "\n", encoding="utf-8")
+    return [str(folder / f"my.{lang}") for lang in LANGUAGES]
 
 
-def test_fit_counts_with_the_model_where_it_is_asked_to(files, tiny_bert, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def selections(few_letters, files, tiny_bert, cache) -> dict:
+    """What is found without the model's help with links, with it, and where nothing is said of it."""
+    options = {"languages": LANGUAGES, "only": ["static", "sparse"], "model": str(tiny_bert), "output": None}
+    return {
+        asked: hfxling.select(*files, links_with_model=asked, cache_dir=str(cache), **options)
+        for asked in (False, True, None)
+    }
+
+
+def test_fit_counts_with_the_model_where_it_is_asked_to(files, selections, tiny_bert, tmp_path, monkeypatch):
     options = {"languages": LANGUAGES, "only": ["static", "sparse"], "cache_dir": str(tmp_path / "cache")}
     model = str(tiny_bert)
-    alone = hfxling.select(*files, model=model, links_with_model=False, output=None, **options)
+    alone = selections[False]
     with monkeypatch.context() as patch:
         patch.setattr("hfxling.selection.candidates.Competitors.forget", lambda self: None)  # as if it were killed
         both = hfxling.select(*files, model=model, links_with_model=True, output=None, **options)
@@ -161,12 +182,9 @@ def test_fit_counts_with_the_model_where_it_is_asked_to(files, tiny_bert, tmp_pa
     assert f"with the help of {tiny_bert.name}" in record["card"]["summary"]
 
 
-def test_fit_tries_with_few_pairs_whether_the_model_helps(files, tiny_bert, tmp_path):
-    options = {"languages": LANGUAGES, "only": ["static", "sparse"], "model": str(tiny_bert), "output": None}
-    options["cache_dir"] = str(tmp_path / "cache")
+def test_fit_tries_with_few_pairs_whether_the_model_helps(selections, cache):
     found = []
-    for asked in (False, True, None):
-        selection = hfxling.select(*files, links_with_model=asked, **options)
+    for selection in selections.values():
         candidates = [selection.candidate(name) for name in ("static", "sparse")]
         found.append((candidates, sum(candidate.hits(folds=[0]).sum() for candidate in candidates)))
         assert [len(candidate.cpu_s) for candidate in candidates] == [5, 5]
@@ -175,24 +193,22 @@ def test_fit_tries_with_few_pairs_whether_the_model_helps(files, tiny_bert, tmp_
     expected = helped if hits_helped > hits_alone else alone
     for one, other in zip(tried, expected):
         assert one.precision == other.precision
-    assert not [*(tmp_path / "cache" / "links").iterdir()]
+    assert not [*(cache / "links").iterdir()]
 
 
-def test_the_recorded_command_asks_for_the_same_links(files, tiny_bert, tmp_path):
-    options = {"languages": LANGUAGES, "only": ["sparse"], "cache_dir": str(tmp_path / "cache"), "output": None}
+def test_the_recorded_command_asks_for_the_same_links(selections):
     for asked, word in ((False, "--no_links_with_model"), (True, "--links_with_model"), (None, None)):
-        found = hfxling.select(*files, model=str(tiny_bert), links_with_model=asked, **options)
-        words = found._fitted.command
+        words = selections[asked]._fitted.command
         assert [each for each in words if "links_with_model" in each] == ([word] if word else [])
         assert not {"True", "False", "None"} & set(words)
 
 
-def test_a_model_that_cannot_read_the_text_helps_nothing(files, tiny_bert, tmp_path, monkeypatch, caplog):
+def test_a_model_that_cannot_read_the_text_helps_nothing(files, selections, tiny_bert, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", -1)
     options = {"languages": LANGUAGES, "only": ["sparse"], "cache_dir": str(tmp_path / "cache"), "output": None}
     found = hfxling.select(*files, model=str(tiny_bert), **options)
     assert "links are learnt without the model" in caplog.text
-    assert found.candidate("sparse").precision == hfxling.select(*files, **options).candidate("sparse").precision
+    assert found.candidate("sparse").precision == selections[False].candidate("sparse").precision
 
 
 def test_an_encoder_that_does_not_know_one_of_the_scripts_is_refused(tiny_bert, monkeypatch):
