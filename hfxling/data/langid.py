@@ -10,7 +10,7 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from .coverage import script_name
@@ -97,8 +97,12 @@ def _identifier():
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
+@lru_cache(maxsize=20_000)
 def is_named_otherwise(text: str, language: str) -> bool:
-    """Whether py3langid is sure that a text is in another language; never of a language that it does not know."""
+    """Whether py3langid is sure that a text is in another language; never of a language that it does not know.
+
+    Texts that faults are learnt from are asked about twice there, and again when they are judged.
+    """
     base = language.partition("-")[0]
     code = _LIBRARY_CODES.get(base, base)
     identifier = _identifier()

@@ -23,6 +23,14 @@ PAIRED, ALONE, KNOWN = 120, 60, 100
 LANGUAGES = ("zh", "vi")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_samples():
+    """An interval of fewer samples than it has: what it is worth is tested in test_precision.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hfxling.sentences.precision._SAMPLES", 50)
+        yield
+
+
 @pytest.fixture(scope="module")
 def heap(tmp_path_factory, zh_vi_pairs) -> Path:
     """Shuffled text of both languages, known pairs, and a lexical model of other pairs."""
