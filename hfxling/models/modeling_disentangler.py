@@ -74,13 +74,7 @@ class DisentanglerModel(StockModel):
         self.head.init_share()
 
     def output(self, states: Tensor | None, features: Tensor, language: str | None) -> DisentanglerOutput:
-        """Both parts of (B, D) vectors.
-
-        Raises:
-            ValueError: for vectors of another width.
-        """
-        if features.shape[-1] != self.config.hidden_size:
-            raise ValueError(f"features are {features.shape[-1]} wide, this model splits {self.config.hidden_size}.")
+        """Both parts of (B, D) vectors."""
         pooled = self.head.prepare(features)
         mapped = self.head(pooled)
         parts = [mapped, pooled - mapped]

@@ -93,6 +93,11 @@ class StockConfig(PreTrainedConfig):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(allowed)}.")
 
+    @property
+    def input_size(self) -> int:
+        """Width of the vectors that the head maps."""
+        return self.hidden_size
+
     def head_dict(self) -> dict:
         """The fields that describe the head."""
         return {name: getattr(self, name) for name in self.head_fields}
@@ -157,9 +162,11 @@ class StockModel(PreTrainedModel):
             **inputs: further encoder inputs, such as `token_type_ids`.
 
         Raises:
-            ValueError: when there is nothing to embed.
+            ValueError: when there is nothing to embed, or features are of another width.
         """
         if features is not None:
+            if features.shape[-1] != self.config.input_size:
+                raise ValueError(f"features are {features.shape[-1]} wide, this model takes {self.config.input_size}.")
             return self.output(None, features, language)
         if self.encoder is None or input_ids is None:
             raise ValueError("give features=(B, H) vectors, or input_ids to a model that has an encoder.")
@@ -252,8 +259,8 @@ class StockModel(PreTrainedModel):
     def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
         config = self.config
         layers = self.encoder.config.num_hidden_layers if config.layer == "all" else None
-        size = getattr(config, "input_size", config.hidden_size)
-        return stock_files(self.stock_steps(), size, config.pooling, average_layers=layers, prompt=config.prompt)
+        settings = {"average_layers": layers, "prompt": config.prompt}
+        return stock_files(self.stock_steps(), config.input_size, config.pooling, **settings)
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
         """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""

@@ -95,7 +95,7 @@ def test_vectors_without_an_encoder(part, tmp_path):
     assert torch.allclose(model.exchanged()(features=features).meaning, expected.meaning, atol=1e-6)
     with pytest.raises(ValueError, match="give features="):
         loaded(input_ids=torch.tensor([[1, 2]]))
-    with pytest.raises(ValueError, match="features are 5 wide, this model splits 6"):
+    with pytest.raises(ValueError, match="features are 5 wide, this model takes 6"):
         loaded(features=torch.randn(2, 5))
 
 

@@ -74,6 +74,8 @@ def test_a_head_without_encoder_is_saved_and_loaded(tmp_path):
     assert torch.equal(remote(features=features, language="vi").sentence_embedding, expected)
     with pytest.raises(ValueError, match="give features="):
         loaded(input_ids=torch.tensor([[1, 2]]))
+    with pytest.raises(ValueError, match="features are 5 wide, this model takes 6"):
+        loaded(features=torch.randn(2, 5), language="vi")
 
 
 def test_head_dropout_only_while_training():
