@@ -72,6 +72,7 @@ def example_code(verb) -> str:
 def test_examples_run(verb, place, hub, publisher, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)  # the tiny encoder knows few letters
+    monkeypatch.setattr("hfxling.sentences.precision._SAMPLES", 50)  # of the bootstrap
     if verb.__name__ == "export":
         pytest.importorskip("onnxscript")
     if verb.__name__ == "demo":

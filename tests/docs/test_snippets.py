@@ -153,6 +153,7 @@ def test_the_snippets_of_a_page_run(page, place, fitted, monkeypatch, capsys, pu
         pytest.importorskip("onnxscript", reason="needs onnxscript: pip install -e '.[dev]'")
     monkeypatch.chdir(place)
     monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)  # the tiny encoder knows few letters
+    monkeypatch.setattr("hfxling.sentences.precision._SAMPLES", 50)  # of the bootstrap
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     write_text(place)
     if page == "docs/recipes.md":
@@ -295,6 +296,7 @@ def test_the_snippets_of_a_page_in_depth_run(page, place_in_depth, monkeypatch, 
     place = place_in_depth
     monkeypatch.chdir(place)
     monkeypatch.setattr("hfxling.words.encoder._MOST_UNKNOWN", 1.0)  # the tiny encoder knows few letters
+    monkeypatch.setattr("hfxling.sentences.precision._SAMPLES", 50)  # of the bootstrap
     monkeypatch.setitem(SHORTER, "recipes/lexical.py", ["--test_data", "test.zh+test.vi"])
     write_text(place)
     if page in ("text", "serving"):
@@ -387,8 +389,9 @@ def test_bodies_for_search_servers_have_the_score_without_negative_weights(place
     (text,) = [text for _, text in snippets("docs/guide_serve.md") if "neural_sparse" in text]
     names: dict = {}
     exec(compile(text, "docs/guide_serve.md", "exec"), names)
-    weights = names["opensearch"]["neural_sparse"]["links"]["query_tokens"]
-    assert names["elasticsearch"]["sparse_vector"] == {"field": "links", "query_vector": weights}
+    weights = names["opensearch_query"]["neural_sparse"]["links"]["query_tokens"]
+    of_elasticsearch = {"field": "links", "query_vector": weights, "prune": False}
+    assert names["elasticsearch_query"]["sparse_vector"] == of_elasticsearch
     indexed = names["document"]["links"]
     assert min(*weights.values(), *indexed.values()) > 0
     terms = [weights[name] * indexed[name] for name in weights if name in indexed]
