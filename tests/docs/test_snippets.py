@@ -134,7 +134,7 @@ def write_text(folder: Path) -> None:
 
 
 def shorten_text() -> None:
-    """Leave the first lines of text alone."""
+    """Keep no more than the first lines of the text."""
     for name, count in FEW.items():
         write_lines(name, Path(name).read_text(encoding="utf-8").split("\n")[:count])
 
@@ -162,10 +162,10 @@ def test_the_snippets_of_a_page_run(page, place, fitted, monkeypatch, capsys, pu
         monkeypatch.setattr("hfxling.data.sample.SPLITS", dict.fromkeys(SPLITS, 0))  # none of the grammar's sentences
     if page in GUIDES:
         shutil.copytree(fitted, place / "outputs" / "fit", dirs_exist_ok=True)
-    done, shown_yet = 0, [language for language, _ in snippets(page)].count("console")
+    done, still_to_show = 0, [language for language, _ in snippets(page)].count("console")
     for language, text in snippets(page):
         capsys.readouterr()
-        if shown_yet == 0 and page != "docs/recipes.md":
+        if still_to_show == 0 and page != "docs/recipes.md":
             shorten_text()
         if text.startswith("hfxling verify"):  # reads the text that the folder was made of
             write_text(place)
@@ -186,7 +186,7 @@ def test_the_snippets_of_a_page_run(page, place, fitted, monkeypatch, capsys, pu
                 main(words[1:])
                 printed = capsys.readouterr().out
             assert_shown(shown, printed)
-            shown_yet -= 1
+            still_to_show -= 1
             done += 1
         else:
             done += run_shell(shlex.split(text, comments=True), place, publisher, monkeypatch)
