@@ -91,6 +91,15 @@ def test_what_was_not_measured_is_not_said_to_agree(copy):
     assert none.table().endswith("files and card agree; nothing is known of the figures.")
 
 
+def test_a_folder_that_shows_figures_has_them_measured_whatever_it_says_to_be_a_part_of(copy):
+    record = json.loads((copy / "results.json").read_text(encoding="utf-8"))
+    record["card"]["part_of"] = "org/whole"
+    (copy / "results.json").write_text(json.dumps(record), encoding="utf-8")
+    result = hfxling.verify("model", device="cpu")
+    assert result.is_measured and result.equal > 0
+    assert "no figure of its own" not in result.table()
+
+
 def test_the_command_says_the_same_and_ends_with_1_where_something_disagrees(copy, capsys):
     main(["verify", "model", "--files_only"])
     assert capsys.readouterr().out.rstrip() == hfxling.verify("model", files_only=True).table()
