@@ -96,7 +96,8 @@ def test_a_folder_that_shows_figures_has_them_measured_whatever_it_says_to_be_a_
     record["card"]["part_of"] = "org/whole"
     (copy / "results.json").write_text(json.dumps(record), encoding="utf-8")
     result = hfxling.verify("model", device="cpu")
-    assert result.is_measured and result.equal > 0
+    assert result.is_measured
+    assert result.equal > 0
     assert "no figure of its own" not in result.table()
 
 
