@@ -26,6 +26,7 @@ import pytest
 from accelerate.commands.launch import launch_command_parser
 from evaluate_cache import evaluate_cache
 from methods import on_encoder, write_stock
+from short_sample import leave_out_grammar
 from tiny_models import save_tiny
 from transformers import TrainingArguments
 
@@ -33,7 +34,7 @@ import hfxling
 from hfxling.arguments import parse_arguments
 from hfxling.cli import main
 from hfxling.commands import load_verb
-from hfxling.data.sample import SPLITS, sample_texts
+from hfxling.data.sample import sample_texts
 from hfxling.hub.snippets import TEI, Client, client_snippets
 from hfxling.methods import method
 
@@ -159,7 +160,7 @@ def test_the_snippets_of_a_page_run(page, place, fitted, monkeypatch, capsys, pu
     if page == "docs/recipes.md":
         long_text()
     else:
-        monkeypatch.setattr("hfxling.data.sample.SPLITS", dict.fromkeys(SPLITS, 0))  # none of the grammar's sentences
+        leave_out_grammar(monkeypatch)
     if page in GUIDES:
         shutil.copytree(fitted, place / "outputs" / "fit", dirs_exist_ok=True)
     done, still_to_show = 0, [language for language, _ in snippets(page)].count("console")
@@ -302,7 +303,7 @@ def test_the_snippets_of_a_page_in_depth_run(page, place_in_depth, monkeypatch, 
     if page in ("text", "serving"):
         long_text()
     else:
-        monkeypatch.setattr("hfxling.data.sample.SPLITS", dict.fromkeys(SPLITS, 0))  # none of the grammar's sentences
+        leave_out_grammar(monkeypatch)
         shorten_text()
     if page == "quality":
         shutil.copy("judged.tsv", "pairs.tsv")
