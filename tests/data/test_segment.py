@@ -1,5 +1,6 @@
 """Segments with their places, vocabularies, shared pieces, and what is saved."""
 
+import json
 import random
 import unicodedata
 from collections import Counter
@@ -97,6 +98,14 @@ def test_rare_pieces_are_cut_into_smaller_ones():
     rows = [["abcabc"]] * 5 + [["xyzxyz"]] * 2
     assert learn_unigram(rows, 60, SPECIAL, min_count=2).encode("xyzxyz").tokens != list("xyzxyz")
     assert learn_unigram(rows, 60, SPECIAL, min_count=50).encode("xyzxyz").tokens == list("xyzxyz")
+
+
+def test_no_last_digit_of_a_sum_chooses_between_two_cuts():
+    # What is equally likely by the symmetry of a text differs by far more than the noise of the trainer's sums.
+    tokenizer = learn_unigram([["ab", "cd", "abx", "cdx"]] * 4, 60, SPECIAL)
+    scores = dict(json.loads(tokenizer.to_str())["model"]["vocab"])
+    for one, other in [("ab", "cd"), ("abx", "cdx")]:
+        assert 5e-10 < scores[one] - scores[other] < 1e-6, (one, other)
 
 
 def test_zero_width_space_ends_a_segment_and_is_part_of_none():
