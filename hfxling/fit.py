@@ -86,8 +86,9 @@ def fit_head(
         model: Hub id, folder or a loaded model, which stays as it is; the result shares its encoder.
         source: N >= 10 texts; all are used as they are, filtering is up to the caller.
         target: their translations, line by line.
-        fit: "auto": what finds most translations of held-out pairs, the model as it is among the candidates; "cca",
-            "tied", "discriminant", "procrustes" or "ridge" (closed forms), "infonce" or "contrastive" (training).
+        fit: "auto": what finds most translations of held-out pairs, the model as it is among the candidates;
+            "centred", "cca", "tied", "discriminant", "procrustes" or "ridge" (closed forms), "infonce" or "contrastive"
+            (training).
         languages: codes of both languages; then `encode(texts, task="vi")` works too.
         layer: `hidden_states` index, "last", or "all" for the layers' mean; by default the model's own sentence
             vectors are mapped, whatever modules make them.

@@ -296,7 +296,7 @@ print(json.dumps(model.encode_document(texts[1]).tolist()))
         (ZH, VI, {"languages": "zh-vi"}, "give the codes of two languages"),
         (ZH, VI, {"languages": ("zh", "zh")}, "two languages"),
         (ZH, VI, {"languages": ("zh", "vn")}, "language 'vn'"),
-        (ZH, VI, {"fit": "pca"}, "fit='pca' is not one of auto, cca"),
+        (ZH, VI, {"fit": "pca"}, "fit='pca' is not one of auto, centred, cca"),
         (ZH, VI, {"temprature": 1}, "unknown option 'temprature'; the nearest known one is 'temperature'"),
         (ZH, VI, {"output_dir": "out"}, "unknown option 'output_dir'"),
         (ZH, VI, {"fraction": 0.5}, "unknown option 'fraction'"),

@@ -55,7 +55,7 @@ class Candidate:
     """One of what competes, and how it did.
 
     Attributes:
-        name: encoder, head, layers, static, sparse, fused, finetuned or finetuned_fused.
+        name: encoder, centred, head, layers, static, sparse, fused, finetuned or finetuned_fused.
         needs_language: whether who encodes a text has to say its language.
         needs_remote_code: whether a client without hfxling has to trust the code in the folder.
         needs_hfxling: whether no client but hfxling reads it.
@@ -494,6 +494,12 @@ class Competitors:
         """The best of `fused_heads`, once all folds are through; of equal ones the first, which has fewer layers."""
         return max(self.fused_heads, key=lambda fused: fused.candidate.precision, default=None)
 
+    def fuse_heads(self) -> None:
+        """Let every head compete with the links, too, but not centred vectors, which a head may be already."""
+        for name, head in self.heads.items():
+            if name != "centred":
+                self.fused_heads.append(Fused("fused", head, self.links))
+
     def candidates(self) -> list[Candidate]:
         """All that competed."""
         competed = []
@@ -573,20 +579,29 @@ def make_heads(
 
     `single` is the recipe of a head on one layer, which is chosen; `wanted` says whether one of some names competes.
     """
+    last = replace(single, layer="last")
+    recipes = {}
+    if wanted("centred"):
+        recipes["centred"] = replace(last, fit="centred")
     if not wanted("head", "layers", "fused"):
-        last = replace(single, layer="last")
-        return Encoder(last, encode([last], text.corpus, device)), {}
+        vectors = encode([last], text.corpus, device)
+        return Encoder(last, vectors), _heads(recipes, training_args, vectors)
     several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
     vectors = encode([single, several], text.corpus, device)
     choice = choose_layers(several, vectors, training_args.seed)
     several = replace(several, layer=choice.layer)
-    recipes = {}
-    if several.layers is not None and wanted("layers", "fused"):
+    has_several = several.layers is not None and wanted("layers", "fused")
+    if wanted("head", "fused") or not has_several:  # where only layers were wanted and one is best, that one competes
+        recipes["head"] = replace(single, layer=choice.single_layer)
+    if has_several:
         recipes["layers"] = several
-    if wanted("head", "fused") or not recipes:  # where only layers were wanted and one is best, that one competes
-        recipes = {"head": replace(single, layer=choice.single_layer)} | recipes
-    heads = {name: Head(name, recipe, training_args, vectors) for name, recipe in recipes.items()}
-    return Encoder(single, vectors), heads
+    return Encoder(single, vectors), _heads(recipes, training_args, vectors)
+
+
+def _heads(
+    recipes: dict[str, siamese.Arguments], training_args: TrainingArguments, vectors: PreparedVectors
+) -> dict[str, Head]:
+    return {name: Head(name, recipe, training_args, vectors) for name, recipe in recipes.items()}
 
 
 def _megabytes(model: str, revision: str | None) -> float:

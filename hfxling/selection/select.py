@@ -53,9 +53,9 @@ from .candidates import (
 
 logger = logging.getLogger(__name__)
 # In the order of what they ask of who uses them: of two that are as good the earlier one is taken.
-Name = Literal["head", "static", "finetuned", "layers", "sparse", "fused", "finetuned_fused"]
+Name = Literal["centred", "head", "static", "finetuned", "layers", "sparse", "fused", "finetuned_fused"]
 NAMES: tuple[str, ...] = get_args(Name)
-ON_THE_ENCODER = ("head", "finetuned", "layers", "fused", "finetuned_fused")
+ON_THE_ENCODER = ("centred", "head", "finetuned", "layers", "fused", "finetuned_fused")
 FOLDS = 5
 MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT
 HELD_OUT = 2_000
@@ -207,7 +207,7 @@ class Selection:
         if candidate.name in ("static", "sparse"):
             model_folder = self._publish(links, links.fit_all(), candidate, folder)
             return {"folder": model_folder, "lexical": model_folder}
-        if candidate.name in ("head", "layers", "finetuned"):
+        if candidate.name in ("centred", "head", "layers", "finetuned"):
             dense = competitors.heads.get(candidate.name, competitors.finetuning)
             return {"folder": self._publish(dense, dense.fit_all(), candidate, folder)}
 
@@ -298,8 +298,8 @@ def select(
     """The best model for your sentence pairs.
 
     What can be made of the pairs competes, and the winner is written. A lexical model, in its sparse and its static
-    form, needs nothing but the pairs. With a model its vectors compete too, as they are and behind a head, and so does
-    the sum of both scores. Every score is a cross-validated one: of pairs that were left out.
+    form, needs nothing but the pairs. With a model its vectors compete too, as they are, centred and behind a head, and
+    so does the sum of both scores. Every score is a cross-validated one: of pairs that were left out.
 
     Example:
         >>> found = hfxling.select("my.zh", "my.vi", languages=("zh", "vi"), output=None)
@@ -388,8 +388,7 @@ def select(
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
             competitors.encoder, competitors.heads = make_heads(single, wanted, training_args, text, device)
             if wanted("fused"):
-                links, heads = competitors.links, competitors.heads.values()
-                competitors.fused_heads = [Fused("fused", head, links) for head in heads]
+                competitors.fuse_heads()
         if model is not None and wanted("finetuned", "finetuned_fused"):
             frozen = {"revision": revision, "pooling": pooling, "prompt": prompt}
             recipe = dap_options(str(model), **named, **frozen, cache_dir=str(cache_dir))

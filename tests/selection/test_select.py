@@ -30,6 +30,7 @@ from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong
 from hfxling.methods.lexical import Arguments as LinkArguments
 from hfxling.selection.candidates import Candidate, Clock
 from hfxling.selection.select import _able, _best, _simplest
+from hfxling.sentences.neighbours import unit
 
 PAIRS = sentence_pairs(60)
 SIDES = [[pair[side] for pair in PAIRS] for side in (0, 1)]
@@ -83,6 +84,22 @@ def test_the_written_model_has_the_prompt_that_the_vectors_had(e5_like, tmp_path
     head = selection._fitted.competitors.heads["head"]
     raw = FrozenEncoder(str(e5_like), [(head.recipe.layer_index, "mean")], device="cpu", prompt=expected)
     assert np.allclose(head.sides[0][:5], raw(SIDES[0][:5])[:, 0], atol=1e-5)
+
+
+def test_centred_vectors_compete_and_are_written_as_a_stock_folder(tiny_bert, tmp_path):
+    options = {"model": str(tiny_bert), "cache_dir": tmp_path / "cache", "progress": False}
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, only=["centred"], output=tmp_path, **options)
+    assert [each.name for each in selection.candidates] == ["encoder", "centred"]
+    assert selection.winner.needs == "nothing"
+    source, target = (unit(np.asarray(side)) for side in selection._fitted.competitors.encoder.sides)
+    middle, gap = (source.mean(0) + target.mean(0)) / 2, source.mean(0) - target.mean(0)
+    expected = []
+    for side in (source[:5], target[:5]):
+        centred = side - middle
+        expected.append(unit(centred - np.outer(centred @ gap, gap) / (gap @ gap)))
+    written = SentenceTransformer(str(selection.folders["folder"]), device="cpu")
+    encoded = [written.encode(side[:5]) for side in SIDES]
+    assert np.allclose(encoded[0] @ encoded[1].T, expected[0] @ expected[1].T, atol=1e-5)
 
 
 def test_files_and_lists_give_the_same(text, tmp_path):
@@ -380,10 +397,10 @@ def test_nothing_learns_from_the_pairs_that_are_left_out(everything):
     [
         ({"languages": ("zh",)}, "languages=('zh',): give the codes of two languages"),
         ({"languages": ("zh", "zh")}, "give the codes of two languages"),
-        ({"only": ["heads"]}, "only='heads' is not one of head, static"),
+        ({"only": ["heads"]}, "only='heads' is not one of centred, head, static"),
         ({"only": ["static"], "choose": "sparse"}, "choose='sparse' does not compete"),
         ({"choose": "head"}, "'head' needs an encoder: give a model"),
-        ({"choose": "best"}, "choose='best' is not one of head"),
+        ({"choose": "best"}, "choose='best' is not one of centred, head"),
         ({"model": "no/where"}, "model='no/where'"),
         ({"model": SentenceTransformer(modules=[Normalize()])}, "a loaded SentenceTransformer cannot compete"),
         ({"minutes": 0}, "minutes=0: give more than 0"),

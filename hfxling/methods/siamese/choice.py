@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from .closed_form import Affine, cross_validate, discriminant, tied, with_settings, without_gap
+from .closed_form import Affine, centred, cross_validate, discriminant, tied, with_settings, without_gap
 
 log = logging.getLogger("hfxling")
 ENCODER, CENTRED, DISCRIMINANT, TIED, INFONCE = "encoder", "centred", "discriminant", "tied", "infonce"
@@ -33,9 +33,10 @@ def candidates(source: np.ndarray, target: np.ndarray, *, one_map: bool = False)
     `discriminant`, one map for both, and `tied`, one a language (with share 0 the CCA), each with shares of the encoder
     in it. With `one_map` only those with the same map for both languages.
     """
-    as_it_came, centred = _as_it_came(source), _centred(source, target)
+    as_it_came = _as_it_came(source)
     yield {"form": ENCODER}, as_it_came, as_it_came
-    yield {"form": CENTRED}, centred, centred
+    for _, of_source, of_target in centred(source, target):
+        yield {"form": CENTRED}, of_source, of_target
     yield from _anchored(DISCRIMINANT, discriminant(source, target), source, target, ANCHORS[DISCRIMINANT])
     if not one_map:
         heads = tied(source, target, shares=(0.0, 0.5), shrinkages=(0.1, 0.3, 1.0), powers=(1.0,))
@@ -67,19 +68,12 @@ def fit_form(
         if anchored:
             _, of_source, of_target = anchored[0]
             return of_source, of_target
-    centred = _centred(source, target)  # the form itself, or all that is left where pairs share nothing
-    return centred, centred
+    return with_settings(centred, source, target, {})  # the form itself, or all that is left where pairs share nothing
 
 
 def _as_it_came(source: np.ndarray) -> Affine:
     size = source.shape[1]
     return Affine(np.eye(size), np.zeros(size))
-
-
-def _centred(source: np.ndarray, target: np.ndarray) -> Affine:
-    means = source.mean(0), target.mean(0)
-    project = without_gap(*means)
-    return Affine(project, -project @ ((means[0] + means[1]) / 2))
 
 
 def _anchored(

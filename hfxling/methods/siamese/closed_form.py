@@ -33,7 +33,7 @@ def procrustes(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, A
     mean_s, mean_t = source.mean(0), target.mean(0)
     u, _, vt = np.linalg.svd((target - mean_t).T @ (source - mean_s))
     rotation = u @ vt
-    yield {}, _centred(rotation, mean_s), _centred(np.eye(len(mean_t)), mean_t)
+    yield {}, _affine(rotation, mean_s), _affine(np.eye(len(mean_t)), mean_t)
 
 
 def ridge(
@@ -46,7 +46,7 @@ def ridge(
     cross = vectors.T @ (x.T @ y)
     for penalty in penalties:
         weight = vectors @ (cross / (values + penalty * values.mean())[:, None])
-        yield {"penalty": penalty}, _centred(weight.T, mean_s), _centred(np.eye(len(mean_t)), mean_t)
+        yield {"penalty": penalty}, _affine(weight.T, mean_s), _affine(np.eye(len(mean_t)), mean_t)
 
 
 def cca(
@@ -70,7 +70,7 @@ def cca(
         for power in powers:
             weight = s[:, None] ** power
             settings = {"shrinkage": shrinkage, "power": power}
-            yield settings, _centred(weight * (u.T @ white_x), mean_s), _centred(weight * (vt @ white_y), mean_t)
+            yield settings, _affine(weight * (u.T @ white_x), mean_s), _affine(weight * (vt @ white_y), mean_t)
 
 
 def tied(
@@ -104,7 +104,7 @@ def tied(
                 weight = s[:, None] ** power
                 settings = {"share": share, "shrinkage": shrinkage, "power": power}
                 map_x, map_y = (weight * (u.T @ white_x)) @ basis.T, (weight * (vt @ white_y)) @ basis.T
-                yield settings, _centred(map_x, mean_s), _centred(map_y, mean_t)
+                yield settings, _affine(map_x, mean_s), _affine(map_y, mean_t)
 
 
 def principal_directions(x: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:
@@ -138,7 +138,7 @@ def discriminant(
         # ratio = between / within variance of a direction; (r - 1) / (r + 1) is the correlation of the pair along it.
         # Its root, as an inner product takes it twice.
         signal = np.sqrt(np.maximum(ratio - 1, 0) / (ratio + 1))
-        affine = _centred(signal[:, None] * (directions.T @ white @ project), middle)
+        affine = _affine(signal[:, None] * (directions.T @ white @ project), middle)
         yield {"shrinkage": shrinkage}, affine, affine
 
 
@@ -165,11 +165,19 @@ def standardised(source: np.ndarray, target: np.ndarray, *, shared: bool, whiten
         weight = shrunken_power(eigen(covariance), WHITENING, -0.5) if whiten else np.eye(len(mean))
         weight = weight @ project if shared else weight
         length = np.sqrt(np.trace(weight @ covariance @ weight.T))
-        maps.append(_centred(weight / max(length, 1e-12), mean))
+        maps.append(_affine(weight / max(length, 1e-12), mean))
     return (maps[0], maps[0]) if shared else tuple(maps)
 
 
+def centred(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, Affine, Affine]]:
+    """The vectors as they are, less the middle of both languages' means, without the direction between the two."""
+    mean_s, mean_t = source.mean(0), target.mean(0)
+    affine = _affine(without_gap(mean_s, mean_t), (mean_s + mean_t) / 2)
+    yield {}, affine, affine
+
+
 CLOSED_FORMS: dict[str, Callable] = {
+    "centred": centred,
     "cca": cca,
     "tied": tied,
     "discriminant": discriminant,
@@ -177,6 +185,7 @@ CLOSED_FORMS: dict[str, Callable] = {
     "ridge": ridge,
 }
 PER_LANGUAGE = ("cca", "tied", "procrustes", "ridge")
+NOTHING_TO_CHOOSE = ("centred", "procrustes")
 _GRIDS = {"share": "shares", "shrinkage": "shrinkages", "power": "powers", "penalty": "penalties"}  # by setting
 WIDEST = 512  # directions that a tied CCA looks at
 WHITENING = 0.1  # shrinkage of inputs that are whitened before a head: about where those of the closed forms end
@@ -206,7 +215,7 @@ def fit_closed_form(
         raise ValueError(f"{count} sentence pairs are too few to fit a head in closed form; give at least ten.")
     source, target = np.asarray(source, np.float64), np.asarray(target, np.float64)
     form, best = CLOSED_FORMS[method], {}
-    if method != "procrustes":  # which has nothing to choose
+    if method not in NOTHING_TO_CHOOSE:
         shown = method if progress else None
         ranks = cross_validate(form, source, target, folds=folds, seed=seed, progress=shown)
         scores = {}
@@ -280,7 +289,7 @@ def strength_rotation(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     return rotation * np.sign(largest)
 
 
-def _centred(weight: np.ndarray, mean: np.ndarray) -> Affine:
+def _affine(weight: np.ndarray, mean: np.ndarray) -> Affine:
     return Affine(weight, -weight @ mean)
 
 

@@ -160,7 +160,7 @@ def test_cached_vectors_train_the_same_head_as_the_encoder_in_the_loop(tiny_bert
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"fit": "triplet"}, "fit='triplet' is not one of auto, cca, "),
+        ({"fit": "triplet"}, "fit='triplet' is not one of auto, centred, cca, "),
         ({"negatives": "hardest"}, "negatives='hardest' is not one of random"),
         ({"distance": "dot"}, "distance='dot' is not one of euclidean"),
         ({"margin": -1.0}, "margin=-1.0 must be >= 0"),
