@@ -252,6 +252,12 @@ class StockModel(PreTrainedModel):
             wanted = {key: tuple(value.shape) for key, value in named.items()}
             if shapes != wanted:
                 raise ValueError(f"{name!r}: {path} holds {shapes}, the model's configuration asks for {wanted}.")
+            weights = stored.get("layer_weights")  # of WeightedLayerPooling, where this model takes the layers' mean
+            if weights is not None and not torch.allclose(weights, weights.mean()):
+                raise ValueError(
+                    f"{name!r}: {path} weighs the layers unequally, which this class does not do: load the folder with "
+                    "SentenceTransformer, which does."
+                )
             with torch.no_grad():
                 for key, value in named.items():  # `stock_files` names the head's own parameters, not copies
                     value.copy_(stored[key])

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN, tiny_tokenizer
 from transformers import AutoModel
@@ -103,3 +104,15 @@ def test_settings_that_are_refused(settings, message):
 def test_a_folder_without_a_head_is_refused(tiny_bert):
     with pytest.raises(ValueError, match="is no siamese model"):
         SiameseModel.from_pretrained(tiny_bert)
+
+
+def test_layers_that_somebody_weighs_unequally_are_refused_and_not_averaged(tiny_bert, tmp_path):
+    export(build(tiny_bert, layer="all", languages=LANGUAGES), tiny_tokenizer(), tmp_path)
+    (file,) = tmp_path.glob("*_WeightedLayerPooling/model.safetensors")
+    weights = load_file(file)["layer_weights"]
+    save_file({"layer_weights": 3 * weights}, file)
+    SiameseModel.from_pretrained(tmp_path)  # the same mean
+    weights[0] += 1
+    save_file({"layer_weights": weights}, file)
+    with pytest.raises(ValueError, match="weighs the layers unequally"):
+        SiameseModel.from_pretrained(tmp_path)
