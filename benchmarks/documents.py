@@ -226,10 +226,13 @@ def banded_over_plain(sides: Sequence[engine.Encode], texts: Sequence[DocumentTe
     finally:
         engine.WHOLE = whole
     rng, sizes = np.random.default_rng(0), [*map(len, documents)]
-    ready = [engine._ready(side, method) for side in sides]
-    drawn = [engine._drawn(side, [document], engine.MAX_JOINED, rng) for side, document in zip(ready, documents)]
-    windows = [engine._Window(*side, method) for side in zip(ready, documents, drawn[::-1])]
-    best = plain_programme([*engine._gains(*windows, *engine._whole(*sizes))])
+    ready = [engine.scored_by(side, method) for side in sides]
+    drawn = [
+        engine.vectors_of_random_texts(side, [document], engine.MAX_JOINED, rng)
+        for side, document in zip(ready, documents)
+    ]
+    windows = [engine.Window(*side, method) for side in zip(ready, documents, drawn[::-1])]
+    best = plain_programme([*engine.gains_of(*windows, *engine.whole_band(*sizes))])
     return round(sum(bead.score for bead in beads) / best, 6)
 
 

@@ -245,8 +245,8 @@ def deviation(source: np.ndarray | csr_array, target: np.ndarray | csr_array) ->
 def neighbours(row: np.ndarray, column: np.ndarray, scores: np.ndarray, sizes: tuple[int, int]):
     """The best of the candidates, both ways."""
     back = np.lexsort((row, column))
-    forward = engine._best(row, column, scores, sizes[0], KS[1])
-    return forward, engine._best(column[back], row[back], scores[back], sizes[1], KS[1])
+    forward = engine.best_of_rows(row, column, scores, sizes[0], KS[1])
+    return forward, engine.best_of_rows(column[back], row[back], scores[back], sizes[1], KS[1])
 
 
 def by_margin(form: str, found, margins: tuple[str, ...], ks: tuple[int, ...] = KS) -> dict[Setting, Mined]:

@@ -43,7 +43,7 @@ def unit(x: np.ndarray) -> np.ndarray:
 
 
 def best_beads(source: list[np.ndarray], target: list[np.ndarray]) -> list[tuple]:
-    """Beads of documents, of which there are the vectors of one sentence, of two, ...; see `engine._best_beads`."""
+    """Beads of documents, of which there are the vectors of one sentence, of two, ...; see `engine.best_bead_path`."""
     sizes = len(source[0]), len(target[0])
     low, high = np.zeros(sizes[0] + 1, int), np.full(sizes[0] + 1, sizes[1])
     if max(sizes) > WHOLE and min(sizes) > 1:
@@ -55,7 +55,7 @@ def best_beads(source: list[np.ndarray], target: list[np.ndarray]) -> list[tuple
     pairs = [rng.integers(size, size=1000) for size in sizes]
     costs = 1 - np.einsum("ij,ij->i", source[0][pairs[0]], target[0][pairs[1]])
     penalty = np.quantile(2 * costs / (spread[0][0][pairs[0]] + spread[1][0][pairs[1]]), QUANTILE)
-    return engine._best_beads(savings(source, target, spread, penalty, low, high), low, high)
+    return engine.best_bead_path(savings(source, target, spread, penalty, low, high), low, high)
 
 
 def halved(x: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ REASONS = {
     "f0b61229d7": "a tighter bound of bfloat16's rounding; with 28 spare neighbours no text was found that tells",
     # blocks.py: error += 2.0**7 * scale
     "cf58a2528d": "equivalent but for the time: more is looked at again than needs be",
-    # blocks.py: _searched(..., backward=True)
+    # blocks.py: search_blocks(..., backward=True)
     "c172585635": "equivalent but for the time: of both directions found the first is taken",
     # static.py: if max(linked.shape) <= _EXACT
     "8028d88d38": "equivalent but for the time: which of two factorisations that agree runs",

@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d{3})*")
 _CLOSING_QUOTES = "\"'”’»›」』)]）】〉》*"
 
 
-class _Side:
+class Side:
     """A text and what is needed of it more than once."""
 
     def __init__(self, text: str):
@@ -65,10 +65,11 @@ class _Side:
         self.plain = " ".join(content)
         # Words in small letters; in scripts without spaces, single characters.
         self.tokens, self.content = _tokens(map(str.casefold, words)), _tokens(content)
-        self.length = sum(map(_size, self.tokens))
+        self.length = sum(map(visible_size, self.tokens))
 
     @cached_property
     def numbers(self) -> set[int | str]:
+        """Values of the numbers; of very long ones their digits."""
         numbers: set[int | str] = set()
         for number in _NUMBER.findall(self.text):
             digits = re.sub(r"\D", "", number)
@@ -97,7 +98,7 @@ class FaultFinder:
         The pairs are source and target texts, good ones for the most part; read once, and only the sample is kept.
         """
         finder = cls(source_lang, target_lang)
-        sides = _readable(_sample(pairs, seed))
+        sides = _readable(draw_sample(pairs, seed))
         if len(sides) < _LEAST and {source_lang, target_lang} <= set(LANGUAGES):
             sides += _readable(zip(sample_texts(source_lang, generated=0), sample_texts(target_lang, generated=0)))
         # What the first round, with limits that hold for any languages, lets pass teaches closer ones to the second.
@@ -112,13 +113,13 @@ class FaultFinder:
 
     def flags(self, source: str, target: str) -> tuple[str, ...]:
         """The names of what is wrong with a translation, in the order of `FLAGS`; () for a sound one."""
-        return self._flags(_Side(source), _Side(target))
+        return self._flags(Side(source), Side(target))
 
     def is_foreign(self, text: str) -> bool:
         """Whether a text by itself is in another language than the target's: the flag `wrong_language`."""
-        return self._is_foreign(_Side(text))
+        return self._is_foreign(Side(text))
 
-    def _flags(self, source: _Side, target: _Side) -> tuple[str, ...]:
+    def _flags(self, source: Side, target: Side) -> tuple[str, ...]:
         if not source.tokens or not target.tokens:
             # Without a word on either side, signs that answer signs ("…") are a translation.
             is_empty = not target.text.strip() or source.tokens
@@ -132,7 +133,7 @@ class FaultFinder:
         )
         return tuple(name for name, is_wrong in zip(FLAGS[1:], faults) if is_wrong)
 
-    def _is_foreign(self, target: _Side) -> bool:
+    def _is_foreign(self, target: Side) -> bool:
         scripts = count_scripts(target.plain)
         letters = scripts.total()
         if letters < _LEAST_LETTERS:
@@ -147,7 +148,7 @@ class FaultFinder:
         return self._language is not None and self._language.is_foreign(target)
 
 
-def _sample(pairs: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
+def draw_sample(pairs: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
     """A reservoir: every pair has the same chance, whatever the number of pairs."""
     rng = random.Random(seed)
     reservoir = []
@@ -161,16 +162,16 @@ def _sample(pairs: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]
     return reservoir
 
 
-def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[_Side, _Side]]:
+def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[Side, Side]]:
     readable = []
     for source, target in pairs:
-        sides = _Side(source), _Side(target)
+        sides = Side(source), Side(target)
         if sides[0].tokens and sides[1].tokens:
             readable.append(sides)
     return readable
 
 
-def _size(token: str) -> int:
+def visible_size(token: str) -> int:
     """Number of characters, a wide one (Han, kana, Hangul) counted as three."""
     if max(token) < _FIRST_WIDE:  # as nearly all are
         return len(token)
@@ -188,7 +189,7 @@ def _tokens(words: Iterable[str]) -> list[str]:
     return tokens
 
 
-def _is_copy(source: _Side, target: _Side) -> bool:
+def _is_copy(source: Side, target: Side) -> bool:
     """Whether most of the source, names and numbers apart, stands in the translation untranslated."""
     if source.tokens == target.tokens and sum(not token.isdigit() for token in source.tokens) >= 4:
         return True
@@ -212,17 +213,17 @@ def _units(tokens: Sequence[str]) -> list[str]:
 
 def _is_looped(source: Sequence[str], target: Sequence[str]) -> bool:
     """Whether a translation goes round in circles, and much more so than its source."""
-    copies, size = largest_loop(target, _size)
+    copies, size = largest_loop(target, visible_size)
     if not ((copies >= 4 and size >= 3) or (copies >= 3 and size >= 4) or size >= 15):
         return False
-    source_size = largest_loop(source, _size)[1]
+    source_size = largest_loop(source, visible_size)[1]
     return source_size < 2 or size > 3 * source_size
 
 
 class _LanguageModel:
     """Profiles of the target side, each learned from three quarters of it, and one of the source side."""
 
-    def __init__(self, pairs: Sequence[tuple[_Side, _Side]]):
+    def __init__(self, pairs: Sequence[tuple[Side, Side]]):
         sources = [source.plain for source, _ in pairs]
         targets = [target for _, target in pairs]
         folds: list[list[str]] = [[] for _ in range(_FOLDS)]
@@ -235,10 +236,10 @@ class _LanguageModel:
         long = [target for target in targets if len(target.plain) > _SHORT]
         self._scale = _Scale.fit([(self._score(target), len(target.plain)) for target in long])
 
-    def _score(self, side: _Side) -> float:
+    def _score(self, side: Side) -> float:
         return self._profiles[_fold(side)].score(side.plain)
 
-    def is_foreign(self, target: _Side) -> bool:
+    def is_foreign(self, target: Side) -> bool:
         """Whether the text stands out, or is likelier in the source's language."""
         score, size = self._score(target), len(target.plain)
         deviation = -self._scale.deviation(score, size)
@@ -246,7 +247,7 @@ class _LanguageModel:
         return deviation > MAX_LANGUAGE_DEVIATION or gain > MAX_SOURCE_GAIN
 
 
-def _fold(side: _Side) -> int:
+def _fold(side: Side) -> int:
     """The fold of a text by its content, so that every repetition of it is judged by the profile that has seen none."""
     return zlib.crc32(side.plain.encode()) % _FOLDS
 
@@ -293,7 +294,7 @@ class _CutModel:
         pairs: to learn from; without any, values wide enough for any two languages.
     """
 
-    def __init__(self, pairs: Sequence[tuple[_Side, _Side]] = ()):
+    def __init__(self, pairs: Sequence[tuple[Side, Side]] = ()):
         self.scale = _ANY_LANGUAGES
         if pairs:
             self.scale = _Scale.fit([(_ratio(source, target), source.length) for source, target in pairs])
@@ -303,9 +304,9 @@ class _CutModel:
         unmarked, ends = {False: 1, True: 1}, {False: 4, True: 4}
         missing_numbers, numbers = 1, 4
         for source, target in typical:
-            is_source_marked = _ends_marked(source.text)
+            is_source_marked = ends_marked(source.text)
             ends[is_source_marked] += 1
-            if not _ends_marked(target.text):
+            if not ends_marked(target.text):
                 unmarked[is_source_marked] += 1
             numbers += len(source.numbers)
             missing_numbers += len(source.numbers - target.numbers)
@@ -318,10 +319,10 @@ class _CutModel:
             self.words.update(target.tokens)
         self.ends_per_word = len(typical) / max(self.words.total(), 1)
 
-    def _deviation(self, source: _Side, target: _Side) -> float:
+    def _deviation(self, source: Side, target: Side) -> float:
         return self.scale.deviation(_ratio(source, target), source.length)
 
-    def is_cut(self, source: _Side, target: _Side) -> bool:
+    def is_cut(self, source: Side, target: Side) -> bool:
         """Whether the pair is much likelier if the translation was cut than if it was not."""
         deviation = self._deviation(source, target)
         if deviation > 0:
@@ -331,8 +332,8 @@ class _CutModel:
         cut_density = sum(_density(deviation - math.log(share) / spread) for share in _SHARES_LEFT) / len(_SHARES_LEFT)
         length = cut_density / _density(deviation)
         # Of cut translations 6 in 10 are taken to end without a mark, and to lack each number as often as not.
-        unmarked = self.unmarked[_ends_marked(source.text)]
-        ending = 0.4 / (1 - unmarked) if _ends_marked(target.text) else 0.6 / unmarked
+        unmarked = self.unmarked[ends_marked(source.text)]
+        ending = 0.4 / (1 - unmarked) if ends_marked(target.text) else 0.6 / unmarked
         # A word that is frequent and hardly ever the last one ("the") is no end.
         expected = self.words[target.tokens[-1]] * self.ends_per_word
         last = (expected + 1) / (self.last[target.tokens[-1]] + 1)
@@ -341,16 +342,16 @@ class _CutModel:
         numbers = (0.5 / self.missing) ** missing * (0.5 / (1 - self.missing)) ** present
         return math.log(length * ending * last * numbers) > MIN_CUT_EVIDENCE
 
-    def is_too_long(self, source: _Side, target: _Side) -> bool:
+    def is_too_long(self, source: Side, target: Side) -> bool:
         """Whether the translation is longer than any good one would be."""
         return self._deviation(source, target) > MAX_LENGTH_DEVIATION
 
 
-# Characters as `_size` counts them differ by less than a factor of two between any two languages of NTREX.
+# Characters as `visible_size` counts them differ by less than a factor of two between any two languages of NTREX.
 _ANY_LANGUAGES = _Scale(0.0, 0.12, 3.0)
 
 
-def _ratio(source: _Side, target: _Side) -> float:
+def _ratio(source: Side, target: Side) -> float:
     return math.log(target.length / source.length)
 
 
@@ -359,7 +360,7 @@ def _density(deviation: float) -> float:
     return (1 + deviation * deviation / 5) ** -3
 
 
-def _ends_marked(text: str) -> bool:
+def ends_marked(text: str) -> bool:
     """Whether a text ends with a mark that may end a sentence, inside or outside quotes."""
     text = text.rstrip()
     body = text.rstrip(_CLOSING_QUOTES).rstrip()

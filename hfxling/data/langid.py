@@ -129,21 +129,22 @@ class TrigramProfile:
         # Short grams first: what a longer one falls back on is looked up in the table.
         for gram in sorted(counts, key=len):
             context = gram[:-1]
-            lower = math.exp(self._log(gram[1:])) if context else 1 / (kinds[""] + 1)
+            lower = math.exp(self.log_probability(gram[1:])) if context else 1 / (kinds[""] + 1)
             self._table[gram] = math.log((counts[gram] + kinds[context] * lower) / (sums[context] + kinds[context]))
 
-    def _log(self, gram: str) -> float:
+    def log_probability(self, gram: str) -> float:
+        """Of the last letter of some, after the others."""
         stored = self._table.get(gram)
         if stored is not None:
             return stored
         if not gram:
             return self._floor
-        return self._backoff.get(gram[:-1], 0.0) + self._log(gram[1:])
+        return self._backoff.get(gram[:-1], 0.0) + self.log_probability(gram[1:])
 
     def score(self, text: str) -> float:
         """Mean log probability of a character, in nats; `text` in words with single spaces between them."""
         grams = _trigrams(text)
-        return sum(map(self._log, grams)) / len(grams)
+        return sum(map(self.log_probability, grams)) / len(grams)
 
 
 def count_grams(texts: Iterable[str]) -> Counter[str]:

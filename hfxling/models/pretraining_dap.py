@@ -92,7 +92,7 @@ class DapForPreTraining(PreTrainedModel):
             self.register_buffer("shortlist_index", torch.full((encoder_config.vocab_size,), -1))
         self.post_init()  # gathers the next line's names from the parts
         # Accelerate's FSDP shards the encoder's layers one by one and keeps the rest, whole all through a forward pass,
-        # with the root: the word embeddings too, whose weight `_predict` reads.
+        # with the root: the word embeddings too, whose weight `vocabulary_loss` reads.
         self._no_split_modules = {name for name in self._no_split_modules if not name.endswith("Embeddings")}
 
     def get_input_embeddings(self) -> None:
@@ -226,7 +226,7 @@ class DapForPreTraining(PreTrainedModel):
             target_mask = wanted["attention_mask"][rows]
             if not len(target_mask):
                 continue
-            shown = self._shown(target_mask)
+            shown = self.draw_shown(target_mask)
             outputs = self.rtl(
                 given[rows],
                 inputs["attention_mask"][rows],
@@ -242,11 +242,11 @@ class DapForPreTraining(PreTrainedModel):
                 outputs, gold = outputs[hidden], gold[hidden]
             predicting.append(outputs)
             labels.append(gold)
-        return self._predict(torch.cat(predicting), torch.cat(labels), use_shortlist=True)
+        return self.vocabulary_loss(torch.cat(predicting), torch.cat(labels), use_shortlist=True)
 
     def tlm_loss(self, source: dict[str, Tensor], target: dict[str, Tensor]) -> Tensor:
         """Masked prediction on the concatenated pair (Conneau and Lample 2019), an extra pass through the encoder."""
-        ids, mask = _concatenate(source, target, self.dap.encoder.config.pad_token_id)
+        ids, mask = concatenate_pairs(source, target, self.dap.encoder.config.pad_token_id)
         special = torch.tensor(self.config.special_token_ids, device=ids.device)
         maskable = mask.bool() & ~torch.isin(ids, special)
         chosen = maskable & (torch.rand(ids.shape, device=ids.device) < _MASKED)
@@ -259,9 +259,9 @@ class DapForPreTraining(PreTrainedModel):
         corrupted = torch.where(chosen & (fate >= 0.9), any_token, corrupted)
         states = self.dap.encoder(input_ids=corrupted, attention_mask=mask).last_hidden_state
         labels = ids[chosen]
-        return self._predict(states[chosen], labels) / max(1, len(labels))
+        return self.vocabulary_loss(states[chosen], labels) / max(1, len(labels))
 
-    def _predict(self, states: Tensor, labels: Tensor, use_shortlist: bool = False) -> Tensor:
+    def vocabulary_loss(self, states: Tensor, labels: Tensor, use_shortlist: bool = False) -> Tensor:
         """Summed cross-entropy of vocabulary prediction at the given states, tied to the input embeddings."""
         weight, bias = self.dap.encoder.get_input_embeddings().weight, self.vocabulary.bias
         if use_shortlist and self.config.shortlist_size:
@@ -279,7 +279,7 @@ class DapForPreTraining(PreTrainedModel):
         real = mask.sum(1) - 1  # without CLS
         return (self.config.rtl_ratio * real).round().long().clamp(min=1).minimum(real)
 
-    def _shown(self, mask: Tensor) -> Tensor | None:
+    def draw_shown(self, mask: Tensor) -> Tensor | None:
         """(B, T) target positions whose true state is given, drawn at random; None where all are reconstructed."""
         if self.config.rtl_ratio == 1:
             return None
@@ -316,7 +316,7 @@ def _stacked(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> 
     return stacked
 
 
-def _concatenate(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> tuple[Tensor, Tensor]:
+def concatenate_pairs(source: dict[str, Tensor], target: dict[str, Tensor], pad: int) -> tuple[Tensor, Tensor]:
     """`[CLS] x [SEP] y [SEP]` of every pair, padded on the right: ids and mask."""
     joined = torch.cat([source["input_ids"], target["input_ids"][:, 1:]], dim=1)
     mask = torch.cat([source["attention_mask"], target["attention_mask"][:, 1:]], dim=1)

@@ -398,9 +398,9 @@ def select(
         competitors.compete(folds, len(text))
 
     candidates = competitors.candidates()
-    able = _able(candidates, choose, one_map)
-    best = _best(able)
-    winner = _simplest(able, best) if choose is None else next(each for each in able if each.name == choose)
+    able = eligible(candidates, choose, one_map)
+    best = most_precise(able)
+    winner = simplest_of(able, best) if choose is None else next(each for each in able if each.name == choose)
     called = "links" if model is None else model_name(str(model))
     fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, test_source, encoder_options)
     is_chosen = choose is not None
@@ -511,7 +511,7 @@ def _training_arguments(folder: str, seed: int, repo: str | None, device: str | 
     return TrainingArguments(**settings)
 
 
-def _able(candidates: Sequence[Candidate], choose: str | None, one_map: bool) -> list[Candidate]:
+def eligible(candidates: Sequence[Candidate], choose: str | None, one_map: bool) -> list[Candidate]:
     """What may be written, the simplest first.
 
     Raises:
@@ -554,7 +554,7 @@ def folds_told(count: int) -> str:
     return "1 fold" if count == 1 else f"{count} folds"
 
 
-def _best(able: Sequence[Candidate]) -> Candidate:
+def most_precise(able: Sequence[Candidate]) -> Candidate:
     """The one that found most pairs; two are compared by the pairs that both were asked for."""
     best = able[0]
     for candidate in able[1:]:
@@ -563,7 +563,7 @@ def _best(able: Sequence[Candidate]) -> Candidate:
     return best
 
 
-def _simplest(able: Sequence[Candidate], best: Candidate) -> Candidate:
+def simplest_of(able: Sequence[Candidate], best: Candidate) -> Candidate:
     """The simplest one whose gap to the best may be chance: its 95 % interval, paired by sentence, has 0 in it."""
     for candidate in able:
         gap = best.lead(candidate)

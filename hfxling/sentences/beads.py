@@ -72,18 +72,18 @@ def align_documents(
     """
     if max_joined < 1:
         raise ValueError(f"max_joined={max_joined}: give 1 or more.")
-    texts = _ready(source, method), _ready(target, method)
+    texts = scored_by(source, method), scored_by(target, method)
     rng = np.random.default_rng(seed)
     drawn = []
     for side, text in enumerate(texts):
-        drawn.append(_drawn(text, [documents[side] for documents in pairs], max_joined, rng))
+        drawn.append(vectors_of_random_texts(text, [documents[side] for documents in pairs], max_joined, rng))
     for documents in pairs:
         left, right = documents
         if not (left and right):
             yield [Bead(left[i : i + 1], right[i : i + 1], 0.0) for i in range(max(len(left), len(right)))]
             continue
         sizes = [*map(len, documents)]
-        band = _whole(*sizes)
+        band = whole_band(*sizes)
         if sizes[0] * sizes[1] > WHOLE:
             band = _widened(_coarse_path(texts, documents, method, rng), sizes, BLOCK)
         beads = _beads(texts, documents, drawn, band, method)
@@ -104,12 +104,12 @@ def match_documents(
     Returns:
         Positions in both lists, in the order of the source documents.
     """
-    means = _means(_ready(source, method), documents[0]), _means(_ready(target, method), documents[1])
+    means = _means(scored_by(source, method), documents[0]), _means(scored_by(target, method), documents[1])
     rows, columns = linear_sum_assignment(as_array(means[0] @ means[1].T), maximize=True)
     return list(zip(rows.tolist(), columns.tolist()))
 
 
-def _ready(encode: Encode, method: str) -> Encode:
+def scored_by(encode: Encode, method: str) -> Encode:
     """The same with vectors whose inner product is the score; vectors without a direction score 0 with any."""
     if method not in ("cosine", "dot"):
         raise ValueError(f"method={method!r} is not one of cosine, dot.")
@@ -128,7 +128,9 @@ def _stack(parts: Sequence[Vectors]) -> Vectors:
     return vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts)
 
 
-def _drawn(encode: Encode, documents: Sequence[range], max_joined: int, rng: np.random.Generator) -> list[Vectors]:
+def vectors_of_random_texts(
+    encode: Encode, documents: Sequence[range], max_joined: int, rng: np.random.Generator
+) -> list[Vectors]:
     """(D, S) vectors of random texts of each number of sentences, of few sentences where no document has so many."""
     of_sizes = []
     for size in range(1, max_joined + 1):
@@ -192,11 +194,11 @@ def _coarse_path(
     path = None
     while levels:
         level = levels.pop()
-        encodes = [_ready(_rows_of(means), method) for means in level]
+        encodes = [scored_by(_rows_of(means), method) for means in level]
         sizes = [means.shape[0] for means in level]
         blocks = [range(size) for size in sizes]
-        band = _whole(*sizes) if path is None else _widened(path, sizes, 2)
-        drawn = [_drawn(encode, [side], 1, rng) for encode, side in zip(encodes, blocks)]
+        band = whole_band(*sizes) if path is None else _widened(path, sizes, 2)
+        drawn = [vectors_of_random_texts(encode, [side], 1, rng) for encode, side in zip(encodes, blocks)]
         turns = [(0, 0)]
         for _, end, _ in _beads(encodes, blocks, drawn, band, method):
             turns.append(end)
@@ -212,7 +214,7 @@ def _rows_of(x: Vectors) -> Encode:
     return lambda spans: x[[i for i, _ in spans]]
 
 
-def _whole(rows: int, columns: int) -> Band:
+def whole_band(rows: int, columns: int) -> Band:
     """First and last column of every row, where all are in."""
     return np.zeros(rows + 1, np.int64), np.full(rows + 1, columns)
 
@@ -237,13 +239,13 @@ def _widened(path: np.ndarray, sizes: Sequence[int], block: int) -> Band:
 def _beads(
     texts: Sequence[Encode], documents: Sequence[range], drawn: Sequence[list[Vectors]], band: Band, method: str
 ) -> list[tuple[tuple[int, int], tuple[int, int], float]]:
-    """The best beads of two documents in a band of columns; see `_best_beads`."""
-    source = _Window(texts[0], documents[0], drawn[1], method)
-    target = _Window(texts[1], documents[1], drawn[0], method)
-    return _best_beads(_gains(source, target, *band), *band)
+    """The best beads of two documents in a band of columns; see `best_bead_path`."""
+    source = Window(texts[0], documents[0], drawn[1], method)
+    target = Window(texts[1], documents[1], drawn[0], method)
+    return best_bead_path(gains_of(source, target, *band), *band)
 
 
-class _Window:
+class Window:
     """Vectors of a document's joined sentences, and what they score by chance, of a part that moves forward.
 
     Args:
@@ -296,7 +298,7 @@ class _Window:
         return portions if issparse(portions[0]) else [np.concatenate(portions)], np.concatenate(levels)
 
 
-def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
+def gains_of(source: Window, target: Window, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
     """Of every row from 1 on (A, B, W): what beads add that end there and in the columns from `low` to `high`."""
     sizes = np.arange(1, source.max_joined + 1)
     weights = (((sizes[:, None] + sizes) / 2) ** JOINING[source.method])[:, :, None]
@@ -320,11 +322,11 @@ def _gains(source: _Window, target: _Window, low: np.ndarray, high: np.ndarray) 
                 yield gains[i - row, :, :, low[i] - left : high[i] + 1 - left]
 
 
-def _best_beads(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarray) -> list[tuple]:
+def best_bead_path(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarray) -> list[tuple]:
     """Beads with the largest sum, as (row, column) where they begin, the same where they end, and what they add.
 
     Args:
-        gains: as of `_gains`.
+        gains: as of `gains_of`.
         low: (N + 1,) first column of every row, 0 in the first, never falling.
         high: (N + 1,) last column, never falling, at least the next row's first.
     """

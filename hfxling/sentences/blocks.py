@@ -65,7 +65,7 @@ def both_ways(
     """
     check_search(dtype, memory)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    sides = _Side(source, "source", device), _Side(target, "target", device)
+    sides = Side(source, "source", device), Side(target, "target", device)
     widths = sides[0].widths, sides[1].widths
     if widths[0] != widths[1] or sides[0].method != sides[1].method:
         raise ValueError(f"source vectors have {widths[0]} dimensions, target vectors {widths[1]}; give the same kind.")
@@ -78,10 +78,10 @@ def both_ways(
     if is_dense_on_gpu and 4 * widths[0][0] * sum(map(len, sides)) <= left:
         for side in sides:
             side.load()
-    return tuple(_searched(*sides, k, size, precision))
+    return tuple(search_blocks(*sides, k, size, precision))
 
 
-class _Side:
+class Side:
     """The vectors of one side, read block by block.
 
     Attributes:
@@ -235,8 +235,8 @@ def _add(scores: Tensor, forward: _Found, backward: _Found | None, start: tuple[
         backward.add(by_rows.permute(2, 0, 1)[:width], maxima[:width], first_row)
 
 
-def _searched(
-    source: _Side, target: _Side, k: int, size: int, dtype: torch.dtype, backward: bool = True
+def search_blocks(
+    source: Side, target: Side, k: int, size: int, dtype: torch.dtype, backward: bool = True
 ) -> Iterator[Neighbours]:
     """Neighbours of the source's vectors and, where asked for, of the target's."""
     kept, device = k + _SPARE[dtype], source.device
@@ -260,7 +260,7 @@ def _searched(
 
 
 def _decided(
-    found: _Found, rows: slice, side: _Side, other: _Side, k: int, size: int, lost: float, dtype: torch.dtype
+    found: _Found, rows: slice, side: Side, other: Side, k: int, size: int, lost: float, dtype: torch.dtype
 ) -> Neighbours:
     """The k best of a block's vectors by float64; where they may not be among those kept, all are looked at again."""
     rough = found.scores.cpu().double().numpy()
@@ -286,7 +286,7 @@ def _decided(
     return Neighbours(found_rows, scores)
 
 
-def _exact_scores(side: _Side, row: np.ndarray, other: _Side, other_row: np.ndarray) -> np.ndarray:
+def _exact_scores(side: Side, row: np.ndarray, other: Side, other_row: np.ndarray) -> np.ndarray:
     """(P,) float64 scores of pairs of rows, which lie in the order of `row`."""
     exact = np.empty(len(row))
     for pairs in slices(len(row), _PAIRS):  # whose vectors are held at once
@@ -301,13 +301,13 @@ def _exact_scores(side: _Side, row: np.ndarray, other: _Side, other_row: np.ndar
     return exact
 
 
-def _again(side: _Side, rows: np.ndarray, other: _Side, k: int, size: int, dtype: torch.dtype) -> Neighbours:
+def _again(side: Side, rows: np.ndarray, other: Side, k: int, size: int, dtype: torch.dtype) -> Neighbours:
     """Neighbours of single vectors, looked for with more care."""
     if dtype is torch.bfloat16:
         some = copy(side)  # `longest` stays a bound; no further check
         some.parts = [part[rows] for part in side.parts]
         some.loaded = None if side.loaded is None else side.loaded[torch.from_numpy(rows)]
-        return next(_searched(some, other, k, size, torch.float32, backward=False))
+        return next(search_blocks(some, other, k, size, torch.float32, backward=False))
     queries = side.rows(rows)
     best = Neighbours(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
     for columns in slices(len(other), size):
@@ -326,7 +326,7 @@ def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[n
     return best_first(rows, total, min(k, total.shape[1]), TIE[method])
 
 
-def _block_size(sides: tuple[_Side, _Side], kept: int, memory: int, device: str) -> tuple[int, int]:
+def _block_size(sides: tuple[Side, Side], kept: int, memory: int, device: str) -> tuple[int, int]:
     """Rows and columns of the largest block that the memory holds, and the bytes that it leaves.
 
     Raises:

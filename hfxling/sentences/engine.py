@@ -230,8 +230,8 @@ def rescored(
         if start < end:
             scores[part] = _scores(source, target, row[part], column[part])
     by_column = np.argsort(column, kind="stable")
-    forward = _best(row, column, scores, sources, k)
-    return forward, _best(column[by_column], row[by_column], scores[by_column], targets, k)
+    forward = best_of_rows(row, column, scores, sources, k)
+    return forward, best_of_rows(column[by_column], row[by_column], scores[by_column], targets, k)
 
 
 def paired_margins(
@@ -274,7 +274,7 @@ def _scores(source: Reader, target: Reader, row: np.ndarray, column: np.ndarray)
     return sum(exact_scores(x, y, i, j) for x, y in zip(source_parts, target_parts))
 
 
-def _best(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count: int, k: int) -> Neighbours:
+def best_of_rows(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count: int, k: int) -> Neighbours:
     """The k best of each row, rows being in order."""
     per_row = np.bincount(row, minlength=count)
     first_of_row = per_row.cumsum() - per_row

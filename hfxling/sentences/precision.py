@@ -116,7 +116,7 @@ def choose_threshold(
     judge = found if chooses is None else found.of(~chooses)
     chooser = found if chooses is None else found.of(chooses)
     scores = np.sort(found.others[np.isfinite(found.others)])[::-1]
-    right = _probabilities(chooser, scores, unpaired)
+    right = right_probabilities(chooser, scores, unpaired)
     shares = np.cumsum(right) / np.arange(1, len(scores) + 1)
     good = np.flatnonzero(shares >= precision)
     if not len(good):
@@ -129,8 +129,8 @@ def choose_threshold(
     for _ in range(_SAMPLES):
         some = judge.of(np.concatenate([rng.choice(kept, len(kept)), rng.choice(left_out, len(left_out))]))
         with suppress(ValueError):  # a sample with hardly a wrong pair, or hardly a right one
-            drawn.append(_probabilities(some, scores, unpaired)[:count].mean())
-    right = _probabilities(judge, scores, unpaired)
+            drawn.append(right_probabilities(some, scores, unpaired)[:count].mean())
+    right = right_probabilities(judge, scores, unpaired)
     low, high = np.quantile(drawn, [0.025, 0.975])
     recall = float((judge.right & (judge.scores >= threshold))[judge.kept].mean())
     share = unpaired
@@ -139,7 +139,7 @@ def choose_threshold(
     return Precision(threshold, float(right[:count].mean()), float(low), float(high), recall, share, len(judge.scores))
 
 
-def _probabilities(known: Found, scores: np.ndarray, unpaired: float | None) -> np.ndarray:
+def right_probabilities(known: Found, scores: np.ndarray, unpaired: float | None) -> np.ndarray:
     """(S,) probabilities that the haystack's pairs of these scores are right."""
     from sklearn.linear_model import LogisticRegression
 

@@ -64,7 +64,7 @@ class _Batch(NamedTuple):
 
     rows: np.ndarray  # (B,) numbers of the pairs
     sides: list[tuple[np.ndarray, np.ndarray]]  # class ids (B, S) and (B, T), padded with -1; the same exchanged
-    places: list[np.ndarray]  # (B, T, 1 + S) and (B, S, 1 + T) of the words in the tables, see `_places`
+    places: list[np.ndarray]  # (B, T, 1 + S) and (B, S, 1 + T) of the words in the tables, see `places_of`
     factors: list[np.ndarray | None]  # (B, T, S) and (B, S, T) of an encoder, None without one
 
 
@@ -187,8 +187,8 @@ class LinkPrior:
         self, source: Sequence, target: Sequence, similarities: Similarities | None = None
     ) -> Iterator[_Batch]:
         for rows, sides in _by_length(self.classes, source, target):
-            places = [_places(table, _keys(table, *side)) for table, side in zip(self.tables, sides)]
-            yield _Batch(rows, sides, places, _factors(rows, sides, similarities))
+            places = [places_of(table, keys_of(table, *side)) for table, side in zip(self.tables, sides)]
+            yield _Batch(rows, sides, places, encoder_factors(rows, sides, similarities))
 
     def _posteriors(self, batch: _Batch) -> list[np.ndarray]:
         """(B, T, S) and (B, S, T) posteriors of links."""
@@ -354,10 +354,10 @@ def _untrained(
         # Until then a batch's places are those in its own distinct keys.
         distinct, places = [], []
         for table, side in zip(blank, sides):
-            keys, inverse = np.unique(_keys(table, *side), return_inverse=True)
+            keys, inverse = np.unique(keys_of(table, *side), return_inverse=True)
             distinct.append(keys)
             places.append(inverse.astype(np.int32))
-        batches.append(_Batch(rows, sides, places, _factors(rows, sides, similarities)))
+        batches.append(_Batch(rows, sides, places, encoder_factors(rows, sides, similarities)))
         met.append(distinct)
     if not batches:
         names = "-".join(pairs.languages)
@@ -370,7 +370,7 @@ def _untrained(
         keys = keys[keys >= 0]  # not that of padding
         tables.append(table._replace(keys=keys, probability=np.full(len(keys), 1.0 / table.classes)))
         for batch, distinct in zip(batches, met):
-            batch.places[direction] = _places(tables[direction], distinct[direction])[batch.places[direction]]
+            batch.places[direction] = places_of(tables[direction], distinct[direction])[batch.places[direction]]
     if equal is not None:
         tables = _likelier_where_equal(tables, equal)
     return tables, batches
@@ -400,7 +400,7 @@ def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range,
     with bar(total=len(turns) * len(batches), unit="batches", label="links", delay=2) as shown:
         for turn in turns:
             hmm = turn >= MODEL_1
-            counts = [np.zeros(len(table.keys) + 1) for table in tables]  # the last one is of padding, see `_places`
+            counts = [np.zeros(len(table.keys) + 1) for table in tables]  # the last one is of padding, see `places_of`
             jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]  # each as if seen once: no jump is impossible
             for batch in batches:
                 expected = _expected_both(tables, batch, hmm=hmm)
@@ -420,21 +420,21 @@ def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range,
     return tables
 
 
-def _keys(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+def keys_of(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """(B, T, 1 + S) keys of every target word with NULL and every source word, -1 at padding."""
     with_null = np.pad(source, ((0, 0), (1, 0)))[:, None]
     keys = with_null * table.classes + target[:, :, None]
     return np.where((with_null >= 0) & (target[:, :, None] >= 0), keys, -1)
 
 
-def _places(table: _Tables, keys: np.ndarray) -> np.ndarray:
+def places_of(table: _Tables, keys: np.ndarray) -> np.ndarray:
     """Places of keys among the table's, int32; the one behind the last for those that it has not."""
     places = np.searchsorted(table.keys, keys)
     is_there = table.keys[places.clip(max=len(table.keys) - 1)] == keys
     return np.where(is_there, places, len(table.keys)).astype(np.int32)
 
 
-def _factors(
+def encoder_factors(
     rows: np.ndarray, sides: list[tuple[np.ndarray, np.ndarray]], similarities: Similarities | None
 ) -> list[np.ndarray | None]:
     """(B, T, S) and (B, S, T) that an encoder multiplies emissions by; NULL keeps its weight."""
@@ -456,7 +456,7 @@ def _factors(
     return factors
 
 
-def _emissions(
+def emissions_of(
     table: _Tables, places: np.ndarray, factor: np.ndarray | None, source: np.ndarray, target: np.ndarray
 ) -> np.ndarray:
     """(B, T, 1 + S) probability of each target word from NULL and from each source word, the share of NULL included."""
@@ -472,15 +472,15 @@ def _emissions(
 
 
 def _expected_both(tables: Sequence[_Tables], batch: _Batch, *, hmm: bool = True) -> list[tuple]:
-    """`_expected` of both directions."""
+    """`expected_counts` of both directions."""
     expected = []
     for table, places, factor, side in zip(tables, batch.places, batch.factors, batch.sides):
-        emissions = _emissions(table, places, factor, *side)
-        expected.append(_expected(emissions, side, table.jump if hmm else None))
+        emissions = emissions_of(table, places, factor, *side)
+        expected.append(expected_counts(emissions, side, table.jump if hmm else None))
     return expected
 
 
-def _expected(emissions: np.ndarray, side: Sequence[np.ndarray], jump: np.ndarray | None) -> tuple:
+def expected_counts(emissions: np.ndarray, side: Sequence[np.ndarray], jump: np.ndarray | None) -> tuple:
     """(B, T, 1 + S) posterior of NULL and every source word, zero at padding; expected jumps; (B,) log likelihoods.
 
     By Model 1 where there are no jump probabilities, and then without jumps.
@@ -496,7 +496,7 @@ def _expected(emissions: np.ndarray, side: Sequence[np.ndarray], jump: np.ndarra
 
 
 def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray, jump: np.ndarray) -> tuple:
-    """`_expected` by forward and backward passes; `inside` (B, S) and `real` (B, T) are 1 where there are words.
+    """`expected_counts` by forward and backward passes; `inside` (B, S) and `real` (B, T) are 1 where there are words.
 
     A state is a source position, and whether the target word is linked to it (0), or to NULL after a word that was (1):
     a word without a counterpart leaves the position where it is, and the next jump starts from there.

@@ -54,11 +54,11 @@ def texts(count: int, seed: int):
 def test_the_plain_programme_agrees():
     sides, sizes = [texts(30, 1), texts(25, 2)], (range(30), range(25))
     (beads,) = engine.align_documents(*sides, [sizes])
-    ready = [engine._ready(side, "cosine") for side in sides]
+    ready = [engine.scored_by(side, "cosine") for side in sides]
     rng = np.random.default_rng(0)
-    drawn = [engine._drawn(side, [size], 4, rng) for side, size in zip(ready, sizes)]
-    windows = [engine._Window(*side, "cosine") for side in zip(ready, sizes, drawn[::-1])]
-    best = benchmark.plain_programme([*engine._gains(*windows, *engine._whole(30, 25))])
+    drawn = [engine.vectors_of_random_texts(side, [size], 4, rng) for side, size in zip(ready, sizes)]
+    windows = [engine.Window(*side, "cosine") for side in zip(ready, sizes, drawn[::-1])]
+    best = benchmark.plain_programme([*engine.gains_of(*windows, *engine.whole_band(30, 25))])
     assert sum(bead.score for bead in beads) == pytest.approx(best)
 
 
@@ -72,7 +72,7 @@ def test_vecalign_in_its_buffer_and_over_all_pairs(monkeypatch):
     for side, size in enumerate((120, 110)):
         assert [i for bead in whole for i in bead[side]] == [*range(size)]
     saved = [*savings_of(source, target)]
-    path = other.engine._best_beads(iter(saved), np.zeros(41, int), np.full(41, 40))
+    path = other.engine.best_bead_path(iter(saved), np.zeros(41, int), np.full(41, 40))
     assert sum(score for *_, score in path) == pytest.approx(benchmark.plain_programme(saved))
 
 

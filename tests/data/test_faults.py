@@ -7,7 +7,7 @@ import pytest
 import quality_faults
 
 from hfxling.data import faults
-from hfxling.data.faults import FaultFinder, _ends_marked, _Side, _size
+from hfxling.data.faults import FaultFinder, Side, ends_marked, visible_size
 from hfxling.data.langid import TrigramProfile, count_grams, count_scripts, is_named_otherwise, split_words
 from hfxling.data.loops import largest_loop
 from hfxling.data.sample import sample_texts
@@ -90,8 +90,8 @@ def test_texts_are_not_judged_by_a_profile_that_has_seen_them():
     pairs = sample_pairs("en", "vi")
     fitted = FaultFinder.fit(pairs, "en", "vi")
     for _, target in pairs[:20]:
-        side = _Side(target)
-        seen = TrigramProfile(count_grams(_Side(text).plain for _, text in pairs))
+        side = Side(target)
+        seen = TrigramProfile(count_grams(Side(text).plain for _, text in pairs))
         assert fitted._language._score(side) < seen.score(side.plain)
 
 
@@ -118,7 +118,7 @@ def test_a_third_script_is_a_fault_beside_latin_letters_too():
 
 def test_sample_is_drawn_from_the_whole_file(monkeypatch):
     monkeypatch.setattr(faults, "SAMPLE", 100)
-    kept = faults._sample(((str(i), str(i)) for i in range(10_000)), seed=0)
+    kept = faults.draw_sample(((str(i), str(i)) for i in range(10_000)), seed=0)
     assert len(kept) == 100
     assert 4_000 < sum(int(source) for source, _ in kept) / 100 < 6_000
 
@@ -138,7 +138,7 @@ def test_sample_is_drawn_from_the_whole_file(monkeypatch):
     ],
 )
 def test_loops(text, loop):
-    assert largest_loop(_Side(text).tokens, _size) == loop
+    assert largest_loop(Side(text).tokens, visible_size) == loop
 
 
 @pytest.mark.parametrize(
@@ -152,18 +152,18 @@ def test_loops(text, loop):
     ],
 )
 def test_final_marks(text, marked):
-    assert _ends_marked(text) is marked
+    assert ends_marked(text) is marked
 
 
 def test_numbers_are_compared_by_value():
-    assert _Side("15,000 in २००६").numbers == _Side("15.000 in 2006").numbers == {15_000, 2006}
+    assert Side("15,000 in २००६").numbers == Side("15.000 in 2006").numbers == {15_000, 2006}
 
 
 def test_trigram_profile_is_a_distribution():
     profile = TrigramProfile(count_grams(["banana", "bandana"]))
     letters = sorted({*" bandan"})
     # after a context that was seen all letters seen, and the reserve for others, share the probability
-    assert sum(math.exp(profile._log("an" + letter)) for letter in letters) == pytest.approx(1, abs=0.05)
+    assert sum(math.exp(profile.log_probability("an" + letter)) for letter in letters) == pytest.approx(1, abs=0.05)
     assert profile.score("banana") > profile.score("nabana") > profile.score("xxxxxx")
 
 

@@ -8,7 +8,7 @@ from transformers import BertForMaskedLM
 
 from hfxling.models import DapConfig, DapForPreTraining, DapModel
 from hfxling.models.losses import translation_ranking_loss
-from hfxling.models.pretraining_dap import _concatenate
+from hfxling.models.pretraining_dap import concatenate_pairs
 
 SOURCE = ["我爱吃苹果", "你好", "今天下雨", "他在"]
 TARGET = ["i eat apples", "hello, you", "rain", "he is in"]
@@ -164,7 +164,7 @@ def test_reconstruction_ratio_shows_states_and_counts_the_hidden_tokens_only():
     source, target = batch(SOURCE), batch(TARGET)
     torch.manual_seed(3)
     model = build(rtl_ratio=0.4)
-    shown = model._shown(target["attention_mask"])
+    shown = model.draw_shown(target["attention_mask"])
     real = target["attention_mask"].bool()
     assert shown.any()
     assert not shown[:, 0].any()
@@ -174,15 +174,15 @@ def test_reconstruction_ratio_shows_states_and_counts_the_hidden_tokens_only():
     assert torch.equal(hidden, (0.4 * (real.sum(1) - 1)).round().long().clamp(min=1))
     assert model.rtl_tokens(source, target) == hidden.sum()
     seen = {}
-    model._predict = lambda states, labels, use_shortlist: seen.update(n=len(labels)) or states.sum()
+    model.vocabulary_loss = lambda states, labels, use_shortlist: seen.update(n=len(labels)) or states.sum()
     model(source, target)
     assert seen["n"] == hidden.sum()
-    assert build(rtl_ratio=1.0)._shown(target["attention_mask"]) is None
+    assert build(rtl_ratio=1.0).draw_shown(target["attention_mask"]) is None
 
 
 def test_tlm_concatenates_without_a_gap():
     source, target = batch(SOURCE), batch(TARGET)
-    ids, mask = _concatenate(source, target, 0)
+    ids, mask = concatenate_pairs(source, target, 0)
     for row in range(4):
         expected = torch.cat([sentence(source, row)[0], sentence(target, row)[0, 1:]])
         assert torch.equal(ids[row, : len(expected)], expected)
@@ -194,11 +194,11 @@ def test_tlm_predicts_masked_tokens_only():
     model = build(objective="tr+tlm")
     source, target = batch(SOURCE), batch(TARGET)
     seen = {}
-    predict = model._predict
-    model._predict = lambda states, labels: seen.update(n=len(labels), labels=labels) or predict(states, labels)
+    predict = model.vocabulary_loss
+    model.vocabulary_loss = lambda states, labels: seen.update(n=len(labels), labels=labels) or predict(states, labels)
     torch.manual_seed(0)
     output = model(source, target)
-    total = int(_concatenate(source, target, 0)[1].sum())
+    total = int(concatenate_pairs(source, target, 0)[1].sum())
     assert 0 < seen["n"] < 0.6 * total
     assert not torch.isin(seen["labels"], torch.arange(5)).any()
     assert output.loss_rtl is None

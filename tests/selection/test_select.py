@@ -29,7 +29,7 @@ from hfxling.hub.release import Release, renamed
 from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong
 from hfxling.methods.lexical import Arguments as LinkArguments
 from hfxling.selection.candidates import Candidate, Clock
-from hfxling.selection.select import _able, _best, _simplest
+from hfxling.selection.select import eligible, most_precise, simplest_of
 from hfxling.sentences.neighbours import unit
 
 PAIRS = sentence_pairs(60)
@@ -175,9 +175,9 @@ def test_what_cannot_be_chosen_is_said_with_what_can_be():
         ("sparse", True, "need not know the language of a text; choose one of head, or leave out --one_map"),
     ):
         with pytest.raises(ValueError, match=f"choose='{choose}' cannot be had: .*{told}"):
-            _able(candidates, choose, one_map)
+            eligible(candidates, choose, one_map)
     with pytest.raises(ValueError, match=r"nothing can be chosen: with one_map=True .*; leave out --one_map"):
-        _able(candidates[2:], None, one_map=True)
+        eligible(candidates[2:], None, one_map=True)
 
 
 def competed(name: str, hits: dict[int, list[bool]]) -> Candidate:
@@ -192,8 +192,8 @@ def test_the_simplest_wins_that_is_as_good_as_the_best():
     near = competed("static", {0: fold, 1: [False, *fold[1:]]})
     far = competed("head", {0: fold, 1: [*[False] * 20, *fold[20:]]})
     able = [far, near, best]
-    assert _best(able) is best
-    assert _simplest(able, best) is near, "half a per cent may be chance, ten are none"
+    assert most_precise(able) is best
+    assert simplest_of(able, best) is near, "half a per cent may be chance, ten are none"
     short = competed("finetuned", {0: fold})
     assert short.lead(far).tolist() == [0.0] * 200, "compared by the fold that both competed in"
 

@@ -167,7 +167,7 @@ def test_a_text_without_a_direction_is_no_translation():
 
 
 def test_vectors_are_asked_for_once(monkeypatch):
-    monkeypatch.setattr(engine, "_drawn", lambda encode, documents, most, rng: [None] * most)
+    monkeypatch.setattr(engine, "vectors_of_random_texts", lambda encode, documents, most, rng: [None] * most)
     monkeypatch.setattr(engine, "_chance", lambda vectors, drawn, method: np.zeros((len(vectors), len(drawn))))
     monkeypatch.setattr(engine, "ENCODED", 16)
     asked = Counter(), Counter()

@@ -54,9 +54,9 @@ def test_the_same_by_vectors_that_lie_on_the_device(case, dtype, monkeypatch):
     monkeypatch.setattr(module, "_PAIRS", 100)
     sides = []
     for side, name in zip(CASES[case], ("source", "target")):
-        sides.append(module._Side(side, name, "cpu"))
+        sides.append(module.Side(side, name, "cpu"))
         sides[-1].load()
-    found = module._searched(*sides, 4, 64, getattr(torch, dtype))
+    found = module.search_blocks(*sides, 4, 64, getattr(torch, dtype))
     assert_same(found, *CASES[case], 4)
 
 

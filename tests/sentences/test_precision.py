@@ -7,11 +7,11 @@ from hfxling.sentences import precision as module
 from hfxling.sentences.engine import Mined
 from hfxling.sentences.precision import (
     Found,
-    _probabilities,
     check_wanted,
     choose_threshold,
     found_pairs,
     halves,
+    right_probabilities,
 )
 
 
@@ -63,7 +63,7 @@ def test_an_assumed_share_counts_what_is_found_and_what_of_it_is_right():
     found, right = np.arange(80) < 60, np.arange(80) < 20  # of 40 kept: 20 right and 20 wrong; of 40 others: 20 wrong
     known = Found(np.where(found, 1.0, -np.inf), right, kept, np.ones(50))
     # a half has a translation there: 1/2 of these are found right, all are found; of the others 1/2 are found
-    np.testing.assert_allclose(_probabilities(known, np.ones(50), 0.5), 0.25 / (0.5 + 0.25), rtol=1e-6)
+    np.testing.assert_allclose(right_probabilities(known, np.ones(50), 0.5), 0.25 / (0.5 + 0.25), rtol=1e-6)
 
 
 def test_those_that_did_not_choose_say_what_it_is_worth():

@@ -47,7 +47,7 @@ def test_an_encoder_multiplies_every_emission():
     """By the equation at the head of prior.py, for one pair by hand."""
     similarity = np.array([[0.9, 0.1, 0.2], [0.3, 0.8, 0.1]])
     sides = (np.array([[5, 6, -1]]), np.array([[7, 8, 9]]))
-    forward, backward = link_prior._factors(np.array([0]), [sides, sides[::-1]], [similarity])
+    forward, backward = link_prior.encoder_factors(np.array([0]), [sides, sides[::-1]], [similarity])
     powers = np.exp(similarity / link_prior.TEMPERATURE)
     floor, weight = link_prior.FLOOR, link_prior.WEIGHT
     expected = (floor + (1 - floor) * 2 * powers / powers.sum(0, keepdims=True)) ** weight

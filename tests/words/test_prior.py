@@ -83,8 +83,9 @@ def test_posteriors_without_jumps_are_those_of_model_1():
     prior = LinkPrior.learn(pairs, CLASSES)
     table, sides = prior.tables[0], (np.array([[6, 10, 8, -1], [9, 5, 7, 12]]), np.array([[8, 6, 30], [5, 9, -1]]))
     where = dict(zip(table.keys.tolist(), table.probability))
-    emissions = link_prior._emissions(table, link_prior._places(table, link_prior._keys(table, *sides)), None, *sides)
-    found, jumps, _ = link_prior._expected(emissions, sides, None)
+    places = link_prior.places_of(table, link_prior.keys_of(table, *sides))
+    emissions = link_prior.emissions_of(table, places, None, *sides)
+    found, jumps, _ = link_prior.expected_counts(emissions, sides, None)
     assert jumps is None
     for source, target, posterior in zip(*sides, found):
         words = source[source >= 0]

@@ -202,7 +202,7 @@ def _view(
     texts = {language: list(text) for language, text in lines.items()}
     segmenters, sizes = {}, {}
     for lang in texts:
-        segmenters[lang], sizes[lang] = _segments(name, lang)
+        segmenters[lang], sizes[lang] = segmenter_of(name, lang)
         segmenters[lang] = chosen.get(lang, segmenters[lang])
         sizes[lang] = settings.vocab_size or sizes[lang]
     scripts = own_scripts(texts) if is_first and name == FINE and not chosen else None
@@ -251,7 +251,7 @@ def _similarities(
     return similarities
 
 
-def _segments(view: str, lang: str) -> tuple[str, int]:
+def segmenter_of(view: str, lang: str) -> tuple[str, int]:
     """The segmenter of a language in a view, and how many pieces it learns where it learns any.
 
     Chosen by cross-validation: pieces first and words beside them (tr-en, ko-en, id-zh), but syllables first where they

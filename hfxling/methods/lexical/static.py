@@ -51,7 +51,7 @@ def static_vectors(
         back = _log_odds(model._matrix(target, source, 0), settings.static_mixture)
         weighted = (there + back.T) * weights[source][:, None] * weights[target][None]
         odds[source, target] = csr_array(weighted)
-    tables = _factors(odds, {lang: sizes[0] for lang, sizes in config.vocab_sizes.items()}, settings, seed)
+    tables = factorise(odds, {lang: sizes[0] for lang, sizes in config.vocab_sizes.items()}, settings, seed)
     sums = {}
     for lang, scaled in tables.items():
         table = scaled / weights[lang][:, None]
@@ -77,7 +77,7 @@ def _log_odds(matrix: csr_array, weight: float) -> csr_array:
     return csr_array((np.log1p(matrix.data * np.float32(weight)), matrix.indices, matrix.indptr), matrix.shape)
 
 
-def _factors(
+def factorise(
     odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], settings: LinkSettings, seed: int
 ) -> dict[str, np.ndarray]:
     """(V, rank) of every language, so that the product of two is their matrix as nearly as may be.
@@ -85,14 +85,14 @@ def _factors(
     Where no ring of language pairs has an odd number, as where all share one language, that is one SVD of the rows of
     some languages and the columns of the others; else the positive part of the spectrum of the whole symmetric matrix.
     """
-    languages, halves = list(sizes), _halves(odds, sizes)
+    languages, halves = list(sizes), two_halves(odds, sizes)
     rows, columns = halves or (languages, languages)
     blocks = []
     for row in rows:
         blocks.append([_block(odds, sizes, row, column) for column in columns])
     matrix = block_array(blocks, format="csr")
     if halves:
-        u, strength, v = _svd(matrix, settings.rank, seed)
+        u, strength, v = strongest_svd(matrix, settings.rank, seed)
     else:
         # Of a symmetric matrix the singular values are the sizes of the eigenvalues. The left vector of a negative one
         # is minus the right one: no product of a table with itself. Twice the rank, to have positive ones enough.
@@ -108,7 +108,7 @@ def _factors(
     return {lang: tables[lang] for lang in languages}
 
 
-def _svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def strongest_svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The strongest left singular vectors (V, rank), their values, and the right ones (rank, W)."""
     rows, columns = matrix.nonzero()
     rows, columns = np.unique(rows), np.unique(columns)  # those without links stay zero
@@ -129,7 +129,7 @@ def _svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarra
     return left, strength, right
 
 
-def _halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tuple[list[str], list[str]] | None:
+def two_halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tuple[list[str], list[str]] | None:
     """The languages in two halves without a pair inside either; None where there is no such division.
 
     It is the two-colouring of the graph whose edges are the pairs.

@@ -75,7 +75,7 @@ def fit(
         **_length_prior(bags, languages),
     )
     model = LexicalModel(config, links, anchors, tokenizers).eval()
-    _scale(model, bags, settings)
+    set_scales(model, bags, settings)
     if static:
         counts = background(views[0])
         model.static = static_vectors(model, bags, counts, settings, is_shared=views[0].is_shared, seed=seed)
@@ -184,7 +184,7 @@ def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) 
     return {"length_means": dict(zip(languages, means.tolist())), "length_sigma": sigma}
 
 
-def _scale(model: LexicalModel, bags: Sequence[Mapping[str, Bags]], settings: LinkSettings) -> None:
+def set_scales(model: LexicalModel, bags: Sequence[Mapping[str, Bags]], settings: LinkSettings) -> None:
     """Set `length_scale`, by the spread of F + K between sentences that are no translations, and `balance`.
 
     The latter makes a text's own weights and those of its links equally large.

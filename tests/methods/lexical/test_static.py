@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from hfxling import fit_lexical, load_parallel
 from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.methods.lexical import static
-from hfxling.methods.lexical.static import _factors, _halves, _svd
+from hfxling.methods.lexical.static import factorise, strongest_svd, two_halves
 
 LANGUAGES = ("vi", "id")
 
@@ -20,9 +20,9 @@ def test_products_of_the_vectors_are_the_links(pairs):
     latent = {lang: rng.random((size, 3)) for lang, size in sizes.items()}
     odds = {(x, y): csr_array(latent[x] @ latent[y].T) for x, y in pairs}
     sizes = {lang: size for lang, size in sizes.items() if any(lang in pair for pair in pairs)}
-    tables = _factors(odds, sizes, SimpleNamespace(rank=6, static_decay=0.5), 0)
+    tables = factorise(odds, sizes, SimpleNamespace(rank=6, static_decay=0.5), 0)
     for (x, y), matrix in odds.items():
-        if _halves(odds, sizes):
+        if two_halves(odds, sizes):
             np.testing.assert_allclose(tables[x] @ tables[y].T, matrix.toarray(), atol=1e-6)
         else:  # what one language has to itself is not among the links, and the ring cannot leave it out
             assert np.corrcoef((tables[x] @ tables[y].T).ravel(), matrix.toarray().ravel())[0, 1] > 0.9
@@ -37,9 +37,9 @@ def test_large_and_small_matrices_are_factorised_alike(turned, monkeypatch):
     matrix = rng.random((30, 5)) @ rng.random((5, 20)) + 0.1 * rng.random((30, 20))
     matrix[[3, 7]] = matrix[:, [2]] = 0  # without links
     matrix = csr_array(matrix.T if turned else matrix)
-    exact = _svd(matrix, 8, 0)
+    exact = strongest_svd(matrix, 8, 0)
     monkeypatch.setattr(static, "_EXACT", 0)
-    products = [(u * strength) @ v for u, strength, v in (exact, _svd(matrix, 8, 0))]  # signs are free
+    products = [(u * strength) @ v for u, strength, v in (exact, strongest_svd(matrix, 8, 0))]  # signs are free
     np.testing.assert_allclose(*products, atol=1e-6)
     whole = np.linalg.svd(matrix.toarray(), compute_uv=False)
     np.testing.assert_allclose(exact[1], whole[:8], rtol=1e-6)

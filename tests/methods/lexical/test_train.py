@@ -10,9 +10,9 @@ from hfxling import fit_lexical, load_parallel
 from hfxling.data.filters import count_words
 from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.methods.lexical.arguments import LexicalArguments, LinkSettings
-from hfxling.methods.lexical.data import View, _segments, prepare, read_distractors, read_lexicon
+from hfxling.methods.lexical.data import View, prepare, read_distractors, read_lexicon, segmenter_of
 from hfxling.methods.lexical.evaluate import cross_validated, rank
-from hfxling.methods.lexical.train import _scale, fit, view_links
+from hfxling.methods.lexical.train import fit, set_scales, view_links
 from hfxling.words.pairs import EncodedPairs
 
 
@@ -110,7 +110,7 @@ def test_the_length_prior_is_as_wide_as_what_is_no_translation_scores():
     own = [csr_array(rng.random((6, 4))) for _ in range(2)]
     bags = [{lang: SimpleNamespace(lengths=np.ones(6), shares=[side]) for lang, side in zip(("zh", "vi"), own)}]
     model = Linked(4, 2.0, 3.0)
-    _scale(model, bags, LinkSettings(views=["fine"], view_weights=[0.5], length_prior=0.3))
+    set_scales(model, bags, LinkSettings(views=["fine"], view_weights=[0.5], length_prior=0.3))
     left, right = (side.toarray().sum(1) for side in own)
     others = (0.5 * (2 + 3) * np.outer(left, right))[~np.eye(6, dtype=bool)]
     assert model.config.length_scale == pytest.approx(0.3 * others.std())
@@ -188,8 +188,8 @@ def test_folds_that_are_refused(change, message):
     ],
 )
 def test_both_views_cut_every_language_in_another_way(lang, fine, coarse):
-    assert (_segments("fine", lang), _segments("coarse", lang)) == (fine, coarse)
-    assert _segments("characters", lang)[0] == "characters"
+    assert (segmenter_of("fine", lang), segmenter_of("coarse", lang)) == (fine, coarse)
+    assert segmenter_of("characters", lang)[0] == "characters"
 
 
 def test_folds_are_ranked_by_models_that_did_not_see_them(tmp_path):
