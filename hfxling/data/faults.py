@@ -85,7 +85,7 @@ class FaultFinder:
         self._languages = (source_lang, target_lang)
         base = target_lang.partition("-")[0]
         self._scripts = {SCRIPT_OF.get(base, "Latin")} | ({"Han"} if base == "ja" else set())
-        self._language: _LanguageModel | None = None
+        self.language: _LanguageModel | None = None
         self._length = _CutModel()
 
     @classmethod
@@ -108,7 +108,7 @@ class FaultFinder:
             if len(sound) < _LEAST or len(long) < _LEAST_LONG:
                 break
             finder._length = _CutModel(sound)
-            finder._language = _LanguageModel(sound)
+            finder.language = _LanguageModel(sound)
         return finder
 
     def flags(self, source: str, target: str) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ class FaultFinder:
             return True
         if is_named_otherwise(target.text, self._languages[1]):
             return True
-        return self._language is not None and self._language.is_foreign(target)
+        return self.language is not None and self.language.is_foreign(target)
 
 
 def draw_sample(pairs: Iterable[tuple[str, str]], seed: int) -> list[tuple[str, str]]:
@@ -234,14 +234,15 @@ class _LanguageModel:
         self._profiles = [TrigramProfile(total - count) for count in counts]  # each of all folds but its own
         self._source = TrigramProfile(count_grams(sources))
         long = [target for target in targets if len(target.plain) > _SHORT]
-        self._scale = _Scale.fit([(self._score(target), len(target.plain)) for target in long])
+        self._scale = _Scale.fit([(self.score(target), len(target.plain)) for target in long])
 
-    def _score(self, side: Side) -> float:
+    def score(self, side: Side) -> float:
+        """How likely a text is in the target's language, by a profile that has not seen it."""
         return self._profiles[_fold(side)].score(side.plain)
 
     def is_foreign(self, target: Side) -> bool:
         """Whether the text stands out, or is likelier in the source's language."""
-        score, size = self._score(target), len(target.plain)
+        score, size = self.score(target), len(target.plain)
         deviation = -self._scale.deviation(score, size)
         gain = (self._source.score(target.plain) - score) * size
         return deviation > MAX_LANGUAGE_DEVIATION or gain > MAX_SOURCE_GAIN

@@ -81,7 +81,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
     with tqdm(total=len(texts), desc=description, unit="text") as bar:
         missing: list[int] = []
         while True:
-            with _lock(folder / "lock"):
+            with hold_lock(folder / "lock"):
                 if final.exists():
                     return
                 if not unfinished.exists():
@@ -102,7 +102,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                 encode.expect([[texts[i] for i in chunks[start]] for start in missing])
             for start in missing:
                 rows = chunks[start]
-                with _lock(folder / f"{start}.lock", wait=False) as mine:
+                with hold_lock(folder / f"{start}.lock", wait=False) as mine:
                     if not mine:
                         waiting.append(start)
                     elif unfinished.exists() and np.isnan(vectors[rows]).any():
@@ -157,7 +157,7 @@ def _checked(vectors: np.ndarray, rows: list[int], texts: list[str], shape: tupl
 
 
 @contextmanager
-def _lock(path: Path, wait: bool = True) -> Iterator[bool]:
+def hold_lock(path: Path, wait: bool = True) -> Iterator[bool]:
     """Hold a file lock that the system opens when its process dies; yields whether it was obtained."""
     with open(path, "w") as handle:
         try:

@@ -113,7 +113,7 @@ def grow(
     """
     if vectors is None and not len(known[0]):
         raise ValueError("neither vectors nor known pairs: give one of them.")
-    heaps = _Heaps(texts, languages, vectors, known, seed, memory)
+    heaps = Heaps(texts, languages, vectors, known, seed, memory)
     learnt: Mined | None = None
     history: list[tuple[Round, Mined, Mined]] = []
     for number in range(rounds + 1):
@@ -137,7 +137,7 @@ def grow(
     return Grown(strict, loose, [each[0] for each in history], best)
 
 
-class _Heaps:
+class Heaps:
     """Both heaps, with their vectors where there are some."""
 
     def __init__(self, texts, languages: tuple[str, str], vectors, known, seed: int, memory: int | str):
@@ -174,7 +174,7 @@ class _Heaps:
         for fold in range(FOLDS):
             rows = np.flatnonzero(self.fold == fold)
             taught, held_out = self._parts(learnt, fold)
-            source, target = self._links(*taught)
+            source, target = self.links_of(*taught)
             agreements.append(_agreement(source, target, *held_out))
             sides = [[source[rows]], [target]]
             if self.dense is not None:
@@ -209,7 +209,7 @@ class _Heaps:
         outside = learnt.source[~is_inside], learnt.target[~is_inside]
         return outside, (learnt.source[is_inside], learnt.target[is_inside])
 
-    def _links(self, source_rows: np.ndarray, target_rows: np.ndarray) -> tuple[csr_array, csr_array]:
+    def links_of(self, source_rows: np.ndarray, target_rows: np.ndarray) -> tuple[csr_array, csr_array]:
         """Sparse vectors of both heaps by links of some pairs and the known ones."""
         sides = []
         for texts, rows, known in zip(self.texts, (source_rows, target_rows), self.known):

@@ -133,7 +133,7 @@ class JointAligner(LineAligner):
         first_pairs = source[:MAP_FROM], target[:MAP_FROM]
         for side in first_pairs:
             self.encoder.keep(side)  # needed for the first links, for the map out of these, and with the map
-        self.word_map = _learnt_map(self.languages, self.views, self.encoder, *first_pairs)
+        self.word_map = learn_map(self.languages, self.views, self.encoder, *first_pairs)
         pairs = self._read_and_remember(source, target)
         self.encoder.kept = kept_by_caller
         return pairs
@@ -356,7 +356,7 @@ def segment_similarities(
     return [pair.similarity[1] for pair in aligner._read_with_map(source, target)]
 
 
-def _learnt_map(
+def learn_map(
     languages: Sequence[str], views: Sequence[View], encoder: WordEncoder, source: Sequence[str], target: Sequence[str]
 ) -> np.ndarray | None:
     """A map of the encoder's vectors, from sure links of the first view; None where there are none."""

@@ -399,10 +399,10 @@ def _connect(
         return *texts, *[None] * len(outputs)
 
     inputs = [*fields, direction]
-    button.click(_told(answer), inputs, outputs, api_name=answer.__name__, **ONE_AT_A_TIME)
+    button.click(with_errors_shown(answer), inputs, outputs, api_name=answer.__name__, **ONE_AT_A_TIME)
     gr.on(
         None,
-        functools.lru_cache(_told(start)),
+        functools.lru_cache(with_errors_shown(start)),
         direction,
         [*fields, *outputs],
         api_visibility="private",
@@ -410,7 +410,7 @@ def _connect(
     )
 
 
-def _told(function: Callable) -> Callable:
+def with_errors_shown(function: Callable) -> Callable:
     """The same function, whose errors for users are shown in the page."""
 
     @functools.wraps(function)

@@ -92,7 +92,7 @@ def test_texts_are_not_judged_by_a_profile_that_has_seen_them():
     for _, target in pairs[:20]:
         side = Side(target)
         seen = TrigramProfile(count_grams(Side(text).plain for _, text in pairs))
-        assert fitted._language._score(side) < seen.score(side.plain)
+        assert fitted.language.score(side) < seen.score(side.plain)
 
 
 @pytest.mark.parametrize(

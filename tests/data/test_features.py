@@ -125,7 +125,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
 
 
 def test_another_process_finishes_just_before_this_one_begins(tmp_path, monkeypatch):
-    plain = features._lock
+    plain = features.hold_lock
 
     @contextmanager
     def lock(path, wait=True):
@@ -134,7 +134,7 @@ def test_another_process_finishes_just_before_this_one_begins(tmp_path, monkeypa
         (path.parent / "features.unfinished.npy").unlink(missing_ok=True)
         np.save(path.parent / "features.npy", vectors_of(TEXTS))
 
-    monkeypatch.setattr(features, "_lock", lock)
+    monkeypatch.setattr(features, "hold_lock", lock)
     encoder = Encoder()
     np.testing.assert_array_equal(cached(TEXTS, encoder, tmp_path), vectors_of(TEXTS))
     assert encoder.calls == []

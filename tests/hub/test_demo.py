@@ -236,7 +236,7 @@ def test_what_a_user_writes_is_never_markup(lexical):
         raise ValueError('<script>alert("x")</script>')
 
     with pytest.raises(gradio.Error) as error:
-        app._told(refuse)()
+        app.with_errors_shown(refuse)()
     assert "<script" not in error.value.message
     for component in app.page(lexical).config["components"]:  # tables are text: no column is html or markdown
         if component["type"] == "dataframe":

@@ -96,7 +96,7 @@ def test_links_of_known_pairs_need_no_encoder(text):
 def test_nothing_judges_a_source_that_it_learnt_from(text, monkeypatch):
     pairs, heaps = text
     learnt, judged = [], []
-    learn, search = module._Heaps._links, module.both_ways
+    learn, search = module.Heaps.links_of, module.both_ways
 
     def watched(self, source_rows, target_rows):
         learnt.append({*source_rows.tolist()})
@@ -108,7 +108,7 @@ def test_nothing_judges_a_source_that_it_learnt_from(text, monkeypatch):
         return search(source, target, *args, **options)
 
     sizes = []
-    monkeypatch.setattr(module._Heaps, "_links", watched)
+    monkeypatch.setattr(module.Heaps, "links_of", watched)
     monkeypatch.setattr(module, "both_ways", counted)
     vectors = [Knows(pairs, 0.9).encode(heap) for heap in heaps]
     module.grow(heaps, LANGUAGES, vectors=vectors, rounds=1)

@@ -277,7 +277,7 @@ def test_segments_are_compared_by_vectors_that_first_links_have_mapped(encoder, 
     given = ("en", "fr"), vocabularies, encoder, source, target
     mapped = segment_similarities(*given)
     assert not encoder.kept
-    monkeypatch.setattr("hfxling.words.joint._learnt_map", lambda *_: None)
+    monkeypatch.setattr("hfxling.words.joint.learn_map", lambda *_: None)
     plain = segment_similarities(*given)
     spans = [[row.spans for row in of.encode_batch(side)] for of, side in zip(vocabularies, (source, target))]
     vectors = encoder(source, [spans[0]], "en")[0], encoder(target, [spans[1]], "fr")[0]

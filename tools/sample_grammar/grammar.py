@@ -284,7 +284,7 @@ def _append(out: list[tuple[str, str]], lang: str, word: str, tag: str) -> None:
         out.append((word, tag))
 
 
-def _realise(template: Template, children: dict[str, Node | Entry]) -> ParallelSentence:
+def realise(template: Template, children: dict[str, Node | Entry]) -> ParallelSentence:
     root = Node(template.name, children)
     words, tags, spoken, surface = {}, {}, {}, {}
     for lang in LANGUAGES:
@@ -350,7 +350,7 @@ def generate(split: str, count: int, seed: int = 0) -> list[ParallelSentence]:
         if not active:
             raise ValueError(f"split {split!r} with seed {seed} yields no more than {len(sentences)} sentences")
         for template in tuple(active):
-            sentence = _draw(template, rng, seen)
+            sentence = draw(template, rng, seen)
             if sentence is None:
                 active.remove(template)
             else:
@@ -358,14 +358,14 @@ def generate(split: str, count: int, seed: int = 0) -> list[ParallelSentence]:
     return sentences[:count]
 
 
-def _draw(template: Template, rng: random.Random, seen: dict[str, set[str]]) -> ParallelSentence | None:
+def draw(template: Template, rng: random.Random, seen: dict[str, set[str]]) -> ParallelSentence | None:
     """A sentence new in every language, or None when the template seems used up."""
     for _ in range(PATIENCE):
         try:
             meaning = _Meaning(template, rng)
         except _DeadEnd:
             continue
-        sentence = _realise(template, meaning.children)
+        sentence = realise(template, meaning.children)
         if all(sentence.surface[lang] not in texts for lang, texts in seen.items()):
             for lang, texts in seen.items():
                 texts.add(sentence.surface[lang])

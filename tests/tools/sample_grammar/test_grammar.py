@@ -130,12 +130,12 @@ def test_the_narrowest_templates_yield_their_share_of_the_capacity(name):
     template = TEMPLATES[name]
     share = CAPACITY[template.split] // sum(t.split == template.split for t in TEMPLATES.values())
     rng, seen = random.Random(1), {lang: set() for lang in LANGUAGES}
-    assert all(grammar._draw(template, rng, seen) for _ in range(share))
+    assert all(grammar.draw(template, rng, seen) for _ in range(share))
 
 
 def test_a_used_up_template_leaves_the_others(monkeypatch):
     monkeypatch.setattr(grammar, "PATIENCE", 5)
-    monkeypatch.setattr(grammar, "_draw", lambda template, rng, seen: None)
+    monkeypatch.setattr(grammar, "draw", lambda template, rng, seen: None)
     with pytest.raises(ValueError, match="'dev' with seed 0 yields no more than 0 sentences"):
         generate("dev", 1)
 

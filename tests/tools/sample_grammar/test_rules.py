@@ -179,7 +179,7 @@ CHECKED = {
 def test_sentence_word_for_word(case):
     template, children, expected, links = CHECKED[case]
     children = {n: lexicon()[c] if isinstance(c, str) else c for n, c in children.items()}
-    sentence = grammar._realise(TEMPLATES[template], children)
+    sentence = grammar.realise(TEMPLATES[template], children)
     assert sentence.text("en") == expected["en"]
     for lang in LANGUAGES[1:]:
         spoken = " ".join(sentence.words[lang])
@@ -192,7 +192,7 @@ def test_sentence_word_for_word(case):
 
 def possessed(rule, adjective):
     skirt = node(rule, N="skirt", A=adjective, P=node("my", N="i"))
-    return grammar._realise(TEMPLATES["where_is"], {"S": skirt})
+    return grammar.realise(TEMPLATES["where_is"], {"S": skirt})
 
 
 def test_chinese_says_one_de_only():
