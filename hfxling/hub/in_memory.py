@@ -42,7 +42,6 @@ class CardInMemory(SentenceTransformerModelCardData):
         said = {
             "repo_id": self.model_id or self.info.repo_id,
             "base_model": self.base_model or self.info.base_model,
-            "licence": self.license or self.info.licence,
         }
         card = render_card([], replace(self.info, **said))
         return super().to_dict() | {"body": ModelCard(card).text.strip()}
