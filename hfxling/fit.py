@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from sentence_transformers import SentenceTransformer, SentenceTransformerModelCardData
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
 
@@ -32,15 +32,18 @@ from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo
 from hfxling.hub.folder import check_finite, publish
-from hfxling.hub.index import TAGS, hub_id_of, widget_example
-from hfxling.hub.snippets import own_examples
+from hfxling.hub.in_memory import CardInMemory
+from hfxling.hub.index import TAGS, is_hub_id, told_apart, widget_example
+from hfxling.hub.snippets import LANGCHAIN, Client, own_examples, standard_snippets
 from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.card import described as describe_aligner
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
 from hfxling.methods.aligner.export import export_aligner
+from hfxling.methods.disentangler.card import described as describe_split
 from hfxling.methods.frozen import PairVectors, Sides
 from hfxling.methods.lexical.card import described as describe_lexical
 from hfxling.methods.lexical.export import export_lexical
+from hfxling.methods.siamese.card import described as describe_head
 from hfxling.missing import one_line_where_missing
 from hfxling.models.loading import quiet_loading
 from hfxling.models.modeling_lexical import LexicalModel
@@ -111,8 +114,13 @@ def fit_head(
     with fitting as (settings, training_args):
         base = _base(model, layer, pooling)
         (sides,) = _vectors(base, pairs, prompt, progress)
-        head, _ = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
-    return _with_head(base, head, pairs, prompt, _head_card("siamese", _named_base(model, base), pairs))
+        head, reached = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
+        configuration = {"layer": layer, "pooling": pooling} | dataclasses.asdict(settings) | _trained(training_args)
+    corpus = Corpus.in_memory(pairs)
+    examples = own_examples(corpus.pairs)
+    chosen = [reached["form"]] if "form" in reached else []
+    card = describe_head(pair, _named_base(model, base), examples, chosen) | {"method": "siamese"}
+    return _with_head(base, head, corpus, prompt, card, configuration)
 
 
 def fit_disentangler(
@@ -158,7 +166,11 @@ def fit_disentangler(
             kind = disentangler.kind_of("last" if is_last else "mean", config)
         vectors = _vectors(base, pairs, prompt, progress)
         head = disentangler.fit(vectors, settings, training_args, kind=kind).head
-    return _with_head(base, head, pairs, prompt, _head_card("disentangler", _named_base(model, base), pairs))
+        configuration = dataclasses.asdict(settings) | _trained(training_args)
+    corpus = Corpus.in_memory(pairs)
+    examples = own_examples(corpus.pairs)
+    card = describe_split(corpus.languages, _named_base(model, base), examples) | {"method": "disentangler"}
+    return _with_head(base, head, corpus, prompt, card, configuration)
 
 
 def fit_aligner(
@@ -192,10 +204,9 @@ def fit_aligner(
         torch.manual_seed(seed)
         model = aligner.new_model(settings, vocabularies, priors)
         aligner.fit(model, encoded, vocabularies, settings, training_args, priors)
-        trained = {name: getattr(training_args, name) for name in ("num_train_epochs", "learning_rate", "seed")}
+        configuration = dataclasses.asdict(settings) | _trained(training_args)
     prior = priors[0] if priors else None
     fitted = Aligner(model, vocabularies, languages, prior=prior)
-    configuration = dataclasses.asdict(settings) | trained
     fitted.origin = _origin("aligner", describe_aligner(languages, own_examples(corpus.pairs)), configuration, corpus)
     return fitted
 
@@ -403,38 +414,34 @@ def _modules(steps: list[tuple], size: int, pooling: str, **settings) -> list[to
         return [getattr(stock, kind).load(folder, subfolder=path) for kind, path in entries]
 
 
-def _named_base(model: Model, base: SentenceTransformer) -> str | None:
-    """The Hub id of the model whose vectors are mapped; None where it has none or is not known."""
+def _named_base(model: Model, base: SentenceTransformer) -> str:
+    """The model whose vectors are mapped, as cards name an encoder: Hub id, folder, or else its kind."""
     name = str(model)
     if isinstance(model, SentenceTransformer):
         name = getattr(getattr(base.transformers_model, "config", None), "_name_or_path", "")
-    return hub_id_of(base.model_card_data.base_model or name)
+    name = base.model_card_data.base_model or name
+    return told_apart(name) if name else f"./{type(base[0]).__name__}"
 
 
-def _head_card(method: str, base: str | None, pairs: Pairs) -> SentenceTransformerModelCardData:
-    """What `save_pretrained` and `push_to_hub` write into the card; the licence is the user's to say."""
-    languages = list(dict.fromkeys(chain.from_iterable(pairs)))
-    named = [code for code in languages if code not in _UNNAMED]
-    title = "Head" if method == "siamese" else "Meaning part"
-    if base:
-        title += f" on {base}"
-    if named:
-        title += f" for {' and '.join(named)}"
-    tags = [*TAGS, "dense", f"hfxling-{method}"]
-    card = SentenceTransformerModelCardData(language=named, model_name=title, tags=tags)
-    card.base_model = base
-    example = widget_example(languages, own_examples(Corpus.in_memory(pairs).pairs))
-    card.widget = [example]
-    card.usage_examples = [example["source_sentence"], *example["sentences"]]
-    return card
+def _trained(training_args: TrainingArguments) -> dict[str, Any]:
+    """What cards say of a training's arguments."""
+    return {name: getattr(training_args, name) for name in ("num_train_epochs", "learning_rate", "seed")}
 
 
 def _with_head(
-    base: SentenceTransformer, head, pairs: Pairs, prompt: str | None, card: SentenceTransformerModelCardData
+    base: SentenceTransformer,
+    head: torch.nn.Module,
+    corpus: Corpus,
+    prompt: str | None,
+    card: dict[str, Any],
+    configuration: dict[str, Any],
 ) -> SentenceTransformer:
-    """The model's modules and, as in a published folder, the head's; one prompt for every text."""
+    """The model's modules and, as in a published folder, the head's; one prompt for every text.
+
+    `card` are the fields of `CardInfo` that are the method's own.
+    """
     check_finite(head.state_dict().items())
-    named = [code for code in dict.fromkeys(chain.from_iterable(pairs)) if code not in _UNNAMED]
+    named = [code for code in corpus.languages if code not in _UNNAMED]
     steps = head.stock_steps()
     if not named:  # routes for queries and documents alone
         for index, step in enumerate(steps):
@@ -447,9 +454,41 @@ def _with_head(
     prompt = base.prompts.get(base.default_prompt_name) if prompt is None else prompt
     prompts = {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"} if prompt else {}
     settings = {"device": str(base.device), "similarity_fn_name": "cosine"} | prompts
-    model = SentenceTransformer(modules=modules, model_card_data=card, **settings)
+    has_routes = any(step[0] == "Router" for step in steps)
+    data = _card_in_memory(card, configuration, corpus, tasks=named if has_routes else [])
+    model = SentenceTransformer(modules=modules, model_card_data=data, **settings)
     model.module_kwargs = base.module_kwargs
     return model
+
+
+def _card_in_memory(
+    card: dict[str, Any], configuration: dict[str, Any], corpus: Corpus, tasks: Sequence[str]
+) -> CardInMemory:
+    """What `save_pretrained` and `push_to_hub` write into the card; the licence is the user's to say.
+
+    `tasks` are what `encode` wants to be told of a text.
+    """
+    loading = {}
+    for title, snippet in standard_snippets(corpus.languages, examples=card["examples"]).items():
+        if "trust_remote_code" not in snippet:  # no code of ours is saved
+            loading[title] = snippet
+    info = CardInfo(
+        **card,
+        licence="other",
+        train_data=corpus.card_entries(None),
+        loading=loading,
+        clients={LANGCHAIN: Client(languages=tasks)},
+        configuration=configuration,
+    )
+    data = CardInMemory(
+        language=[code for code in corpus.languages if code not in _UNNAMED],
+        model_name=info.repo_id,
+        tags=[*TAGS, "dense", f"hfxling-{info.method}"],
+        info=info,
+    )
+    data.base_model = info.base_model if is_hub_id(info.base_model) else None
+    data.widget = [widget_example(info.languages, info.examples)]
+    return data
 
 
 def _vectors(base: SentenceTransformer, pairs: Pairs, prompt: str | None, progress: bool) -> list[Sides]:

@@ -253,9 +253,21 @@ def test_the_card_of_a_saved_model_says_what_is_known(fit, tiny_bert, tmp_path):
     assert {"hfxling", "cross-lingual", "sentence-transformers"} <= {*card.data.tags}
     (widget,) = card.data.widget
     assert widget == {"source_sentence": "今天下雨。", "sentences": ["Hôm nay trời mưa.", "Nhà ga ở đâu?"]}
-    assert card.text.strip().splitlines()[0].endswith(" on org/encoder for zh and vi")
-    assert "'今天下雨。'" in card.text, "the snippet is in the model's languages"
-    assert "**Base model:** [org/encoder]" in card.text
+    assert "Built on `org/encoder` for zh, vi." in card.text
+    assert 'encode_query(["今天下雨。"])' in card.text, "the snippet is in the model's languages"
+    assert re.search(rf"\| texts in memory .*\| +{len(ZH)} \|", card.text)  # the training text
+    for told in ("**This model has not been evaluated.**", "## Limits", "seed: 42", "```bibtex"):
+        assert told in card.text
+    assert "trust_remote_code" not in card.text, "no code is saved"
+
+
+def test_the_card_of_a_model_that_is_trained_further_is_that_of_sentence_transformers(plain, tmp_path):
+    model = hfxling.fit_head(plain, ZH, VI, **CLOSED)
+    model.model_card_data.add_tags("generated_from_trainer")  # as its Trainer does
+    model.save_pretrained(str(tmp_path))
+    card = ModelCard.load(tmp_path / "README.md")
+    assert "Sentence Transformers Documentation" in card.text
+    assert "has not been evaluated" not in card.text
 
 
 @pytest.mark.slow
@@ -279,7 +291,7 @@ print(json.dumps(model.encode_document(texts[1]).tolist()))
     pulled = SentenceTransformer(str(tmp_path / "pulled"), device="cpu")
     assert close(pulled.encode_document(VI), json.loads(run.stdout.strip().splitlines()[-1]))
     card = files["README.md"].decode()
-    assert "encode_query" in card
+    assert 'SentenceTransformer("org/head")' in card
     assert "- vi\n" in card
 
 
@@ -473,7 +485,7 @@ def test_a_card_says_what_is_known_and_no_score(saved, name, repo, licence):
     assert f'"{repo}"' in card.text  # in a snippet
     assert "**This model has not been evaluated.**" in card.text
     assert '["..."]' not in card.text
-    assert re.search(rf"\| memory .*\| +{COUNT} \|", card.text)  # the training text
+    assert re.search(rf"\| texts in memory .*\| +{COUNT} \|", card.text)  # the training text
 
 
 def test_the_record_has_the_settings(saved):

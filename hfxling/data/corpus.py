@@ -14,6 +14,7 @@ from hfxling.files import content_hash
 from .filters import filter_parallel
 from .leakage import drop_leaks
 from .licences import check_licence
+from .pairs import IN_MEMORY
 from .parallel import COLUMNS, pair_features
 from .sources import SAMPLE, Pair, Source, joined, name_of_pair, no_text, parse_pair, read_sources
 
@@ -171,7 +172,7 @@ class Corpus:
         for languages, (source, target) in texts.items():
             train = Dataset.from_dict({"source": list(source), "target": list(target)})
             pairs.append(PairText(languages, train, train.select([]), read=len(train)))
-        return cls(pairs, "memory")
+        return cls(pairs, IN_MEMORY)
 
     @property
     def language_pairs(self) -> list[Pair]:

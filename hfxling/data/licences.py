@@ -38,7 +38,8 @@ def release_fault(licence: str | None, parts: Mapping[str, str | None]) -> str |
     """
     for name, theirs in parts.items():
         if theirs in (None, "unknown", "other"):
-            return f"{name}: no licence is stated, so nothing made of it may be released; name it where it is known."
+            where = "--licence of text (in a recipe --data_licence), --base_licence of a base model"
+            return f"{name}: no licence is stated, so nothing made of it may be released; if you know it, give {where}."
         kinds = _kinds(theirs)
         if "nd" in kinds:
             return f"{name} is under {theirs}, which forbids to release what is made of it."

@@ -157,7 +157,8 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
             tables.append(path)
     if len(paths) == 1 and not tables:
         allowed = ", ".join(TABLE_SUFFIXES)
-        raise ValueError(f"{paths[0]}: one file alone must be {allowed}; plain text takes two line-aligned files")
+        two = f"two line-aligned files (as one source: {paths[0]}+TRANSLATIONS)"
+        raise ValueError(f"{paths[0]}: one file alone must be {allowed}; plain text takes {two}")
     if len(paths) == 2 and (tables or paths[0] == paths[1]):
         raise ValueError(f"{paths[0]} and {paths[1]}: a pair is two plain text files, one per language")
     return paths

@@ -53,6 +53,7 @@ class CardInfo:
         base_licence: of the base model.
         tags: further ones of the Hub, by the kinds of vectors that the folder gives.
         lexical: Hub id or name of the lexical model that the folder's fusion.json was made for.
+        dense: Hub id of the dense model that this lexical one's scores are added to.
         space: id of the Space of the Hub that shows the model.
         relation: of the repository to the base model, as the Hub names it: "finetune" or "adapter".
         variants: what other repositories of the same model hold, by their ids.
@@ -83,6 +84,7 @@ class CardInfo:
     base_licence: str | None = None
     tags: Sequence[str] = ()
     lexical: str | None = None
+    dense: str | None = None
     space: str | None = None
     relation: str = "finetune"
     variants: Mapping[str, str] = field(default_factory=dict)
@@ -139,12 +141,13 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "info": info,
         "base_model": info.base_model if is_hub_id(info.base_model) else Path(info.base_model).name,
         "verdict": _verdict(outcomes, bool(results), info.part_of),
-        "is_of_both": any(str(row.settings.get("row", "")).endswith("fused") for row in results),
+        "is_of_both": is_of_both(results),
         "tested": _tested(results, info.part_of),
         "unread": {name: client.fault for name, client in info.clients.items() if client.fault},
         "results_table": _results_table(lines) if results else "",
         "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
         "lexical": linked(info.lexical) if info.lexical else "",
+        "dense": linked(info.dense) if info.dense else "",
         "variants": {linked(repo_id): what for repo_id, what in info.variants.items()},
         "runs_code": any("trust_remote_code=True" in text for text in snippets.values()),
         "data_table": _data_table(info.train_data),
@@ -160,6 +163,11 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         if stray:
             raise ValueError(f"The number {stray[0]} in {text!r} stands in no result row; measure it or leave it out.")
     return f"---\n{metadata(results, info).to_yaml()}\n---\n\n{template('model_card').render(values)}"
+
+
+def is_of_both(results: Sequence[EvalResult]) -> bool:
+    """Whether what was measured are the sums of a dense and a lexical model's scores."""
+    return any(str(row.settings.get("row", "")).endswith("fused") for row in results)
 
 
 def linked(name: str) -> str:

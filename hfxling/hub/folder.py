@@ -16,7 +16,7 @@ from hfxling.encoders.fusion import FILE as FUSION
 from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.files import atomic_path
 
-from .card import CardInfo, moved, public_yaml, render_card
+from .card import CardInfo, is_of_both, moved, public_yaml, render_card
 from .checks import ADAPTER, base_licence
 from .index import folder_tags, told_apart
 from .record import CARD, RECORD, file_hashes, sealed
@@ -88,6 +88,10 @@ def write_record(
     if (folder / FUSION).is_file() and card.lexical is None:
         beside = card.repo_id if "/" in card.repo_id else "-".join(card.languages)
         of_folder["lexical"] = f"{beside}-lexical"
+    if card.method == "lexical" and card.dense is None and is_of_both(results):
+        dense = card.repo_id.removesuffix("-lexical")  # as `hfxling fit --repo` names the two
+        if "/" in dense and dense != card.repo_id:
+            of_folder["dense"] = dense
     if (folder / ADAPTER).is_file():
         of_folder["loading"] = {**card.loading, ADAPTER_TITLE: adapter_snippet(base)}
     card = replace(card, **of_folder, tags=folder_tags(folder))

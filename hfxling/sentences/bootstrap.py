@@ -38,7 +38,9 @@ logger = logging.getLogger(__name__)
 POOLINGS = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # sentence-transformers' names, and `select`'s
 LEAST_SENTENCES = 20  # distinct ones of a text
 MOST_SHARED = 0.5  # of the smaller text's sentences, that may stand in the other one, too
-MINED = "mined pairs"  # what the text is called in the models' cards
+# What text is called in the models' cards.
+MINED = "mined pairs"
+SEED_AND_MINED = "seed and mined pairs"
 MOST_FOREIGN = 0.5  # of a text's sentences, that may be in another language
 
 
@@ -72,12 +74,13 @@ class Bootstrapped:
 
         with atomic_path(folder) as scratch:
             scratch.mkdir()
+            learnt_from = SEED_AND_MINED if self.settings.get("seed_pairs") else MINED
             if self.fused is None:
-                self.model.origin["train_data"][0]["name"] = MINED
+                self.model.origin["train_data"][0]["name"] = learnt_from
                 save_lexical(self.model, scratch / "model")
                 folders = [scratch / "model"]
             else:
-                self.fused.text.corpus.name = MINED
+                self.fused.text.corpus.name = learnt_from
                 folders = self.fused.save(scratch, "fused").values()
             for each in folders:
                 rewrite_record(each, [*read_results(each / RECORD), *self._estimate()], {})
@@ -147,8 +150,8 @@ def bootstrap(
         source: text: FILE (.gz or not), TABLE#COLUMN, a Hub id, or a list of sentences.
         target: the same of the other language; may be left out where the source has both.
         languages: codes of both, such as zh vi.
-        seed_pairs: known pairs, at least 100 without a model: sources of pairs, or a list of texts and one of their
-            translations.
+        seed_pairs: known pairs, at least 100 without a model: sources of pairs (FILE.tsv, A.zh+B.vi), or a list of
+            texts and one of their translations.
         model: folder or Hub id of an encoder with dense vectors, or a loaded one.
         output: folder of pairs.tsv, rounds.json, and the models: with a model `model` and `lexical/model`, which go
             together as --model and --lexical; without one the lexical model in `model`.

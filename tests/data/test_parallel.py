@@ -184,7 +184,7 @@ MALFORMED = {
     "a book on a line": ("a.tsv", f"一\tmột\n二\t{'h' * 1_000_001}\n", ["line 2", "1,000,001 letters"]),
     "unknown suffix": ("a.xlsx", "x", [".tsv", "two line-aligned files"]),
     "text file alone": ("a.txt", "x", [".tsv", "two line-aligned files"]),
-    "gzipped Parquet": ("a.parquet.gz", "x", ["one file alone must be"]),
+    "gzipped Parquet": ("a.parquet.gz", "x", ["one file alone must be", "a.parquet.gz+TRANSLATIONS"]),
     "not gzip": ("a.tsv.gz", None, ["after line 0", "damaged gzip", "Not a gzipped file"]),
 }  # fmt: skip
 

@@ -433,6 +433,8 @@ def test_a_fused_model_names_its_lexical_model_and_says_what_was_measured():
     assert "not both measured" not in card
     alone = render_card([before, after], replace(INFO, method="lexical"))
     assert '"After" is this lexical model and the dense one that it was made for together' in alone
+    named = render_card([before, after], replace(INFO, method="lexical", dense="me/zh-vi-sf"))
+    assert "cosines of the dense model [me/zh-vi-sf](https://huggingface.co/me/zh-vi-sf) add up" in named
 
 
 KINDS = {

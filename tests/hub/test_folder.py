@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from hfxling.data.sample import sample_texts
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.card import CardInfo
-from hfxling.hub.folder import check_push, publish
+from hfxling.hub.folder import check_push, publish, write_record
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.models.stock import write_files
 from recipes import siamese
@@ -285,3 +285,20 @@ def test_what_may_not_be_released_is_refused_at_once(options, message, tiny_bert
     with pytest.raises(ValueError, match=message):
         siamese.main(words.split())
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("repo_id", "row", "dense"),
+    [
+        ("me/zh-vi-lexical", "fused", "me/zh-vi"),
+        ("me/zh-vi-lexical", "sparse", None),
+        ("zh-vi-lexical", "fused", None),
+        ("me/zh-vi-links", "fused", None),
+    ],
+)
+def test_a_lexical_model_that_was_measured_beside_a_dense_one_names_it(repo_id, row, dense, tmp_path):
+    info = card(repo_id=repo_id, method="lexical")
+    rows = [EvalResult("P@1", 50.0, 10, "d", "test", "zh->vi", "%", settings={"row": row})]
+    write_record(tmp_path, rows, info, recipe="test")
+    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["card"]["dense"] == dense
+    assert ("[me/zh-vi](" in (tmp_path / "README.md").read_text(encoding="utf-8")) == (dense is not None)

@@ -57,7 +57,7 @@ def test_the_command_and_the_function_do_the_same(heap, tmp_path, capfd):
     card = (tmp_path / "out" / "model" / "README.md").read_text(encoding="utf-8")
     assert "estimated precision" in card
     assert "has not been evaluated" not in card
-    assert re.search(r"\| mined pairs \| \w{16} ", card), "the training text"
+    assert re.search(r"\| seed and mined pairs \| \w{16} ", card), "the training text"
 
 
 @pytest.mark.parametrize(

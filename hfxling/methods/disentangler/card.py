@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hfxling.hub.snippets import example, own_examples
+from collections.abc import Sequence
+
+from hfxling.hub.snippets import Examples, example, own_examples
 
 from .arguments import DisentanglerArguments
 
@@ -52,16 +54,28 @@ def card(recipe: DisentanglerArguments, prepared, run) -> dict:
         if is_for_vectors == (recipe.base_model is None):
             snippet = snippet.replace("{source_text}", example(source, examples))
             loading[title] = snippet.replace("{target_text}", example(target, examples))
+    return described(languages, recipe.base_model or "precomputed vectors", examples) | {
+        "loading": loading,
+        "coverage": prepared.corpus.coverage,
+        "configuration": {"objective": run.reached["objective"]},
+    }
+
+
+def described(languages: Sequence[str], base_model: str, examples: Examples) -> dict:
+    """The same without the settings and snippets of a run.
+
+    Args:
+        languages: all of them.
+        base_model: the encoder's name.
+        examples: the model's own sentences.
+    """
     return {
         "repo_id": f"{'-'.join(languages)}-meaning",
         "summary": SUMMARY,
         "citation": CITATION,
-        "base_model": recipe.base_model or "precomputed vectors",
+        "base_model": base_model,
         "languages": languages,
         "intended_use": "Similarity of sentences across languages: translation quality without references, retrieval.",
         "limits": LIMITS,
-        "loading": loading,
         "examples": examples,
-        "coverage": prepared.corpus.coverage,
-        "configuration": {"objective": run.reached["objective"]},
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hfxling.hub.snippets import own_examples, standard_snippets
+from collections.abc import Sequence
+
+from hfxling.hub.snippets import Examples, own_examples, standard_snippets
 
 from .arguments import SiameseArguments
 
@@ -36,7 +38,7 @@ with torch.no_grad():
 
 def card(recipe: SiameseArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
-    source, target = recipe.languages
+    source = recipe.languages[0]
     layer = run.reached.get("layer", recipe.layer)
     several = "," in layer
     examples = own_examples(prepared.corpus.pairs)
@@ -45,22 +47,37 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
         chosen.append(f"layer {layer}")
     if "form" in run.reached:
         chosen.append(run.reached["form"])
-    how = f" Chosen by cross-validation on the training pairs: {', '.join(chosen)}." if chosen else ""
     if recipe.base_model:
         loading = standard_snippets(recipe.languages, f', language="{source}"', flag=several, examples=examples)
     else:
         loading = {"On vectors of your own": ON_VECTORS.replace("{source}", source)}
+    return described(recipe.languages, recipe.base_model or "precomputed vectors", examples, chosen) | {
+        "limits": (*LIMITS, SEVERAL) if several else LIMITS,
+        "loading": loading,
+        "coverage": prepared.corpus.coverage,
+        "configuration": {"fit": recipe.fit},
+    }
+
+
+def described(languages: Sequence[str], base_model: str, examples: Examples, chosen: Sequence[str] = ()) -> dict:
+    """The same for a head on one layer, without the settings and snippets of a run.
+
+    Args:
+        languages: of source and target.
+        base_model: the encoder's name.
+        examples: the model's own sentences.
+        chosen: what was chosen on held-out pairs, in words.
+    """
+    source, target = languages
+    how = f" Chosen by cross-validation on the training pairs: {', '.join(chosen)}." if chosen else ""
     return {
         "repo_id": f"{source}-{target}-sf",
         "summary": SUMMARY + how,
         "citation": CITATION,
-        "base_model": recipe.base_model or "precomputed vectors",
-        "languages": recipe.languages,
+        "base_model": base_model,
+        "languages": languages,
         "intended_use": f"Finding translations between {source} and {target}: retrieval, mining and cleaning of "
         "parallel sentences.",
-        "limits": (*LIMITS, SEVERAL) if several else LIMITS,
-        "loading": loading,
+        "limits": LIMITS,
         "examples": examples,
-        "coverage": prepared.corpus.coverage,
-        "configuration": {"fit": recipe.fit},
     }
