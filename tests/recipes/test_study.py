@@ -229,7 +229,7 @@ def test_cpu_minutes_of_a_study_that_was_stopped_add_up(tmp_path, monkeypatch):
         ([{"label": "a"}, {"lable": "b"}], {}, "unknown key 'lable' in .*yaml, row 2; .* is 'label'"),
         ([{"label": "a", "set": {"layr": 2}}], {}, "unknown key 'layr' in .*yaml, row 1; .* is 'layer'"),
         ([{"label": "a"}, {"label": "a"}], {}, "every row needs a label of its own"),
-        ([{"label": "a", "set": {"fit": "lda"}}], {}, "fit='lda' is not one of auto, cca"),
+        ([{"label": "a", "set": {"fit": "lda"}}], {}, "fit='lda' is not one of auto, centred, cca"),
         ([{"label": "a"}], {"base_model": "no/such/encoder"}, "base_model='no/such/encoder' is neither"),
     ],
 )
