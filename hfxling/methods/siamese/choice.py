@@ -35,8 +35,7 @@ def candidates(source: np.ndarray, target: np.ndarray, *, one_map: bool = False)
     """
     as_it_came = _as_it_came(source)
     yield {"form": ENCODER}, as_it_came, as_it_came
-    for _, of_source, of_target in centred(source, target):
-        yield {"form": CENTRED}, of_source, of_target
+    yield {"form": CENTRED}, *with_settings(centred, source, target, {})
     yield from _anchored(DISCRIMINANT, discriminant(source, target), source, target, ANCHORS[DISCRIMINANT])
     if not one_map:
         heads = tied(source, target, shares=(0.0, 0.5), shrinkages=(0.1, 0.3, 1.0), powers=(1.0,))

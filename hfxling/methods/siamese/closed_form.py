@@ -155,8 +155,8 @@ def standardised(source: np.ndarray, target: np.ndarray, *, shared: bool, whiten
     whitened by the covariance of the language, shrunken by `WHITENING` of its mean variance.
     """
     means = source.mean(0), target.mean(0)
-    centred = source - means[0], target - means[1]
-    covariances = [side.T @ side / len(side) for side in centred]
+    deviations = source - means[0], target - means[1]
+    covariances = [side.T @ side / len(side) for side in deviations]
     if shared:
         middle, project = (means[0] + means[1]) / 2, without_gap(*means)
         covariances, means = [(covariances[0] + covariances[1]) / 2] * 2, (middle, middle)
