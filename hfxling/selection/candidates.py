@@ -494,10 +494,10 @@ class Competitors:
         """The best of `fused_heads`, once all folds are through; of equal ones the first, which has fewer layers."""
         return max(self.fused_heads, key=lambda fused: fused.candidate.precision, default=None)
 
-    def fuse_heads(self) -> None:
-        """Let every head compete with the links, too, but not centred vectors, which a head may be already."""
+    def fuse_heads(self, *, with_centred: bool) -> None:
+        """Let every head compete with the links, too; centred vectors where that is asked for."""
         for name, head in self.heads.items():
-            if name != "centred":
+            if name != "centred" or with_centred:
                 self.fused_heads.append(Fused("fused", head, self.links))
 
     def candidates(self) -> list[Candidate]:
@@ -574,14 +574,17 @@ def make_heads(
     training_args: TrainingArguments,
     text: TrainingText,
     device: str | None,
+    *,
+    fuses_centred: bool,
 ) -> tuple[Encoder, dict[str, Head]]:
     """The encoder's vectors of all pairs, and the heads on them.
 
     `single` is the recipe of a head on one layer, which is chosen; `wanted` says whether one of some names competes.
+    Where `fused` is wanted and fuses centred vectors, too, these compete.
     """
     last = replace(single, layer="last")
     recipes = {}
-    if wanted("centred"):
+    if wanted("centred") or (fuses_centred and wanted("fused")):
         recipes["centred"] = replace(last, fit="centred")
     if not wanted("head", "layers", "fused"):
         vectors = encode([last], text.corpus, device)

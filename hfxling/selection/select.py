@@ -59,7 +59,9 @@ ON_THE_ENCODER = ("centred", "head", "finetuned", "layers", "fused", "finetuned_
 FOLDS = 5
 MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT
 HELD_OUT = 2_000
-FEW = 500  # pairs up to which an encoder's help in learning links is tried unasked: with more it costs minutes
+# Pairs up to which an encoder's help in learning links is tried unasked (with more it costs minutes), and centred vectors
+# are fused with the links, beside a head.
+FEW = 500
 
 
 @dataclass
@@ -386,9 +388,12 @@ def select(
         if model is not None and wanted(*ON_THE_ENCODER):
             frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
-            competitors.encoder, competitors.heads = make_heads(single, wanted, training_args, text, device)
+            has_few_pairs = len(text) <= FEW  # of which a head may learn nothing that helps the links
+            competitors.encoder, competitors.heads = make_heads(
+                single, wanted, training_args, text, device, fuses_centred=has_few_pairs
+            )
             if wanted("fused"):
-                competitors.fuse_heads()
+                competitors.fuse_heads(with_centred=has_few_pairs)
         if model is not None and wanted("finetuned", "finetuned_fused"):
             frozen = {"revision": revision, "pooling": pooling, "prompt": prompt}
             recipe = dap_options(str(model), **named, **frozen, cache_dir=str(cache_dir))

@@ -155,6 +155,21 @@ def test_only_what_is_wanted_competes_with_what_it_is_made_of(tiny_bert, tmp_pat
     assert [name for name in fused if name != "layers"] == ["encoder", "head", "static", "sparse", "fused"]
 
 
+def test_with_few_pairs_centred_vectors_are_fused_with_the_links_too(tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.setattr("hfxling.selection.select.FEW", len(PAIRS))
+    options = {"model": str(tiny_bert), "links_with_model": False, "cache_dir": tmp_path / "cache", "output": None}
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, **options, only=["fused"])
+    competitors = selection._fitted.competitors
+    assert [fused.dense.candidate.name for fused in competitors.fused_heads][:2] == ["centred", "head"]
+    precisions = [fused.candidate.precision for fused in competitors.fused_heads]
+    assert competitors.fused is competitors.fused_heads[precisions.index(max(precisions))]
+    assert selection.candidate("fused").precision == max(precisions)
+    competitors.fused_heads = competitors.fused_heads[:1]
+    selection.save(tmp_path, "fused")
+    content = json.loads((tmp_path / "model" / "results.json").read_text(encoding="utf-8"))
+    assert content["settings"]["fit"] == "centred"
+
+
 def test_what_wants_to_know_the_language_may_not_win_with_one_map(tiny_bert, tmp_path):
     options = {"model": str(tiny_bert), "output": None, "cache_dir": tmp_path, "one_map": True}
     selection = hfxling.select(*SIDES, languages=LANGUAGES, **options, only=["fused"])
