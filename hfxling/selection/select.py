@@ -59,8 +59,8 @@ ON_THE_ENCODER = ("centred", "head", "finetuned", "layers", "fused", "finetuned_
 FOLDS = 5
 MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT
 HELD_OUT = 2_000
-# Pairs up to which an encoder's help in learning links is tried unasked (with more it costs minutes), and centred vectors
-# are fused with the links, beside a head.
+# Pairs up to which an encoder's help in learning links is tried unasked (with more it costs minutes), and centred
+# vectors are fused with the links, beside a head.
 FEW = 500
 
 
