@@ -17,7 +17,9 @@ ENCODER, CENTRED, DISCRIMINANT, TIED, INFONCE = "encoder", "centred", "discrimin
 FORMS = (CENTRED, ENCODER, DISCRIMINANT, TIED, INFONCE)
 # Shares of the encoder itself in a head, in units of the head: what few pairs cannot say, the encoder may know.
 ANCHORS = {DISCRIMINANT: (0.0, 0.5, 1.0, 2.0, 4.0), TIED: (0.0, 0.5, 1.0)}
-MARGIN = 0.5  # standard errors by which a form that takes less from the pairs may lag behind the best one
+# Standard errors by which a form that takes less from the pairs may lag behind the best one, and behind a learnt map of
+# fewer than `ENOUGH` pairs: held-out pools are small then, and the best of many maps is easily ahead by chance.
+MARGIN, MARGIN_WITH_FEW_PAIRS = 0.5, 2.0
 BEHIND = 2.0  # the same, by which a trained head may lag in the first fold and is still given the others
 ENOUGH, MOST = 500, 4  # held-out pairs that make the choice steady: folds are dealt out anew until there are so many
 TRAINED_FROM = 500  # pairs from which a trained head competes
@@ -116,23 +118,28 @@ def _anchored(
                 yield anchored, of_source, of_target
 
 
-def choose(ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1) -> tuple[tuple, tuple]:
+def choose(
+    ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1, *, has_few_pairs: bool = False
+) -> tuple[tuple, tuple]:
     """What is to be fitted, and the best of the other forms.
 
     The form that takes least from the pairs, and of its settings the best, among all within `MARGIN` standard errors
-    (paired, over held-out sentences of both directions) of the best mean reciprocal rank. Reciprocal ranks tell heads
-    apart by fewer sentences than hits at the first place do.
+    (paired, over held-out sentences of both directions) of the best mean reciprocal rank; with few pairs within
+    `MARGIN_WITH_FEW_PAIRS`, where the best is a learnt map. Reciprocal ranks tell heads apart by fewer sentences than
+    hits at the first place do.
 
     The ranks by settings are those of `cross_validate`, in which every sentence may be there several times.
     """
     scores = {key: 1 / np.concatenate(folds) for key, folds in ranks.items()}
     means = {key: float(score.mean()) for key, score in scores.items()}
     best = max(means, key=means.get)
+    is_learnt = dict(best)["form"] not in (CENTRED, ENCODER)
+    margin = MARGIN_WITH_FEW_PAIRS if has_few_pairs and is_learnt else MARGIN
     near = []
     for key, score in scores.items():
         gap = scores[best] - score
         error = gap.std() / np.sqrt(len(gap) / repeats)  # a sentence counts once, however often it was ranked
-        if gap.mean() <= MARGIN * error:
+        if gap.mean() <= margin * error:
             near.append(key)
     chosen = min(near, key=lambda key: (*_freedom(key), -means[key]))
     others = [key for key in means if dict(key)["form"] != dict(chosen)["form"]]
@@ -198,7 +205,7 @@ def fit_auto(
         first = cross_validate(alone, source, target, seed=seed, first=1)
         if _keeps_up(first, ranks):
             compete(alone)
-    chosen, runner_up = choose(ranks, repeats)
+    chosen, runner_up = choose(ranks, repeats, has_few_pairs=count < ENOUGH)
     compared = {}
     for name, key in (("chosen", chosen), ("runner_up", runner_up), ("encoder", AS_IT_CAME)):
         hits = np.concatenate(ranks[key]) == 1

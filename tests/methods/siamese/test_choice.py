@@ -128,6 +128,21 @@ def test_the_form_that_takes_least_is_chosen_among_equals():
     assert choose({keys[0]: [ranks], encoder: [ranks + 1]})[0] == keys[0]
 
 
+def test_with_few_pairs_a_learnt_map_has_to_be_ahead_by_more():
+    rng = np.random.default_rng(0)
+    ranks = rng.integers(1, 4, 300)
+    slightly_worse = ranks.copy()
+    slightly_worse[:3] += 1
+    centred, tied = (("form", "centred"),), (("form", "tied"), ("anchor", 0.0))
+    for has_few_pairs, form in ((False, "tied"), (True, "centred")):
+        chosen, _ = choose({centred: [slightly_worse], tied: [ranks]}, has_few_pairs=has_few_pairs)
+        assert dict(chosen)["form"] == form
+    chosen, _ = choose({centred: [ranks + 1], tied: [ranks]}, has_few_pairs=True)
+    assert dict(chosen)["form"] == "tied"
+    chosen, _ = choose({(("form", "encoder"),): [ranks], centred: [slightly_worse]}, has_few_pairs=True)
+    assert dict(chosen)["form"] == "encoder"
+
+
 def test_a_trained_head_competes_where_there_are_enough_pairs():
     source, target = sides(120, rotate=True)
     rotation = np.linalg.qr(np.random.default_rng(99).normal(size=(SIZE, SIZE)))[0]
