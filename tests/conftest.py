@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -118,3 +119,11 @@ def pytest_collection_finish(session):
     """Take what the imports have made out of the garbage collection that every training asks for."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler of SIGINT, which a shell's background jobs start without: they ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -66,7 +66,7 @@ def test_sigterm_takes_back_what_was_begun(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_signals_wait_for_a_block_that_must_not_be_interrupted():
+def test_signals_wait_for_a_block_that_must_not_be_interrupted(ctrl_c):
     done = []
 
     def interrupted():
