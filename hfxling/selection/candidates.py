@@ -491,13 +491,13 @@ class Competitors:
 
     @property
     def fused(self) -> Fused | None:
-        """The best of `fused_heads`, once all folds are through; of equal ones the first, which has fewer layers."""
+        """The best of `fused_heads`, once all folds are through; of equal ones the first, which is the simplest."""
         return max(self.fused_heads, key=lambda fused: fused.candidate.precision, default=None)
 
-    def fuse_heads(self, *, with_centred: bool) -> None:
-        """Let every head compete with the links, too; centred vectors where that is asked for."""
+    def fuse_heads(self, *, fuses_centred: bool) -> None:
+        """Let every head compete with the links, too; centred vectors, which a head may be already, with few pairs."""
         for name, head in self.heads.items():
-            if name != "centred" or with_centred:
+            if name != "centred" or fuses_centred:
                 self.fused_heads.append(Fused("fused", head, self.links))
 
     def candidates(self) -> list[Candidate]:

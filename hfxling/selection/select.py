@@ -388,12 +388,12 @@ def select(
         if model is not None and wanted(*ON_THE_ENCODER):
             frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
-            has_few_pairs = len(text) <= FEW  # of which a head may learn nothing that helps the links
+            fuses_centred = len(text) <= FEW  # of so few pairs a head may learn nothing that helps the links
             competitors.encoder, competitors.heads = make_heads(
-                single, wanted, training_args, text, device, fuses_centred=has_few_pairs
+                single, wanted, training_args, text, device, fuses_centred=fuses_centred
             )
             if wanted("fused"):
-                competitors.fuse_heads(with_centred=has_few_pairs)
+                competitors.fuse_heads(fuses_centred=fuses_centred)
         if model is not None and wanted("finetuned", "finetuned_fused"):
             frozen = {"revision": revision, "pooling": pooling, "prompt": prompt}
             recipe = dap_options(str(model), **named, **frozen, cache_dir=str(cache_dir))
