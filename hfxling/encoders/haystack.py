@@ -141,6 +141,12 @@ class Haystack:
         self._whole = whole
         return list(strongest(*whole, self.terms))
 
+    def further_vectors(self) -> list[list] | None:
+        """As `vectors`, of the dense model where it proposes candidates beside them; None where it does not."""
+        if not self.candidates or self.dense is None:
+            return None
+        return [[self._dense("model", 0)], [self._dense("model", 1)]]
+
     def rescored(
         self, found: tuple[Neighbours, Neighbours], k: int, search: Callable | None = None
     ) -> tuple[Neighbours, Neighbours]:
@@ -156,9 +162,9 @@ class Haystack:
         if not self.candidates:
             return found
         proposed = [found]
-        if self.dense is not None:
-            dense = [self._dense("model", 0)], [self._dense("model", 1)]
-            proposed.append((search or of_tile)(*dense, self.kept(k), self.search_options))
+        further = self.further_vectors()
+        if further is not None:
+            proposed.append((search or of_tile)(*further, self.kept(k), self.search_options))
         return rescored(proposed, *self.readers([]), k)
 
     def lengths(self) -> list[np.ndarray]:

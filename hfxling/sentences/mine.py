@@ -14,6 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import numpy as np
+from scipy.sparse import issparse
+
 from hfxling.data.faults import FLAGS
 from hfxling.data.filters import check_top, top_count
 from hfxling.data.pairs import read_heaps
@@ -33,13 +36,13 @@ from .bitext import Dedup, Filter, ScoredPair, are_learnt, check_sides, columns,
 from .blocks import both_ways
 from .engine import Choice, Margin, Mined, best_partners, by_length, select
 from .impostors import mutual_pairs, of_precision
-from .neighbours import Dtype, Neighbours, bytes_of, check_search, one_or_all
+from .neighbours import Dtype, Neighbours, Vectors, bytes_of, check_search, one_or_all
 from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
 from .shards import clear, one_by_one, search
 from .tables import check_table, to_tsv, write_tables
 
 logger = logging.getLogger(__name__)
-_PLAN = 10  # seconds from which on a plan is measured long enough
+_ENCODED, _SEARCHED = 10, 4  # seconds from which on encoding and a search are measured long enough
 
 
 @dataclass(frozen=True)
@@ -100,13 +103,16 @@ class MinedPairs:
 class MiningPlan:
     """What mining will take, measured on samples that grew until they told enough.
 
+    A search is measured with more vectors than were encoded, made from these.
+
     Attributes:
         counts: sentences of source and target.
         disk: bytes of vectors and shards.
         memory: bytes beside text and vectors.
-        encoding: hours.
+        encoding: hours, of scoring candidates, too, where a search proposes some.
         search: hours.
-        measured: sentences of both sides that this was measured on.
+        encoded: sentences of both sides that were encoded to know this.
+        compared: how many vectors of both sides were compared.
         seconds: that the measurement took.
     """
 
@@ -115,18 +121,22 @@ class MiningPlan:
     memory: int
     encoding: float
     search: float
-    measured: tuple[int, int]
+    encoded: tuple[int, int]
+    compared: tuple[int, int]
     seconds: float
 
     def table(self) -> str:
         """A line a need."""
+        measured = f"{self.compared[0]} with {self.compared[1]} sentences compared in {self.seconds:.0f} seconds"
+        if any(self.encoded):  # vectors of one's own are there already
+            measured = f"{self.encoded[0]} and {self.encoded[1]} sentences encoded, {measured}"
         lines = [
             ("sentences", f"{self.counts[0]} and {self.counts[1]}"),
             ("disk", f"{_size(self.disk)} (in the cache, and shards beside the output)"),
             ("memory", f"{_size(self.memory)} beside text and vectors"),
             ("encoding", _duration(self.encoding)),
             ("search", _duration(self.search)),
-            ("measured on", f"{self.measured[0]} and {self.measured[1]} sentences in {self.seconds:.0f} seconds"),
+            ("measured", measured),
         ]
         return format_table(["what", "how much"], lines)
 
@@ -452,25 +462,65 @@ def _neighbours(
 
 
 def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:
-    """What it will take, from growing samples measured here and now."""
+    """What it will take, by texts encoded and vectors compared here and now."""
     disk = haystack.check_disk(k)
     counts = (len(haystack.sides[0].texts), len(haystack.sides[1].texts))
-    is_stored = isinstance(haystack.encoder, StoredVectors)
-    stored = haystack.vectors() if is_stored else []
+    start = time.perf_counter()
+    with hidden(), TemporaryDirectory(prefix="hfxling-") as folder:
+        if isinstance(haystack.encoder, StoredVectors):
+            searches, hours_of_encoding, encoded = [haystack.vectors()], 0.0, (0, 0)
+        else:
+            searches, seconds_a_sentence, encoded = _encoded_sample(haystack, k, folder)
+            hours_of_encoding = seconds_a_sentence * sum(counts) / 3600
+        hours_of_search = 0.0
+        for vectors in searches:
+            seconds_a_pair, compared = _timed_search(vectors, counts, haystack.kept(k), haystack.search_options)
+            hours_of_search += seconds_a_pair * counts[0] * counts[1] / 3600
+    memory = bytes_of(haystack.search_options["memory"])
+    seconds = time.perf_counter() - start
+    return MiningPlan(counts, disk, memory, hours_of_encoding, hours_of_search, encoded, compared, seconds)
+
+
+def _encoded_sample(haystack: Haystack, k: int, folder: str) -> tuple[list, float, tuple[int, int]]:
+    """Vectors of a sample for each search, seconds a sentence for them and for scoring its candidates, and its size."""
     size = 256
     while True:
-        with hidden(), TemporaryDirectory(prefix="hfxling-") as folder:
-            sample = haystack.first(size, folder)
-            measured = (len(sample.sides[0].texts), len(sample.sides[1].texts))
-            start = time.perf_counter()
-            vectors = [[parts[0][:size]] for parts in stored] if is_stored else sample.vectors()
-            encoded = time.perf_counter()
-            both_ways(*map(one_or_all, vectors), sample.kept(k), **haystack.search_options)
-            encoding, searching = encoded - start, time.perf_counter() - encoded
-        if encoding + searching > _PLAN or size >= max(counts):
+        sample = haystack.first(size, Path(folder, str(size)))
+        sizes = (len(sample.sides[0].texts), len(sample.sides[1].texts))
+        start = time.perf_counter()
+        vectors = sample.vectors()
+        seconds = time.perf_counter() - start
+        neighbours = both_ways(*map(one_or_all, vectors), sample.kept(k), **sample.search_options)
+        start = time.perf_counter()
+        sample.rescored(neighbours, k)  # with further vectors where there are some
+        seconds += time.perf_counter() - start
+        if seconds > _ENCODED or size >= max(len(side.texts) for side in haystack.sides):
             break
         size *= 2
-    encoding_hours = encoding * sum(counts) / sum(measured) / 3600
-    search_hours = searching * counts[0] * counts[1] / (measured[0] * measured[1]) / 3600
-    memory = bytes_of(haystack.search_options["memory"])
-    return MiningPlan(counts, disk, memory, encoding_hours, search_hours, measured, encoding + searching)
+    further = sample.further_vectors()
+    searches = [vectors] if further is None else [vectors, further]
+    return searches, seconds / sum(sizes), sizes
+
+
+def _timed_search(vectors: list[list], counts: Sequence[int], k: int, options: dict) -> tuple[float, tuple[int, int]]:
+    """Seconds a pair in a search that takes a while, as a short one is mostly preparation, and its size."""
+    size = 256
+    while True:
+        sizes = (min(size, counts[0]), min(size, counts[1]))
+        source, target = ([_as_many(part, rows) for part in side] for side, rows in zip(vectors, sizes))
+        start = time.perf_counter()
+        both_ways(one_or_all(source), one_or_all(target), min(k, *sizes), **options)
+        seconds = time.perf_counter() - start
+        if seconds > _SEARCHED or size >= max(counts):
+            return seconds / (sizes[0] * sizes[1]), sizes
+        size *= 2
+
+
+def _as_many(part: Vectors, rows: int) -> Vectors:
+    """The first so many rows; of fewer the same again with other values, as equal ones would tie."""
+    if part.shape[0] >= rows:
+        return part[:rows]
+    more = part[np.arange(rows) % part.shape[0]]
+    values = more.data if issparse(more) else more
+    values *= np.random.default_rng(0).uniform(0.5, 1.5, values.shape).astype(values.dtype)
+    return more

@@ -7,6 +7,7 @@ import re
 import shutil
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,7 +16,10 @@ from tiny_models import save_routed
 
 import hfxling
 from hfxling.cli import main
-from hfxling.files import content_hash
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.fusion import ROLES, fit_fusion
+from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.files import content_hash, weights_hash
 from hfxling.sentences import blocks
 from hfxling.sentences.bitext import COLUMNS
 
@@ -157,7 +161,10 @@ def test_vectors_of_ones_own(heap, tmp_path):
     rows = mined(heap, tmp_path, **own).rows
     assert len(rows) == 180
     assert all(row.source_line + row.target_line == 183 for row in rows)  # the first line of both files is empty
-    assert "180 and 180" in mined(heap, tmp_path, **own, plan=True).table()
+    said = mined(heap, tmp_path, **own, plan=True).table()
+    assert "180 and 180" in said
+    assert "180 with 180 sentences compared" in said
+    assert "encoded" not in said
 
 
 def test_other_vectors_of_the_same_size_are_others(heap, tmp_path, monkeypatch):
@@ -260,6 +267,51 @@ def test_a_plan_writes_nothing(heap, tmp_path, capfd):
     assert said.count(" second") == 3
     assert " 0.0 seconds" not in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_does_not_reckon_with_what_only_a_short_search_is_slow_by(tmp_path, monkeypatch):
+    module, clock, count = import_module("hfxling.sentences.mine"), [0.0], 20_000
+
+    def compare(source, target, k, **options):
+        clock[0] += 0.1 + 1e-6 * len(source) * len(target)  # preparation, and the search
+
+    monkeypatch.setattr(module, "both_ways", compare)
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(0).standard_normal((count, 4)).astype(np.float32))
+    sides = [[f"{name} {number}" for number in range(count)] for name in ("a", "b")]
+    vectors = {"source_vectors": tmp_path / "a.npy", "target_vectors": tmp_path / "b.npy"}
+    plan = hfxling.mine(*sides, languages=LANGUAGES, **vectors, plan=True)
+    assert plan.compared == (2048, 2048)
+    assert plan.search * 3600 == pytest.approx(1e-6 * count**2, rel=0.05)
+
+
+def test_a_plan_with_candidates_encodes_and_searches_with_the_model_too(
+    heap, tiny_sentence_transformer, zh_vi_pairs, tmp_path, monkeypatch
+):
+    module, widths = import_module("hfxling.sentences.mine"), []
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_sentence_transformer, folder)
+    model, links = SentenceEncoder(str(folder)), LexicalEncoder(str(heap / "links"))
+    texts = dict(zip(LANGUAGES, zip(*zh_vi_pairs[:30])))
+    vectors = {}
+    for language in LANGUAGES:
+        for role in ROLES:
+            vectors[language, role] = model.encode(texts[language]), links.encode(texts[language], language, role)
+    fold = vectors["zh", "query"], vectors["vi", "document"]
+    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(heap / "links"), languages=LANGUAGES)
+    fusion.save(folder)
+
+    def compare(source, target, k, **options):
+        widths.append(source.shape[1])
+        return blocks.both_ways(source, target, k, **options)
+
+    monkeypatch.setattr(module, "both_ways", compare)
+    monkeypatch.setattr(module, "_SEARCHED", 0)
+    mined(heap, tmp_path, plan=True, candidates=8)
+    assert {*widths} == {64}, "of static vectors"
+    mined(heap, tmp_path, plan=True, candidates=8, model=folder, lexical=heap / "links")
+    assert {*widths} == {64, model.dimension}
 
 
 def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
