@@ -57,8 +57,9 @@ Name = Literal["centred", "head", "static", "finetuned", "layers", "sparse", "fu
 NAMES: tuple[str, ...] = get_args(Name)
 ON_THE_ENCODER = ("centred", "head", "finetuned", "layers", "fused", "finetuned_fused")
 FOLDS = 5
-MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT
+MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT in so many BLOCKS
 HELD_OUT = 2_000
+BLOCKS = 10
 # Pairs up to which an encoder's help in learning links is tried unasked (with more it costs minutes), and centred
 # vectors are fused with the links, beside a head.
 FEW = 500
@@ -118,11 +119,16 @@ class Selection:
             rows.append([candidate.name, *scores, *ways, *cost])
         forward, backward = "->".join(self.languages), "->".join(self.languages[::-1])
         held = sum(len(fold) for fold in self.folds)
-        size = len(self.folds[0])
+        if len(self.folds) == 1:
+            left_out = f"{held} pairs left out, {BLOCKS} times {held // BLOCKS} neighbouring lines, which are together"
+        else:
+            size = len(self.folds[0])
+            left_out = (
+                f"{held} pairs left out in turn, in {len(self.folds)} folds of {size} neighbouring lines, which are"
+            )
         lines = [
             format_table(["", "P@1", "95 %", forward, backward, "pairs", "CPU s", "MB", "needs"], rows),
-            f"{held} pairs left out in turn, in {folds_told(len(self.folds))} of {size} neighbouring lines, which are "
-            "the candidates; P@1 in %, both ways",
+            f"{left_out} the candidates; P@1 in %, both ways",
         ]
         for name, ranks in self.tested.items():
             hits = [hits_at(way, 1) for way in ranks]
@@ -500,7 +506,11 @@ def _folds(count: int) -> list[np.ndarray]:
     Of lines that were shuffled before, the folds are as good as random ones.
     """
     rows = np.arange(count)
-    return np.array_split(rows, FOLDS) if count <= MOST else [rows[-HELD_OUT:]]
+    if count <= MOST:
+        return np.array_split(rows, FOLDS)
+    # From all of the text: large ones are often of several kinds, one after another.
+    size = HELD_OUT // BLOCKS
+    return [np.concatenate([part[-size:] for part in np.array_split(rows, BLOCKS)])]
 
 
 def _training_arguments(folder: str, seed: int, repo: str | None, device: str | None) -> TrainingArguments:

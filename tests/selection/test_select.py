@@ -217,6 +217,15 @@ def test_neighbours_are_left_out_together(everything):
     assert [fold.tolist() for fold in everything.folds] == [list(range(i, i + 12)) for i in range(0, 60, 12)]
 
 
+def test_of_many_pairs_some_of_every_part_of_the_text_are_left_out(monkeypatch):
+    monkeypatch.setattr("hfxling.selection.select.MOST", 40)
+    monkeypatch.setattr("hfxling.selection.select.HELD_OUT", 20)
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, only=["sparse"], output=None)
+    assert len(SIDES[0]) == 60
+    assert [fold.tolist() for fold in selection.folds] == [[row for row in range(60) if row % 6 in (4, 5)]]
+    assert "20 pairs left out, 10 times 2 neighbouring lines, which are together the candidates" in selection.table()
+
+
 def test_the_encoder_trained_further_is_a_stock_folder_with_its_adapter(tiny_bert, e5_like, tmp_path):
     options = {"only": ["finetuned"], "choose": "finetuned", "progress": False, "cache_dir": tmp_path / "cache"}
     selection = hfxling.select(*SIDES, languages=LANGUAGES, model=e5_like, output=tmp_path, device="cpu", **options)
