@@ -17,7 +17,6 @@ from typing import Any, get_type_hints
 import hfxling
 from hfxling.commands import COMMANDS, load_verb
 from hfxling.console import check_words, run
-from hfxling.progress import hide_loading_bars
 
 # One spelling of the languages for another.
 _SIDES = ("--source_lang", "--target_lang")
@@ -81,7 +80,6 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
     @wraps(verb)
     def called(*args: Any, **kwargs: Any) -> Any:
         arguments.update(kwargs)
-        hide_loading_bars(of_later_imports="model" in get_type_hints(verb))
         return verb(*args, **kwargs)
 
     try:

@@ -44,20 +44,33 @@ def hidden(is_hidden: bool = True) -> Iterator[None]:
         return
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
-    token = _SHOWN.set(False)
-    was_disabled = are_progress_bars_disabled()
-    if not was_disabled:
-        disable_progress_bars()
-    loading_bars_were_shown = hide_loading_bars()
+    with without_loading_bars():
+        token = _SHOWN.set(False)
+        was_disabled = are_progress_bars_disabled()
+        if not was_disabled:
+            disable_progress_bars()
+        try:
+            yield
+        finally:
+            _SHOWN.reset(token)
+            if not was_disabled:
+                enable_progress_bars()
+
+
+@contextmanager
+def without_loading_bars(*, of_later_imports: bool = False) -> Iterator[None]:
+    """Inside this block none of the bars that `hide_loading_bars` hides."""
+    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars
+
+    were_shown = hide_loading_bars(of_later_imports=of_later_imports)
     try:
         yield
     finally:
-        _SHOWN.reset(token)
-        if loading_bars_were_shown:
+        if were_shown:
+            downloads_are_hidden = are_progress_bars_disabled()
             sys.modules[_TRANSFORMERS].enable_progress_bar()  # which turns on the Hub's, too
-            disable_progress_bars()
-        if not was_disabled:
-            enable_progress_bars()
+            if downloads_are_hidden:
+                disable_progress_bars()
 
 
 def hide_loading_bars(*, of_later_imports: bool = False) -> bool:

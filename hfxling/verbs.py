@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 from hfxling.extras import extra_named
 from hfxling.files import alone_in, alone_with, check_apart, check_place, check_replaceable
-from hfxling.progress import hidden
+from hfxling.progress import hidden, without_loading_bars
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -41,7 +41,8 @@ def verb(function: Verb) -> Verb:
 
     Before it runs, a value must be one of those that its parameter's type lists (`Literal`), and every output is looked
     at: it must be a place that can be written, nothing that is read, and no folder of somebody else; one file is not
-    written twice, nor by two runs at once. `~` means the home folder. `progress=False` hides all bars.
+    written twice, nor by two runs at once. `~` means the home folder. `progress=False` hides all bars; those of
+    transformers' loading and writing are hidden always.
 
     Raises:
         ValueError: a value that is not listed; an output that cannot be written, that is read, that would replace what
@@ -68,8 +69,10 @@ def verb(function: Verb) -> Verb:
                 hold = alone_in if kind == FOLDER else alone_with
                 for place in _listed(values[name]):
                     held.enter_context(hold(place, f"{name}={place}"))
-            with hidden(not values.get("progress", True)), extra_named(function.__name__):
-                return function(*bound.args, **bound.kwargs)
+            held.enter_context(without_loading_bars(of_later_imports="model" in hints))
+            held.enter_context(hidden(not values.get("progress", True)))
+            held.enter_context(extra_named(function.__name__))
+            return function(*bound.args, **bound.kwargs)
 
     return checked
 
