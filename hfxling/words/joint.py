@@ -107,16 +107,17 @@ class JointAligner(LineAligner):
     ) -> JointAligner:
         """Learn links from line-aligned text.
 
-        An encoder is heeded in every E step, and run on no more than `LEARN_FROM` pairs, the first ones. A pair with an
-        empty side teaches nothing. `segmenters` are of every view those of source and target, by default words and
+        An encoder is heeded in every E step, and run on no more than `LEARN_FROM` pairs, see `learnt_rows`. A pair with
+        an empty side teaches nothing. `segmenters` are of every view those of source and target, by default words and
         pieces; options are those of the class.
 
         Raises:
             ValueError: no pair with words on both sides; and as the class.
         """
         if encoder is not None and len(source) > LEARN_FROM:
-            logger.info("links are learnt from the first %d of %d pairs, with the encoder", LEARN_FROM, len(source))
-            source, target = source[:LEARN_FROM], target[:LEARN_FROM]
+            logger.info("links are learnt from %d of the %d pairs, with the encoder", LEARN_FROM, len(source))
+            rows = learnt_rows(len(source))
+            source, target = [source[row] for row in rows], [target[row] for row in rows]
         views = []
         for side_segmenters in segmenters or view_segmenters(languages):
             views.append(View(vocabularies_of_text(languages, (source, target), side_segmenters), []))
@@ -342,6 +343,15 @@ def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
     words = word_segmenter(source), word_segmenter(target)
     pieces = default_segmenter(source), default_segmenter(target)
     return list(dict.fromkeys([words, pieces]))
+
+
+def learnt_rows(count: int) -> list[int]:
+    """Of so many pairs those that an encoder is run on for learning: at most `LEARN_FROM`.
+
+    They are spread over the text, as a long one is often of several kinds, one after another.
+    """
+    number = min(count, LEARN_FROM)
+    return [i * count // number for i in range(number)]
 
 
 def segment_similarities(

@@ -27,7 +27,7 @@ from hfxling.files import atomic_path
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
-from .joint import LEARN_FROM, segment_similarities
+from .joint import learnt_rows, segment_similarities
 from .pairs import EncodedPairs
 from .prior import translation_counts
 from .sources import Layer, LinkSource, links_of_text
@@ -137,7 +137,7 @@ def lexicon(
         target: the translations, line by line.
         languages: codes of both languages; by default the first two of an aligner or a lexical model.
         model: folder or Hub id of an aligner or of a lexical model, or a loaded one; of a multilingual encoder, which
-            is heeded while links are learnt from the text (no more than its first 20,000 pairs); by default links are
+            is heeded while links are learnt from the text (no more than 20,000 pairs of it); by default links are
             learnt from the text alone.
         revision: branch, tag or commit of the model on the Hub.
         layer: of an encoder, counted from 0, the embeddings; agreement: that by which links of both directions agree
@@ -225,16 +225,16 @@ def _word_vectors(
         static = [links.network.static_table(language).detach().cpu().numpy() for language in links.languages]
     if by == "static":
         return static
-    count = len(text) if links.encoder is None else LEARN_FROM  # as in learning: an encoder is slow
-    source = [row.ids for row in encoded[0][:count]]
-    target = [row.ids for row in encoded[1][:count]]
+    rows = range(len(text)) if links.encoder is None else learnt_rows(len(text))  # an encoder is slow
+    source = [encoded[0][row].ids for row in rows]
+    target = [encoded[1][row].ids for row in rows]
     pairs = EncodedPairs(links.languages, source, target)
     if links.network is None and not links.is_learnt:
         counts = links.prior.link_counts(pairs, [len(vocabulary) for vocabulary in links.vocabularies])
         return link_vectors(counts, static)
     similarity = None
     if links.encoder is not None:
-        lines = text.source[:count], text.target[:count]
+        lines = [text.source[row] for row in rows], [text.target[row] for row in rows]
         similarity = segment_similarities(links.languages, links.vocabularies, links.encoder, *lines)
     return link_vectors(translation_counts(pairs, links.vocabularies, similarity), static)
 

@@ -162,6 +162,15 @@ def test_links_encoder_and_both(tiny_bert, tmp_path, capsys):
     assert [link.partition(":")[0] for link in first] == [f"{i}-{j}" for i, j in both.links[0]]
 
 
+def test_of_a_long_text_links_are_learnt_from_pairs_of_all_its_parts(tiny_bert, monkeypatch):
+    source, target = sentences(60)
+    source[-20:] = [f"{line} last" for line in source[-20:]]
+    monkeypatch.setattr("hfxling.words.joint.LEARN_FROM", 20)
+    aligner = JointAligner.learn(("en", "fr"), source, target, WordEncoder(str(tiny_bert), layer=0))
+    known, *_ = aligner.views[0].vocabularies[0].encode("last").ids
+    assert aligner.views[0].vocabularies[0].encode("never").ids != [known]
+
+
 def test_a_loaded_model_is_read_at_its_layer(tiny_sentence_transformer):
     source, _ = sentences(30)
     model = SentenceTransformer(str(tiny_sentence_transformer))

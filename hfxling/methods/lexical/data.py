@@ -21,7 +21,7 @@ from hfxling.data.unigram import settle
 from hfxling.evaluation.word_translation import read_dictionary
 from hfxling.methods.checks import refuse_evaluation
 from hfxling.words.encoder import WordEncoder
-from hfxling.words.joint import LEARN_FROM, segment_similarities
+from hfxling.words.joint import learnt_rows, segment_similarities
 from hfxling.words.pairs import EncodedPairs, encoded_pairs
 from hfxling.words.prior import translation_counts
 
@@ -237,15 +237,17 @@ def _similarities(
 ) -> list[np.ndarray]:
     """Of every pair of `source` and `target` the (S, T) cosines of its segments.
 
-    Those are of the sentences of both `sides` and of a lexicon. Of the lexicon and of sentences behind the first
-    `LEARN_FROM` nothing is read: equal similarities, which change no probability.
+    Those are of the sentences of both `sides` and of a lexicon. Of the lexicon and of sentences that are
+    not among `learnt_rows` nothing is read: equal similarities, which change no probability.
     """
     encoder.means.clear()  # of other text
-    read = segment_similarities(languages, vocabularies, encoder, sides[0][:LEARN_FROM], sides[1][:LEARN_FROM])
+    rows = learnt_rows(len(sides[0]))
+    lines = ([side[row] for row in rows] for side in sides)
+    read = dict(zip(rows, segment_similarities(languages, vocabularies, encoder, *lines)))
     similarities = []
-    for number, (source_ids, target_ids) in enumerate(zip(source, target)):
-        if number < len(read):
-            similarities.append(read[number][: len(source_ids), : len(target_ids)])  # of segments kept (max_words)
+    for row, (source_ids, target_ids) in enumerate(zip(source, target)):
+        if row in read:
+            similarities.append(read[row][: len(source_ids), : len(target_ids)])  # of segments kept (max_words)
         else:
             similarities.append(np.zeros((len(source_ids), len(target_ids)), np.float16))
     return similarities

@@ -81,14 +81,14 @@ def test_similar_words_are_counted_more_often(monkeypatch):
     assert counts(Oracle(None))[rows, columns].sum() > 1.2 * alone[rows, columns].sum()
 
 
-def test_the_encoder_reads_the_first_pairs_only_and_no_lexicon(monkeypatch, tmp_path):
+def test_the_encoder_reads_some_pairs_of_a_long_text_and_no_lexicon(monkeypatch, tmp_path):
     words = tmp_path / "words.tsv"
     words.write_text("司机\ttài xế\n房子\tnhà\n", encoding="utf-8")
     settings = LinkSettings(views=["fine"], lexicon=[f"zh-vi={words}"])
     alone = counts(None, settings=settings)
     oracle = Oracle(lambda s, t: np.zeros((s, t)))
     monkeypatch.setattr(lexical_data, "segment_similarities", oracle)
-    monkeypatch.setattr(lexical_data, "LEARN_FROM", 25)
+    monkeypatch.setattr("hfxling.words.joint.LEARN_FROM", 25)
     np.testing.assert_allclose(counts(Oracle(None), settings=settings), alone, rtol=1e-4, atol=1e-6)
     assert oracle.read == [25]
 
