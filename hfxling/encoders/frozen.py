@@ -106,11 +106,18 @@ class SentenceEmbedder:
     """Texts to (N, H) sentence vectors by a model in training, on the device where it is.
 
     The model has an `encoder`, its output a `sentence_embedding`; the `prompt` of its configuration is put before every
-    text; `max_length` as for `token_limit`.
+    text; `max_length` as for `token_limit`. `output` names another part of the output to give.
     """
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int | None = None):
-        self.model, self.tokenizer = model, tokenizer
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int | None = None,
+        *,
+        output: str = "sentence_embedding",
+    ):
+        self.model, self.tokenizer, self.output = model, tokenizer, output
         self.max_length = token_limit(tokenizer, model.encoder.config, max_length)
 
     @torch.inference_mode()
@@ -121,7 +128,7 @@ class SentenceEmbedder:
         return _encoded(texts, self._read, (config.hidden_size,), self.tokenizer, self.model.device, self.max_length)
 
     def _read(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        return self.model(**inputs).sentence_embedding
+        return getattr(self.model(**inputs), self.output)
 
 
 def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, device, max_length: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hfxling.data.pairs import spread_rows
 from hfxling.data.segment import Encoding, Span, Vocabulary, default_segmenter, word_segmenter
 from hfxling.sentences.neighbours import unit_or_zero
 
@@ -346,12 +347,8 @@ def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def learnt_rows(count: int) -> list[int]:
-    """Of so many pairs those that an encoder is run on for learning: at most `LEARN_FROM`.
-
-    They are spread over the text, as a long one is often of several kinds, one after another.
-    """
-    number = min(count, LEARN_FROM)
-    return [i * count // number for i in range(number)]
+    """Which of so many pairs an encoder is run on for learning: at most `LEARN_FROM`, from all of the text."""
+    return spread_rows(count, LEARN_FROM)
 
 
 def segment_similarities(

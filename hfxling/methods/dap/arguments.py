@@ -27,6 +27,7 @@ TRAINING_DEFAULTS = {
     "remove_unused_columns": False,
     "ddp_find_unused_parameters": True,  # the encoder's pooler serves nothing here
 }
+CENTERINGS = ("none", "train")
 _MODEL_FIELDS = (
     *("pooling", "objective", "temperature", "margin", "ranking", "project_cls", "rtl_layers", "rtl_direction"),
     *("rtl_ratio", "rtl_weight"),
@@ -50,6 +51,9 @@ class DapSettings(EncoderSettings):
     prompt: str | None = key(
         "put before every text, now and by the published model; by default what the encoder wants, '' for none", None
     )
+    centering: str = key(
+        "none, or train: training begins with the vectors less the training text's mean vector", "none"
+    )
     freeze_embeddings: bool = key("leave word and position vectors as they are: less memory, fewer updates", False)
     objective: str = key("tr, tr+rtl, tr+tlm or tr+rtl+tlm", "tr+rtl")
     temperature: float = key("of the ranking softmax", 0.05)
@@ -67,7 +71,7 @@ class DapSettings(EncoderSettings):
     lora: int = key("rank of LoRA adapters (0: train the whole encoder)", 0)
 
     def __post_init__(self):
-        check_choices(self, {"mixing": MIXINGS})
+        check_choices(self, {"mixing": MIXINGS, "centering": CENTERINGS})
         for name in ("mixing_temperature", "bucket", "max_length"):
             if not getattr(self, name) >= 1:  # a NaN neither
                 raise ValueError(f"{name}={getattr(self, name)} is below 1.")

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase, TrainingArguments
 
 from hfxling.data.corpus import Corpus
 from hfxling.data.leakage import drop_leaks
+from hfxling.data.pairs import spread_rows
 from hfxling.data.sources import COLUMNS, name_of_pair
 
 from .arguments import DapSettings
@@ -21,6 +22,8 @@ from .mixing import MixedBatches, StreamBatches, TokenLengths, mixing_weights
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+MEAN_OF = 250  # pairs of each language pair that the mean vector is taken of
 
 
 def keep_out(corpus: Corpus, count: int) -> dict[str, Dataset]:
@@ -73,6 +76,19 @@ def target_ids(corpus: Corpus, settings: DapSettings, tokenizer: PreTrainedToken
                 ids = tokenizer(texts, return_attention_mask=False, verbose=False)["input_ids"]
                 is_target[list(chain.from_iterable(ids))] = True
     return torch.from_numpy(np.flatnonzero(is_target))
+
+
+def mean_texts(corpus: Corpus, settings: DapSettings) -> list[str]:
+    """Texts that the mean vector is taken of: as many of every language pair and side."""
+    texts = []
+    for pair in corpus.pairs:
+        if settings.streaming:
+            some = list(pair.train.take(MEAN_OF))
+        else:
+            some = pair.train.select(spread_rows(len(pair.train), MEAN_OF))
+        for row in some:
+            texts += [row["source"], row["target"]]
+    return texts
 
 
 def mixed_batches(

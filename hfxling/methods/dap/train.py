@@ -17,14 +17,14 @@ from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainingArgum
 
 from hfxling.data.corpus import Corpus
 from hfxling.data.sources import Pair
-from hfxling.encoders.frozen import position_limit, token_limit
+from hfxling.encoders.frozen import SentenceEmbedder, position_limit, token_limit
 from hfxling.methods.trainer import XlingTrainer
 from hfxling.models.modeling_dap import DapModel
 from hfxling.models.pretraining_dap import BatchPart, DapForPreTraining, text_ids
 from hfxling.models.stock import StockOutput
 
 from .arguments import DapSettings
-from .data import PairCollator, mixed_batches, target_ids
+from .data import PairCollator, mean_texts, mixed_batches, target_ids
 from .mixing import batch_loader
 from .row_adamw import row_adamw
 
@@ -232,9 +232,17 @@ def _embed(model: torch.nn.Module, chunks: list[dict]) -> tuple[list[tuple[Tenso
 
 
 def build_model(
-    settings: DapSettings, pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerBase, shortlist: Tensor | None = None
+    settings: DapSettings,
+    pairs: Sequence[Pair],
+    tokenizer: PreTrainedTokenizerBase,
+    shortlist: Tensor | None = None,
+    *,
+    center_on: Sequence[str] = (),
 ) -> DapForPreTraining:
-    """The model to train, from the encoder that the settings name, with LoRA adapters where asked for."""
+    """The model to train, from the encoder that the settings name, with LoRA adapters where asked for.
+
+    With `center_on` the mean vector of these texts is taken off.
+    """
     model = DapForPreTraining.from_encoder(
         settings.base_model,
         shortlist=shortlist,
@@ -244,15 +252,62 @@ def build_model(
         prompt=settings.text_prompt,
         **settings.model_fields(pairs),
     )
+    is_centered = settings.centering == "train"
+    last_norm = _last_norm(model.dap.encoder) if is_centered else None
+    if center_on:
+        center(model.dap, tokenizer, center_on)
     if settings.freeze_embeddings:
         model.dap.encoder.embeddings.requires_grad_(False)
     if settings.lora:
         from peft import LoraConfig, get_peft_model
 
         linear = ["query", "key", "value", "dense"]
-        adapters = LoraConfig(r=settings.lora, lora_alpha=2 * settings.lora, target_modules=linear)
+        adapters = LoraConfig(
+            r=settings.lora,
+            lora_alpha=2 * settings.lora,
+            target_modules=linear,
+            modules_to_save=[last_norm] if is_centered else None,  # which has the mean vector
+        )
         model.dap.encoder = get_peft_model(model.dap.encoder, adapters)
     return model
+
+
+def _last_norm(encoder: torch.nn.Module) -> str:
+    """The name of the last layer norm that has a bias.
+
+    Raises:
+        ValueError: there is none.
+    """
+    names = []
+    for name, module in encoder.named_modules():
+        if isinstance(module, torch.nn.LayerNorm) and module.bias is not None:
+            names.append(name)
+    if not names:
+        kind = encoder.config.model_type
+        raise ValueError(f"centering='train': {kind} has no layer norm with a bias; leave centering out.")
+    return names[-1]
+
+
+@torch.no_grad()
+def center(model: DapModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> None:
+    """Take the mean pooled vector of some texts off all vectors, by the bias of the encoder's last layer norm.
+
+    An encoder's vectors have much in common, which tells nothing and costs the first steps of training; with few pairs
+    there are no others.
+
+    Raises:
+        ValueError: an encoder whose vectors do not go by that bias.
+    """
+    name = _last_norm(model.encoder)
+    bias = model.encoder.get_submodule(name).bias
+    embed = SentenceEmbedder(model.eval(), tokenizer, output="pooled")
+    mean = embed(texts).mean(axis=0)
+    few = texts[:8]
+    before = embed(few)
+    bias -= torch.from_numpy(mean).to(bias)
+    if not np.allclose(embed(few), before - mean, atol=1e-2 * np.abs(before).max()):
+        kind = model.encoder.config.model_type
+        raise ValueError(f"centering='train': vectors of {kind} do not go by the bias of {name}; leave centering out.")
 
 
 def published_model(model: DapForPreTraining | None) -> DapModel | None:
@@ -288,7 +343,8 @@ def fit(
     set_seed(training_args.seed)
     pairs = corpus.language_pairs
     shortlist = target_ids(corpus, settings, tokenizer)
-    model = build_model(settings, pairs, tokenizer, shortlist)
+    center_on = mean_texts(corpus, settings) if settings.centering == "train" else ()
+    model = build_model(settings, pairs, tokenizer, shortlist, center_on=center_on)
     if training_args.bf16 and training_args.device.type == "cpu":
         # torch's fused attention is four times slower there than the products that it consists of
         model.dap.encoder.set_attn_implementation("eager")

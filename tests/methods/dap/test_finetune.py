@@ -1,11 +1,54 @@
 """What fine-tuning on few pairs chooses by the machine that it runs on."""
 
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from tiny_models import save_tiny
 
-from hfxling.methods.dap.finetune import bf16_is_faster, schedule
+from hfxling.data.corpus import load_corpus
+from hfxling.encoders.frozen import SentenceEmbedder, load_tokenizer
+from hfxling.hub.adapter import adapter_faults
+from hfxling.methods.dap.data import mean_texts
+from hfxling.methods.dap.finetune import bf16_is_faster, finetune, finetuning, schedule
+from hfxling.models import DapModel
+
+
+def centered(encoder, folder, lora):
+    """Options of a run that trains with a rate of 0, its text and the Trainer's arguments."""
+    text = {"train_data": ["sample"], "test_data": ["sample"], "cache_dir": str(folder)}
+    recipe = replace(finetuning(str(encoder), ["zh-vi"], **text), centering="train", lora=lora, max_train_pairs=40)
+    training_args = schedule(40, str(folder), epochs=1, seed=0, device="cpu", is_tested=False)
+    training_args.learning_rate = 0.0
+    return recipe, training_args, load_corpus(recipe)
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_training_begins_with_vectors_less_their_mean(tiny_bert, tmp_path, lora):
+    recipe, training_args, corpus = centered(tiny_bert, tmp_path, lora)
+    trained = finetune(recipe, training_args, corpus, kept=tmp_path / "kept.safetensors")
+    texts, tokenizer = mean_texts(corpus, recipe), load_tokenizer(str(tiny_bert))
+    assert len(texts) == 80
+    plain = DapModel.from_pretrained(str(tiny_bert), pooling="mean").eval()
+    before = SentenceEmbedder(plain, tokenizer, output="pooled")(texts)
+    after = SentenceEmbedder(trained.model.dap.eval(), tokenizer, output="pooled")(texts)
+    np.testing.assert_allclose(after, before - before.mean(axis=0), atol=1e-4)
+    again = finetune(recipe, training_args, corpus, kept=tmp_path / "kept.safetensors")
+    np.testing.assert_allclose(again.encode(texts), trained.encode(texts), atol=1e-5)
+
+
+def test_the_adapter_has_the_mean_too(tiny_bert, tmp_path):
+    trained = finetune(*centered(tiny_bert, tmp_path, 4), kept=tmp_path / "kept.safetensors")
+    trained.write(tmp_path / "model")
+    assert adapter_faults(tmp_path / "model") == []
+
+
+def test_an_encoder_without_a_bias_to_take_the_mean_off_is_refused(tmp_path, refusal):
+    recipe, training_args, corpus = centered(save_tiny("mt5", tmp_path / "mt5"), tmp_path, 0)
+    said = refusal(lambda: finetune(recipe, training_args, corpus, kept=tmp_path / "kept.safetensors"))
+    assert "has no layer norm with a bias; leave centering out" in said
 
 
 @pytest.mark.parametrize("slow", [torch.float32, torch.bfloat16])
