@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 
 from hfxling.evaluation.results import EvalResult
-from hfxling.methods.study import RECIPE
 
+RECIPE = "recipes/study.py"  # of studies
 FOLDERS = ("benchmarks", "tools")  # of the scripts that write results files
 # What tells the training runs of a file apart, by the program that wrote it; every row says the CPU seconds of its run.
 # A study has one run for all test sets. The baselines learn from the text of each test set anew. Sparse and static

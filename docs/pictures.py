@@ -130,7 +130,9 @@ def learning_curve(rows: Sequence[EvalResult], theme: Theme) -> str:
     left, top, width, height = 44, 56, 470, 240
     drawing = Drawing(left + width + 170, top + height + 44, theme)
     drawing.text(8, 20, "How many sentence pairs are enough?", size=15, weight="bold")
-    drawing.text(8, 38, "Translations found first in %, mean of lo-zh and zh-vi, news; multilingual-e5-small", faint=True)
+    drawing.text(
+        8, 38, "Translations found first in %, mean of lo-zh and zh-vi, news; multilingual-e5-small", faint=True
+    )
 
     def position(size: int, value: float) -> tuple[float, float]:
         share = (math.log(size) - math.log(sizes[0])) / (math.log(sizes[-1]) - math.log(sizes[0]))

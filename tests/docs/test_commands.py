@@ -15,7 +15,7 @@ from docs import commands
 from hfxling.arguments import NOT_PUBLISHED, parse_arguments, resolved
 from hfxling.evaluation.results import EvalResult, as_json, read_results
 from hfxling.methods import method
-from hfxling.methods.study import RECIPE, read_study
+from recipes.study import RECIPE, read_study
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "results").glob("*.json"))

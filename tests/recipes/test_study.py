@@ -15,8 +15,8 @@ from hfxling.evaluation.results import EvalResult, read_results
 from hfxling.evaluation.tables import UNTRAINED
 from hfxling.methods import METHODS, aligner, method
 from hfxling.methods.publishing import Run
-from hfxling.methods.study import finished_runs, read_study
 from recipes import study
+from recipes.study import finished_runs, read_study
 
 LAST = f"{TRAIN + 1}-{TRAIN + TEST}"
 SHOW = {"metric": ["P@1"], "direction": ["forward"], "centering": ["none"], "method": ["cosine"]}
@@ -316,7 +316,7 @@ def test_a_finished_study_runs_nothing(path, shared_data, monkeypatch):
     then, measured_with = content["settings"], content["versions"]
     if any(older(name, measured_with[name]) for name in ("torch", "transformers", "sentence-transformers", "datasets")):
         pytest.skip("other versions measure anew")
-    monkeypatch.setattr("hfxling.methods.study.package_versions", lambda: measured_with)
+    monkeypatch.setattr("recipes.study.package_versions", lambda: measured_with)
     given = {key: then[key] for key in ("base_model", "train_data", "test_data") if key in then}
     if given.get("base_model") in PACKAGED and not Path(given["base_model"]).is_dir():
         pytest.skip(f"write {given['base_model']} first: python benchmarks/encoders.py me5-small")
