@@ -225,9 +225,3 @@ def _heap(text: Text, name: str) -> Texts:
         raise ValueError(f"{text}: no sentence in these lines; {match[1]} ends with line {whole.lines[-1]}.")
     lines, texts = zip(*numbered)
     return Texts(str(text), list(lines), list(texts))
-
-
-def spread_rows(count: int, most: int) -> list[int]:
-    """At most so many of `count` rows, from all of a text: a long one is often of several kinds, one after another."""
-    number = min(count, most)
-    return [i * count // number for i in range(number)]

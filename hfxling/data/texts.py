@@ -113,3 +113,8 @@ def check_texts(texts: Sequence[str], name: str = "text") -> None:
             raise ValueError(
                 f"{name} {number}, {text[:30]!r}, is not UTF-8; give UTF-8, in an environment such as LC_ALL=C.UTF-8."
             ) from None
+
+
+def spread_rows(count: int, most: int) -> np.ndarray:
+    """At most so many of `count` row numbers, from all of a text: a long one is often of several kinds in turn."""
+    return np.linspace(0, count - 1, min(most, count)).astype(int)

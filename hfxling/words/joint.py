@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hfxling.data.pairs import spread_rows
 from hfxling.data.segment import Encoding, Span, Vocabulary, default_segmenter, word_segmenter
+from hfxling.data.texts import spread_rows
 from hfxling.sentences.neighbours import unit_or_zero
 
 from .aligner import AlignedLine, LineAligner, aligned_lines, membership, units_of
@@ -348,7 +348,7 @@ def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
 
 def learnt_rows(count: int) -> list[int]:
     """Which of so many pairs an encoder is run on for learning: at most `LEARN_FROM`, from all of the text."""
-    return spread_rows(count, LEARN_FROM)
+    return spread_rows(count, LEARN_FROM).tolist()
 
 
 def segment_similarities(

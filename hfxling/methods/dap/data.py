@@ -14,7 +14,6 @@ from transformers import PreTrainedTokenizerBase, TrainingArguments
 
 from hfxling.data.corpus import Corpus
 from hfxling.data.leakage import drop_leaks
-from hfxling.data.pairs import spread_rows
 from hfxling.data.sources import COLUMNS, name_of_pair
 
 from .arguments import DapSettings
@@ -78,6 +77,12 @@ def target_ids(corpus: Corpus, settings: DapSettings, tokenizer: PreTrainedToken
     return torch.from_numpy(np.flatnonzero(is_target))
 
 
+def spread(size: int, count: int) -> range:
+    """At most `count` evenly spaced places in 0..size-1."""
+    step = max(1, size // count)
+    return range(0, size, step)[:count]
+
+
 def mean_texts(corpus: Corpus, settings: DapSettings) -> list[str]:
     """Texts that the mean vector is taken of: as many of every language pair and side."""
     texts = []
@@ -85,7 +90,7 @@ def mean_texts(corpus: Corpus, settings: DapSettings) -> list[str]:
         if settings.streaming:
             some = list(pair.train.take(MEAN_OF))
         else:
-            some = pair.train.select(spread_rows(len(pair.train), MEAN_OF))
+            some = pair.train.select(spread(len(pair.train), MEAN_OF))
         for row in some:
             texts += [row["source"], row["target"]]
     return texts

@@ -20,6 +20,7 @@ from hfxling.evaluation.tatoeba import CODES, load_tatoeba, rank_tatoeba, tatoeb
 from hfxling.files import content_hash
 
 from .arguments import DapArguments
+from .data import spread
 from .links import TokenStates, link_results, word_links
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ class HeldOut:
         other.tatoeba_name = f"tatoeba, {count} pairs a language"
         other.tatoeba, other.gold = {}, {}
         for lang, pairs in self.tatoeba.items():
-            other.tatoeba[lang] = pairs.select(_spread(len(pairs), count))
+            other.tatoeba[lang] = pairs.select(spread(len(pairs), count))
         for pair, gold in self.gold.items():
-            other.gold[pair] = [gold[i] for i in _spread(len(gold), count // 4)]
+            other.gold[pair] = [gold[i] for i in spread(len(gold), count // 4)]
         return other
 
     def tests(self) -> dict[Pair, Dataset]:
@@ -167,9 +168,3 @@ class HeldOut:
         for name, code in codes.items():
             groups["trained" if code in sources else "untrained"].append(name)
         return {group: names for group, names in groups.items() if names}
-
-
-def _spread(size: int, count: int) -> range:
-    """At most `count` evenly spaced places in 0..size-1."""
-    step = max(1, size // count)
-    return range(0, size, step)[:count]

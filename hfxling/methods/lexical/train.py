@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from hfxling.data.segment import EOS
 from hfxling.data.sources import Pair
-from hfxling.data.texts import picked
+from hfxling.data.texts import picked, spread_rows
 from hfxling.hub.index import hub_id_of
 from hfxling.models.configuration_lexical import LexicalConfig
 from hfxling.models.lexical_vectors import Bags
@@ -148,14 +148,9 @@ def _anchors(sides: Sequence[Mapping[str, list]], are_used: bool) -> dict[str, l
                 sentences.extend(of_pair)
     anchors = {}
     for lang, views in texts.items():
-        rows = _spaced(len(views[0]), _ANCHORS) if are_used else ()
+        rows = spread_rows(len(views[0]), _ANCHORS) if are_used else ()
         anchors[lang] = picked(rows, *views)
     return anchors
-
-
-def _spaced(count: int, most: int) -> np.ndarray:
-    """Evenly spaced row numbers."""
-    return np.linspace(0, count - 1, min(most, count)).astype(int)
 
 
 def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) -> dict:
@@ -192,7 +187,7 @@ def set_scales(model: LexicalModel, bags: Sequence[Mapping[str, Bags]], settings
     deviations, own, linked = [], [], []
     for pair in bags:
         (x, source), (y, target) = pair.items()
-        rows, scores = _spaced(len(source.lengths), _SAMPLE), 0.0
+        rows, scores = spread_rows(len(source.lengths), _SAMPLE), 0.0
         for view, weight in enumerate(settings.view_weights):
             left, right = source.shares[view][rows], target.shares[view][rows]
             forward, backward = model._linked(left, x, y, view), model._linked(right, y, x, view)
