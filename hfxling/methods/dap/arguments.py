@@ -27,7 +27,7 @@ TRAINING_DEFAULTS = {
     "remove_unused_columns": False,
     "ddp_find_unused_parameters": True,  # the encoder's pooler serves nothing here
 }
-CENTERINGS = ("none", "train")
+CENTERINGS = ("none", "train", "auto")
 _MODEL_FIELDS = (
     *("pooling", "objective", "temperature", "margin", "ranking", "project_cls", "rtl_layers", "rtl_direction"),
     *("rtl_ratio", "rtl_weight"),
@@ -52,7 +52,9 @@ class DapSettings(EncoderSettings):
         "put before every text, now and by the published model; by default what the encoder wants, '' for none", None
     )
     centering: str = key(
-        "none, or train: training begins with the vectors less the training text's mean vector", "none"
+        "none, or train: training begins with the vectors less the training text's mean vector; auto: train where the "
+        "encoder has a bias that takes it off",
+        "none",
     )
     freeze_embeddings: bool = key("leave word and position vectors as they are: less memory, fewer updates", False)
     objective: str = key("tr, tr+rtl, tr+tlm or tr+rtl+tlm", "tr+rtl")

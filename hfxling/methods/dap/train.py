@@ -252,62 +252,69 @@ def build_model(
         prompt=settings.text_prompt,
         **settings.model_fields(pairs),
     )
-    is_centered = settings.centering == "train"
-    last_norm = _last_norm(model.dap.encoder) if is_centered else None
+    last_norm = None
+    if settings.centering != "none":
+        last_norm = _last_norm(model.dap.encoder)
     if center_on:
-        center(model.dap, tokenizer, center_on)
+        is_centered = last_norm is not None and center(model.dap, tokenizer, last_norm, center_on)
+        if not is_centered and settings.centering == "train":
+            raise ValueError(
+                f"centering='train': no bias takes the mean off the vectors of {model.dap.encoder.config.model_type}; "
+                "leave centering out."
+            )
     if settings.freeze_embeddings:
-        model.dap.encoder.embeddings.requires_grad_(False)
+        encoder = model.dap.encoder
+        embeddings = encoder.embeddings if hasattr(encoder, "embeddings") else encoder.get_input_embeddings()
+        embeddings.requires_grad_(False)
     if settings.lora:
         from peft import LoraConfig, get_peft_model
 
-        linear = ["query", "key", "value", "dense"]
         adapters = LoraConfig(
             r=settings.lora,
             lora_alpha=2 * settings.lora,
-            target_modules=linear,
-            modules_to_save=[last_norm] if is_centered else None,  # which has the mean vector
+            target_modules="all-linear",
+            modules_to_save=None if last_norm is None else [last_norm],  # which has the mean vector
         )
         model.dap.encoder = get_peft_model(model.dap.encoder, adapters)
     return model
 
 
-def _last_norm(encoder: torch.nn.Module) -> str:
-    """The name of the last layer norm that has a bias.
-
-    Raises:
-        ValueError: there is none.
-    """
-    names = []
+def _last_norm(encoder: torch.nn.Module) -> str | None:
+    """The name of the last layer norm that has a bias; None if there is none."""
+    last = None
     for name, module in encoder.named_modules():
         if isinstance(module, torch.nn.LayerNorm) and module.bias is not None:
-            names.append(name)
-    if not names:
-        kind = encoder.config.model_type
-        raise ValueError(f"centering='train': {kind} has no layer norm with a bias; leave centering out.")
-    return names[-1]
+            last = name
+    return last
 
 
 @torch.no_grad()
-def center(model: DapModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> None:
+def center(model: DapModel, tokenizer: PreTrainedTokenizerBase, norm: str, texts: Sequence[str]) -> bool:
     """Take the mean pooled vector of some texts off all vectors, by the bias of the encoder's last layer norm.
 
     An encoder's vectors have much in common, which tells nothing and costs the first steps of training; with few pairs
     there are no others.
 
-    Raises:
-        ValueError: an encoder whose vectors do not go by that bias.
+    Args:
+        model: the dual encoder.
+        tokenizer: its tokenizer.
+        norm: name of the layer norm.
+        texts: whose mean is taken.
+
+    Returns:
+        Whether the vectors go by that bias; if not, it stays as it was.
     """
-    name = _last_norm(model.encoder)
-    bias = model.encoder.get_submodule(name).bias
+    bias = model.encoder.get_submodule(norm).bias
     embed = SentenceEmbedder(model.eval(), tokenizer, output="pooled")
     mean = embed(texts).mean(axis=0)
     few = texts[:8]
     before = embed(few)
+    earlier = bias.clone()
     bias -= torch.from_numpy(mean).to(bias)
-    if not np.allclose(embed(few), before - mean, atol=1e-2 * np.abs(before).max()):
-        kind = model.encoder.config.model_type
-        raise ValueError(f"centering='train': vectors of {kind} do not go by the bias of {name}; leave centering out.")
+    goes_by_it = np.allclose(embed(few), before - mean, atol=1e-2 * np.abs(before).max())
+    if not goes_by_it:
+        bias.copy_(earlier)
+    return goes_by_it
 
 
 def published_model(model: DapForPreTraining | None) -> DapModel | None:
@@ -343,7 +350,7 @@ def fit(
     set_seed(training_args.seed)
     pairs = corpus.language_pairs
     shortlist = target_ids(corpus, settings, tokenizer)
-    center_on = mean_texts(corpus, settings) if settings.centering == "train" else ()
+    center_on = mean_texts(corpus, settings) if settings.centering != "none" else ()
     model = build_model(settings, pairs, tokenizer, shortlist, center_on=center_on)
     if training_args.bf16 and training_args.device.type == "cpu":
         # torch's fused attention is four times slower there than the products that it consists of
