@@ -95,20 +95,37 @@ def training_text(name: str, revision: str | None = None) -> set[str]:
 
 def json_of(name: str, file: str, revision: str | None = None) -> dict:
     """What a JSON file of a folder or Hub model holds; {} where it has none, or is not to be had."""
-    try:
-        path = cached_file(name, file, revision=revision, **_QUIETLY)
-    except (OSError, ValueError):  # no such model, which whoever loads it says better; or one in memory
-        return {}
+    path = _file_of(name, file, revision)
     return {} if path is None else read_json(path)
 
 
 def read_json(path: str | Path) -> dict:
     """What a JSON file holds; {} where there is none, or no object in it."""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
+    content = _read_any_json(path)
     return content if isinstance(content, dict) else {}
+
+
+def modules_of(name: str, revision: str | None = None) -> list[dict]:
+    """The modules of a sentence-transformers folder or Hub model, in order; [] where it has none."""
+    path = _file_of(name, "modules.json", revision)
+    modules = None if path is None else _read_any_json(path)
+    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
+        return []
+    return modules
+
+
+def _file_of(name: str, file: str, revision: str | None) -> str | None:
+    try:
+        return cached_file(name, file, revision=revision, **_QUIETLY)
+    except (OSError, ValueError):  # no such model, which whoever loads it says better; or one in memory
+        return None
+
+
+def _read_any_json(path: str | Path):
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def content_hash_of(files: Iterable[Path], root: Path) -> str:

@@ -145,10 +145,15 @@ class TrainingText:
 class Encoder:
     """The frozen encoder as it came: what everything else has to beat."""
 
-    def __init__(self, recipe: siamese.Arguments, vectors: PreparedVectors):
+    def __init__(self, recipe: siamese.Arguments, vectors: PreparedVectors, whole: SentenceEncoder | None = None):
+        """`whole` is the encoder where it does more than to pool its last layer, which `vectors` are of."""
         self.candidate = Candidate("encoder", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
-        last_layer = vectors.of(None, recipe.pooling)
-        self.sides = [np.asarray(side) for side in last_layer.train]
+        if whole is None:
+            self.sides = [np.asarray(side) for side in vectors.of(None, recipe.pooling).train]
+        else:
+            texts = vectors.corpus.pairs[0].train
+            source_lang, target_lang = vectors.corpus.pairs[0].languages
+            self.sides = [whole.encode(texts["source"], source_lang), whole.encode(texts["target"], target_lang)]
 
     def compete(self, fold: int, held: np.ndarray) -> None:
         """Rank the left-out pairs."""
@@ -575,20 +580,25 @@ def make_heads(
     text: TrainingText,
     device: str | None,
     *,
+    does_more: bool,
     fuses_centred: bool,
 ) -> tuple[Encoder, dict[str, Head]]:
     """The encoder's vectors of all pairs, and the heads on them.
 
-    `single` is the recipe of a head on one layer, which is chosen; `wanted` says whether one of some names competes.
+    `single` is the recipe of a head on one layer, which is chosen; `wanted` says whether one of some names competes;
+    `does_more` whether the encoder does more than to pool its last layer.
     Where `fused` is wanted and fuses centred vectors, too, these compete.
     """
+    whole = None
+    if does_more:
+        whole = SentenceEncoder(single.base_model, single.base_revision, prompt=single.prompt, device=device)
     last = replace(single, layer="last")
     recipes = {}
     if wanted("centred") or (fuses_centred and wanted("fused")):
         recipes["centred"] = replace(last, fit="centred")
     if not wanted("head", "layers", "fused"):
         vectors = encode([last], text.corpus, device)
-        return Encoder(last, vectors), _heads(recipes, training_args, vectors)
+        return Encoder(last, vectors, whole), _heads(recipes, training_args, vectors)
     several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
     vectors = encode([single, several], text.corpus, device)
     choice = choose_layers(several, vectors, training_args.seed)
@@ -598,7 +608,7 @@ def make_heads(
         recipes["head"] = replace(single, layer=choice.single_layer)
     if has_several:
         recipes["layers"] = several
-    return Encoder(single, vectors), _heads(recipes, training_args, vectors)
+    return Encoder(single, vectors, whole), _heads(recipes, training_args, vectors)
 
 
 def _heads(

@@ -20,6 +20,7 @@ from hfxling.data.licences import check_licence
 from hfxling.data.pairs import IN_MEMORY, Pairs, is_source, joined_source, read_pairs
 from hfxling.data.sources import name_of_pair
 from hfxling.encoders.identity import model_name
+from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table, read_results
@@ -287,7 +288,7 @@ def select(
     languages: Languages,
     model: str | Path | None = None,
     revision: str | None = None,
-    pooling: Literal["mean", "cls", "last"] = "mean",
+    pooling: Literal["mean", "cls", "last"] | None = None,
     prompt: str | None = None,
     links_with_model: bool | None = None,
     one_map: bool = False,
@@ -321,7 +322,7 @@ def select(
         languages: codes of both languages, source first.
         model: frozen encoder that competes, folder or Hub id; none without it.
         revision: branch, tag or commit of the model on the Hub.
-        pooling: of the encoder.
+        pooling: of the encoder, mean, cls or last; by default its own.
         prompt: put before every text; by default what the model wants ("query: " for E5), "" for none.
         links_with_model: let the model's vectors of words in context count, too, when word links are learnt. Of few
             pairs static and sparse vectors find far more so, of 1,500 a little, and a fold takes a minute longer. By
@@ -364,6 +365,7 @@ def select(
         with one_line_where_missing(str(model), "model"):
             AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
     options = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt}
+    pooling, does_more = _pooling_of(model, revision, pooling)
     options |= {"links_with_model": links_with_model, "one_map": one_map}
     options |= {"only": only, "choose": choose, "minutes": minutes, "test": _shown_test(test)}
     options |= {"output": output, "repo": repo, "licence": licence, "seed": seed}
@@ -396,7 +398,7 @@ def select(
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
             fuses_centred = len(text) <= FEW  # of so few pairs a head may learn nothing that helps the links
             competitors.encoder, competitors.heads = make_heads(
-                single, wanted, training_args, text, device, fuses_centred=fuses_centred
+                single, wanted, training_args, text, device, does_more=does_more, fuses_centred=fuses_centred
             )
             if wanted("fused"):
                 competitors.fuse_heads(fuses_centred=fuses_centred)
@@ -493,6 +495,17 @@ def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: b
             raise ValueError(f"{name!r} needs an encoder: give a model, or take static or sparse.")
     if links_with_model and model is None:
         raise ValueError("links_with_model needs an encoder: give a model, or leave it out.")
+
+
+def _pooling_of(model: Any, revision: str | None, given: str | None) -> tuple[str, bool]:
+    """How the encoder's tokens are pooled, and whether by itself it does more than that, which is said."""
+    if model is None or given is not None:
+        return given or "mean", False
+    pooled = pooled_by(str(model), revision)
+    if pooled.further:
+        further = ", ".join(pooled.further)
+        logger.info("%s competes with its %s; what is learnt has its %s pooling alone", model, further, pooled.mode)
+    return pooled.mode, bool(pooled.further)
 
 
 def _check_folders(folder: Path, inputs: Sequence[Any]) -> None:

@@ -14,8 +14,10 @@ from hfxling.data.filters import plain
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.texts import Texts, check_texts
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
+from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
+from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.files import atomic_path, files_of
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from .grow import Round
 
 logger = logging.getLogger(__name__)
-POOLINGS = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # sentence-transformers' names, and `select`'s
 LEAST_SENTENCES = 20  # distinct ones of a text
 MOST_SHARED = 0.5  # of the smaller text's sentences, that may stand in the other one, too
 # What text is called in the models' cards.
@@ -303,7 +304,7 @@ def models_of(
     from hfxling.fit import fit_lexical
     from hfxling.selection.select import select
 
-    pooling = None if encoder is None else pooling_of(encoder)
+    pooling = None if encoder is None else pooling_of(encoder, revision)
     if pooling is None:
         if encoder is not None:
             logger.info("%s is no plain encoder in a folder or on the Hub: no head is learnt on it", encoder.label)
@@ -325,15 +326,12 @@ def models_of(
     return None, fused
 
 
-def pooling_of(encoder: Encoder) -> str | None:
+def pooling_of(encoder: Encoder, revision: str | None = None) -> str | None:
     """How an encoder makes one vector of its words' vectors, where that is all that it does to them; else None."""
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-
-    modules = list(getattr(encoder, "model", ()))
-    if encoder.is_in_memory or len(modules) < 2 or not isinstance(modules[1], Pooling):
+    if encoder.is_in_memory or not isinstance(encoder, SentenceEncoder):
         return None
-    is_plain = type(modules[0]) is Transformer and all(isinstance(module, Normalize) for module in modules[2:])
-    return POOLINGS.get(str(modules[1].pooling_mode)) if is_plain else None
+    pooled = pooled_by(encoder.name, revision)
+    return None if pooled.further else pooled.mode
 
 
 def rounds_table(rounds: Sequence[Round]) -> str:

@@ -14,7 +14,7 @@ from builders import sentence_pairs
 from huggingface_hub import HfApi
 from peft import PeftModel
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from transformers import AutoModel
 
 import hfxling
@@ -24,6 +24,7 @@ from hfxling.data.pairs import read_pairs
 from hfxling.encoders.frozen import FrozenEncoder
 from hfxling.encoders.loading import load_encoder
 from hfxling.evaluation.results import read_results
+from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.hub.checks import folder_contents
 from hfxling.hub.release import Release, renamed
 from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong
@@ -84,6 +85,27 @@ def test_the_written_model_has_the_prompt_that_the_vectors_had(e5_like, tmp_path
     head = selection._fitted.competitors.heads["head"]
     raw = FrozenEncoder(str(e5_like), [(head.recipe.layer_index, "mean")], device="cpu", prompt=expected)
     assert np.allclose(head.sides[0][:5], raw(SIDES[0][:5])[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("further", [False, True])
+def test_an_encoder_competes_with_its_own_pooling_and_what_follows_it(tiny_bert, tmp_path, further):
+    encoder = Transformer(str(tiny_bert))
+    size = encoder.get_embedding_dimension()
+    modules = [encoder, Pooling(size, pooling_mode="cls")]
+    if further:
+        modules.append(Dense(size, 5))
+    model = SentenceTransformer(modules=[*modules, Normalize()])
+    model.save(str(tmp_path / "encoder"))
+    options = {"model": tmp_path / "encoder", "cache_dir": tmp_path / "cache"}
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, output=tmp_path, choose="centred", **options)
+    found = []
+    for fold in selection.folds:
+        source, target = [model.encode([texts[row] for row in fold]) for texts in SIDES]
+        for ranks in gold_ranks(source, target):
+            found.append(np.mean(ranks <= 1))
+    np.testing.assert_allclose(selection.candidate("encoder").precision, 100 * np.mean(found), atol=1e-6)
+    pooling = SentenceTransformer(str(selection.folders["folder"]), trust_remote_code=True)[1]
+    assert pooling.pooling_mode == "cls"
 
 
 def test_centred_vectors_compete_and_are_written_as_a_stock_folder(tiny_bert, tmp_path):

@@ -26,14 +26,17 @@ FEW = 9  # up to so many layers, embeddings included, all of them are a set, too
 AHEAD, AHEAD_WITH_FEW_PAIRS = 1.0, 2.0
 
 
-def layer_sets(depth: int) -> list[tuple[int, ...]]:
-    """Sets of layers that span an encoder of so many: both ends, with the middle, with the thirds, and all or five."""
-    most = depth + 1 if depth < FEW else 5
+def layer_sets(depth: int, first: int = 0) -> list[tuple[int, ...]]:
+    """Sets of layers that span an encoder of so many: both ends, with the middle, with the thirds, and all or five.
+
+    They begin with the layer `first`, 0 for the embeddings.
+    """
+    most = depth + 1 - first if depth < FEW else 5
     sets = []
     for count in (2, 3, 4, most):
-        layers = np.unique(np.linspace(0, depth, count).round().astype(int))
+        layers = np.unique(np.linspace(first, depth, count).round().astype(int))
         sets.append(tuple(layers.tolist()))
-    return list(dict.fromkeys(sets)) if depth else []
+    return list(dict.fromkeys(sets)) if depth > first else []
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,10 @@ def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> La
     config = recipe.encoder_config()
     depth, has_sets = config.num_hidden_layers, config.model_type not in ENCODER_OF_SEQ2SEQ
     reciprocal_ranks: dict[str, np.ndarray] = {}
-    singles = [str(layer) for layer in range(depth + 1)]
-    several = [",".join(map(str, layers)) for layers in layer_sets(depth)] if has_sets else []
+    # Of the embeddings the first and the last token are the same in every sentence.
+    first = 0 if recipe.pooling == "mean" else 1
+    singles = [str(layer) for layer in range(first, depth + 1)]
+    several = [",".join(map(str, layers)) for layers in layer_sets(depth, first)] if has_sets else []
     for layer in [*singles, *several]:
         numbers = tuple(map(int, layer.split(",")))
         whole = prepared.of(numbers if len(numbers) > 1 else numbers[0], recipe.pooling)

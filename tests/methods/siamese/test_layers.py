@@ -36,6 +36,8 @@ def test_sets_span_the_encoder():
     assert layer_sets(1) == [(0, 1)]
     assert layer_sets(6) == [(0, 6), (0, 3, 6), (0, 2, 4, 6), (0, 1, 2, 3, 4, 5, 6)]
     assert layer_sets(12)[-1] == (0, 3, 6, 9, 12)
+    assert layer_sets(1, first=1) == []
+    assert layer_sets(6, first=1) == [(1, 6), (1, 4, 6), (1, 3, 4, 6), (1, 2, 3, 4, 5, 6)]
 
 
 @pytest.mark.parametrize("fit", ["tied", "discriminant", "infonce"])
