@@ -1,5 +1,7 @@
 """Bars, ours and those of libraries, can be turned off."""
 
+from builders import sentence_pairs
+
 import hfxling
 from hfxling.cli import main
 from hfxling.progress import bar, hidden, shown
@@ -31,6 +33,14 @@ def test_a_verb_without_progress_loads_in_silence(tiny_sentence_transformer, cap
         ["a"], candidates=["b", "c"], model=str(tiny_sentence_transformer), languages=("zh", "vi"), progress=False
     )
     assert capfd.readouterr().err == ""
+
+
+def test_encoding_for_a_choice_shows_no_bar(tiny_bert, tmp_path, capfd):
+    pairs = sentence_pairs(20)
+    sides = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    options = {"model": str(tiny_bert), "only": ["centred"], "output": None, "cache_dir": tmp_path}
+    hfxling.select(*sides, languages=("zh", "vi"), **options, progress=False)
+    assert "%|" not in capfd.readouterr().err
 
 
 def test_a_verb_shows_no_bars_of_loading_and_leaves_them_as_they_were(tiny_sentence_transformer, capfd, monkeypatch):

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from hfxling.files import atomic_path, reserved_array
+from hfxling.progress import bar
 
 from .texts import numbered_distinct
 
@@ -72,13 +73,11 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
     The unfinished file itself says what is missing: its rows begin as NaN, which no encoder may return. A chunk that
     another process holds is left to it and looked at again. The file is finished only after a look at all chunks.
     """
-    from tqdm.auto import tqdm
-
     folder.mkdir(parents=True, exist_ok=True)
     final, unfinished = folder / "features.npy", folder / "features.unfinished.npy"
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))  # longest first: memory trouble shows at once
     chunks = {start: order[start : start + CHUNK] for start in range(0, len(order), CHUNK)}
-    with tqdm(total=len(texts), desc=description, unit="text") as bar:
+    with bar(total=len(texts), unit="texts", label=description) as encoded:
         missing: list[int] = []
         while True:
             with hold_lock(folder / "lock"):
@@ -91,7 +90,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                 all_looked_at = not missing  # or else only those that others held are
                 missing = _with_gaps(vectors, chunks, missing or chunks)
                 number_missing = sum(len(chunks[start]) for start in missing)
-                bar.update(len(texts) - number_missing - bar.n)
+                encoded.update(len(texts) - number_missing - encoded.n)
                 if all_looked_at and not missing:
                     os.replace(unfinished, final)
                     for left in folder.glob("*.lock"):
@@ -108,7 +107,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                     elif unfinished.exists() and np.isnan(vectors[rows]).any():
                         vectors[rows] = _checked(encode([texts[i] for i in rows]), rows, texts, shape[1:])
                         vectors.flush()
-                        bar.update(len(rows))
+                        encoded.update(len(rows))
             if waiting and waiting == missing:  # other processes hold these; should one die, its lock opens
                 time.sleep(0.2)
             missing = waiting

@@ -14,6 +14,7 @@ import torch.utils.data
 
 from hfxling.data.sources import COLUMNS
 from hfxling.files import atomic_path
+from hfxling.progress import bar
 
 if TYPE_CHECKING:
     import datasets
@@ -213,14 +214,12 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         return np.load(path, mmap_mode="r")
 
     def _measured(self) -> np.ndarray:
-        from tqdm.auto import tqdm
-
         blocks = self.corpora.with_format("arrow").iter(batch_size=_BLOCK)
         lengths = []
-        with tqdm(total=len(self.corpora), desc="measure lengths", unit="pair", delay=5) as bar:
+        with bar(total=len(self.corpora), unit="pairs", label="measure lengths", delay=5) as measured:
             for block in blocks:
                 lengths.append(self.measure(block["source"], block["target"]).astype(np.int32))
-                bar.update(len(block))
+                measured.update(len(block))
         return np.concatenate(lengths)
 
 
