@@ -52,7 +52,10 @@ def verb(function: Verb) -> Verb:
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{function.__name__}() {error}") from None
         bound.apply_defaults()
         values = bound.arguments
         hints = get_type_hints(function, include_extras=True)

@@ -26,11 +26,16 @@ def load_encoder(name: str, layer: Layer = None, *, spare: bool = True, **kwargs
         **kwargs: passed on to `from_pretrained` (`revision`, `token`, `cache_dir`, `dtype`, ...).
 
     Raises:
-        ValueError: when the layer does not exist or the checkpoint lacks weights of the layers that are kept, or has
-            them in another shape.
+        ValueError: when the model has a decoder that is not taken off, the layer does not exist or the checkpoint lacks
+            weights of the layers that are kept, or has them in another shape.
     """
     hub_kwargs = hub_kwargs_of(kwargs)
     config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+    if getattr(config, "is_encoder_decoder", False) and config.model_type not in ENCODER_OF_SEQ2SEQ:
+        raise ValueError(
+            f"{str(name)!r} ({config.model_type}) is an encoder with a decoder, and only those of "
+            f"{', '.join(ENCODER_OF_SEQ2SEQ)} come apart here: give an encoder of sentences, such as XLM-R's family."
+        )
     depth = config.num_hidden_layers
     is_list = isinstance(layer, (list, tuple))
     if (is_list or layer == "all") and config.model_type in ENCODER_OF_SEQ2SEQ:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny_models import save_tiny, tiny_encoder
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertConfig, BertForMaskedLM, M2M100Config, M2M100Model
 
 from hfxling.models.encoder import hidden_states, layer_states, load_encoder
 
@@ -45,6 +45,14 @@ def test_all_layers_is_their_mean_without_the_embeddings(folder):
 def test_a_layer_the_encoder_lacks(tiny_bert, layer):
     with pytest.raises(ValueError, match=r"is outside hidden_states 0\.\.3"):
         load_encoder(tiny_bert, layer)
+
+
+def test_an_encoder_with_a_decoder_is_refused(tmp_path):
+    sizes = {"vocab_size": 8, "d_model": 4, "encoder_layers": 1, "decoder_layers": 1}
+    sizes |= {"encoder_attention_heads": 1, "decoder_attention_heads": 1, "encoder_ffn_dim": 4, "decoder_ffn_dim": 4}
+    M2M100Model(M2M100Config(**sizes)).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"m2m_100.* is an encoder with a decoder"):
+        load_encoder(str(tmp_path))
 
 
 def test_cutting_prints_no_load_report(tiny_bert, capfd):
