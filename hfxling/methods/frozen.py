@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -16,10 +17,14 @@ from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
 from hfxling.data.sources import Pair, name_of_pair
 from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View
+from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.prompts import prompt_of
 from hfxling.missing import one_line_where_missing
 from hfxling.models.pooling import POOLING_MODES
 from hfxling.sentences.neighbours import unit_or_zero
+
+logger = logging.getLogger(__name__)
+_TOKEN = {"cls": "first", "last": "last"}  # that a mode of pooling takes
 
 Sides = tuple[np.ndarray, np.ndarray]  # (N, H) vectors of the source and of the target
 
@@ -215,6 +220,7 @@ def frozen_vectors(
     views = list(views or [(frozen.layer_index, frozen.pooling)])
     if frozen.train_vectors:
         return _from_files(frozen, corpus, views)
+    _warn_of_pooling(frozen, views)
     prompt = frozen.text_prompt
     encoder = frozen.encoder(views, device)
     corpus.coverage = _coverage_line(encoder, corpus)
@@ -234,6 +240,15 @@ def frozen_vectors(
         target = encoder.features(test.target, frozen.cache_dir)[:, 0]
         scored.append((source, target))
     return FrozenVectors(by_view, scored)
+
+
+def _warn_of_pooling(frozen: FrozenArguments, views: Sequence[View]) -> None:
+    """Say that an encoder pools otherwise by itself than by the mean, where nobody asked for anything else."""
+    own = pooled_by(frozen.base_model, frozen.base_revision).mode
+    if own != "mean" and all(pooling == "mean" for _, pooling in views):
+        logger.warning(
+            "%s pools by its %s token, not by the mean: --pooling %s does", frozen.base_model, _TOKEN[own], own
+        )
 
 
 def _coverage_line(encoder: FrozenEncoder, corpus: Corpus) -> str:

@@ -364,12 +364,12 @@ def select(
     if model is not None:  # one that cannot be had is refused before anything is read
         with one_line_where_missing(str(model), "model"):
             AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
-    options = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt}
+    given = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt}
+    given |= {"links_with_model": links_with_model, "one_map": one_map}
+    given |= {"only": only, "choose": choose, "minutes": minutes, "test": _shown_test(test)}
+    given |= {"output": output, "repo": repo, "licence": licence, "seed": seed}
+    command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, given)
     pooling, does_more = _pooling_of(model, revision, pooling)
-    options |= {"links_with_model": links_with_model, "one_map": one_map}
-    options |= {"only": only, "choose": choose, "minutes": minutes, "test": _shown_test(test)}
-    options |= {"output": output, "repo": repo, "licence": licence, "seed": seed}
-    command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, options)
 
     named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
     named["data_licence"] = licence

@@ -87,6 +87,17 @@ def test_the_written_model_has_the_prompt_that_the_vectors_had(e5_like, tmp_path
     assert np.allclose(head.sides[0][:5], raw(SIDES[0][:5])[:, 0], atol=1e-5)
 
 
+def test_the_mean_of_an_encoder_that_pools_otherwise_is_warned_of(tiny_bert, tmp_path, caplog):
+    encoder = Transformer(str(tiny_bert))
+    pooling = Pooling(encoder.get_embedding_dimension(), pooling_mode="cls")
+    SentenceTransformer(modules=[encoder, pooling]).save(str(tmp_path / "encoder"))
+    options = {"model": tmp_path / "encoder", "only": ["centred"], "output": None, "cache_dir": tmp_path / "cache"}
+    hfxling.select(*SIDES, languages=LANGUAGES, **options)
+    assert "pools by its first token" not in caplog.text
+    hfxling.select(*SIDES, languages=LANGUAGES, **options, pooling="mean")
+    assert "pools by its first token, not by the mean: --pooling cls does" in caplog.text
+
+
 @pytest.mark.parametrize("further", [False, True])
 def test_an_encoder_competes_with_its_own_pooling_and_what_follows_it(tiny_bert, tmp_path, further):
     encoder = Transformer(str(tiny_bert))
