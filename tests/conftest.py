@@ -115,8 +115,9 @@ def no_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
 
-def pytest_collection_finish(session):
-    """Take what the imports have made out of the garbage collection that every training asks for."""
+@pytest.fixture(scope="module", autouse=True)
+def few_objects_to_look_at():
+    """Take what imports and earlier tests have left out of the garbage collection that every training asks for."""
     gc.collect()
     gc.freeze()
 

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from hfxling.files import files_of
 from hfxling.models import MODELS
 from hfxling.models.stock import StockModel
 
@@ -28,13 +30,26 @@ TOLERANCE = 1e-5
 def door_faults(folder: Path, method: str) -> list[str]:
     """A line for every door of a folder that does not open, or gives other vectors than the method's own class.
 
+    A folder that was opened before and has not changed since, as after a dry run, is not opened again.
+
     Raises:
         ValueError: weights or settings that the method's class refuses.
     """
-    cls, folder = _CLASSES[method], folder.resolve()
+    folder = folder.resolve()
+    files = []
+    for name in sorted(files_of(folder)):
+        state = (folder / name).lstat()
+        files.append((name, state.st_size, state.st_mtime_ns))
+    return list(_faults_of(folder, method, tuple(files)))
+
+
+@lru_cache(maxsize=16)
+def _faults_of(folder: Path, method: str, files: tuple[tuple[str, int, int], ...]) -> tuple[str, ...]:
+    """The faults of a folder whose files are so large and so old."""
+    cls = _CLASSES[method]
     config = cls.from_pretrained(folder).config
     if not (folder / "modules.json").is_file():  # a head for vectors from elsewhere: its class is the only door
-        return []
+        return ()
     needs_language = getattr(config, "needs_language", not issubclass(cls, StockModel))
     languages = config.languages if needs_language else [""]
     job = {
@@ -46,11 +61,11 @@ def door_faults(folder: Path, method: str) -> list[str]:
     try:
         vectors = _opened(folder, job)
     except RuntimeError as error:
-        return [f"loading: {error}"]
+        return (f"loading: {error}",)
     faults = []
     for door in _DOORS:
         faults += _compared(door, vectors, folder, issubclass(cls, StockModel))
-    return faults
+    return tuple(faults)
 
 
 def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:
