@@ -84,15 +84,16 @@ def sample_pictures() -> Iterator[tuple[Path, str]]:
 
 def bars(rows: Sequence[EvalResult], labels: Sequence[str], theme: Theme) -> str:
     """A bar a model: the mean of P@1 over language pairs and directions, with the range of these."""
-    values = defaultdict(list)
+    values, of_pairs = defaultdict(list), []
     for row in rows:
         if row.metric == "P@1" and "candidates" not in row.settings:
             values[row.settings["row"]].append(row.value)
+            of_pairs.append(row.dataset)
     shown = [label for label in labels if values[label]]
     left, width, step = 210, 400, 26
     height = 44 + step * len(shown) + 26
     best = max(shown, key=lambda label: np.mean(values[label]))
-    pairs = ", ".join(dict.fromkeys(row.dataset for row in rows))
+    pairs = ", ".join(dict.fromkeys(of_pairs))
     drawing = Drawing(left + width + 70, height, theme)
     drawing.text(8, 20, "Translations found first, in %", size=15, weight="bold")
     drawing.text(8, 38, f"both directions of {pairs}; encoder: multilingual-e5-small", faint=True)
