@@ -139,6 +139,11 @@ class Selection:
         finetuning = self._fitted.competitors.finetuning
         if finetuning is not None and finetuning.candidate.left_out:
             lines.append(f"finetuned does not compete: {finetuning.candidate.left_out}")
+        encoder = self._fitted.competitors.encoder
+        if encoder is not None:
+            lead = encoder.candidate.lead(self.winner)
+            if not _may_be_chance(lead):
+                lines.append(f"the encoder as it is finds {lead.mean():+.1f} % beside {self.winner.name}: take that")
         lines.append("")
         reason = self._reason()
         if not self.folders:
@@ -594,11 +599,14 @@ def most_precise(able: Sequence[Candidate]) -> Candidate:
 def simplest_of(able: Sequence[Candidate], best: Candidate) -> Candidate:
     """The simplest one whose gap to the best may be chance: its 95 % interval, paired by sentence, has 0 in it."""
     for candidate in able:
-        gap = best.lead(candidate)
-        error = gap.std() / np.sqrt(len(gap))
-        if gap.mean() <= 1.96 * error:
+        if _may_be_chance(best.lead(candidate)):
             return candidate
     return best
+
+
+def _may_be_chance(lead: np.ndarray) -> bool:
+    """Whether the 95 % interval of a mean reaches down to 0."""
+    return bool(lead.mean() <= 1.96 * lead.std() / np.sqrt(len(lead)))
 
 
 def _command(sources: Sequence[Any], languages: Languages, options: dict[str, Any]) -> list[str]:

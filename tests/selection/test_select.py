@@ -87,6 +87,20 @@ def test_the_written_model_has_the_prompt_that_the_vectors_had(e5_like, tmp_path
     assert np.allclose(head.sides[0][:5], raw(SIDES[0][:5])[:, 0], atol=1e-5)
 
 
+def test_an_encoder_that_is_ahead_of_what_is_learnt_is_named(tiny_bert, tmp_path):
+    selection = hfxling.select(
+        *SIDES, languages=LANGUAGES, model=str(tiny_bert), only=["centred"], output=None, cache_dir=tmp_path
+    )
+    ahead = "the encoder as it is finds"
+    encoder, centred = selection.candidates
+    found, missed = np.ones(12, int), np.full(12, 2)
+    for fold in encoder.ranks:
+        encoder.ranks[fold], centred.ranks[fold] = (found, found), (missed, missed)
+    assert f"{ahead} +100.0 % beside centred: take that" in selection.table()
+    encoder.ranks = dict(centred.ranks)
+    assert ahead not in selection.table()
+
+
 def test_the_mean_of_an_encoder_that_pools_otherwise_is_warned_of(tiny_bert, tmp_path, caplog):
     encoder = Transformer(str(tiny_bert))
     pooling = Pooling(encoder.get_embedding_dimension(), pooling_mode="cls")
