@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,12 +24,13 @@ _STOCK = _DOORS[:2]
 _CLASSES = {model.__name__.removesuffix("Model").lower(): model for model in MODELS}
 _FLAG = "pooling.NormalizeParts"  # the module that sentence-transformers lacks
 TOLERANCE = 1e-5
+_SOUND: set[tuple] = set()  # folders that opened without a fault: path, method, size and age of every file
 
 
 def door_faults(folder: Path, method: str) -> list[str]:
     """A line for every door of a folder that does not open, or gives other vectors than the method's own class.
 
-    A folder that was opened before and has not changed since, as after a dry run, is not opened again.
+    A folder that opened without a fault and has not changed since, as after a dry run, is not opened again.
 
     Raises:
         ValueError: weights or settings that the method's class refuses.
@@ -40,16 +40,20 @@ def door_faults(folder: Path, method: str) -> list[str]:
     for name in sorted(files_of(folder)):
         state = (folder / name).lstat()
         files.append((name, state.st_size, state.st_mtime_ns))
-    return list(_faults_of(folder, method, tuple(files)))
+    state = folder, method, tuple(files)
+    if state in _SOUND:
+        return []
+    faults = _faults_of(folder, method)
+    if not faults:
+        _SOUND.add(state)
+    return faults
 
 
-@lru_cache(maxsize=16)
-def _faults_of(folder: Path, method: str, files: tuple[tuple[str, int, int], ...]) -> tuple[str, ...]:
-    """The faults of a folder whose files are so large and so old."""
+def _faults_of(folder: Path, method: str) -> list[str]:
     cls = _CLASSES[method]
     config = cls.from_pretrained(folder).config
     if not (folder / "modules.json").is_file():  # a head for vectors from elsewhere: its class is the only door
-        return ()
+        return []
     needs_language = getattr(config, "needs_language", not issubclass(cls, StockModel))
     languages = config.languages if needs_language else [""]
     job = {
@@ -61,11 +65,11 @@ def _faults_of(folder: Path, method: str, files: tuple[tuple[str, int, int], ...
     try:
         vectors = _opened(folder, job)
     except RuntimeError as error:
-        return (f"loading: {error}",)
+        return [f"loading: {error}"]
     faults = []
     for door in _DOORS:
         faults += _compared(door, vectors, folder, issubclass(cls, StockModel))
-    return tuple(faults)
+    return faults
 
 
 def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:
