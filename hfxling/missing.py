@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 
 @contextmanager
 def one_line_where_missing(
@@ -57,6 +55,8 @@ def check_device(device: str | None) -> None:
     Raises:
         ValueError: naming those that are.
     """
+    import torch
+
     try:
         torch.empty(0, device=device or "cpu")
     except (RuntimeError, AssertionError, NotImplementedError, ImportError):

@@ -25,6 +25,27 @@ def test_the_list_of_commands_is_cheap():
     assert all(any(line.split()[:1] == [name] for line in shown) for name in COMMANDS)
 
 
+def test_help_of_every_command_and_its_first_refusals_are_cheap():
+    code = """
+import sys
+from hfxling import cli
+from hfxling.commands import COMMANDS
+
+for name in COMMANDS:
+    for words in (["--help"], ["--no_such_option", "1"]):
+        try:
+            cli.main([name, *words])
+        except SystemExit as stop:
+            print(name, words, stop.code, *sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert all(f"usage: hfxling {name} " in done.stdout.lower() for name in COMMANDS), done.stdout
+    *_, last = done.stderr.splitlines()  # what is loaded by then
+    assert not (HEAVY | {"sklearn", "scipy.stats"}) & {*last.split()}
+    assert done.stderr.count("no_such_option") >= 2 * len(COMMANDS)  # in the message and in our line
+
+
 def test_the_command_is_installed_with_the_package():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert '[project.scripts]\nhfxling = "hfxling.cli:main"\n' in text

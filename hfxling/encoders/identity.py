@@ -10,7 +10,6 @@ from pathlib import Path
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-from transformers.utils import cached_file
 
 # Files of a model's folder that decide no vector.
 _BESIDE_THE_MODEL = {"README.md", "results.json", "rounds.json", ".gitattributes"}
@@ -115,6 +114,8 @@ def modules_of(name: str, revision: str | None = None) -> list[dict]:
 
 
 def _file_of(name: str, file: str, revision: str | None) -> str | None:
+    from transformers.utils import cached_file  # slow to load
+
     try:
         return cached_file(name, file, revision=revision, **_QUIETLY)
     except (OSError, ValueError):  # no such model, which whoever loads it says better; or one in memory
@@ -141,6 +142,8 @@ def content_hash_of(files: Iterable[Path], root: Path) -> str:
 
 
 def _commit(name: str, revision: str | None) -> str:
+    from transformers.utils import cached_file
+
     for file in _ASKED_FOR:
         try:
             path = cached_file(name, file, revision=revision, **_QUIETLY)

@@ -19,7 +19,8 @@ from . import upload
 from .card import template
 from .checks import text_faults
 from .record import CARD, folder_files
-from .release import Published, Release, put, refuse
+from .release import Release, put, refuse
+from .upload import Published
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 

@@ -17,12 +17,11 @@ from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import PairedTest, paired_test
 from hfxling.files import alone_in, content_hash, scratch_in, uninterrupted
-from hfxling.hub import onnx as graph
-from hfxling.hub.folder import rewrite_record
 from hfxling.hub.record import RECORD
 from hfxling.verbs import Languages, Text, verb
 
 if TYPE_CHECKING:
+    from hfxling.hub import onnx as graph
     from hfxling.models.stock import StockModel
 
 MOST_LOST = 1.0  # percentage points of P@1, both directions, that weights of 8 bits may cost
@@ -98,6 +97,8 @@ def export(
         raise ValueError("int8 needs sentence pairs that say what 8 bits cost: give source and target.")
     if languages is not None and (len(languages) != 2 or languages[0] == languages[1]):
         raise ValueError(f"languages={list(languages)}: give the codes of the pairs' two languages, such as zh vi.")
+    from hfxling.hub import onnx as graph  # loads torch
+
     graph.check_packages()
     folder = Path(model)
     models = graph.load_models(folder)
@@ -137,6 +138,8 @@ def _languages(models: Mapping[str, StockModel], languages: Languages | None, fo
 
 def _write_graphs(models: Mapping[str, StockModel], scratch: Path, int8: bool) -> Graphs:
     """All graphs in a folder that goes again."""
+    from hfxling.hub import onnx as graph
+
     graphs: Graphs = {FLOAT: {}}
     for language, model in models.items():
         path = scratch / language / graph.MODEL
@@ -152,6 +155,8 @@ def _write_graphs(models: Mapping[str, StockModel], scratch: Path, int8: bool) -
 
 def _place(graphs: Graphs, folder: Path) -> list[Path]:
     """Move graphs to where they belong, with the second file that large weights are in; earlier ones go."""
+    from hfxling.hub import onnx as graph
+
     placed = []
     for language in graphs[FLOAT]:
         target = folder / language / graph.FOLDER
@@ -196,6 +201,8 @@ class Costs:
 
     def measure(self, graphs: Graphs) -> None:
         """Measure torch, and then the graphs against it."""
+        from hfxling.hub import onnx as graph
+
         runs = {language: graph.torch_run(model) for language, model in self.models.items()}
         weights = next(iter(self.models.values())).state_dict().values()
         self._measure(TORCH, runs, sum(tensor.nbytes for tensor in weights))
@@ -205,6 +212,8 @@ class Costs:
             self._measure(form, runs, sum(part.stat().st_size for part in parts))
 
     def _measure(self, form: str, runs: Mapping[str, graph.Run], size: int) -> None:
+        from hfxling.hub import onnx as graph
+
         prompt = getattr(next(iter(self.models.values())).config, "prompt", None)
         encoders = []
         for language, side in zip(self.languages, self.sides):
@@ -263,6 +272,8 @@ def _record(folder: Path, costs: Costs | None, forms: Sequence[str]) -> None:
 
     Sentences that were added to the card by hand stay.
     """
+    from hfxling.hub.folder import rewrite_record
+
     record = folder / RECORD
     if not record.is_file():
         return

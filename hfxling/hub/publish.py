@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from hfxling.data.licences import check_licence
-from hfxling.hub.datasets import release_dataset
-from hfxling.hub.release import Published, Release, release
-from hfxling.hub.upload import check_repo_id
+from hfxling.hub.upload import Published, check_repo_id
 from hfxling.verbs import verb
 
 
@@ -102,6 +100,9 @@ def publish(
     place = Path(folder)
     if not place.exists():
         raise FileNotFoundError(f"{place}: no such file or folder; give what is to be published.")
+    from hfxling.hub.datasets import release_dataset  # loads torch
+    from hfxling.hub.release import Release, release
+
     what = Release(
         place,
         repo,

@@ -22,7 +22,7 @@ from .checks import ADAPTER, base_licence, code_faults, folder_contents, release
 from .doors import door_faults
 from .index import eval_results_file
 from .record import CARD, RECORD, read_record, record_text
-from .upload import Content, Plan, counted, read_content
+from .upload import Content, Plan, Published, counted, read_content
 from .variants import in_repositories
 
 logger = logging.getLogger(__name__)
@@ -61,39 +61,6 @@ class Release:
     def asks_hub(self) -> bool:
         """Whether the Hub is asked what is there: not for a dry run of somebody who is not logged in."""
         return not self.dry_run or get_token() is not None
-
-
-@dataclass
-class Published:
-    """What changed on the Hub, or would change.
-
-    Attributes:
-        repo_id: with its namespace.
-        url: of the repository, or of the pull request.
-        checked: what was found in order.
-        plans: a branch or repository each: files that are new, changed and removed, and what changes in the card.
-        commit: of the first of them; None for a dry run and for a pull request.
-        marks: a line for the tag and the collection that were made, or would be, and for every further repository.
-        is_dry_run: whether nothing was written.
-    """
-
-    repo_id: str
-    url: str
-    checked: str
-    plans: list[Plan]
-    commit: str | None = None
-    marks: list[str] = field(default_factory=list)
-    is_dry_run: bool = False
-
-    def table(self) -> str:
-        """What was checked, what changes on each branch, and where it is now."""
-        lines = [self.checked]
-        for plan in self.plans:
-            lines.append(plan.text())
-        lines += self.marks
-        if not self.is_dry_run:
-            lines.append(f"{self.repo_id}: {self.commit or self.url}")
-        return "\n".join(lines)
 
 
 def release(what: Release) -> Published:

@@ -86,6 +86,39 @@ class Plan:
         return "\n".join(lines)
 
 
+@dataclass
+class Published:
+    """What changed on the Hub, or would change.
+
+    Attributes:
+        repo_id: with its namespace.
+        url: of the repository, or of the pull request.
+        checked: what was found in order.
+        plans: a branch or repository each: files that are new, changed and removed, and what changes in the card.
+        commit: of the first of them; None for a dry run and for a pull request.
+        marks: a line for the tag and the collection that were made, or would be, and for every further repository.
+        is_dry_run: whether nothing was written.
+    """
+
+    repo_id: str
+    url: str
+    checked: str
+    plans: list[Plan]
+    commit: str | None = None
+    marks: list[str] = field(default_factory=list)
+    is_dry_run: bool = False
+
+    def table(self) -> str:
+        """What was checked, what changes on each branch, and where it is now."""
+        lines = [self.checked]
+        for plan in self.plans:
+            lines.append(plan.text())
+        lines += self.marks
+        if not self.is_dry_run:
+            lines.append(f"{self.repo_id}: {self.commit or self.url}")
+        return "\n".join(lines)
+
+
 def counted(count: int) -> str:
     """So many files, in words."""
     return f"{count} {'file' if count == 1 else 'files'}"

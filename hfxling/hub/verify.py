@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from hfxling.encoders.identity import fetch_folder
 from hfxling.evaluation.results import read_results
 from hfxling.files import weights_hash
-from hfxling.hub.agreement import Agreement, compare_rows, text_faults, verify_files
 from hfxling.hub.record import RECORD
 from hfxling.verbs import CacheFolder, verb
+
+if TYPE_CHECKING:
+    from hfxling.hub.agreement import Agreement
 
 
 @dataclass
@@ -124,6 +127,8 @@ def verify(
         raise ValueError(f"tolerance={tolerance}: give 0 or more.")
     if not Path(root).is_dir():
         raise FileNotFoundError(f"root={root}: no such folder; give the one that the text's paths begin at.")
+    from hfxling.hub.agreement import verify_files  # loads torch
+
     folder, commit, record, faults = verify_files(str(model), revision)
     rows = read_results(folder / RECORD)
     verified = Verified(str(model), commit, len(record.get("files", ())), len(rows), faults)
@@ -169,6 +174,7 @@ def _measured(
 ) -> tuple[Agreement, list[str]]:
     """Recorded rows against those that are measured now, and what of the training text is not what the card says."""
     from hfxling.hub.adapter import merged_folder  # loads torch
+    from hfxling.hub.agreement import compare_rows, text_faults
     from hfxling.methods.verification import measured_again  # loads a method, too
 
     with TemporaryDirectory(prefix="hfxling-") as scratch:

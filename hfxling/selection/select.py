@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import torch
-from transformers import AutoConfig, TrainingArguments
 
 from hfxling.data.corpus import Corpus, corpus_of, load_corpus
 from hfxling.data.licences import check_licence
@@ -27,30 +25,18 @@ from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.retrieval import hits_at
 from hfxling.evaluation.significance import mean_interval
 from hfxling.files import check_place, check_replaceable, uninterrupted
-from hfxling.hub.folder import rewrite_record
 from hfxling.hub.record import RECORD
-from hfxling.methods import lexical, siamese
-from hfxling.methods.dap.finetune import finetuning as dap_options
-from hfxling.methods.heads import replace_arguments
-from hfxling.methods.lexical.data import LEAST_PAIRS
-from hfxling.methods.publishing import Run, publish_run
-from hfxling.methods.tested import ENTRY, HeldOutTest, leave_out
 from hfxling.missing import one_line_where_missing
 from hfxling.verbs import CacheFolder, Languages, OutputFolder, Text, verb
 
-from .candidates import (
-    Candidate,
-    Clock,
-    Competitors,
-    Finetuning,
-    Fused,
-    Head,
-    Links,
-    Ranks,
-    TrainingText,
-    better_links,
-    make_heads,
-)
+# What competes, and the methods that it is made of, load torch: they are imported where they are needed.
+if TYPE_CHECKING:
+    from transformers import TrainingArguments
+
+    from hfxling.methods import lexical
+    from hfxling.methods.publishing import Run
+
+    from .candidates import Candidate, Competitors, Finetuning, Head, Links, Ranks, TrainingText
 
 logger = logging.getLogger(__name__)
 # In the order of what they ask of who uses them: of two that are as good the earlier one is taken.
@@ -198,6 +184,9 @@ class Selection:
 
     def _test(self, candidate: Candidate) -> dict[str, Ranks]:
         """Test what was written and the model as it came, and add that to the record and the card."""
+        from hfxling.hub.folder import rewrite_record
+        from hfxling.methods.tested import ENTRY, HeldOutTest
+
         fitted = self._fitted
         encoder = dict(fitted.encoder)
         device = encoder.pop("device")
@@ -233,6 +222,9 @@ class Selection:
 
     def _publish(self, learner: Head | Finetuning | Links, run: Run, candidate: Candidate, folder: Path) -> Path:
         """Write FOLDER/model as the recipe of the method writes it, with the contest's scores."""
+        from hfxling.methods.heads import replace_arguments
+        from hfxling.methods.publishing import publish_run
+
         competed = {each.name: round(each.precision, 2) for each in self.candidates}
         run = replace(run, results=self.results(candidate), extra=run.extra | {"competed": competed})
         fitted = self._fitted
@@ -353,7 +345,6 @@ def select(
         ValueError: fewer than ten pairs, options that do not go together, a folder of somebody else, malformed text.
         FileNotFoundError: no such file or model.
     """
-    clock = Clock(minutes)
     encoder_options = {"model": model, "revision": revision, "prompt": prompt, "device": device}
     languages = tuple(languages)
     _check(languages, only, choose, minutes)
@@ -366,6 +357,15 @@ def select(
     inputs += test or ()
     if output is not None:
         _check_folders(Path(output), inputs)
+    from transformers import AutoConfig
+
+    from hfxling.methods import lexical, siamese
+    from hfxling.methods.dap.finetune import finetuning as dap_options
+    from hfxling.methods.lexical.data import LEAST_PAIRS
+
+    from .candidates import Clock, Competitors, Finetuning, Fused, TrainingText, make_heads
+
+    clock = Clock(minutes)
     if model is not None:  # one that cannot be had is refused before anything is read
         with one_line_where_missing(str(model), "model"):
             AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
@@ -439,6 +439,8 @@ def _links(
     **options,
 ) -> Links:
     """The word links that compete, counted alone or with the help of an encoder; with few pairs what is better."""
+    from .candidates import Links, better_links
+
     alone = Links(recipe, text, **options)
     is_tried = is_helped is None and helped_by["encoder"] is not None and len(text) <= FEW
     if not (is_helped or is_tried):
@@ -469,6 +471,8 @@ def _shown_test(test: Sequence[Any] | None) -> list[str]:
 
 def _read_test(test: Sequence[Any], languages: Languages, corpus: Corpus) -> tuple[Pairs, str | None]:
     """The test text and where it was read, None in memory; training pairs that it contains are left out."""
+    from hfxling.methods.tested import leave_out
+
     pairs = read_pairs(*test, languages=languages)
     leaks = leave_out(corpus, pairs)
     if leaks:
@@ -532,6 +536,11 @@ def _folds(count: int) -> list[np.ndarray]:
 
 
 def _training_arguments(folder: str, seed: int, repo: str | None, device: str | None) -> TrainingArguments:
+    import torch
+    from transformers import TrainingArguments
+
+    from hfxling.methods import siamese
+
     settings = siamese.TRAINING_DEFAULTS | {
         "output_dir": folder,
         "seed": seed,

@@ -14,14 +14,11 @@ from hfxling.data.filters import plain
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.texts import Texts, check_texts
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
-from hfxling.encoders.dense import SentenceEncoder
-from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.files import atomic_path, files_of
-from hfxling.hub.folder import rewrite_record
 from hfxling.hub.record import RECORD
 from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Text, verb
 
@@ -72,6 +69,7 @@ class Bootstrapped:
     def save(self, folder: str | Path) -> None:
         """Write pairs.tsv, the models as `fit` does, and rounds.json, which says what of the folder is ours."""
         from hfxling.fit import save_lexical
+        from hfxling.hub.folder import rewrite_record
 
         with atomic_path(folder) as scratch:
             scratch.mkdir()
@@ -285,6 +283,8 @@ def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
 
 def _vectors(sides: Sequence[Texts], languages: tuple[str, str], encoder: Encoder, **options: Any) -> list[Vectors]:
     """An encoder's vectors of both texts; warns of what its vocabulary lacks of a language. Options of `Haystack`."""
+    from hfxling.encoders.haystack import Haystack  # loads torch
+
     some = [side.texts[:COVERAGE_TEXTS] for side in sides]
     warn_of_coverage(getattr(encoder, "model", None), zip(*some), languages)
     haystack = Haystack(sides, encoder, languages, **options)
@@ -328,6 +328,8 @@ def models_of(
 
 def pooling_of(encoder: Encoder, revision: str | None = None) -> str | None:
     """How an encoder makes one vector of its words' vectors, where that is all that it does to them; else None."""
+    from hfxling.encoders.dense import SentenceEncoder  # loads torch
+
     if encoder.is_in_memory or not isinstance(encoder, SentenceEncoder):
         return None
     pooled = pooled_by(encoder.name, revision)

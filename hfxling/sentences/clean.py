@@ -20,7 +20,6 @@ from hfxling.data.numbers import numbers_differ
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.texts import LONGEST, Texts, numbered_distinct, picked
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs, warn_of_languages
-from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
@@ -28,7 +27,6 @@ from hfxling.files import is_stream
 from hfxling.progress import bar
 from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Text, check_list, check_outputs, verb
 
-from .blocks import both_ways
 from .engine import Margin, best_partners, length_weights, paired_margins, select
 from .neighbours import Dtype, Neighbours, check_search, one_or_all, slices
 from .tables import check_table, to_tsv, write_tables
@@ -373,6 +371,10 @@ def score_pairs(
     Raises:
         ValueError: fewer distinct texts than neighbours, languages that the encoder has no part for, as `both_ways`.
     """
+    from hfxling.encoders.haystack import Haystack
+
+    from .blocks import both_ways
+
     sides, rows = [], []
     for texts, language in zip((source, target), languages):
         distinct, own_rows = numbered_distinct(texts)  # one neighbour, however many pairs it is in

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hfxling.encoders.protocol import languages_of
-from hfxling.encoders.sparse import LexicalEncoder, with_links
 from hfxling.evaluation.results import format_table
 from hfxling.verbs import Languages, verb
 
@@ -79,6 +78,8 @@ def explain(
     """
     if top < 1:
         raise ValueError(f"top={top}: give 1 or more.")
+    from hfxling.encoders.sparse import LexicalEncoder, with_links  # loads torch
+
     encoder = LexicalEncoder(with_links(model), revision)
     pair = languages_of(encoder, languages)
     terms = encoder.model.explain(source, target, pair)

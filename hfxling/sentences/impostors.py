@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import nbinom
 
 from .engine import Mined, by_length, length_weights, select
 from .neighbours import Neighbours
@@ -140,6 +139,8 @@ def _quantile(share: float, wrong: float, above: float) -> float:
     With a gamma distributed mean the number is negative binomial. The mean's relative variance is 1 / shape: 1 / n of n
     impostors, and that of DEVIATION.
     """
+    from scipy.stats import nbinom  # slow to load
+
     shape = 1 / (1 / (above + 1) + DEVIATION**2)
     return float(nbinom.ppf(share, shape, shape / (shape + wrong)))
 

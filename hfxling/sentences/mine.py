@@ -12,7 +12,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
@@ -22,10 +22,8 @@ from hfxling.data.filters import check_top, top_count
 from hfxling.data.pairs import read_heaps
 from hfxling.data.texts import Texts
 from hfxling.data.warn import warn_of_hubs
-from hfxling.encoders.haystack import Haystack
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
-from hfxling.encoders.stored import StoredVectors
 from hfxling.evaluation.results import format_table
 from hfxling.files import alone_in, content_hash
 from hfxling.parts import parts_beside
@@ -33,13 +31,15 @@ from hfxling.progress import bar, hidden
 from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Text, verb
 
 from .bitext import Dedup, Filter, ScoredPair, are_learnt, check_sides, columns, flagged, read_known, without
-from .blocks import both_ways
 from .engine import Choice, Margin, Mined, best_partners, by_length, select
 from .impostors import mutual_pairs, of_precision
 from .neighbours import Dtype, Neighbours, Vectors, bytes_of, check_search, one_or_all
 from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
 from .shards import clear, one_by_one, search
 from .tables import check_table, to_tsv, write_tables
+
+if TYPE_CHECKING:
+    from hfxling.encoders.haystack import Haystack
 
 logger = logging.getLogger(__name__)
 _ENCODED, _SEARCHED = 10, 4  # seconds from which on encoding and a search are measured long enough
@@ -284,6 +284,8 @@ def mine(
     elif precision is not None:
         hidden_pairs = HiddenPairs(*read_known(known, pair), precision, unpaired)
         searched = hidden_pairs.added_to(sides)
+    from hfxling.encoders.haystack import Haystack  # loads torch
+
     # Without a model `revision` is the lexical model's, as in `load_encoder`.
     links_revision = lexical_revision or (revision if model is None else None)
     loaders = {
@@ -463,6 +465,8 @@ def _neighbours(
 
 def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:
     """What it will take, by texts encoded and vectors compared here and now."""
+    from hfxling.encoders.stored import StoredVectors
+
     disk = haystack.check_disk(k)
     counts = (len(haystack.sides[0].texts), len(haystack.sides[1].texts))
     start = time.perf_counter()
@@ -483,6 +487,8 @@ def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:
 
 def _encoded_sample(haystack: Haystack, k: int, folder: str) -> tuple[list, float, tuple[int, int]]:
     """Vectors of a sample for each search, seconds a sentence for them and for scoring its candidates, and its size."""
+    from .blocks import both_ways
+
     size = 256
     while True:
         sample = haystack.first(size, Path(folder, str(size)))
@@ -504,6 +510,8 @@ def _encoded_sample(haystack: Haystack, k: int, folder: str) -> tuple[list, floa
 
 def _timed_search(vectors: list[list], counts: Sequence[int], k: int, options: dict) -> tuple[float, tuple[int, int]]:
     """Seconds a pair in a search that takes a while, as a short one is mostly preparation, and its size."""
+    from .blocks import both_ways
+
     size = 256
     while True:
         sizes = (min(size, counts[0]), min(size, counts[1]))

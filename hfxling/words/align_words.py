@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,12 +26,12 @@ from hfxling.progress import bar
 from hfxling.sentences.neighbours import Dtype
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
-from .aligner import AlignedLine, Aligner, LineAligner
 from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
-from .joint import LEARN_FROM, JointAligner
-from .links import Method, Units
-from .sources import JUMPS_FROM, Layer, open_aligner
+from .links import Layer, Method, Units
 from .stored import PairLinks, StoredParts, packed
+
+if TYPE_CHECKING:
+    from .aligner import AlignedLine, LineAligner
 
 logger = logging.getLogger(__name__)
 _PART = 10_000  # pairs; a run that was stopped goes on from the last whole part
@@ -299,6 +299,9 @@ def align_words(
         lines = aligner(source, target, batch_size=batch_size)
         return [_scored(line, fitted, min_confidence) for line in lines]
 
+    from .aligner import Aligner  # loads torch, as what opens one
+    from .sources import open_aligner
+
     if plan:
         return plan_of(partial(open_aligner, source, target, languages, **options), scored)
     aligner, text = open_aligner(source, target, languages, **options)
@@ -329,6 +332,8 @@ def _aligned(
     aligner: LineAligner, text: Pairs, parts: StoredParts, scored: Callable[..., list[PairLinks]]
 ) -> list[PairLinks]:
     """The links of all pairs, part by part."""
+    from .joint import JointAligner
+
     # An encoder learns the means of both languages from the first pairs that it reads: these are never skipped, unless
     # links were learnt with it, which were its first pairs.
     learns_means = isinstance(aligner, JointAligner) and aligner.kind in ("encoder", "saved and encoder")
@@ -413,6 +418,8 @@ def fit_link_confidence(
         ValueError: a malformed gold file, or one with links of fewer than 10 pairs; and as `align_words`.
         FileNotFoundError: no such file or model.
     """
+    from .sources import open_aligner  # loads torch
+
     _check_batch_size(batch_size)
     pairs = read_aligned(gold)
     source, target = texts_of(pairs)
@@ -504,6 +511,8 @@ def plan_of(
 
     `opened` is `open_aligner`, of which `first` is left to be told; `scored` makes links of some pairs.
     """
+    from .joint import JointAligner
+
     size = _FEW
     while True:
         start = time.perf_counter()
@@ -537,6 +546,9 @@ def plan_of(
 
 def _most_learnt_from(aligner: LineAligner) -> float:
     """Pairs that opening an aligner learns from, at most."""
+    from .joint import LEARN_FROM, JointAligner
+    from .sources import JUMPS_FROM
+
     if not isinstance(aligner, JointAligner):
         return 0
     return {"links": np.inf, "links and encoder": LEARN_FROM}.get(aligner.kind, JUMPS_FROM)

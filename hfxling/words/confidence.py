@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hfxling.files import atomic_path
 
-from .aligner import AlignedLine
+if TYPE_CHECKING:
+    from .aligner import AlignedLine
 
 FEATURES = (
     "log_forward",  # log weight of the source unit for the target unit

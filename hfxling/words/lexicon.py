@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -27,10 +27,10 @@ from hfxling.files import atomic_path
 from hfxling.progress import bar
 from hfxling.verbs import Languages, Model, OutputFile, verb
 
-from .joint import learnt_rows, segment_similarities
-from .pairs import EncodedPairs
-from .prior import translation_counts
-from .sources import Layer, LinkSource, links_of_text
+from .links import Layer
+
+if TYPE_CHECKING:
+    from .sources import LinkSource
 
 By = Literal["static", "links", "both"]
 EXAMPLES = 2
@@ -162,6 +162,8 @@ def lexicon(
         if value < 1:
             raise ValueError(f"{name}={value}: give 1 or more.")
     entries = {} if dictionary is None else read_dictionary(dictionary)
+    from .sources import links_of_text  # loads torch
+
     links, text = links_of_text(model, languages, source, target, revision=revision, layer=layer)
     if links.network is None and by not in (None, "links"):
         raise ValueError(f"by={by} needs an aligner's vectors, and {links.name} has none; give by links.")
@@ -220,6 +222,10 @@ def _word_vectors(
     links: LinkSource, text: Pairs, encoded: Sequence[Sequence[Encoding]], by: str
 ) -> Sequence[np.ndarray]:
     """What words are compared by, for source and target."""
+    from .joint import learnt_rows, segment_similarities
+    from .pairs import EncodedPairs
+    from .prior import translation_counts
+
     static = None
     if by != "links":
         static = [links.network.static_table(language).detach().cpu().numpy() for language in links.languages]

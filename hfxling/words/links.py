@@ -21,6 +21,7 @@ PROBABILITY = "probability"
 SIMILARITIES = ("argmax", "itermax", "softmax")
 # Between which links are: what white space sets apart, the vocabularies' own segments, or characters.
 Units = Literal["words", "segments", "characters"]
+Layer = int | Literal["agreement"]  # of an encoder: one, or those that agree
 UNITS = get_args(Units)
 Method = Literal[  # how links are decided, see `decode`
     "probability",

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hfxling.data.pairs import Pairs, Text, read_pairs
 from hfxling.data.segment import Vocabulary, word_segmenter
@@ -21,13 +21,12 @@ from hfxling.models.modeling_lexical import LexicalModel
 from .aligner import Aligner, load_aligner, vocabularies_of
 from .encoder import LAYERS, WordEncoder, depth_of
 from .joint import LONGEST, JointAligner, View, vocabularies_of_text
-from .links import agreement
+from .links import Layer, agreement
 from .pairs import encoded_pairs
 from .prior import LinkPrior, load_prior
 
 logger = logging.getLogger(__name__)
 AGREEMENT = "agreement"
-Layer = int | Literal["agreement"]
 LONGEST_SIDE = 20_000  # letters: a pair's links are a matrix of its words
 JUMPS_FROM = 2_000  # pairs that jumps of known links are learnt from
 _AGREE_ON = 200  # pairs that agreement is measured on, the first ones
