@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 import hfxling
 from hfxling.commands import COMMANDS, load_verb
 from hfxling.console import check_words, run
+from hfxling.extras import extra_named
 
 # One spelling of the languages for another.
 _SIDES = ("--source_lang", "--target_lang")
@@ -83,7 +84,8 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
         return verb(*args, **kwargs)
 
     try:
-        result = app(words)
+        with extra_named(f"hfxling {name}"):
+            result = app(words)
     except CycloptsError as error:
         line = " ".join(str(error).split()).removeprefix('Command "').rstrip(".")
         raise ValueError(f"{line}; see hfxling {name} --help.") from None

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import hfxling
-from hfxling.extras import extra_named
 
 
 class Command(NamedTuple):
@@ -39,5 +38,4 @@ COMMANDS = {
 
 def load_verb(name: str) -> Callable:
     """The function that a command calls."""
-    with extra_named(f"hfxling {name}"):
-        return getattr(hfxling, COMMANDS[name].verb)
+    return getattr(hfxling, COMMANDS[name].verb)

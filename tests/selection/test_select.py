@@ -346,13 +346,13 @@ def test_a_run_that_was_stopped_repeats_nothing_that_it_has_finished(tiny_bert, 
     assert not list((tmp_path / "cache").glob("*/*.safetensors")), "what a finished run had kept is gone"
 
     with monkeypatch.context() as patch:
-        patch.setattr("hfxling.selection.select.publish_run", stopped)
+        patch.setattr("hfxling.methods.publishing.publish_run", stopped)
         with pytest.raises(KeyboardInterrupt):
             hfxling.select(*sides, output=tmp_path / "stopped", **options)
     with monkeypatch.context() as patch:  # the contest is over: nothing of it is fitted again
         patch.setattr("hfxling.methods.dap.finetune.fit", stopped)
         patch.setattr("hfxling.selection.candidates.fit_links", stopped)
-        patch.setattr("hfxling.selection.select.publish_run", stopped)
+        patch.setattr("hfxling.methods.publishing.publish_run", stopped)
         with pytest.raises(KeyboardInterrupt):
             hfxling.select(*sides, output=tmp_path / "stopped", **options)
     resumed = hfxling.select(*sides, output=tmp_path / "stopped", **options)

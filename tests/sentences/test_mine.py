@@ -275,7 +275,7 @@ def test_a_plan_does_not_reckon_with_what_only_a_short_search_is_slow_by(tmp_pat
     def compare(source, target, k, **options):
         clock[0] += 0.1 + 1e-6 * len(source) * len(target)  # preparation, and the search
 
-    monkeypatch.setattr(module, "both_ways", compare)
+    monkeypatch.setattr(blocks, "both_ways", compare)
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     for name in ("a", "b"):
         np.save(tmp_path / f"{name}.npy", np.random.default_rng(0).standard_normal((count, 4)).astype(np.float32))
@@ -302,11 +302,13 @@ def test_a_plan_with_candidates_encodes_and_searches_with_the_model_too(
     fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(heap / "links"), languages=LANGUAGES)
     fusion.save(folder)
 
+    both_ways = blocks.both_ways
+
     def compare(source, target, k, **options):
         widths.append(source.shape[1])
-        return blocks.both_ways(source, target, k, **options)
+        return both_ways(source, target, k, **options)
 
-    monkeypatch.setattr(module, "both_ways", compare)
+    monkeypatch.setattr(blocks, "both_ways", compare)
     monkeypatch.setattr(module, "_SEARCHED", 0)
     mined(heap, tmp_path, plan=True, candidates=8)
     assert {*widths} == {64}, "of static vectors"

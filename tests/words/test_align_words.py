@@ -251,7 +251,7 @@ def test_a_plan_says_what_a_text_takes(sample, tmp_path, capsys, monkeypatch):
     assert plan.learning > 0
     assert plan.aligning > 0
     with monkeypatch.context() as patch:  # links alone are learnt from all pairs, with an encoder from the first ones
-        patch.setattr("hfxling.words.align_words.LEARN_FROM", 100)
+        patch.setattr("hfxling.words.joint.LEARN_FROM", 100)
         patch.setattr("hfxling.words.align_words.time.perf_counter", iter([0.0, 3600.0, 3600.0]).__next__)
         plan = hfxling.align_words(source * 2, target * 2, languages=("zh", "vi"), units="segments", plan=True)
         assert plan.learning == 2.0

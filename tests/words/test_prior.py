@@ -95,7 +95,7 @@ def test_posteriors_without_jumps_are_those_of_model_1():
             expected = np.zeros(5)
             if word >= 0:
                 expected[: len(parts)] = np.array(parts) / sum(parts)
-            np.testing.assert_allclose(row, expected, atol=1e-12)
+            np.testing.assert_allclose(row, expected, rtol=1e-6, atol=1e-12)
 
 
 def test_known_links_are_found_and_words_without_counterpart_have_none():
