@@ -24,6 +24,7 @@ from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
 
 from hfxling.data.corpus import Corpus
+from hfxling.data.pairs import check_lists
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.data.texts import check_texts, numbered_distinct
 from hfxling.encoders.dense import SentenceEncoder
@@ -339,8 +340,7 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
             raise ValueError(f"languages={pair!r}: give the codes of two languages, such as ('zh', 'vi').")
         if tuple(pair) != _UNNAMED:
             parse_pair(name_of_pair(pair))  # refuses what is no language
-        if len(sides) != 2 or any(side is None or isinstance(side, str) for side in sides):
-            raise ValueError("give a list of source texts and a list of their translations.")
+        check_lists(*sides)
         sources, targets = map(list, sides)
         if len(sources) != len(targets) or len(sources) < 10:  # fewer cannot choose a closed form's shrinkage
             raise ValueError(f"{len(sources)} source, {len(targets)} target texts: give as many of each, at least ten.")

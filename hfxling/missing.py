@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -47,6 +49,19 @@ def _cause(error: Exception) -> str:
     text = next(iter(str(error).strip().splitlines()), "")
     text = text if len(text) <= 200 else f"{text[:200]}..."
     return text if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {text}"
+
+
+def check_model(what: str, model: Any, *kinds: type) -> None:
+    """Refuse what is neither the name of a model nor a loaded one of these kinds.
+
+    Raises:
+        ValueError: `what` is something else.
+    """
+    if isinstance(model, (str, Path, *kinds)):
+        return
+    loaded = " or ".join(kind.__name__ for kind in kinds)
+    hint = "; loaded word links go to lexical" if type(model).__name__ == "LexicalModel" else ""
+    raise ValueError(f"{what} is of type {type(model).__name__}: give a folder, a Hub id or a loaded {loaded}{hint}.")
 
 
 def check_device(device: str | None) -> None:

@@ -305,6 +305,7 @@ print(json.dumps(model.encode_document(texts[1]).tolist()))
         (ZH, [*VI[:-1], " \n"], {}, r"target\[59\] is ' \\n'"),
         ("text", VI, {}, "give a list of source texts"),
         (ZH, None, {}, "give a list of source texts"),
+        ({*ZH}, VI, {}, "a set has no order"),
         (ZH, VI, {"languages": "zh-vi"}, "give the codes of two languages"),
         (ZH, VI, {"languages": ("zh", "zh")}, "two languages"),
         (ZH, VI, {"languages": ("zh", "vn")}, "language 'vn'"),

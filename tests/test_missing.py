@@ -7,9 +7,10 @@ import pytest
 from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 
+import hfxling
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import FrozenEncoder
-from hfxling.missing import check_device, one_line_where_missing
+from hfxling.missing import check_device, check_model, one_line_where_missing
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,35 @@ def test_whatever_a_library_says_becomes_one_line(error, message):
     assert message in str(told.value)
     assert "\n" not in str(told.value)
     assert told.value.__cause__ is error  # for --traceback
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (5, "model is of type int: give a folder, a Hub id or a loaded Path or KeyError."),
+        (["a/b"], "model is of type list: give"),
+        (type("LexicalModel", (), {})(), "; loaded word links go to lexical."),
+    ],
+)
+def test_what_is_no_model_is_told_by_its_type(model, message):
+    with pytest.raises(ValueError) as told:
+        check_model("model", model, Path, KeyError)
+    assert message in str(told.value)
+    for name in ("a/b", Path("a"), KeyError()):
+        check_model("model", name, KeyError)
+
+
+def test_verbs_refuse_what_is_no_model():
+    texts = {"source": ["a"], "target": ["b"], "languages": ("en", "de")}
+    calls = [
+        lambda: hfxling.encode(["a"], model={}),
+        lambda: hfxling.nearest(["a"], candidates=["b"], model={}),
+        lambda: hfxling.align_words(**texts, model={}),
+        lambda: hfxling.lexicon(**texts, model={}),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="model is of type dict: give a folder, a Hub id or a loaded Sentence"):
+            call()
 
 
 def raise_in(module: str, error: Exception):

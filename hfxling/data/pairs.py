@@ -8,7 +8,7 @@ are understood.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -152,9 +152,20 @@ def joined_source(source: str | Path, target: str | Path | None) -> str:
     return "+".join(names) + (f"@{ranges[0]}" if ranges[0] else "")
 
 
-def _in_memory(source: Sequence[str], target: Sequence[str] | None, skip_bad: bool, keep_space: bool) -> Pairs:
-    if target is None or is_source(target):
+def check_lists(*sides: Sequence[str] | None) -> None:
+    """Refuse what cannot be the lists of source texts and of their translations.
+
+    Raises:
+        ValueError: other than two sides, one that is a single text, a path or None, a set.
+    """
+    if len(sides) != 2 or any(side is None or is_source(side) for side in sides):
         raise ValueError("give a list of source texts and a list of their translations.")
+    if any(isinstance(side, Set) for side in sides):
+        raise ValueError("a set has no order, so nothing says which texts are pairs; give two lists.")
+
+
+def _in_memory(source: Sequence[str], target: Sequence[str] | None, skip_bad: bool, keep_space: bool) -> Pairs:
+    check_lists(source, target)
     sides = [list(source), list(target)]
     if len(sides[0]) != len(sides[1]):
         raise ValueError(f"{len(sides[0])} source texts, {len(sides[1])} target texts: give as many of each.")

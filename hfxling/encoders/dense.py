@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hfxling.missing import check_device, one_line_where_missing
+from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.loading import quiet_loading
 
 from .frozen import WordStates
@@ -53,9 +53,12 @@ class LoadedEncoder(Encoder):
         trust_remote_code: bool = False,
         **prompts: str | None,
     ):
+        from sentence_transformers import SentenceTransformer, SparseEncoder
+
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: give 1 or more.")
         check_device(device)
+        check_model("model", model, SentenceTransformer, SparseEncoder)
         is_in_memory = not isinstance(model, str | Path)
         if not is_in_memory:
             name = str(model)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from hfxling.missing import one_line_where_missing
+from hfxling.missing import check_model, one_line_where_missing
 from hfxling.models.modeling_lexical import LexicalModel
 
 from .dense import LoadedEncoder
@@ -43,6 +43,7 @@ class LexicalEncoder(Encoder):
     method = "dot"
 
     def __init__(self, model: str | Path | LexicalModel, revision: str | None = None):
+        check_model("lexical", model, LexicalModel)
         is_in_memory = isinstance(model, LexicalModel)
         if is_in_memory:
             name = model.config.name_or_path or "links in memory"

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoTokenizer
 from hfxling.data.segment import Span
 from hfxling.encoders.frozen import DTYPES, length_sorted, token_limit
 from hfxling.encoders.prompts import prompt_for, prompt_of
-from hfxling.missing import check_device, one_line_where_missing
+from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.sentences.neighbours import unit_or_zero
 
@@ -64,6 +64,9 @@ class WordEncoder:
             self._take_loaded(model, layer)
             own_prompt = prompt_for(self.name, model.prompts, model.default_prompt_name, prompt)
         else:
+            from sentence_transformers import SentenceTransformer
+
+            check_model("model", model, SentenceTransformer)
             self._load(str(model), revision, layer, device, getattr(torch, dtype))
             own_prompt = prompt_of(str(model), revision) if prompt is None else prompt
         if not getattr(self.tokenizer, "is_fast", False):

@@ -11,7 +11,7 @@ from typing import Any
 from hfxling.data.pairs import Pairs, Text, read_pairs
 from hfxling.data.segment import Vocabulary, word_segmenter
 from hfxling.encoders.sparse import languages_beside, with_links
-from hfxling.missing import one_line_where_missing
+from hfxling.missing import check_model, one_line_where_missing
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.configuration_lexical import LexicalConfig
 from hfxling.models.loading import stored_kind
@@ -156,9 +156,12 @@ def is_encoder(model: Any, revision: str | None = None) -> bool:
     Raises:
         FileNotFoundError: no such folder or Hub model.
     """
+    from sentence_transformers import SentenceTransformer
+
     if isinstance(model, Aligner | LexicalModel):
         return False
     if not isinstance(model, str | Path):
+        check_model("model", model, SentenceTransformer, Aligner, LexicalModel)
         return True
     hub_kwargs = {"revision": revision} if revision else {}
     with one_line_where_missing(str(model), "model", "an aligner, a lexical model or an encoder"):
@@ -270,6 +273,7 @@ def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | N
         return LinkSource("aligner in memory", pair, vocabularies_of(vocabularies, pair), model.model, prior)
     if isinstance(model, LexicalModel):
         return _of_lexical(model, "links in memory", languages)
+    check_model("model", model, Aligner, LexicalModel)
     name = str(model)
     hub_kwargs = {"revision": revision} if revision else {}
     with one_line_where_missing(name, "model", "an aligner or a lexical model"):
