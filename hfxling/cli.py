@@ -72,9 +72,11 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
             negative_iterable="",
             negative_none="",
             consume_multiple=True,
+            show_default=_default_told,
         ),
         config=_config(config, verb) if config else [],
     )
+    app["--help"].group = app.group_parameters  # and not as the only one of its commands
     arguments: dict[str, Any] = {}
 
     @app.default
@@ -91,6 +93,15 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
         raise ValueError(f"{line}; see hfxling {name} --help.") from None
     if result is not None:
         _show(result, arguments.get("output"))
+
+
+def _default_told(value: Any) -> str | None:
+    """A default as it would be typed; None where nothing is: by default the option is left out."""
+    if value is None or value is False or value == ():
+        return None
+    if isinstance(value, tuple | list):
+        return " ".join(map(str, value))
+    return str(value)
 
 
 def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
