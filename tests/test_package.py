@@ -47,8 +47,8 @@ ALLOWED: dict[str, set[str]] = {
     "encoders": _CORE | {"models", "data", "sentences"},
     "words": _CORE | {"models", "data", "sentences", "encoders"},
     "hub": _CORE | {"encoders", "models", "evaluation", "data"},
-    "commands": {"__init__", "extras"},
-    "cli": {"__init__", "commands", "console", "arguments", "files", "progress"},
+    "commands": {"__init__"},
+    "cli": {"__init__", "commands", "console", "arguments", "extras", "files", "progress"},
 }
 ALLOWED["methods"] = {*ALLOWED} - {"__init__", "__main__", "commands", "cli"}
 ALLOWED["recipe"] = ALLOWED["methods"] | {"methods"}
