@@ -33,7 +33,7 @@ from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at, unlike_blanks
 from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
-from hfxling.hub.export import FLOAT, INT8, TORCH, Costs
+from hfxling.hub.graphs import FLOAT, INT8, TORCH, Costs
 from hfxling.hub.onnx import MODEL, load_models, write_int8, write_onnx
 from hfxling.methods import lexical, siamese
 
