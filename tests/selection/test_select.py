@@ -121,8 +121,8 @@ def test_an_encoder_competes_with_its_own_pooling_and_what_follows_it(tiny_bert,
         modules.append(Dense(size, 5))
     model = SentenceTransformer(modules=[*modules, Normalize()])
     model.save(str(tmp_path / "encoder"))
-    options = {"model": tmp_path / "encoder", "cache_dir": tmp_path / "cache"}
-    selection = hfxling.select(*SIDES, languages=LANGUAGES, output=tmp_path, choose="centred", **options)
+    options = {"model": tmp_path / "encoder", "cache_dir": tmp_path / "cache", "only": ["centred"]}
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, output=tmp_path, **options)
     found = []
     for fold in selection.folds:
         source, target = [model.encode([texts[row] for row in fold]) for texts in SIDES]

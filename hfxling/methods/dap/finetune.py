@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -102,10 +103,11 @@ def schedule(
     )
 
 
+@cache
 def bf16_is_faster() -> bool:
     """Whether this processor multiplies matrices faster in bfloat16 than in float32.
 
-    It is timed, as some processors have the instructions and take twice as long with them.
+    It is timed, once a process, as some processors have the instructions and take twice as long with them.
     """
     seconds = {}
     for dtype in (torch.float32, torch.bfloat16):

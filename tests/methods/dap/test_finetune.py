@@ -87,11 +87,13 @@ def test_encoders_of_every_family_are_trained(tmp_path, kind):
 
 
 @pytest.mark.parametrize("slow", [torch.float32, torch.bfloat16])
-def test_products_in_the_faster_type(monkeypatch, tmp_path, slow):
+def test_products_in_the_faster_type(monkeypatch, tmp_path, slow, request):
     def product(left, right):
         time.sleep(0.01 if left.dtype == slow else 0)
 
     monkeypatch.setattr(torch, "mm", product)
+    bf16_is_faster.cache_clear()
+    request.addfinalizer(bf16_is_faster.cache_clear)
     assert bf16_is_faster() == (slow == torch.float32)
     training_args = schedule(100, str(tmp_path), epochs=1, seed=0, device="cpu", is_tested=False)
     assert training_args.bf16 == bf16_is_faster()
