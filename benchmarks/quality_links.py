@@ -1,13 +1,16 @@
 """Which machine translations are good? Pearson with human scores: an encoder's cosine, a link score, and both.
 
 python benchmarks/quality_links.py --data ../shared/data/mlqe --model ../shared/models/mini-labse [--split dev]
-    [--cosine_weight 0.125]
+    [--cosine_weight 0.125] [--words_of ../shared/models/mini-labse]
 
 The six pairs of WMT20 quality estimation. Links are counted in the text of a pair's training split, outputs of the same
 translation systems, without rows whose source occurs in dev or test20. Rows that are
 calibrated use dev's 1,000 human scores of the pair, as `hfxling quality --human` does; those with segments learn from
 train's 7,000, too, which the command does not do; the others use no human scores. `--model FOLDER/{pair}/model` takes
 the encoders of recipes/disentangler.py, which writes one a language pair.
+
+`--words_of ENCODER` adds what its words in context say: how similar the most similar word of the other side is, on
+average (BERTScore; Zhang et al. 2020), with the vectors of each language less their mean.
 
 With --split dev it measures what test20 was not to decide: mixture, length prior, views, and the weight of the cosine.
 """
@@ -33,6 +36,8 @@ from hfxling.evaluation.calibration import COSINE, LENGTHS, fit_calibration, log
 from hfxling.evaluation.similarity import correlation_results, cosines, pearson
 from hfxling.files import atomic_path, content_hash
 from hfxling.fit import fit_lexical
+from hfxling.sentences.neighbours import unit_or_zero
+from hfxling.words.encoder import WordEncoder
 
 TITLE = "Pearson with human scores of machine translations, WMT20 QE"
 # Chosen on dev, as is what follows; one view, the first of the default, for the other adds as much as it takes.
@@ -46,8 +51,10 @@ VARIED = {
     "no length prior": {"length_scale": 0.0},
 }
 COSINE_WEIGHTS = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)  # beside the links, both in standard deviations
+WORD_WEIGHTS = (-0.5, 0.25, 0.5, 1.0)  # beside links and cosine, in standard deviations
 RIDGE = 10.0  # of the regression on segments
 LINKS, JOINED, CALIBRATED = "links", "links + cosine", "links, cosine and lengths compete"
+WORDS, WITH_WORDS = "words", "links + cosine + words"
 SEGMENTS = "links, cosine, lengths and segments compete"
 
 Features = dict[str, np.ndarray]  # (N,) by name
@@ -60,6 +67,10 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options.add_argument(
         "--model", default="../shared/models/mini-labse", help="encoder of the cosines; {pair}: of each"
     )
+    options.add_argument("--words_of", help="encoder whose words in context are matched, too")
+    options.add_argument("--words_layer", type=int, help="its layer; by default the one that links words best")
+    options.add_argument("--words_weight", type=float, default=0.25, help="beside links and cosine; by --split dev")
+    options.add_argument("--trust_remote_code", action="store_true", help="run the code that the encoder brings")
     options.add_argument("--split", choices=("test20", "dev"), default="test20", help="dev compares settings")
     options.add_argument("--cosine_weight", type=float, default=0.125, help="beside the links; by --split dev")
     options.add_argument("--cache_dir", type=Path, default=Path("outputs/cache"), help="for vectors and counted links")
@@ -68,9 +79,10 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     args.name = args.name or ("quality_links" if args.split == "test20" else "quality_links_dev")
     logging.set_verbosity_error()
     sets, found, called = [], [], model_name(args.model)
+    words = WordEncoder(args.words_of, layer=args.words_layer) if args.words_of else None
     for dev, test in zip(*(read_qe(args.data, split=split) for split in ("dev", "test20")), strict=True):
         pair = dev.direction.replace("->", "-")
-        encoder = SentenceEncoder(args.model.replace("{pair}", pair))
+        encoder = SentenceEncoder(args.model.replace("{pair}", pair), trust_remote_code=args.trust_remote_code)
         train = read_training(args.data, dev, test)
         links = load_links(args.cache_dir, train, pair)
         known = measure(dev, encoder, links, args.cache_dir)
@@ -81,13 +93,20 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
             systems = compare(known, asked, dev.scores, args.cosine_weight) | with_segments(
                 links, train, (dev, known), (test, asked)
             )
+        if words:
+            weights = WORD_WEIGHTS if args.split == "dev" else (args.words_weight,)
+            of_dev = matched(words, dev)
+            judged = (known, of_dev) if args.split == "dev" else (asked, matched(words, test))
+            systems |= with_words(*judged, (known, of_dev), args.cosine_weight, weights)
         sets.append(dev if args.split == "dev" else test)
         found.append(systems)
         told = ", ".join(f"{label} {pearson(sets[-1].scores, scores):.3f}" for (label, _), scores in systems.items())
         print(f"{dev.direction}: {told}", flush=True)
     results = []
     for label, seen in found[0]:
-        own = {"baseline": [systems["cosine", "none"] for systems in found]} if label != "cosine" else {}
+        # Whether words add something is asked beside all else, in one run with the cosine's weight.
+        rival = JOINED if label.startswith(WITH_WORDS) and (JOINED, "none") in found[0] else "cosine"
+        own = {"baseline": [systems[rival, "none"] for systems in found]} if label != "cosine" else {}
         own["settings"] = {"row": label, "stage": "after", "human_scores": seen}
         results += correlation_results(sets, [systems[label, seen] for systems in found], model=called, **own)
     means = {row.settings["row"]: row.value for row in results if row.metric == "Pearson avg"}
@@ -147,6 +166,36 @@ def scored(links: LexicalEncoder, pairs: ScoredPairs) -> np.ndarray:
 def joined(features: Features, reference: Features, weight: float) -> np.ndarray:
     """Links and weighted cosine, each by its standard deviation in the reference."""
     return features[LINKS] / reference[LINKS].std() + weight * features[COSINE] / reference[COSINE].std()
+
+
+def matched(words: WordEncoder, pairs: ScoredPairs) -> np.ndarray:
+    """(N,) mean cosine of the pieces of both sides with the most similar piece of the other side."""
+    sides = []
+    for texts in (pairs.source, pairs.target):
+        pieces = {row: unit_or_zero(vectors) for row, _, vectors in words.pieces(texts)}
+        mean = np.concatenate([*pieces.values()]).mean(0)
+        sides.append([unit_or_zero(pieces[row] - mean) for row in range(len(texts))])
+    scores = []
+    for source, target in zip(*sides):
+        cosines_of_pieces = source @ target.T
+        scores.append((cosines_of_pieces.max(1).mean() + cosines_of_pieces.max(0).mean()) / 2)
+    return np.array(scores)
+
+
+def with_words(
+    features: Features,
+    matches: np.ndarray,
+    reference: tuple[Features, np.ndarray],
+    cosine_weight: float,
+    weights: tuple[float, ...],
+) -> Systems:
+    """Matched words alone, and beside links and cosine, by their standard deviation in the reference."""
+    of_reference, reference_matches = reference
+    both = joined(features, of_reference, cosine_weight)
+    systems = {(WORDS, "none"): matches, (JOINED, "none"): both}
+    for weight in weights:
+        systems[f"{WITH_WORDS}, weight {weight:g}", "none"] = both + weight * matches / reference_matches.std()
+    return systems
 
 
 def compare(dev: Features, test: Features, human: np.ndarray, cosine_weight: float) -> Systems:

@@ -4,10 +4,12 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import quality_links as benchmark
 
 from hfxling.data.sample import sample_texts
+from hfxling.data.scored import ScoredPairs
 from hfxling.evaluation.results import read_results
 
 
@@ -39,6 +41,7 @@ def test_report(data, model, tmp_path, capsys, split, monkeypatch):
     counted, fit = [], benchmark.fit_lexical
     monkeypatch.setattr(benchmark, "fit_lexical", lambda *args, **kw: counted.append(args) or fit(*args, **kw))
     argv = ["--data", data, "--model", model, "--split", split, "--cache_dir", tmp_path, "--results_dir", tmp_path]
+    argv += ["--words_of", model, "--words_layer", 1]
     figures = benchmark.main(list(map(str, argv)))
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert last["figures"] == figures
@@ -52,6 +55,7 @@ def test_report(data, model, tmp_path, capsys, split, monkeypatch):
     assert all({"difference", "p_value"} <= {*row.settings["paired"]} for row in links)
     assert links[0].value > 0.4
     seen = {row.settings["row"]: row.settings["human_scores"] for row in rows}
+    assert {seen["words"], seen["links + cosine + words, weight 0.25"]} == {"none"}
     if split == "test20":
         assert seen["links + cosine"] == seen["links"] == seen["cosine"] == "none"
         assert seen[benchmark.CALIBRATED].startswith("dev")
@@ -61,3 +65,19 @@ def test_report(data, model, tmp_path, capsys, split, monkeypatch):
     else:
         assert {f"links, {label}" for label in benchmark.VARIED} <= {*seen}
         assert {*seen.values()} == {"none"}
+
+
+def test_words_are_matched_with_the_most_similar_one():
+    """Two pieces a side, which their language's mean separates: both have their like, or one of them has not."""
+
+    class Words:
+        def pieces(self, texts):
+            directions = {"a": (1.0, 0.0), "b": (0.0, 1.0)}
+            for row, text in enumerate(texts):
+                yield row, None, np.array([directions[letter] for letter in text])
+
+    texts = {"source": ["ab", "ab"], "target": ["ba", "bb"]}
+    pairs = ScoredPairs("planted", "test", "en->de", **texts, scores=np.zeros(2))
+    whole, half = benchmark.matched(Words(), pairs)
+    assert whole == pytest.approx(1, abs=1e-6)
+    assert half < 0.8
