@@ -104,8 +104,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         print(f"{dev.direction}: {told}", flush=True)
     results = []
     for label, seen in found[0]:
-        # Whether words add something is asked beside all else, in one run with the cosine's weight.
-        rival = JOINED if label.startswith(WITH_WORDS) and (JOINED, "none") in found[0] else "cosine"
+        # Of words the question is what they add to the other two.
+        rival = JOINED if label.startswith(WITH_WORDS) else "cosine"
         own = {"baseline": [systems[rival, "none"] for systems in found]} if label != "cosine" else {}
         own["settings"] = {"row": label, "stage": "after", "human_scores": seen}
         results += correlation_results(sets, [systems[label, seen] for systems in found], model=called, **own)
