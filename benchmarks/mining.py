@@ -39,7 +39,7 @@ GOALS = {
     "semantic_search_over_ours": ">= 4",
     "ours_over_gemm": "<= 1.45",
 }
-BLOCK = 4096
+BLOCK = 4096  # four times as much on a GPU
 
 
 def main(argv: list[str] | None = None) -> dict:
@@ -127,7 +127,7 @@ def ours(source: np.ndarray, target: np.ndarray, args: argparse.Namespace, dtype
 def gemm(source: np.ndarray, target: np.ndarray, device: str) -> None:
     """The bare product, block by block."""
     x, y = (torch.from_numpy(side).to(device) for side in (source, target))
-    size = BLOCK if device == "cpu" else 2 * BLOCK
+    size = BLOCK if device == "cpu" else 4 * BLOCK
     for i in range(0, len(x), size):
         for j in range(0, len(y), size):
             x[i : i + size] @ y[j : j + size].T

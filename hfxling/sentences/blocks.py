@@ -34,8 +34,9 @@ from .neighbours import (
 
 _GROUP = 32  # scores that share a maximum
 _SPARE = {torch.float32: 8, torch.bfloat16: 28}  # neighbours kept beside the k nearest until float64 decides
-_LARGEST, _SMALLEST = 4096, 256  # rows and columns of a block; a GPU takes twice as many
+_LARGEST, _SMALLEST = 4096, 256  # rows and columns of a block
 _PAIRS = 6144  # pairs of vectors that are scored in float64 at once
+_LARGEST_ON_GPU, _PAIRS_ON_GPU = 16384, 65536  # which waits for the CPU after each block and each of these pairs
 _CHUNK = 65536  # rows looked through at once for vectors without a direction
 
 
@@ -56,7 +57,8 @@ def both_ways(
         target: (M, D), of the same kind.
         k: how many.
         memory: that may be used beside the vectors, in bytes or such as "4GiB"; on a GPU of its memory.
-        device: of dense products; by default a GPU when there is one.
+        device: of dense products; by default a GPU when there is one. A GPU that has room for all vectors beside
+            `memory` gets them once, else block by block.
         dtype: of dense products, "float32" or "bfloat16" (for arrays alone). It changes the time, not what is found.
 
     Raises:
@@ -73,11 +75,12 @@ def both_ways(
     if not 1 <= k <= smaller:
         raise ValueError(f"k={k} must lie between 1 and the smaller side's number of vectors, {smaller}.")
     precision = getattr(torch, dtype) if sides[0].method == "cosine" else torch.float32
-    size, left = _block_size(sides, k + _SPARE[precision], bytes_of(memory), device)
-    is_dense_on_gpu = sides[0].method == "cosine" and device.startswith("cuda")
-    if is_dense_on_gpu and 4 * widths[0][0] * sum(map(len, sides)) <= left:
-        for side in sides:
-            side.load()
+    size = _block_size(sides, k + _SPARE[precision], bytes_of(memory), device)
+    if sides[0].method == "cosine" and device.startswith("cuda"):
+        free, _ = torch.cuda.mem_get_info(device)
+        if 4 * widths[0][0] * sum(map(len, sides)) <= free - bytes_of(memory):
+            for side in sides:
+                side.load()
     return tuple(search_blocks(*sides, k, size, precision))
 
 
@@ -108,7 +111,9 @@ class Side:
         """Bring all vectors to the device."""
         self.loaded = torch.empty((len(self), self.widths[0]), device=self.device)
         for rows in slices(len(self), _CHUNK):
-            self.loaded[rows] = torch.from_numpy(self.rows(rows)[0])
+            vectors = torch.from_numpy(np.ascontiguousarray(self.parts[0][rows], np.float32)).to(self.device)
+            lengths = vectors.double().norm(dim=1, keepdim=True)
+            self.loaded[rows] = vectors / lengths.float()  # as `unit` does, where it is quicker
 
     def __len__(self) -> int:
         return self.parts[0].shape[0]
@@ -197,9 +202,13 @@ class _Found:
         """
         kept = self.scores.shape[1]
         count, width = maxima.shape
-        if width >= kept:  # so many groups have a score of at least this, and everything below may be forgotten
-            torch.maximum(self.rest, maxima.topk(kept, dim=1).values[:, -1].float(), out=self.rest)
-        row, group = (maxima > self.rest[:, None]).nonzero(as_tuple=True)
+        is_better = maxima > self.rest[:, None]
+        # Where so many groups are better, everything below the last of them may be forgotten.
+        crowded = (is_better.sum(1) >= kept).nonzero()[:, 0]
+        if len(crowded):
+            self.rest[crowded] = maxima[crowded].topk(kept, dim=1).values[:, -1].float()
+            is_better[crowded] = maxima[crowded] > self.rest[crowded, None]
+        row, group = is_better.nonzero(as_tuple=True)
         opened = groups[row, :, group].float()
         entry, place = (opened > self.rest[row][:, None]).nonzero(as_tuple=True)
         if not len(entry):
@@ -289,8 +298,9 @@ def _decided(
 def _exact_scores(side: Side, row: np.ndarray, other: Side, other_row: np.ndarray) -> np.ndarray:
     """(P,) float64 scores of pairs of rows, which lie in the order of `row`."""
     exact = np.empty(len(row))
-    for pairs in slices(len(row), _PAIRS):  # whose vectors are held at once
-        if side.loaded is not None and other.loaded is not None:
+    are_loaded = side.loaded is not None and other.loaded is not None
+    for pairs in slices(len(row), _PAIRS_ON_GPU if are_loaded else _PAIRS):  # whose vectors are held at once
+        if are_loaded:
             x, y = side.loaded[torch.from_numpy(row[pairs])], other.loaded[torch.from_numpy(other_row[pairs])]
             exact[pairs] = (x.double() * y.double()).sum(1).cpu().numpy()
         else:
@@ -326,13 +336,14 @@ def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[n
     return best_first(rows, total, min(k, total.shape[1]), TIE[method])
 
 
-def _block_size(sides: tuple[Side, Side], kept: int, memory: int, device: str) -> tuple[int, int]:
-    """Rows and columns of the largest block that the memory holds, and the bytes that it leaves.
+def _block_size(sides: tuple[Side, Side], kept: int, memory: int, device: str) -> int:
+    """Rows and columns of the largest block that the memory holds.
 
     Raises:
         ValueError: it does not hold the smallest one.
     """
     count, width, filled = sum(map(len, sides)), 0, []
+    largest, pairs = (_LARGEST_ON_GPU, _PAIRS_ON_GPU) if device.startswith("cuda") else (_LARGEST, _PAIRS)
     for part in sides[0].parts:
         width += 0 if issparse(part) else part.shape[1]
     for part in (*sides[0].parts, *sides[1].parts):
@@ -342,13 +353,13 @@ def _block_size(sides: tuple[Side, Side], kept: int, memory: int, device: str) -
 
     def need(size: int) -> int:
         opened = size * kept * (_GROUP * 4 + 60)  # groups that the first block opens, and what is made of them
-        vectors = size * (2 * 14 * width + 40 * sum(filled)) + 2 * _PAIRS * width * 8
+        vectors = size * (2 * 14 * width + 40 * sum(filled)) + 2 * pairs * width * 8
         return int(lasting + 6 * size * size + opened + vectors + (24 * size * size if filled else 0))
 
-    size = _LARGEST * (2 if device.startswith("cuda") else 1)
+    size = largest
     while size > _SMALLEST and need(size) > memory:
         size //= 2
     if need(size) > memory:
         least = -(-need(size) // 2**20)
         raise ValueError(f"memory={memory} bytes hold no block of these {count} vectors; give {least}MiB or more.")
-    return size, memory - need(size)
+    return size
