@@ -111,7 +111,7 @@ class Side:
         """Bring all vectors to the device."""
         self.loaded = torch.empty((len(self), self.widths[0]), device=self.device)
         for rows in slices(len(self), _CHUNK):
-            vectors = torch.from_numpy(np.ascontiguousarray(self.parts[0][rows], np.float32)).to(self.device)
+            vectors = torch.from_numpy(np.array(self.parts[0][rows], np.float32)).to(self.device)
             lengths = vectors.double().norm(dim=1, keepdim=True)
             self.loaded[rows] = vectors / lengths.float()  # as `unit` does, where it is quicker
 
@@ -122,7 +122,11 @@ class Side:
         """Length of the longest vector, all having been found sound."""
         bad, longest = [], 0.0
         for start in range(0, len(self), _CHUNK):
-            square = sum(_squares(part[start : start + _CHUNK]) for part in self.parts)
+            chunks = [part[start : start + _CHUNK] for part in self.parts]
+            if self.method == "cosine":  # compared in float32, where tiny numbers are zero and huge ones infinite
+                with np.errstate(over="ignore"):
+                    chunks = [chunks[0].astype(np.float32, copy=False)]
+            square = sum(map(_squares, chunks))
             is_sound = np.isfinite(square)
             if self.method == "cosine":
                 is_sound &= square > 0

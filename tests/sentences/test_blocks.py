@@ -51,7 +51,7 @@ def test_the_same_as_one_side_after_the_other(case, dtype, monkeypatch):
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_by_vectors_that_lie_on_the_device(case, dtype, monkeypatch):
     """As on a GPU that holds both sides."""
-    monkeypatch.setattr(module, "_PAIRS", 100)
+    monkeypatch.setattr(module, "_PAIRS_ON_GPU", 100)
     sides = []
     for side, name in zip(CASES[case], ("source", "target")):
         sides.append(module.Side(side, name, "cpu"))
@@ -120,6 +120,8 @@ BAD = {
     "k=0 must lie": (X, Y, {"k": 0}),
     "2 of 700 source vectors are zero, NaN or infinite: row 3, 9 (counted from 0)": (changed(X, [3, 9], 0), Y, {}),
     "1 of 611 target vectors are zero, NaN or infinite: row 7": (X, changed(Y, 7, np.nan), {}),
+    "1 of 700 source vectors are zero, NaN or infinite: row 5": (changed(X.astype(float), 5, 1e-60), Y, {}),
+    "1 of 611 target vectors are zero, NaN or infinite: row 8": (X, changed(Y.astype(float), 8, 1e60), {}),
     "1 of 700 source vectors are NaN or infinite: row 2": (csr_array(changed(X, 2, np.inf)), csr_array(Y), {}),
     "source vectors have [24] dimensions, target vectors [20]": (X, Y[:, :20], {}),
     "give the same kind": (X, csr_array(Y), {}),
