@@ -36,8 +36,12 @@ _SIGNATURES = {
     b"\xfe\xff": "UTF-16 (big-endian byte order mark)",
     b"\x1f\x8b": "gzip; name it .gz",
     b"PK\x03\x04": "a zip archive or spreadsheet",
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstandard",
     b"PAR1": "Parquet; name it .parquet",
 }
+_PACKERS = (b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 
 
 @dataclass(frozen=True)
@@ -181,7 +185,10 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
                     text = raw.decode()
                 except UnicodeDecodeError as error:
                     what = f"line {number}: byte {offset + error.start} of the file is not UTF-8{_looks_like(raw)}"
-                    raise ValueError(f"{path}, {what}; convert the file to UTF-8") from None
+                    remedy = (
+                        "unpack it, or pack it with gzip" if raw.startswith(_PACKERS) else "convert the file to UTF-8"
+                    )
+                    raise ValueError(f"{path}, {what}; {remedy}") from None
                 if len(raw.translate(None, _CONTROL)) != len(raw):
                     what = f"line {number}: {_first_control(raw)}{_looks_like(raw)}"
                     raise ValueError(f"{path}, {what}; remove it or give a text file")

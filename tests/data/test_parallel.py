@@ -1,7 +1,9 @@
 """Parallel text from files and the Hub, and what is said about files that are wrong."""
 
+import bz2
 import gzip
 import json
+import lzma
 
 import datasets
 import pyarrow as pa
@@ -163,6 +165,8 @@ MALFORMED = {
     "UTF-16 without mark": ("a.tsv", "mot\tone\n".encode("utf-16-le"), ["line 1", "U+0000", "looks like UTF-16"]),
     "NUL": ("a.tsv", "一\tmột\n二\tha\0i\n", ["line 2", "control character U+0000", "remove it"]),
     "control character": ("a.jsonl", '{"zh": "\x08", "vi": "b"}\n', ["line 1", "control character U+0008"]),
+    "xz": ("a.tsv", lzma.compress(b"a\tb\n"), ["line 1", "looks like xz", "unpack it, or pack it with gzip"]),
+    "bzip2": ("a.tsv", bz2.compress(b"a\tb\n"), ["line 1", "looks like bzip2", "unpack it, or pack it with gzip"]),
     "gzip without .gz": ("a.tsv", GZIPPED, ["line 1", "looks like gzip; name it .gz"]),
     "Parquet as TSV": ("a.tsv", b"PAR1\0\0", ["line 1", "looks like Parquet"]),
     "unterminated quote": ("a.csv", '一,một\n二,"hai\n三,ba\n', ["line 2", "starts here is malformed", "quotes"]),
