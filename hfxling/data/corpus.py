@@ -328,10 +328,11 @@ def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[Sco
         drawn = np.random.default_rng(_SEED).choice(len(pair.train), settings.max_train_pairs, replace=False)
         pair.train = pair.train.select(np.sort(drawn))
     if not len(pair.train):
-        name = name_of_pair(pair.languages)
+        counts = {**pair.dropped, "in the test text": pair.leaks}
+        reasons = [f"{count} {reason.replace('_', ' ')}" for reason, count in counts.items() if count]
         raise ValueError(
-            f"{' '.join(settings.train_data)}: no training pair of {name} is left of {pair.read} "
-            f"(dropped: {pair.dropped}, leaks: {pair.leaks}); give more text."
+            f"{' '.join(settings.train_data)}: no training pair of {name_of_pair(pair.languages)} is left of {pair.read} "
+            f"(dropped: {', '.join(reasons)}); give more text."
         )
 
 

@@ -77,7 +77,7 @@ def test_filters_cap_and_account(data):
     capped = load(max_train_pairs=2)
     assert capped.pairs[0].used == len(capped.pairs[0].train) == 2
     assert capped.card_entries(None)[0]["revision"] != entry["revision"]
-    with pytest.raises(ValueError, match=r"no training pair of vi-en is left of 5 \(dropped: .*'too_short': 4"):
+    with pytest.raises(ValueError, match=r"no training pair of vi-en is left of 5 \(dropped: .*4 too short"):
         load(min_words=3)
 
 
