@@ -330,8 +330,9 @@ def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[Sco
     if not len(pair.train):
         counts = {**pair.dropped, "in the test text": pair.leaks}
         reasons = [f"{count} {reason.replace('_', ' ')}" for reason, count in counts.items() if count]
+        name = name_of_pair(pair.languages)
         raise ValueError(
-            f"{' '.join(settings.train_data)}: no training pair of {name_of_pair(pair.languages)} is left of {pair.read} "
+            f"{' '.join(settings.train_data)}: no training pair of {name} is left of {pair.read} "
             f"(dropped: {', '.join(reasons)}); give more text."
         )
 

@@ -16,10 +16,11 @@ COUNTS = {"train": 1654, "dev": 170, "test": 328}  # as hfxling.data.sample.SPLI
 
 
 def generated_rows() -> str:
-    """Sentences as TSV: end mark, words as `word/number`, where words with one number are linked.
+    """Sentences as TSV: end mark and words, where words with one number are linked.
 
-    A word without a number has the one after that of the numbered word before it (0 for the first), `word/` has none.
-    Rows are in blocks, one for each language and in it one for each split. All that makes a wheel smaller, which is
+    The number expected of a word is the one after that of the numbered word before it (0 for the first). `word` has
+    that number, `word/2` one that is greater by 2, `word/-2` one that is less by 2, and `word/` has none. Rows are in
+    blocks, one for each language and in it one for each split. All that makes a wheel smaller, which is
     compressed.
     """
     sentences = []
@@ -57,7 +58,7 @@ def _cell(sentence: ParallelSentence, language: str) -> str:
         if concept < 0:
             parts.append(f"{word}/")
             continue
-        parts.append(word if concept == expected else f"{word}/{concept}")
+        parts.append(word if concept == expected else f"{word}/{concept - expected}")
         expected = concept + 1
     return "|".join(parts)
 

@@ -110,18 +110,18 @@ def linked_sentences(split: str) -> list[LinkedSentence]:
 
 
 def _numbered(cells: Sequence[str]) -> tuple[list[str], list[int]]:
-    """The words and commas of a row, and the number of each word: by default that after the one before it."""
+    """The words and commas of a row, and the number of each word: in the file, how far it is from the one expected."""
     words, concepts = [], []
     expected = 0
     for cell in cells:
-        word, slash, number = cell.partition("/")
+        word, slash, difference = cell.partition("/")
         words.append(word)
         if word == ",":
             continue
-        if slash and not number:
+        if slash and not difference:
             concepts.append(-1)
             continue
-        concepts.append(int(number) if slash else expected)
+        concepts.append(expected + int(difference or 0))
         expected = concepts[-1] + 1
     return words, concepts
 
