@@ -36,6 +36,15 @@ CacheFolder = Annotated[str | Path, CACHE]
 Verb = TypeVar("Verb", bound=Callable)
 
 
+class Result:
+    """What a verb gives back: shown as its table, as at the end of a notebook's cell."""
+
+    table: Callable[[], str]
+
+    def __repr__(self) -> str:
+        return self.table()
+
+
 def verb(function: Verb) -> Verb:
     """Make a function a verb.
 

@@ -14,7 +14,7 @@ from hfxling.evaluation.mining import f1_of, f1_test
 from hfxling.evaluation.results import EvalResult, format_table, p_told, read_results
 from hfxling.evaluation.significance import PairedTest, holm, paired_test
 from hfxling.evaluation.similarity import compare_correlations, pearson
-from hfxling.verbs import verb
+from hfxling.verbs import Result, verb
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Comparison:
         return "higher" if self.test.difference > 0 else "lower"
 
 
-@dataclass(frozen=True)
-class Comparisons:
+@dataclass(frozen=True, repr=False)
+class Comparisons(Result):
     """The first model's figures beside the same ones of each other model.
 
     Attributes:

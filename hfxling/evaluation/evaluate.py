@@ -19,7 +19,7 @@ from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, filled_columns, format_table, p_told, read_results, write_results
 from hfxling.evaluation.tasks import TASKS, Task, TaskText
 from hfxling.evaluation.tatoeba import tatoeba_table
-from hfxling.verbs import Languages, Model, OutputFolder, Text, check_list, verb
+from hfxling.verbs import Languages, Model, OutputFolder, Result, Text, check_list, verb
 
 if TYPE_CHECKING:
     from hfxling.encoders.protocol import Encoder
@@ -28,8 +28,8 @@ _RECIPE = "hfxling evaluate"
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Result):
     """What was measured.
 
     Attributes:

@@ -25,7 +25,7 @@ from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_cal
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, is_stream
 from hfxling.progress import bar
-from hfxling.verbs import FILE, Languages, Model, OutputFile, Text, check_outputs, verb
+from hfxling.verbs import FILE, Languages, Model, OutputFile, Result, Text, check_outputs, verb
 
 if TYPE_CHECKING:
     from hfxling.encoders.sparse import LexicalEncoder
@@ -43,8 +43,8 @@ COLUMNS = {COSINE: "score", LINKS: LINKS}  # of the file, by score
 Scorer = Callable[[Sequence[str], Sequence[str]], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Scores:
+@dataclass(frozen=True, repr=False)
+class Scores(Result):
     """What is known of N pairs.
 
     Attributes:

@@ -15,7 +15,7 @@ from types import ModuleType
 import hfxling
 from hfxling.data.texts import read_texts
 from hfxling.files import atomic_path
-from hfxling.verbs import Languages, Model, ReplacedFolder, verb
+from hfxling.verbs import Languages, Model, ReplacedFolder, Result, verb
 
 # What the Hub wants of a Space that runs Gradio: front matter, app.py, requirements.txt.
 README = """---
@@ -32,8 +32,8 @@ Translations, word links, mining and scores by {named}: the page of `hfxling dem
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Space:
+@dataclass(frozen=True, repr=False)
+class Space(Result):
     """A folder that can be uploaded as a Space.
 
     Attributes:

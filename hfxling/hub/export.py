@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hfxling.data.pairs import read_pairs
 from hfxling.files import alone_in, scratch_in, uninterrupted
-from hfxling.verbs import Languages, Text, verb
+from hfxling.verbs import Languages, Result, Text, verb
 
 if TYPE_CHECKING:
     from hfxling.models.stock import StockModel
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 MOST_LOST = 1.0  # percentage points of P@1, both directions, that weights of 8 bits may cost
 
 
-@dataclass
-class Exported:
+@dataclass(repr=False)
+class Exported(Result):
     """What was written, and what it costs.
 
     Attributes:

@@ -86,7 +86,7 @@ class Plan:
         return "\n".join(lines)
 
 
-@dataclass
+@dataclass(repr=False)
 class Published:
     """What changed on the Hub, or would change.
 
@@ -117,6 +117,8 @@ class Published:
         if not self.is_dry_run:
             lines.append(f"{self.repo_id}: {self.commit or self.url}")
         return "\n".join(lines)
+
+    __repr__ = table  # as `hfxling.verbs.Result`
 
 
 def counted(count: int) -> str:

@@ -8,18 +8,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from hfxling.data.pairs import IN_MEMORY
 from hfxling.encoders.identity import fetch_folder
 from hfxling.evaluation.results import read_results
 from hfxling.files import weights_hash
 from hfxling.hub.record import RECORD
-from hfxling.verbs import CacheFolder, verb
+from hfxling.verbs import CacheFolder, Result, verb
 
 if TYPE_CHECKING:
     from hfxling.hub.agreement import Agreement
 
 
-@dataclass
-class Verified:
+@dataclass(repr=False)
+class Verified(Result):
     """What came of checking a model.
 
     Attributes:
@@ -177,6 +178,8 @@ def _measured(
     from hfxling.hub.agreement import compare_rows, text_faults
     from hfxling.methods.verification import measured_again  # loads a method, too
 
+    if record["settings"].get("train_data") == [IN_MEMORY]:
+        raise ValueError("the text was in memory and is in no file: fit from files what others shall verify")
     with TemporaryDirectory(prefix="hfxling-") as scratch:
         whole = merged_folder(folder, Path(scratch))
         found, corpus = measured_again(record, whole, root=root, cache_dir=cache_dir, device=device)

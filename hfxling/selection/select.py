@@ -27,7 +27,7 @@ from hfxling.evaluation.significance import mean_interval
 from hfxling.files import check_place, check_replaceable, uninterrupted
 from hfxling.hub.record import RECORD
 from hfxling.missing import one_line_where_missing
-from hfxling.verbs import CacheFolder, Languages, OutputFolder, Text, verb
+from hfxling.verbs import CacheFolder, Languages, OutputFolder, Result, Text, verb
 
 # What competes, and the methods that it is made of, load torch: they are imported where they are needed.
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ BLOCKS = 10
 FEW = 500
 
 
-@dataclass
-class Selection:
+@dataclass(repr=False)
+class Selection(Result):
     """What competed, and what won.
 
     Attributes:

@@ -17,7 +17,7 @@ from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.progress import bar
-from hfxling.verbs import Languages, Model, OutputFile, verb
+from hfxling.verbs import Languages, Model, OutputFile, Result, verb
 
 from . import beads
 from .beads import MAX_JOINED, Bead
@@ -56,8 +56,8 @@ class DocumentText:
         return space.join(self.sentences[part[0] : part[-1] + 1])
 
 
-@dataclass(frozen=True)
-class AlignedDocuments:
+@dataclass(frozen=True, repr=False)
+class AlignedDocuments(Result):
     """Every sentence of both texts, in one row each.
 
     Attributes:

@@ -85,6 +85,10 @@ def _sides_of(known: str | Path | Sequence, languages: tuple[str, str]) -> tuple
     if all(is_source(part) for part in known):
         rows = load_pairs([str(part) for part in known], languages)
         return rows["source"], rows["target"]
+    if len(known) != 2:
+        raise ValueError(
+            f"known pairs are a list of {len(known)}: give files, or two lists of one length, [texts, translations]."
+        )
     pairs = read_pairs(*known, languages)
     return pairs.source, pairs.target
 

@@ -20,7 +20,7 @@ from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.files import atomic_path, files_of
 from hfxling.hub.record import RECORD
-from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Text, verb
+from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Result, Text, verb
 
 from .bitext import Dedup, Filter, ScoredPair, check_sides, columns, flagged, read_known, without
 from .neighbours import Vectors, bytes_of
@@ -42,8 +42,8 @@ SEED_AND_MINED = "seed and mined pairs"
 MOST_FOREIGN = 0.5  # of a text's sentences, that may be in another language
 
 
-@dataclass(frozen=True)
-class Bootstrapped:
+@dataclass(frozen=True, repr=False)
+class Bootstrapped(Result):
     """What bootstrapping ends with.
 
     Attributes:

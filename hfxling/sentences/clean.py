@@ -25,7 +25,7 @@ from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import is_stream
 from hfxling.progress import bar
-from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Text, check_list, check_outputs, verb
+from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Result, Text, check_list, check_outputs, verb
 
 from .engine import Margin, best_partners, length_weights, paired_margins, select
 from .neighbours import Dtype, Neighbours, check_search, one_or_all, slices
@@ -60,8 +60,8 @@ class PairScores(NamedTuple):
     elsewhere: np.ndarray
 
 
-@dataclass
-class Cleaned:
+@dataclass(repr=False)
+class Cleaned(Result):
     """All N pairs, and what is found of them.
 
     Attributes:

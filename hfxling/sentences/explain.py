@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import format_table
-from hfxling.verbs import Languages, verb
+from hfxling.verbs import Languages, Result, verb
 
 if TYPE_CHECKING:
     from hfxling.models.modeling_lexical import Term
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Result):
     """What makes the score of a sentence pair.
 
     Attributes:

@@ -28,7 +28,7 @@ from hfxling.evaluation.results import format_table
 from hfxling.files import alone_in, content_hash
 from hfxling.parts import parts_beside
 from hfxling.progress import bar, hidden
-from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Text, verb
+from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Result, Text, verb
 
 from .bitext import Dedup, Filter, ScoredPair, are_learnt, check_sides, columns, flagged, read_known, without
 from .engine import Choice, Margin, Mined, best_partners, by_length, select
@@ -45,8 +45,8 @@ logger = logging.getLogger(__name__)
 _ENCODED, _SEARCHED = 10, 4  # seconds from which on encoding and a search are measured long enough
 
 
-@dataclass(frozen=True)
-class MinedPairs:
+@dataclass(frozen=True, repr=False)
+class MinedPairs(Result):
     """Pairs out of two texts.
 
     Attributes:
@@ -99,8 +99,8 @@ class MinedPairs:
         write_tables((path, columns(self.rows), True))
 
 
-@dataclass(frozen=True)
-class MiningPlan:
+@dataclass(frozen=True, repr=False)
+class MiningPlan(Result):
     """What mining will take, measured on samples that grew until they told enough.
 
     A search is measured with more vectors than were encoded, made from these.

@@ -13,13 +13,13 @@ from hfxling.data.texts import check_texts, read_texts
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
 from hfxling.progress import shown
-from hfxling.verbs import Languages, Model, Text, verb
+from hfxling.verbs import Languages, Model, Result, Text, verb
 
 from . import neighbours
 
 
-@dataclass(frozen=True)
-class Nearest:
+@dataclass(frozen=True, repr=False)
+class Nearest(Result):
     """What is nearest to each of N sentences, the best first.
 
     Attributes:

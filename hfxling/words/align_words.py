@@ -24,7 +24,7 @@ from hfxling.files import atomic_path, content_hash
 from hfxling.parts import parts_beside
 from hfxling.progress import bar
 from hfxling.sentences.neighbours import Dtype
-from hfxling.verbs import Languages, Model, OutputFile, verb
+from hfxling.verbs import Languages, Model, OutputFile, Result, verb
 
 from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
 from .links import Layer, Method, Units
@@ -39,8 +39,8 @@ _PLAN = 10  # seconds from which on a plan is measured long enough
 _FEW = 100  # pairs that it begins with
 
 
-@dataclass(frozen=True)
-class WordLinks:
+@dataclass(frozen=True, repr=False)
+class WordLinks(Result):
     """Links of line-aligned text, pair by pair.
 
     Attributes:
@@ -114,8 +114,8 @@ class WordLinks:
         return f"{len(self.pairs)} pairs {'-'.join(self.languages)}, {count} links by {self.method}"
 
 
-@dataclass(frozen=True)
-class FittedConfidence:
+@dataclass(frozen=True, repr=False)
+class FittedConfidence(Result):
     """A confidence and how good it is, and the links that it was fitted on.
 
     Attributes:
@@ -139,8 +139,8 @@ class FittedConfidence:
         self.confidence.save(path)
 
 
-@dataclass(frozen=True)
-class AlignmentPlan:
+@dataclass(frozen=True, repr=False)
+class AlignmentPlan(Result):
     """What aligning a text will take, measured on its first pairs.
 
     Attributes:

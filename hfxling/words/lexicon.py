@@ -25,7 +25,7 @@ from hfxling.evaluation.word_translation import (
 )
 from hfxling.files import atomic_path
 from hfxling.progress import bar
-from hfxling.verbs import Languages, Model, OutputFile, verb
+from hfxling.verbs import Languages, Model, OutputFile, Result, verb
 
 from .links import Layer
 
@@ -61,8 +61,8 @@ class Translation:
     examples: list[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Lexicon:
+@dataclass(frozen=True, repr=False)
+class Lexicon(Result):
     """A bilingual word list.
 
     Attributes:

@@ -161,6 +161,8 @@ def test_files_and_lists_give_the_same(text, tmp_path):
     content = json.loads((tmp_path / "model" / "results.json").read_text())
     assert content["competed"] == {each.name: round(each.precision, 2) for each in by_files.candidates}
     assert content["results"][0]["dataset"] == "texts in memory"
+    (fault,) = hfxling.verify(tmp_path / "model").faults
+    assert "the text was in memory and is in no file" in fault
     assert f"use it: {by_lists.use}" in by_lists.table()
     assert str(tmp_path / "model") in by_lists.use
 
