@@ -14,11 +14,13 @@ learn from links that the encoder helped to find, and only the tables and jumps 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
+from threadpoolctl import ThreadpoolController
 from transformers.utils import cached_file
 
 from hfxling.data.segment import Vocabulary
@@ -59,12 +61,22 @@ Similarities = Sequence[np.ndarray]
 _ARRAYS = ("keys", "probability", "jump")  # of a table, as they are saved
 
 
+class _Cells(NamedTuple):
+    """Which words of a batch's sentence pairs meet, in one direction.
+
+    What meets several times is looked up in the tables once: these have millions of keys, and a batch a few thousand.
+    """
+
+    met: np.ndarray  # (K,) places in the tables, see `places_of`
+    places: np.ndarray  # (B, T, 1 + S) int32, of each cell in `met`
+
+
 class _Batch(NamedTuple):
     """Sentence pairs of like lengths; lists have an entry for each direction, as `LinkPrior.tables`."""
 
     rows: np.ndarray  # (B,) numbers of the pairs
     sides: list[tuple[np.ndarray, np.ndarray]]  # class ids (B, S) and (B, T), padded with -1; the same exchanged
-    places: list[np.ndarray]  # (B, T, 1 + S) and (B, S, 1 + T) of the words in the tables, see `places_of`
+    cells: list[_Cells]
     factors: list[np.ndarray | None]  # (B, T, S) and (B, S, T) of an encoder, None without one
 
 
@@ -187,8 +199,8 @@ class LinkPrior:
         self, source: Sequence, target: Sequence, similarities: Similarities | None = None
     ) -> Iterator[_Batch]:
         for rows, sides in _by_length(self.classes, source, target):
-            places = [places_of(table, keys_of(table, *side)) for table, side in zip(self.tables, sides)]
-            yield _Batch(rows, sides, places, encoder_factors(rows, sides, similarities))
+            cells = [cells_of(table, *side) for table, side in zip(self.tables, sides)]
+            yield _Batch(rows, sides, cells, encoder_factors(rows, sides, similarities))
 
     def _posteriors(self, batch: _Batch) -> list[np.ndarray]:
         """(B, T, S) and (B, S, T) posteriors of links."""
@@ -348,29 +360,26 @@ def _untrained(
     blank = []
     for emitted_classes in classes[::-1]:
         blank.append(_Tables(np.empty(0, int), np.empty(0), _first_jumps(), int(emitted_classes.max() + 1)))
-    batches, met = [], []
+    batches = []
     for rows, sides in _by_length(classes, pairs.source, pairs.target):
-        # Every cell is sorted once, here: keys of all batches together are looked up in order and without repetition.
-        # Until then a batch's places are those in its own distinct keys.
-        distinct, places = [], []
+        cells = []
         for table, side in zip(blank, sides):
             keys, inverse = np.unique(keys_of(table, *side), return_inverse=True)
-            distinct.append(keys)
-            places.append(inverse.astype(np.int32))
-        batches.append(_Batch(rows, sides, places, encoder_factors(rows, sides, similarities)))
-        met.append(distinct)
+            cells.append(_Cells(keys, inverse.astype(np.int32)))  # of keys; their places follow when all are known
+        batches.append(_Batch(rows, sides, cells, encoder_factors(rows, sides, similarities)))
     if not batches:
         names = "-".join(pairs.languages)
         raise ValueError(f"{names}: none of {len(pairs.source)} pairs has words on both sides; give parallel text.")
     tables = []
     for direction, table in enumerate(blank):
-        all_keys = np.concatenate([distinct[direction] for distinct in met])
+        all_keys = np.concatenate([batch.cells[direction].met for batch in batches])
         # Nobody needs the counts, but without them numpy (2.3 and later) hashes, which takes 20 times as long here.
         keys = np.unique(all_keys, return_counts=True)[0]
         keys = keys[keys >= 0]  # not that of padding
         tables.append(table._replace(keys=keys, probability=np.full(len(keys), 1.0 / table.classes)))
-        for batch, distinct in zip(batches, met):
-            batch.places[direction] = places_of(tables[direction], distinct[direction])[batch.places[direction]]
+        for batch in batches:
+            cells = batch.cells[direction]
+            batch.cells[direction] = cells._replace(met=places_of(tables[direction], cells.met))
     if equal is not None:
         tables = _likelier_where_equal(tables, equal)
     return tables, batches
@@ -407,9 +416,9 @@ def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range,
                 posteriors = [posterior for posterior, _, _ in expected]
                 if agree and turn >= AGREE:
                     posteriors = _agreed(*posteriors)
-                for direction, (posterior, places) in enumerate(zip(posteriors, batch.places)):
-                    key_counts = counts[direction]
-                    key_counts += np.bincount(places.ravel(), posterior.ravel(), len(key_counts))
+                for direction, (posterior, cells) in enumerate(zip(posteriors, batch.cells)):
+                    met_counts = np.bincount(cells.places.ravel(), posterior.ravel(), len(cells.met))
+                    counts[direction][cells.met] += met_counts  # each place is there once
                     if hmm:
                         jumps[direction] += expected[direction][1]
                 shown.update()
@@ -432,6 +441,12 @@ def places_of(table: _Tables, keys: np.ndarray) -> np.ndarray:
     places = np.searchsorted(table.keys, keys)
     is_there = table.keys[places.clip(max=len(table.keys) - 1)] == keys
     return np.where(is_there, places, len(table.keys)).astype(np.int32)
+
+
+def cells_of(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
+    """What meets in a batch's sides, looked up in the table."""
+    keys, inverse = np.unique(keys_of(table, source, target), return_inverse=True)
+    return _Cells(places_of(table, keys), inverse.astype(np.int32))
 
 
 def encoder_factors(
@@ -457,11 +472,12 @@ def encoder_factors(
 
 
 def emissions_of(
-    table: _Tables, places: np.ndarray, factor: np.ndarray | None, source: np.ndarray, target: np.ndarray
+    table: _Tables, cells: _Cells, factor: np.ndarray | None, source: np.ndarray, target: np.ndarray
 ) -> np.ndarray:
     """(B, T, 1 + S) probability of each target word from NULL and from each source word, the share of NULL included."""
-    emissions = table.probability.astype(np.float32).take(places, mode="clip")
-    emissions[places == len(table.keys)] = table.unknown
+    probability = table.probability.take(cells.met, mode="clip").astype(np.float32)
+    probability[cells.met == len(table.keys)] = table.unknown
+    emissions = probability[cells.places]
     emissions[:, :, 1:] *= np.float32(1 - NULL) * (source >= 0)[:, None]
     emissions[:, :, 0] *= NULL
     if factor is not None:
@@ -474,8 +490,8 @@ def emissions_of(
 def _expected_both(tables: Sequence[_Tables], batch: _Batch, *, hmm: bool = True) -> list[tuple]:
     """`expected_counts` of both directions."""
     expected = []
-    for table, places, factor, side in zip(tables, batch.places, batch.factors, batch.sides):
-        emissions = emissions_of(table, places, factor, *side)
+    for table, cells, factor, side in zip(tables, batch.cells, batch.factors, batch.sides):
+        emissions = emissions_of(table, cells, factor, *side)
         expected.append(expected_counts(emissions, side, table.jump if hmm else None))
     return expected
 
@@ -487,12 +503,21 @@ def expected_counts(emissions: np.ndarray, side: Sequence[np.ndarray], jump: np.
     """
     inside, real = (side[0] >= 0).astype(np.float32), (side[1] >= 0).astype(np.float32)
     if jump is not None:
-        return _expected_by_hmm(emissions, inside, real, jump.astype(np.float32))
+        # Matrices are small: with several threads nothing is quicker, all is slower on a busy machine, and the last
+        # digits are others.
+        with _linear_algebra().limit(limits=1, user_api="blas"):
+            return _expected_by_hmm(emissions, inside, real, jump.astype(np.float32))
     size = inside.sum(1)[:, None]
     total = emissions[:, :, 0] + emissions[:, :, 1:].sum(2) / size
     posterior = emissions * (real / total)[:, :, None]
     posterior[:, :, 1:] /= size[:, :, None]
     return posterior, None, _log_likelihoods(total, real)
+
+
+@cache
+def _linear_algebra() -> ThreadpoolController:
+    """The libraries that numpy has loaded."""
+    return ThreadpoolController()
 
 
 def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray, jump: np.ndarray) -> tuple:
@@ -501,35 +526,37 @@ def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray
     A state is a source position, and whether the target word is linked to it (0), or to NULL after a word that was (1):
     a word without a counterpart leaves the position where it is, and the next jump starts from there.
     """
+    emissions = np.ascontiguousarray(emissions.swapaxes(0, 1))  # (T, B, 1 + S): a step's numbers lie side by side
     null, words = emissions[:, :, :1], emissions[:, :, 1:]
     positions = np.arange(inside.shape[1])
     jump_places = np.clip(positions - positions[:, None], -WINDOW, WINDOW) + WINDOW  # in `jump`, from i to k
     steps = jump[jump_places]
     leaving = np.maximum(inside @ steps.T, 1e-30)  # a sentence's jumps end inside it: what those from i sum to
     start = inside * jump[np.clip(positions + 1, 0, WINDOW) + WINDOW]  # from the place before the first word
-    last_link = start / start.sum(1, keepdims=True)
-    states = np.empty((*emissions.shape[:2], 2, len(positions)), np.float32)
-    scale = np.empty(emissions.shape[:2], np.float32)  # each word's states are brought to 1, or they would vanish
-    for j in range(emissions.shape[1]):
-        reached = last_link if j == 0 else (last_link / leaving) @ steps * inside
-        state = states[:, j]
-        state[:, 0] = reached * words[:, j]
-        state[:, 1] = last_link * null[:, j]
-        scale[:, j] = state.sum((1, 2))
-        state /= scale[:, j, None, None]
-        last_link = state.sum(1)
+    start /= start.sum(1, keepdims=True)
+    reached, position = start, start
+    linked, unlinked, left = (np.empty(words.shape, np.float32) for _ in range(3))
+    scale = np.empty(words.shape[:2], np.float32)  # each word's states are brought to 1, or they would vanish
+    for j in range(len(words)):
+        linked[j] = reached * words[j]
+        unlinked[j] = position * null[j]
+        position = linked[j] + unlinked[j]
+        scale[j] = position.sum(1)
+        position /= scale[j, :, None]
+        left[j] = position / leaving
+        reached = left[j] @ steps * inside
     posterior, jumps = np.empty_like(emissions), np.zeros_like(steps)
     future = np.ones_like(inside)  # of what follows, by the same scale: times the states it makes the posterior
-    for j in reversed(range(emissions.shape[1])):
-        posterior[:, j, 1:] = states[:, j, 0] * future
-        posterior[:, j, 0] = (states[:, j, 1] * future).sum(1)
-        linked = words[:, j] * future / scale[:, j, None]
-        unlinked = null[:, j] * future / scale[:, j, None]
+    for j in reversed(range(len(words))):
+        future /= scale[j, :, None]
+        posterior[j, :, 1:] = linked[j] * future
+        posterior[j, :, 0] = (unlinked[j] * future).sum(1)
+        following = words[j] * future
         if j:  # the first word is reached from outside the sentence
-            jumps += (states[:, j - 1].sum(1) / leaving).T @ linked
-        future = linked @ steps.T / leaving + unlinked
+            jumps += left[j - 1].T @ following
+        future = following @ steps.T / leaving + null[j] * future
     counts = np.bincount(jump_places.ravel(), (jumps * steps).ravel(), 2 * WINDOW + 1)
-    return posterior * real[:, :, None], counts, _log_likelihoods(scale, real)
+    return posterior.swapaxes(0, 1) * real[:, :, None], counts, _log_likelihoods(scale.T, real)
 
 
 def _log_likelihoods(word_likelihoods: np.ndarray, real: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from hfxling.data.segment import Vocabulary
 from hfxling.words import prior as link_prior
@@ -83,8 +84,7 @@ def test_posteriors_without_jumps_are_those_of_model_1():
     prior = LinkPrior.learn(pairs, CLASSES)
     table, sides = prior.tables[0], (np.array([[6, 10, 8, -1], [9, 5, 7, 12]]), np.array([[8, 6, 30], [5, 9, -1]]))
     where = dict(zip(table.keys.tolist(), table.probability))
-    places = link_prior.places_of(table, link_prior.keys_of(table, *sides))
-    emissions = link_prior.emissions_of(table, places, None, *sides)
+    emissions = link_prior.emissions_of(table, link_prior.cells_of(table, *sides), None, *sides)
     found, jumps, _ = link_prior.expected_counts(emissions, sides, None)
     assert jumps is None
     for source, target, posterior in zip(*sides, found):
@@ -217,3 +217,14 @@ def test_jumps_are_those_of_the_text_and_few_pairs_change_little():
     assert shares[0] < shares[1] < shares[2]
     assert shares[1] < shares[0] + 0.1 < shares[2]
     np.testing.assert_array_equal(prior.with_jumps_of(one).tables[0].probability, prior.tables[0].probability)
+
+
+def test_another_number_of_threads_changes_no_digit():
+    numbers = np.random.default_rng(0)
+    emissions = numbers.random((375, 4, 41), np.float32)
+    sides, jump = (np.ones((375, 40), int), np.ones((375, 4), int)), numbers.random(2 * link_prior.WINDOW + 1)
+    posteriors = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            posteriors.append(link_prior.expected_counts(emissions, sides, jump)[0])
+    assert np.array_equal(*posteriors)
