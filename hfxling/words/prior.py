@@ -209,19 +209,7 @@ class LinkPrior:
 
     def link_counts(self, pairs: EncodedPairs, sizes: Sequence[int], similarities: Similarities | None = None):
         """(V, W) sparse matrix of how often each source word is expected to be linked to each target word."""
-        from scipy.sparse import coo_array
-
-        values, rows, columns = [], [], []
-        for batch in self._batches(pairs.source, pairs.target, similarities):
-            forward, backward = self._posteriors(batch)
-            links = (forward.swapaxes(1, 2) + backward) / 2
-            pair, i, j = np.nonzero(links > _LEAST)
-            source, target = map(stack, picked(batch.rows, pairs.source, pairs.target))
-            values.append(links[pair, i, j])
-            rows.append(source[pair, i])
-            columns.append(target[pair, j])
-        places = np.concatenate(rows), np.concatenate(columns)
-        return coo_array((np.concatenate(values), places), shape=tuple(sizes)).tocsr()
+        return link_counts_of([self], pairs, sizes, similarities)
 
     def save(self, folder: str | Path) -> None:
         """Write `prior_SOURCE-TARGET.safetensors` in the folder."""
@@ -281,6 +269,27 @@ def posteriors_of(
     return posteriors
 
 
+def link_counts_of(
+    priors: Sequence[LinkPrior], pairs: EncodedPairs, sizes: Sequence[int], similarities: Similarities | None = None
+):
+    """The sum of `LinkPrior.link_counts` of priors that were learnt together, as `learn_both` does."""
+    from scipy.sparse import coo_array
+
+    links_of: list[list] = [[] for _ in priors]
+    for batch in priors[0]._batches(pairs.source, pairs.target, similarities):  # as in `posteriors_of`
+        source, target = map(stack, picked(batch.rows, pairs.source, pairs.target))
+        for prior, links in zip(priors, links_of):
+            forward, backward = prior._posteriors(batch)
+            mean = (forward.swapaxes(1, 2) + backward) / 2
+            pair, i, j = np.nonzero(mean > _LEAST)
+            links.append((mean[pair, i, j], source[pair, i], target[pair, j]))
+    counts = []
+    for links in links_of:
+        values, rows, columns = map(np.concatenate, zip(*links))
+        counts.append(coo_array((values, (rows, columns)), shape=tuple(sizes)).tocsr())
+    return sum(counts[1:], start=counts[0])
+
+
 def translation_counts(
     pairs: EncodedPairs, vocabularies: Sequence[Vocabulary], similarities: Similarities | None = None
 ):
@@ -290,8 +299,8 @@ def translation_counts(
     """
     classes = [word_classes(vocabulary) for vocabulary in vocabularies]
     sizes = [len(vocabulary) for vocabulary in vocabularies]
-    agreeing, independent = LinkPrior.learn_both(pairs, classes, similarities=similarities)
-    return agreeing.link_counts(pairs, sizes, similarities) + independent.link_counts(pairs, sizes, similarities)
+    priors = LinkPrior.learn_both(pairs, classes, similarities=similarities)
+    return link_counts_of(priors, pairs, sizes, similarities)
 
 
 def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> LinkPrior | None:
