@@ -31,17 +31,19 @@ _CONTROL = bytes(code for code in (*range(32), 127) if not chr(code).isspace())
 _CONTROL_CHARACTER = "[" + "".join(f"\\x{code:02x}" for code in _CONTROL) + "]"
 # The same characters as JSON escapes.
 _ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00(0[0-8ef]|1[0-9ab]|7f)", re.IGNORECASE)
-_SIGNATURES = {
-    b"\xff\xfe": "UTF-16 (little-endian byte order mark)",
-    b"\xfe\xff": "UTF-16 (big-endian byte order mark)",
-    b"\x1f\x8b": "gzip; name it .gz",
+_PACKED = {
     b"PK\x03\x04": "a zip archive or spreadsheet",
     b"\xfd7zXZ": "xz",
     b"BZh": "bzip2",
     b"\x28\xb5\x2f\xfd": "zstandard",
+}
+_SIGNATURES = {
+    **_PACKED,
+    b"\xff\xfe": "UTF-16 (little-endian byte order mark)",
+    b"\xfe\xff": "UTF-16 (big-endian byte order mark)",
+    b"\x1f\x8b": "gzip; name it .gz",
     b"PAR1": "Parquet; name it .parquet",
 }
-_PACKERS = (b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
 
 
 @dataclass(frozen=True)
@@ -185,9 +187,8 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
                     text = raw.decode()
                 except UnicodeDecodeError as error:
                     what = f"line {number}: byte {offset + error.start} of the file is not UTF-8{_looks_like(raw)}"
-                    remedy = (
-                        "unpack it, or pack it with gzip" if raw.startswith(_PACKERS) else "convert the file to UTF-8"
-                    )
+                    is_packed = raw.startswith(tuple(_PACKED))
+                    remedy = "unpack it, or pack it with gzip" if is_packed else "convert the file to UTF-8"
                     raise ValueError(f"{path}, {what}; {remedy}") from None
                 if len(raw.translate(None, _CONTROL)) != len(raw):
                     what = f"line {number}: {_first_control(raw)}{_looks_like(raw)}"

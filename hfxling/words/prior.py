@@ -373,8 +373,7 @@ def _untrained(
     for rows, sides in _by_length(classes, pairs.source, pairs.target):
         cells = []
         for table, side in zip(blank, sides):
-            keys, inverse = np.unique(keys_of(table, *side), return_inverse=True)
-            cells.append(_Cells(keys, inverse.astype(np.int32)))  # of keys; their places follow when all are known
+            cells.append(_distinct(table, *side))  # their places follow when all keys are known
         batches.append(_Batch(rows, sides, cells, encoder_factors(rows, sides, similarities)))
     if not batches:
         names = "-".join(pairs.languages)
@@ -454,8 +453,14 @@ def places_of(table: _Tables, keys: np.ndarray) -> np.ndarray:
 
 def cells_of(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
     """What meets in a batch's sides, looked up in the table."""
+    cells = _distinct(table, source, target)
+    return cells._replace(met=places_of(table, cells.met))
+
+
+def _distinct(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
+    """What meets in a batch's sides, `met` still the keys: sorted, which makes looking them up quick."""
     keys, inverse = np.unique(keys_of(table, source, target), return_inverse=True)
-    return _Cells(places_of(table, keys), inverse.astype(np.int32))
+    return _Cells(keys, inverse.astype(np.int32))
 
 
 def encoder_factors(
@@ -544,7 +549,9 @@ def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray
     start = inside * jump[np.clip(positions + 1, 0, WINDOW) + WINDOW]  # from the place before the first word
     start /= start.sum(1, keepdims=True)
     reached, position = start, start
-    linked, unlinked, left = (np.empty(words.shape, np.float32) for _ in range(3))
+    linked = np.empty(words.shape, np.float32)  # the word is that of the position
+    unlinked = np.empty_like(linked)  # the word is NULL's, and the position that of the last link
+    departing = np.empty_like(linked)  # either, over what the jumps from there sum to
     scale = np.empty(words.shape[:2], np.float32)  # each word's states are brought to 1, or they would vanish
     for j in range(len(words)):
         linked[j] = reached * words[j]
@@ -552,8 +559,8 @@ def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray
         position = linked[j] + unlinked[j]
         scale[j] = position.sum(1)
         position /= scale[j, :, None]
-        left[j] = position / leaving
-        reached = left[j] @ steps * inside
+        departing[j] = position / leaving
+        reached = departing[j] @ steps * inside
     posterior, jumps = np.empty_like(emissions), np.zeros_like(steps)
     future = np.ones_like(inside)  # of what follows, by the same scale: times the states it makes the posterior
     for j in reversed(range(len(words))):
@@ -562,7 +569,7 @@ def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray
         posterior[j, :, 0] = (unlinked[j] * future).sum(1)
         following = words[j] * future
         if j:  # the first word is reached from outside the sentence
-            jumps += left[j - 1].T @ following
+            jumps += departing[j - 1].T @ following
         future = following @ steps.T / leaving + null[j] * future
     counts = np.bincount(jump_places.ravel(), (jumps * steps).ravel(), 2 * WINDOW + 1)
     return posterior.swapaxes(0, 1) * real[:, :, None], counts, _log_likelihoods(scale.T, real)
