@@ -15,7 +15,7 @@ from typing import Any
 
 from .parallel import BLANK, LONGEST, check_languages, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, read_rows
-from .sources import Pair, Source, hub_parts, load_pairs
+from .sources import Pair, Source, hub_parts, joined_files, load_pairs
 from .texts import Texts, read_texts
 
 IN_MEMORY = "texts in memory"
@@ -197,12 +197,11 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
     if not is_source(source):
         raise ValueError("give two lists of sentences, one a language.")
     name = str(source)
-    if "+" in name and not Path(name).exists():
-        parsed = Source.parse(name)
-        files = parsed.data.split("+")
-        if len(files) == 2:
-            lines = f"@{parsed.lines}" if parsed.lines else ""
-            return _heap(files[0] + lines, "source"), _heap(files[1] + lines, "target")
+    parsed = Source.parse(name)
+    files = joined_files(parsed.data)
+    if len(files) == 2:
+        lines = f"@{parsed.lines}" if parsed.lines else ""
+        return _heap(files[0] + lines, "source"), _heap(files[1] + lines, "target")
     pairs = read_pairs(source, None, languages or ("src", "tgt"), skip_bad=True)
     heaps = []
     for side in (pairs.source, pairs.target):

@@ -39,6 +39,7 @@ _INVISIBLE = (
 BLANK = _INVISIBLE + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 COLUMNS = ["source", "target", "source_lang", "target_lang"]
 LONGEST = 1_000_000  # letters of a text: none is a sentence, and what reads it takes hours
+A_PIPE = "is a pipe or a device, which can be read only once; write it into a file, which may be packed (.gz)."
 _BLOCK = 10_000  # pairs turned into Arrow at a time, as Python strings take several times the memory
 
 
@@ -147,10 +148,7 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
         if not is_local and re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", data):
             return ()
     for path in paths:
-        if os.path.isdir(path):
-            raise ValueError(f"{path} is a folder; name a file in it, or two line-aligned files")
-        if not os.path.exists(path):
-            raise FileNotFoundError(f"{path} does not exist; check the path (the id of a Hub dataset is owner/name)")
+        _check_file(path)
     tables = []
     for path in paths:
         if suffix_of(path) in TABLE_SUFFIXES and not path.endswith(".parquet.gz"):
@@ -162,6 +160,15 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
     if len(paths) == 2 and (tables or paths[0] == paths[1]):
         raise ValueError(f"{paths[0]} and {paths[1]}: a pair is two plain text files, one per language")
     return paths
+
+
+def _check_file(path: str) -> None:
+    if os.path.isdir(path):
+        raise ValueError(f"{path} is a folder; name a file in it, or two line-aligned files")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path} does not exist; check the path (the id of a Hub dataset is owner/name)")
+    if not os.path.isfile(path):
+        raise ValueError(f"{path} {A_PIPE}")
 
 
 def pair_features() -> Features:

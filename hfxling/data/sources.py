@@ -106,7 +106,7 @@ class Source:
     @property
     def name(self) -> str:
         """Of the data in results: of two files what their names share, else their folder; a Hub id as it is."""
-        first, _, second = self.data.partition("+")
+        first, *second = joined_files(self.data)
         path = Path(first)
         if first == SAMPLE or not (path.suffix or path.exists()):
             return re.split("[:@]", first)[0]
@@ -116,7 +116,7 @@ class Source:
             return folder
         if not second:
             return f"{folder}/{stem}"
-        return stem if stem == Path(second).name.split(".")[0] else folder
+        return stem if stem == Path(second[0]).name.split(".")[0] else folder
 
     def is_for(self, pair: Pair) -> bool:
         """Whether the source is to be asked for text of a pair."""
@@ -144,18 +144,20 @@ class Source:
         data = self.fill(pair).data
         if data == SAMPLE:
             return ()
-        if "+" in data and not Path(data).exists():
-            return local_paths(data.split("+"), pair)
+        files = joined_files(data)
+        if len(files) > 1:
+            return local_paths(files, pair)
         return () if hub_parts(data) else local_paths(data, pair)
 
     def load(self, pair: Pair, *, split: str = "train", streaming: bool = False) -> AnyDataset:
         """What `load_parallel` makes of it: columns source, target, source_lang, target_lang."""
         source = self.fill(pair)
         data, config, revision = source.data, None, None
+        files = joined_files(data)
         if hub := hub_parts(data):
             data, config, revision = hub
-        elif "+" in data and not Path(data).exists():
-            data = data.split("+")
+        elif len(files) > 1:
+            data = files
         source_column, target_column = source.columns or (None, None)
         return load_parallel(
             data,
@@ -168,6 +170,21 @@ class Source:
             lines=source.lines,
             streaming=streaming,
         ).select_columns(COLUMNS)
+
+
+def joined_files(data: str) -> list[str]:
+    """The files that + joins; the name itself where there is no +, or where a file is called so.
+
+    Where names have a + of their own, the cut is the first that leaves two files which exist.
+    """
+    if Path(data).exists():
+        return [data]
+    parts = data.split("+")
+    for cut in range(1, len(parts)):
+        sides = ["+".join(parts[:cut]), "+".join(parts[cut:])]
+        if all(Path(side).exists() for side in sides):
+            return sides
+    return parts
 
 
 def hub_parts(data: str, *, is_bare: bool = False) -> tuple[str, str | None, str | None] | None:

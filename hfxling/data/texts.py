@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .parallel import BLANK, LONGEST
+from .parallel import A_PIPE, BLANK, LONGEST
 from .readers import TABLE_SUFFIXES, Request, read_lines, read_rows, suffix_of
 from .sources import hub_parts
 
@@ -62,6 +62,8 @@ def read_texts(data: str) -> Texts:
     elif hub := hub_parts(path, is_bare=bool(column) and suffix_of(path) not in TABLE_SUFFIXES):
         rows = _from_hub(*hub, column or COLUMN)
     else:
+        if Path(path).exists() and not Path(path).is_dir():
+            raise ValueError(f"{path} {A_PIPE}")
         kind = "is a folder" if Path(path).is_dir() else "is not a file"
         raise FileNotFoundError(f"{path} {kind}; give a text file, TABLE#COLUMN or a Hub id such as org/name#text.")
     lines, texts = [], []

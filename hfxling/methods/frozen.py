@@ -15,7 +15,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from hfxling.data.corpus import TEXT_KEYS, Corpus, TextArguments
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
-from hfxling.data.sources import Pair, name_of_pair
+from hfxling.data.sources import Pair, joined_files, name_of_pair
 from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.prompts import prompt_of
@@ -299,7 +299,7 @@ def _read_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> 
             named[key] = files
         else:
             named[name] = entry
-    paths = named.get(name, "").split("+")
+    paths = joined_files(named.get(name, ""))
     if len(paths) != 2:
         listed = " ".join(entries)
         raise ValueError(

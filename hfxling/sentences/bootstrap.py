@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -249,7 +250,7 @@ def _name(text: Any) -> str | list[str] | None:
         return str(text)
     sources = []
     for part in text:
-        if not is_source(part) or not Path(part.partition("@")[0]).exists():
+        if not is_source(part) or not Path(re.sub(r"@\d+-\d+$", "", str(part))).exists():
             return IN_MEMORY
         sources.append(str(part))
     return sources or IN_MEMORY

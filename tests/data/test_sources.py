@@ -6,6 +6,7 @@ from pathlib import Path
 import datasets
 import pytest
 
+from hfxling.data.pairs import read_heaps
 from hfxling.data.sources import Source, load_pairs, name_of_pair, parse_pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,6 +125,17 @@ def test_files(anki, aligned, tmp_path):
     assert [Source.parse(text).files(("vi", "en")) for text in ("sample", "org/set", "org/set:x@y")] == [()] * 3
     with pytest.raises(FileNotFoundError, match=r"no\.tsv does not exist"):
         Source.parse("no.tsv").files(("vi", "en"))
+
+
+@pytest.mark.parametrize("names", [("a+b.zh", "b.vi"), ("a.zh", "b+c.vi"), ("a+b+c.zh", "a+b+c.vi")])
+def test_names_with_a_plus(names, tmp_path):
+    paths = [tmp_path / name for name in names]
+    for path in paths:
+        path.write_text("\n".join(ENGLISH[:2]) + "\n", encoding="utf-8")
+    source = f"{paths[0]}+{paths[1]}"
+    assert Source.parse(source).files(("zh", "vi")) == (str(paths[0]), str(paths[1]))
+    assert len(load_pairs([f"{source}@1-2"], ("zh", "vi"))) == 2
+    assert [heap.texts for heap in read_heaps(source)] == [ENGLISH[:2], ENGLISH[:2]]
 
 
 def test_what_no_source_has(anki, tmp_path):

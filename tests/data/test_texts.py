@@ -1,12 +1,14 @@
 """Text of one language: files, columns, and what is no text."""
 
 import gzip
+import os
 
 import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hfxling.data.sources import load_pairs
 from hfxling.data.texts import read_texts
 
 
@@ -45,6 +47,15 @@ def test_what_is_no_text(tmp_path, name, content, message):
         (tmp_path / name.partition("#")[0]).write_text(content, encoding="utf-8")
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         read_texts(f"{tmp_path}/{name}")
+
+
+def test_a_pipe_is_not_read(tmp_path):
+    pipe = tmp_path / "a.txt"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="is a pipe or a device"):
+        read_texts(str(pipe))
+    with pytest.raises(ValueError, match="is a pipe or a device"):
+        load_pairs([f"{pipe}+{pipe}"], ("zh", "vi"))
 
 
 @pytest.mark.parametrize(
