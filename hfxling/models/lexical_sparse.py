@@ -14,6 +14,23 @@ from transformers import AutoModel
 ROLES = ("query", "document")
 
 
+class Tokenizers(dict):
+    """The tokenizers of every language, and the names of dimensions that `SparseEncoder.decode` asks for.
+
+    Args:
+        model: a `LexicalModel` with its tokenizers.
+    """
+
+    def __init__(self, model):
+        super().__init__(model.tokenizers)
+        self.model = model
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        """What dimensions stand for: a segment of a language as "zh:科学", or a part that no words make."""
+        names = self.model.dimension_names()
+        return [names[number] for number in ids]
+
+
 class LexicalSparse(InputModule):
     """Links of a text as its vector, to be compared by inner product.
 
@@ -69,9 +86,9 @@ class LexicalSparse(InputModule):
         return self.model.config.hidden_size
 
     @property
-    def tokenizer(self) -> dict:
+    def tokenizer(self) -> Tokenizers:
         """The tokenizers of every language."""
-        return self.model.tokenizers
+        return Tokenizers(self.model)
 
     def save(self, output_path: str, *args, **kwargs) -> None:
         """Write the model into the folder."""

@@ -88,6 +88,7 @@ class LexicalModel(PreTrainedModel):
             for module, matrix in zip(modules, matrices):
                 module.fill(matrix)
         self._hubs: dict[tuple, np.ndarray] = {}  # of `_hub`, made when they are first needed
+        self._names: list[str] = []  # of `dimension_names`, made when they are first needed
         self.tokenizers: dict[str, list[Tokenizer]] | None = tokenizers
         self.static: dict | None = None
 
@@ -204,6 +205,26 @@ class LexicalModel(PreTrainedModel):
             raise ValueError(f"max_active_dims={max_active_dims}: give {extra} or more.")
         vectors = self._vectors(self._read(texts, language), language, role)
         return vectors if max_active_dims is None else pruned(vectors, max_active_dims, extra)
+
+    def dimension_names(self) -> list[str]:
+        """What each of the D dimensions stands for: a segment as "zh:科学", else `LENGTH` or `HUB`.
+
+        Every segment has two dimensions, one for each role, as `LexicalConfig` says. What a text has under its own
+        language are its segments; under the other, what these are linked with.
+        """
+        if self._names:
+            return self._names
+        names = []
+        for view in range(len(self.config.views)):
+            for _ in ROLES:  # in the order of `_vectors`
+                for language in self.config.languages:
+                    tokenizer = self.tokenizers[language][view]
+                    for number in range(self.config.vocab_sizes[language][view]):
+                        names.append(f"{language}:{tokenizer.id_to_token(number)}")
+        names.extend([LENGTH] * LENGTH_DIMS)
+        names.extend([HUB] * (self.config.hidden_size - len(names)))
+        self._names = names
+        return names
 
     @staticmethod
     def to_qdrant(vectors: csr_array) -> list[dict[str, list]]:

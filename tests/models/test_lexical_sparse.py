@@ -34,6 +34,22 @@ def test_language_and_role(module, asked, language, role):
     assert (features["texts"], features["language"], features["role"]) == (TEXTS, language, role)
 
 
+def test_decode_names_the_segments_of_a_text_and_what_they_are_linked_with(module):
+    encoder = SparseEncoder(modules=[module])
+    ((name, weight), *others) = encoder.decode(encoder.encode_query("下雨"), top_k=40)
+    named = {name, *(other for other, _ in others)}
+    assert {"zh:下", "zh:雨", "vi:mưa"} <= named
+    assert weight >= max(value for _, value in others)
+
+    vectors = module.model.encode(["下雨"], "zh")
+    names = module.model.dimension_names()
+    assert len(names) == vectors.shape[1]
+    own = {names[number] for number in vectors.indices if names[number].startswith("zh:")}
+    assert {"zh:下", "zh:雨"} <= own
+    explained = {term.target for term in module.model.explain("下雨", "mưa", ("zh", "vi"))}
+    assert {f"vi:{target}" for target in explained if not target.startswith("(")} <= {*names}
+
+
 @pytest.mark.parametrize("asked", [{}, {"task": "th"}, {"task": "query", "language": "th"}])
 def test_a_text_without_a_language_of_the_model_is_refused(module, asked):
     with pytest.raises(ValueError, match="give the language of the texts as task, one of zh, vi"):
