@@ -138,7 +138,7 @@ def verify(
     if files_only:
         return verified
     verified.faults += _base_faults(record)
-    if verified.part_of:
+    if verified.part_of or not (rows or _names_text(record)):
         return verified
     try:
         compared, faults_of_text = _measured(record, folder, Path(root), Path(cache_dir), device, tolerance)
@@ -153,6 +153,12 @@ def verify(
         place = f"{row.dataset}, {row.split}"
         verified.not_measured[place] = verified.not_measured.get(place, 0) + 1
     return verified
+
+
+def _names_text(record: Mapping) -> bool:
+    """Whether a record says what text the model has learnt from; of text in memory it does not."""
+    settings = record.get("settings")
+    return isinstance(settings, Mapping) and bool(settings.get("train_data"))
 
 
 def _base_faults(record: Mapping) -> list[str]:
@@ -178,7 +184,7 @@ def _measured(
     from hfxling.hub.agreement import compare_rows, text_faults
     from hfxling.methods.verification import measured_again  # loads a method, too
 
-    if record["settings"].get("train_data") == [IN_MEMORY]:
+    if not _names_text(record) or record["settings"]["train_data"] == [IN_MEMORY]:
         raise ValueError("the text was in memory and is in no file: fit from files what others shall verify")
     with TemporaryDirectory(prefix="hfxling-") as scratch:
         whole = merged_folder(folder, Path(scratch))

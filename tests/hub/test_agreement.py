@@ -101,6 +101,14 @@ def test_a_folder_that_shows_figures_has_them_measured_whatever_it_says_to_be_a_
     assert "no figure of its own" not in result.table()
 
 
+def test_a_model_of_text_in_memory_has_nothing_to_be_measured_again(tmp_path):
+    model = hfxling.fit_lexical(SOURCE, TARGET, ("zh", "vi"), rank=8, progress=False)
+    hfxling.save_lexical(model, tmp_path / "links")
+    result = hfxling.verify(tmp_path / "links")
+    assert result.exit_status == 0
+    assert "no figure measured again" in result.table()
+
+
 def test_the_command_says_the_same_and_ends_with_1_where_something_disagrees(copy, capsys):
     main(["verify", "model", "--files_only"])
     assert capsys.readouterr().out.rstrip() == hfxling.verify("model", files_only=True).table()
