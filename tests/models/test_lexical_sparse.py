@@ -41,6 +41,9 @@ def test_decode_names_the_segments_of_a_text_and_what_they_are_linked_with(modul
     assert {"zh:下", "zh:雨", "vi:mưa"} <= named
     assert weight >= max(value for _, value in others)
 
+    shared = encoder.intersection(encoder.encode_query("下雨"), encoder.encode_document("mưa"))
+    assert {"zh:雨", "vi:mưa"} & {name for name, _ in encoder.decode(shared)}
+
     vectors = module.model.encode(["下雨"], "zh")
     names = module.model.dimension_names()
     assert len(names) == vectors.shape[1]
