@@ -22,8 +22,6 @@ install: .venv/installed
 quickstart: .venv/package
 	$(BIN)/python -m hfxling fit sample --languages zh vi --output outputs/quickstart
 	$(BIN)/python examples/quickstart.py outputs/quickstart/model
-	$(BIN)/python -m hfxling explain --model outputs/quickstart/model \
-		"司机不肯打表。" "Tài xế không chịu bật đồng hồ tính tiền."
 
 # Files in the order of the tree: by number of tests, as pytest-xdist would have them, the slowest come last.
 test: install

@@ -1,4 +1,4 @@
-"""What a reader does who found the model and has sentence-transformers alone: three translations among the test text.
+"""What a reader does who found the model: three translations among the test text, and the words behind one of them.
 
 python examples/quickstart.py outputs/quickstart/model
 """
@@ -11,10 +11,11 @@ from sentence_transformers import SentenceTransformer
 
 CORPUS = Path(__file__).resolve().parents[1] / "hfxling" / "data" / "sample" / "sentences.tsv"
 QUERIES = ["司机不肯打表。", "我爷爷在哪里学习历史？", "我弟弟对花生过敏。"]
+PAIR = "司机不肯打表。", "Tài xế không chịu bật đồng hồ tính tiền."
 
 
 def main(folder: str) -> None:
-    """Print the nearest Vietnamese sentence of each query."""
+    """Print the nearest Vietnamese sentence of each query, and what makes the score of a pair."""
     with CORPUS.open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         candidates = [row["vi"] for row in rows]
@@ -23,6 +24,10 @@ def main(folder: str) -> None:
     for query, row in zip(QUERIES, scores):
         best = int(row.argmax())
         print(f"{query}\n  {float(row[best]):.3f}  {candidates[best]}")
+
+    import hfxling  # so far sentence-transformers was enough
+
+    print(hfxling.explain(*PAIR, model=folder).table())
 
 
 if __name__ == "__main__":

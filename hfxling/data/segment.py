@@ -223,10 +223,16 @@ class Vocabulary:
                 encodings.append(Encoding([self._ids.get(span.text, UNK) for span in spans], spans))
             return encodings
         for row, line in zip(self.tokenizer.encode_batch(list(lines), add_special_tokens=False), lines):
-            # A special token written in the text is text, and unknown.
-            ids = [id_ if id_ > EOS else UNK for id_ in row.ids]
+            ids = _known(row.ids)
             encodings.append(Encoding(ids, _spans(row, ids, line)))
         return encodings
+
+    def encode_ids(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of `encode_batch`, sooner: nothing is asked where a segment stands."""
+        if self._segment is not None:
+            return [encoding.ids for encoding in self.encode_batch(lines)]
+        rows = self.tokenizer.encode_batch_fast(list(lines), add_special_tokens=False)
+        return [_known(row.ids) for row in rows]
 
     def piece_ids(self) -> tuple[np.ndarray, np.ndarray]:
         """(V, P) ids of every word's shared pieces, padded with 0, and (V,) how many there are; 0 for `<pad>`.
@@ -311,6 +317,11 @@ def load_vocabularies(folder: str, languages: Iterable[str], **hub_kwargs) -> di
 
 def _unspaced(text: str) -> str:
     return text.replace(" ", "_")  # one word stays one word where pieces are cut at white space
+
+
+def _known(ids: Sequence[int]) -> list[int]:
+    """Ids of a text: a special token written in it is text, and unknown."""
+    return [id_ if id_ > EOS else UNK for id_ in ids]
 
 
 def _spans(row, ids: list[int], line: str) -> list[Span]:

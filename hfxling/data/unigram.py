@@ -179,7 +179,7 @@ def settle(tokenizer: Tokenizer, lines: Sequence[str], special: int) -> None:
     """
     for _ in range(2):
         counts: Counter[int] = Counter()
-        for row in tokenizer.encode_batch(lines, add_special_tokens=False):
+        for row in tokenizer.encode_batch_fast(lines, add_special_tokens=False):
             counts.update(row.ids)
         vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
         total = sum(counts.values())

@@ -25,7 +25,7 @@ def encoded_pairs(
     """Word ids of sentence pairs, at most the first `longest` of each sentence; a side may have none."""
     sides = []
     for vocabulary, lines in zip(vocabularies, (source, target)):
-        sides.append([row.ids[:longest] for row in vocabulary.encode_batch(lines)])
+        sides.append([ids[:longest] for ids in vocabulary.encode_ids(lines)])
     return EncodedPairs(tuple(languages), *sides)
 
 

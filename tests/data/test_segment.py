@@ -75,7 +75,9 @@ def test_unknown_words_keep_their_text():
 @pytest.mark.parametrize("segmenter", ["whitespace", "unigram"])
 def test_special_tokens_written_in_the_text_are_text(segmenter):
     vocabulary = Vocabulary.learn(["pad s a b <", "a b"], "en", segmenter=segmenter, min_count=1)
-    ids, spans = vocabulary.encode("a <pad> <s> b")
+    line = "a <pad> <s> b"
+    ids, spans = vocabulary.encode(line)
+    assert vocabulary.encode_ids([line]) == [ids]
     assert not {0, 2, 3} & set(ids)
     assert spans[0].text == "a"
 
@@ -148,7 +150,9 @@ def fuzzed(count: int) -> list[str]:
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_spans_of_fuzzed_lines_lie_in_the_line_in_order(vocabularies, lang):
     lines = fuzzed(2_000)
-    for line, (ids, spans) in zip(lines, vocabularies[lang].encode_batch(lines)):
+    encoded = vocabularies[lang].encode_batch(lines)
+    assert vocabularies[lang].encode_ids(lines) == [row.ids for row in encoded]
+    for line, (ids, spans) in zip(lines, encoded):
         assert len(ids) == len(spans)
         starts = [span.start for span in spans]
         assert starts == sorted(starts)
@@ -221,7 +225,9 @@ def test_saved_vocabularies_load_here_and_as_ordinary_tokenizers(vocabularies, l
     loaded = load_vocabularies(str(tmp_path), LANGUAGES)
     for lang, vocabulary in vocabularies.items():
         assert loaded[lang].words == vocabulary.words
-        assert loaded[lang].encode_batch(lines[lang]) == vocabulary.encode_batch(lines[lang])
+        encoded = vocabulary.encode_batch(lines[lang])
+        assert loaded[lang].encode_batch(lines[lang]) == encoded
+        assert vocabulary.encode_ids(lines[lang]) == [row.ids for row in encoded]
         assert np.array_equal(loaded[lang].piece_ids()[0], vocabulary.piece_ids()[0])
         stock = AutoTokenizer.from_pretrained(tmp_path, subfolder=f"tokenizer_{lang}")
         encoded = stock(lines[lang][0], return_offsets_mapping=True)

@@ -92,13 +92,13 @@ def encode_pairs(
     for pair in corpus.pairs:
         texts = getattr(pair, split)
         source_lang, target_lang = pair.languages
-        sources = vocabularies[source_lang].encode_batch(list(texts["source"]))
-        targets = vocabularies[target_lang].encode_batch(list(texts["target"]))
+        sources = vocabularies[source_lang].encode_ids(texts["source"])
+        targets = vocabularies[target_lang].encode_ids(texts["target"])
         ids_of_pairs = EncodedPairs(pair.languages, [], [])
         for source, target in zip(sources, targets):
-            if source.ids and target.ids:
-                ids_of_pairs.source.append(source.ids[:max_words])
-                ids_of_pairs.target.append(target.ids[:max_words])
+            if source and target:
+                ids_of_pairs.source.append(source[:max_words])
+                ids_of_pairs.target.append(target[:max_words])
         encoded.append(ids_of_pairs)
     return encoded
 
