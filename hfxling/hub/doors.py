@@ -16,9 +16,9 @@ from hfxling.files import files_of
 from hfxling.models import MODELS
 from hfxling.models.stock import StockModel
 
-from . import door_script
 from .snippets import example
 
+_SCRIPT = Path(__file__).with_name("door_script.py")  # run, not imported: it loads sentence-transformers
 _DOORS = ("sentence-transformers", "with the flag", "sparse", "remote code", "hfxling")
 _STOCK = _DOORS[:2]
 _CLASSES = {model.__name__.removesuffix("Model").lower(): model for model in MODELS}
@@ -101,7 +101,7 @@ def _opened(folder: Path, job: dict) -> dict[str, dict]:
         (place / "jobs.json").write_text(json.dumps({"model": job}), encoding="utf-8")
         quiet = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HOME": scratch, "HFXLING": package}
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "HF_TOKEN")} | quiet
-        command = [sys.executable, "-P", door_script.__file__, *_DOORS]  # its folder holds modules of other names
+        command = [sys.executable, "-P", str(_SCRIPT), *_DOORS]  # its folder holds modules of other names
         done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]

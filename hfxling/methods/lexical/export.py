@@ -9,12 +9,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from hfxling import models
 from hfxling.hub.writing import export, write_static
-from hfxling.models import lexical_sparse
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.models.stock import SENTENCE_TRANSFORMER, write_json
 
 SPARSE = "sparse"  # folder, and branch on the Hub, of the sparse encoder
+_MODULE = Path(models.__file__).with_name("lexical_sparse.py")  # copied, not imported: it loads sentence-transformers
 
 
 def export_lexical(model: LexicalModel, folder: str | Path) -> None:
@@ -33,10 +34,10 @@ def export_lexical(model: LexicalModel, folder: str | Path) -> None:
     export(model, None, folder)
     tables = {lang: torch.from_numpy(table) for lang, table in model.static.items()}
     write_static(tables, {lang: tokenizers[0] for lang, tokenizers in model.tokenizers.items()}, folder)
-    sparse, code = folder / SPARSE, Path(lexical_sparse.__file__)
+    sparse = folder / SPARSE
     sparse.mkdir(exist_ok=True)  # no weights go there: it reads those in the folder above
-    shutil.copy(code, sparse)
-    write_json(sparse / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{code.stem}.LexicalSparse"}])
+    shutil.copy(_MODULE, sparse)
+    write_json(sparse / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULE.stem}.LexicalSparse"}])
     settings = SENTENCE_TRANSFORMER | {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
     write_json(sparse / "config_sentence_transformers.json", settings)
 
