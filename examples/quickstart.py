@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 CORPUS = Path(__file__).resolve().parents[1] / "hfxling" / "data" / "sample" / "sentences.tsv"
 QUERIES = ["司机不肯打表。", "我爷爷在哪里学习历史？", "我弟弟对花生过敏。"]
-PAIR = "司机不肯打表。", "Tài xế không chịu bật đồng hồ tính tiền."
+PAIR = QUERIES[0], "Tài xế không chịu bật đồng hồ tính tiền."
 
 
 def main(folder: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,7 +200,7 @@ def bootstrap(
     settings = {
         "source": _name(source),
         "target": _name(target),
-        "seed_pairs": _name(seed_pairs),
+        "seed_pairs": _names_of_known(seed_pairs),
         "model": None if encoder is None else encoder.label,
         "model_revision": None if encoder is None else encoder.revision,
         "languages": list(pair),
@@ -242,18 +241,18 @@ def bootstrap(
     return result
 
 
-def _name(text: Any) -> str | list[str] | None:
+def _name(text: Any) -> str | None:
     """What text is called in records: its source, or that it was in memory."""
     if text is None:
         return None
-    if is_source(text):
-        return str(text)
-    sources = []
-    for part in text:
-        if not is_source(part) or not Path(re.sub(r"@\d+-\d+$", "", str(part))).exists():
-            return IN_MEMORY
-        sources.append(str(part))
-    return sources or IN_MEMORY
+    return str(text) if is_source(text) else IN_MEMORY
+
+
+def _names_of_known(known: Any) -> str | list[str] | None:
+    """The same of known pairs, which may be several sources."""
+    if known is None or is_source(known) or not all(is_source(part) for part in known):
+        return _name(known)
+    return [str(part) for part in known]
 
 
 def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:

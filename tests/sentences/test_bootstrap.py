@@ -26,6 +26,7 @@ def heap(tmp_path_factory, zh_vi_pairs) -> Path:
         alone = pairs[220:280] if side == 0 else pairs[280:340]
         lines = [pair[side] for pair in pairs[100:220] + alone]
         random.Random(lang).shuffle(lines)
+        lines.insert(0, " ".join(pair[side] for pair in pairs[340:370]))  # longer than a file may be called
         (folder / f"heap.{lang}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / "seed.tsv").write_text("".join(f"{zh}\t{vi}\n" for zh, vi in pairs[:100]), encoding="utf-8")
     return folder
