@@ -15,8 +15,9 @@ from .filters import filter_parallel
 from .leakage import drop_leaks
 from .licences import check_licence
 from .pairs import IN_MEMORY
-from .parallel import COLUMNS, pair_features
+from .parallel import COLUMNS, pair_features, sides_of
 from .sources import SAMPLE, Pair, Source, joined, name_of_pair, no_text, parse_pair, read_sources
+from .texts import as_list
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -143,8 +144,7 @@ class PairText:
 
     def revision(self, split: str) -> str:
         """Content hash of one split's texts."""
-        dataset = getattr(self, split)
-        return content_hash(dataset["source"], dataset["target"])
+        return content_hash(*sides_of(getattr(self, split)))
 
 
 @dataclass
@@ -170,7 +170,7 @@ class Corpus:
 
         pairs = []
         for languages, (source, target) in texts.items():
-            train = Dataset.from_dict({"source": list(source), "target": list(target)})
+            train = Dataset.from_dict({"source": as_list(source), "target": as_list(target)})
             pairs.append(PairText(languages, train, train.select([]), read=len(train)))
         return cls(pairs, IN_MEMORY)
 

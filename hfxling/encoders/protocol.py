@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hfxling.data.parallel import check_languages
-from hfxling.data.texts import check_texts
+from hfxling.data.texts import as_list, check_texts
 from hfxling.sentences.neighbours import Vectors
 
 from .identity import model_name, training_text
@@ -105,8 +105,9 @@ class Encoder(ABC):
             ValueError: as `route`, `check_texts` and `check_finite`.
         """
         route = self.route(language, role)
+        texts = as_list(texts)
         check_texts(texts)
-        vectors = self._vectors(list(texts), route, role, progress)
+        vectors = self._vectors(texts, route, role, progress)
         check_finite(vectors, self.label)
         return vectors
 

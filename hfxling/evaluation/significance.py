@@ -41,7 +41,9 @@ def mean_interval(values, *, hit: float = 100.0) -> Interval:
     if np.isin(values, (0, hit)).all():
         from scipy.stats import binomtest
 
-        rate = binomtest(np.count_nonzero(values), len(values)).proportion_ci(0.95, method="wilson")
+        hits, count = np.count_nonzero(values), len(values)
+        # Tested for being what it is: the p-value, which nobody asks for here, takes ten times as long for other rates.
+        rate = binomtest(hits, count, hits / count).proportion_ci(0.95, method="wilson")
         return hit * float(rate.low), hit * float(rate.high)
     return _students(values)
 

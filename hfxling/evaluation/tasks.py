@@ -19,6 +19,7 @@ import numpy as np
 
 from hfxling.data.documents import join_paragraphs
 from hfxling.data.pairs import IN_MEMORY, is_source, joined_source, read_pairs
+from hfxling.data.parallel import sides_of
 from hfxling.data.pharaoh import read_aligned, texts_of
 from hfxling.data.scored import ScoredPairs, read_qe, read_sts17
 from hfxling.data.sources import SAMPLE, Source, load_pairs
@@ -209,7 +210,7 @@ class Tatoeba(Task):
         sets = load_tatoeba(*text.data[:1], languages=self.only_languages or None, split=self.split)
         columns = []
         for pairs in sets.values():
-            columns += [pairs["source"], pairs["target"]]
+            columns += sides_of(pairs)
         return sets, content_hash(*columns)
 
     def measure(self, text: dict[str, Dataset], encoder: Encoder, row: dict) -> Rows:
@@ -218,7 +219,7 @@ class Tatoeba(Task):
             rankings = {}
             for lang, pairs in text.items():
                 languages = [_code_for(encoder, lang), _code_for(encoder, ENGLISH)]
-                vectors = encode_sides(encoder, pairs["source"], pairs["target"], languages)
+                vectors = encode_sides(encoder, *sides_of(pairs), languages)
                 methods = methods_for(encoder, self.methods)
                 rankings[lang] = rank_translations(*vectors, source_lang=lang, target_lang=ENGLISH, methods=methods)
         else:
@@ -241,7 +242,7 @@ class PairTask(Task):
 
     def read(self, text: TaskText) -> tuple[Dataset, str]:
         pairs = text.pairs(self.languages, self.split)
-        return pairs, content_hash(pairs["source"], pairs["target"])
+        return pairs, content_hash(*sides_of(pairs))
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ class Retrieval(PairTask):
     vector_files = 1
 
     def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
-        vectors = encode_sides(encoder, text["source"], text["target"], self.languages)
+        vectors = encode_sides(encoder, *sides_of(text), self.languages)
         return retrieval_results(
             *vectors,
             source_lang=self.languages[0],
@@ -271,7 +272,7 @@ class Documents(Retrieval):
 
     def read(self, text: TaskText) -> tuple[Dataset, str]:
         paragraphs = join_paragraphs(text.pairs(self.languages, self.split))
-        return paragraphs, content_hash(paragraphs["source"], paragraphs["target"])
+        return paragraphs, content_hash(*sides_of(paragraphs))
 
 
 @dataclass(frozen=True)
@@ -300,14 +301,14 @@ class HardMining(PairTask):
     """Translations among copies of all targets with another number in them."""
 
     def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
-        target = text["target"][:]
+        source_texts, target = sides_of(text)
         spoiler = Spoiler(target, self.languages[1])
         copies = [spoiler.number(sentence) for sentence in target]
         with_number = np.array([copy is not None for copy in copies])
         if not with_number.any():
             raise ValueError(f"task mining-hard: none of the {len(target)} target texts has a number; give other text.")
         pool = target + [copy for copy in copies if copy is not None]
-        source, everything = encode_sides(encoder, text["source"], pool, self.languages)
+        source, everything = encode_sides(encoder, source_texts, pool, self.languages)
         among_copies, _ = gold_ranks(source, everything, method=encoder.method)
         without_copies, _ = gold_ranks(source, everything[: len(target)], method=encoder.method)
         row["direction"] = "->".join(self.languages)
@@ -361,7 +362,7 @@ class Geometry(PairTask):
     vector_files = 1
 
     def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
-        source, target = encode_alike(encoder, text["source"], text["target"], self.languages)
+        source, target = encode_alike(encoder, *sides_of(text), self.languages)
         path = self.picture("geometry", encoder.label)
         if path is not None:
             scatter_tokens(path, {encoder.label: ([source[:_DRAWN]], [target[:_DRAWN]])}, self.languages)
@@ -373,7 +374,7 @@ class Probe(Geometry):
     """How well a linear classifier tells the language of held-out vectors."""
 
     def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
-        vectors = encode_alike(encoder, text["source"], text["target"], self.languages)
+        vectors = encode_alike(encoder, *sides_of(text), self.languages)
         names = np.repeat(self.languages, len(text))
         groups = np.tile(np.arange(len(text)), 2)  # a sentence and its translation are held out together
         return [probe_result(np.concatenate(vectors), names, groups, direction="-".join(self.languages), **row)]

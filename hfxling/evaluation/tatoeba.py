@@ -7,12 +7,13 @@ side.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hfxling.data.parallel import load_parallel
+from hfxling.data.parallel import load_parallel, sides_of
 from hfxling.data.sources import Source
 from hfxling.files import content_hash
 
@@ -105,13 +106,12 @@ def rank_tatoeba(
     """
     row_of: dict[str, int] = {}
     for dataset in pairs.values():
-        for text in (*dataset["source"], *dataset["target"]):
+        for text in chain(*sides_of(dataset)):
             row_of.setdefault(text, len(row_of))
     vectors = np.asarray(embed(list(row_of)))
     rankings = {}
     for lang, dataset in pairs.items():
-        source = vectors[[row_of[text] for text in dataset["source"]]]
-        target = vectors[[row_of[text] for text in dataset["target"]]]
+        source, target = (vectors[[row_of[text] for text in side]] for side in sides_of(dataset))
         rankings[lang] = rank_translations(source, target, source_lang=lang, target_lang=ENGLISH, methods=methods)
     return rankings
 
@@ -136,7 +136,7 @@ def tatoeba_results(
     settings = dict(fields.pop("settings", {}))
     if missing:
         settings["missing"] = missing
-    hashes = {lang: content_hash(pairs[lang]["source"], pairs[lang]["target"]) for lang in rankings}
+    hashes = {lang: content_hash(*sides_of(pairs[lang])) for lang in rankings}
     rows = []
     for lang, ranked in rankings.items():
         theirs = None if baseline is None else baseline[lang]

@@ -10,7 +10,7 @@ from pathlib import Path
 from huggingface_hub import DatasetCardData, HfApi
 
 from hfxling.data.licences import release_fault
-from hfxling.data.parallel import check_languages, load_parallel
+from hfxling.data.parallel import check_languages, load_parallel, sides_of
 from hfxling.data.readers import TABLE_SUFFIXES, read_lines, suffix_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import content_hash
@@ -74,7 +74,7 @@ def dataset_card(
     total = 0
     for name, path in files.items():
         pairs = load_parallel(path, *languages)
-        source, target = list(pairs["source"]), list(pairs["target"])
+        source, target = sides_of(pairs)
         distinct = len({*source}), len({*target})
         characters = sum(map(len, source)), sum(map(len, target))
         rows.append([name, len(pairs), *distinct, *characters, content_hash(source, target)])

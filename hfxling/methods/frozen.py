@@ -15,6 +15,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from hfxling.data.corpus import TEXT_KEYS, Corpus, TextArguments
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
+from hfxling.data.parallel import sides_of
 from hfxling.data.sources import Pair, joined_files, name_of_pair
 from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View
 from hfxling.encoders.pooling import pooled_by
@@ -229,7 +230,7 @@ def frozen_vectors(
         arrays = {}  # (N, views, H) by split and side
         for split, dataset in (("train", pair.train), ("test", pair.test)):
             for lang, side in zip(pair.languages, ("source", "target")):
-                arrays[split, side] = encoder.features(dataset[side], frozen.cache_dir, f"{lang} {split}")
+                arrays[split, side] = encoder.features(dataset[side][:], frozen.cache_dir, f"{lang} {split}")
         for number, view in enumerate(views):
             train = arrays["train", "source"][:, number], arrays["train", "target"][:, number]
             test = arrays["test", "source"][:, number], arrays["test", "target"][:, number]
@@ -256,7 +257,7 @@ def _coverage_line(encoder: FrozenEncoder, corpus: Corpus) -> str:
     texts: dict[str, list[str]] = {}
     for pair in corpus.pairs:
         for lang, side in zip(pair.languages, ("source", "target")):
-            texts.setdefault(lang, []).extend([*pair.train[side], *pair.test[side]])
+            texts.setdefault(lang, []).extend(pair.train[side][:] + pair.test[side][:])
     rates = []
     for lang, part in texts.items():
         coverage = check_coverage(encoder.tokenizer, part, lang, encoder.max_length)
@@ -282,7 +283,7 @@ def _from_files(frozen: FrozenArguments, corpus: Corpus, views: Sequence[View]) 
         test = train[0][:0], train[1][:0]
         if len(pair.test):
             test = _read_vectors("test_vectors", frozen.test_vectors, name, len(pair.test))
-            tests.append((pair.test["source"], pair.test["target"], test))
+            tests.append((*sides_of(pair.test), test))
         pairs.append(PairVectors(pair.languages, train, test, prompt=frozen.text_prompt))
         given.append(train)
     given += [vectors for _, _, vectors in tests]

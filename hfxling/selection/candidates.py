@@ -21,6 +21,7 @@ from transformers import AutoConfig, AutoModel, TrainingArguments
 
 from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
+from hfxling.data.parallel import sides_of
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import ROLES, Fusion, Pools, fit_fusion, pool_rows, stored
 from hfxling.encoders.identity import identity
@@ -132,9 +133,12 @@ class TrainingText:
 
     def texts(self, side: int, rows: np.ndarray | None = None) -> list[str]:
         """The texts of the source (0) or the target (1), or some rows of them."""
-        train = self.corpus.pairs[0].train
-        chosen = train if rows is None else train.select(rows)
-        return list(chosen[("source", "target")[side]])
+        texts = self._sides[side]
+        return texts if rows is None else [texts[row] for row in rows]
+
+    @cached_property
+    def _sides(self) -> tuple[list[str], list[str]]:
+        return sides_of(self.corpus.pairs[0].train)
 
     def part(self, rows: np.ndarray) -> Corpus:
         """Some of the pairs as a corpus."""
@@ -151,9 +155,8 @@ class Encoder:
         if whole is None:
             self.sides = [np.asarray(side) for side in vectors.of(None, recipe.pooling).train]
         else:
-            texts = vectors.corpus.pairs[0].train
-            source_lang, target_lang = vectors.corpus.pairs[0].languages
-            self.sides = [whole.encode(texts["source"], source_lang), whole.encode(texts["target"], target_lang)]
+            (text,) = vectors.corpus.pairs
+            self.sides = [whole.encode(side, lang) for side, lang in zip(sides_of(text.train), text.languages)]
 
     def compete(self, fold: int, held: np.ndarray) -> None:
         """Rank the left-out pairs."""

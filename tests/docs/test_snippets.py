@@ -68,9 +68,10 @@ READ_ONLY = (
     "python recipes/disentangler.py",
     "python recipes/lexical.py --config",
 )
+TWO_ROWS = '[{"label": "mean of layer 7", "set": {"layer": "7"}}, {"label": "mean of layer 8", "set": {"layer": "8"}}]'
 # What recipes get here beside the words on the page, so that they end soon.
 SHORTER = {
-    "recipes/study.py": ["--fit", "cca", "--max_train_pairs", "200"],
+    "recipes/study.py": ["--fit", "cca", "--max_train_pairs", "200", "--rows", TWO_ROWS],
     "recipes/siamese.py": ["--max_train_pairs", "200"],
 }
 # Their layers: pages ask some for the seventh.

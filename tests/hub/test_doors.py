@@ -21,7 +21,8 @@ def folder(tiny_bert, tmp_path) -> Path:
     return hfxling.select(*sides, languages=("zh", "vi"), choose="centred", **options).folders["folder"]
 
 
-def test_a_folder_is_opened_once_and_again_when_it_is_changed(folder, monkeypatch):
+def test_a_folder_is_opened_once_and_again_when_it_is_changed(folder, warm_python, monkeypatch):
+    monkeypatch.setattr("sys.executable", warm_python)
     started = []
     run = subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda *words, **options: started.append(words) or run(*words, **options))

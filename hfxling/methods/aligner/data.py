@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.data.parallel import sides_of
 from hfxling.data.segment import Vocabulary, learn_vocabularies
 from hfxling.data.sources import Pair
 from hfxling.data.texts import picked
@@ -74,7 +75,7 @@ def learn_corpus_vocabularies(corpus: Corpus, settings: AlignerSettings) -> dict
     lines: dict[str, dict[str, None]] = {}  # dictionaries as sets that keep the order
     for pair in corpus.pairs:
         for lang, side in zip(pair.languages, ("source", "target")):
-            lines.setdefault(lang, {}).update(dict.fromkeys(pair.train[side]))
+            lines.setdefault(lang, {}).update(dict.fromkeys(pair.train[side][:]))
     return learn_vocabularies(
         {lang: list(texts) for lang, texts in lines.items()},
         segmenters=settings.segmenter_choices(),
@@ -92,8 +93,9 @@ def encode_pairs(
     for pair in corpus.pairs:
         texts = getattr(pair, split)
         source_lang, target_lang = pair.languages
-        sources = vocabularies[source_lang].encode_ids(texts["source"])
-        targets = vocabularies[target_lang].encode_ids(texts["target"])
+        source_texts, target_texts = sides_of(texts)
+        sources = vocabularies[source_lang].encode_ids(source_texts)
+        targets = vocabularies[target_lang].encode_ids(target_texts)
         ids_of_pairs = EncodedPairs(pair.languages, [], [])
         for source, target in zip(sources, targets):
             if source and target:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hfxling.data.corpus import Corpus
+from hfxling.data.parallel import sides_of
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
 from hfxling.data.sources import Pair, Source, joined, pair_files, read_sources
 from hfxling.evaluation.averages import mean_result
@@ -95,7 +96,7 @@ class HeldOut:
         for name, pairs in self.sets.items():
             rankings[name] = {}
             for lang, data in pairs.items():
-                sides = embed(data["source"][:]), embed(data["target"][:])
+                sides = [embed(side) for side in sides_of(data)]
                 rankings[name][lang] = rank_translations(*sides, source_lang=lang, target_lang=self.pivot)
         if self.tatoeba:
             rankings["tatoeba"] = rank_tatoeba(self.tatoeba, embed)
@@ -118,7 +119,7 @@ class HeldOut:
             if name == DEVELOPMENT:
                 continue
             for lang, data in pairs.items():
-                languages, sides = (lang, self.pivot), [data["source"][:], data["target"][:]]
+                languages, sides = (lang, self.pivot), sides_of(data)
                 of_text = {"dataset": name, "split": "test", "revision": content_hash(*sides)} | fields
                 test = [embed(sides[0]), embed(sides[1])]
                 vectors.append(FinalVectors(languages, test, train[languages], of_text))
@@ -137,7 +138,7 @@ class HeldOut:
                 continue
             for lang, ranked in by_language.items():
                 data = self.sets[name][lang]
-                of_text = {"dataset": name, "split": "test", "revision": content_hash(data["source"], data["target"])}
+                of_text = {"dataset": name, "split": "test", "revision": content_hash(*sides_of(data))}
                 before_of_lang = before[lang] if before else None
                 rows += ranking_results(ranked, ks=(1,), baseline=before_of_lang, **of_text, **fields)
             if name == DEVELOPMENT:

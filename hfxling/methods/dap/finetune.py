@@ -21,6 +21,7 @@ from transformers import TrainerCallback, TrainingArguments
 
 from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
+from hfxling.data.parallel import sides_of
 from hfxling.encoders.frozen import SentenceEmbedder, load_tokenizer, token_limit
 from hfxling.encoders.identity import identity
 from hfxling.evaluation.retrieval import gold_ranks
@@ -214,7 +215,7 @@ def training_facts(recipe: DapArguments, training_args: TrainingArguments, corpu
     for name in ("base_model", "base_revision", "cache_dir"):
         del facts[name]
     facts["encoder"] = identity(recipe.base_model, recipe.base_revision)
-    facts["text"] = content_hash(pair.train["source"], pair.train["target"])
+    facts["text"] = content_hash(*sides_of(pair.train))
     facts["held_out"] = None if held_out is None else content_hash(*held_out)
     for name in ("per_device_train_batch_size", "num_train_epochs", "learning_rate", "warmup_steps", "bf16", "seed"):
         facts[name] = getattr(training_args, name)

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus, load_corpus
+from hfxling.data.parallel import sides_of
 from hfxling.data.readers import read_lines
 from hfxling.data.scripts import learn_shared_vocabularies, own_scripts
 from hfxling.data.segment import EOS, UNIGRAM_SIZE, Vocabulary, default_segmenter, normalize
@@ -75,7 +76,7 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
     for text in corpus.pairs:  # what is a translation of something is no distractor
         for side, lang in zip(("source", "target"), text.languages):
             if lang in others:
-                translations = set(text.train[side])
+                translations = set(text.train[side][:])
                 others[lang] = [line for line in others[lang] if line not in translations]
     return Prepared(corpus, link_views(corpus, settings, encoder), folds, others)
 
@@ -97,8 +98,8 @@ def word_encoder(
     encoder = WordEncoder(model, revision, prompt=prompt, device=device)
     if 2 * sum(len(text.train) for text in corpus.pairs) <= _MOST_KEPT:
         for text in corpus.pairs:
-            encoder.keep(text.train["source"])  # side by side: each has to be in a script that the encoder knows
-            encoder.keep(text.train["target"])
+            for side in sides_of(text.train):  # one by one: each has to be in a script that the encoder knows
+                encoder.keep(side)
     return encoder
 
 
@@ -143,7 +144,7 @@ def link_views(corpus: Corpus, settings: LinkSettings, encoder: WordEncoder | No
         if len(text.train) < LEAST_PAIRS:
             name = name_of_pair(text.languages)
             raise ValueError(f"{name}: {len(text.train)} pairs are too few to count; give {LEAST_PAIRS} or more.")
-    sides = {text.languages: (list(text.train["source"]), list(text.train["target"])) for text in corpus.pairs}
+    sides = {text.languages: sides_of(text.train) for text in corpus.pairs}
     lexicon = {}
     for pair, path in settings.lexicon_files(list(sides)).items():
         lexicon[pair] = read_lexicon(pair, path, sides)

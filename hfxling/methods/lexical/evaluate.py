@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hfxling.data.corpus import Corpus
+from hfxling.data.parallel import sides_of
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, gold_ranks, ranking_results, unlike_blanks
 from hfxling.evaluation.short_vectors import MOST, FinalVectors
@@ -101,11 +102,6 @@ def final_vectors(model: LexicalModel, corpus: Corpus, *, seed: int) -> list[Fin
                 parts.append([static_sentences(model, side, lang) for side, lang in sides])
             vectors.append(FinalVectors(text.languages, *parts, corpus.test_fields(text) | {"seed": seed}))
     return vectors
-
-
-def sides_of(pairs) -> tuple[list[str], list[str]]:
-    """Source and target texts of a data set of pairs."""
-    return list(pairs["source"]), list(pairs["target"])
 
 
 def rank(

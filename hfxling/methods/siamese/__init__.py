@@ -54,7 +54,8 @@ def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Pr
         choice = choose_layers(recipe, prepared, seed)
         recipe, chosen_layers = replace(recipe, layer=choice.layer), choice.record()
     rows, vectors = prepared.of(recipe.layer_index, recipe.pooling).draw(recipe.fraction, seed)
-    texts = [text.train["target"][int(row)] for row in rows]
+    targets = text.train["target"][:]
+    texts = [targets[row] for row in rows]
     settings, start = narrowed(HeadSettings, recipe), None
     if settings.init == "published":
         start = SiameseModel.from_pretrained(recipe.base_model, **recipe.hub_kwargs).head
