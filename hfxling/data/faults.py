@@ -15,7 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import median
 from typing import Literal, get_args
 
@@ -101,9 +101,10 @@ class FaultFinder:
         sides = _readable(draw_sample(pairs, seed))
         if len(sides) < _LEAST and {source_lang, target_lang} <= set(LANGUAGES):
             sides += _readable(zip(sample_texts(source_lang, generated=0), sample_texts(target_lang, generated=0)))
+        sides = [pair for pair in sides if not _is_copy(*pair) and not _is_looped(*pair)]
         # What the first round, with limits that hold for any languages, lets pass teaches closer ones to the second.
         for _ in range(_ROUNDS):
-            sound = [pair for pair in sides if not finder._flags(*pair)]
+            sound = [pair for pair in sides if not any(finder._stands_out(*pair))]
             long = [target for _, target in sound if len(target.plain) > _SHORT]
             if len(sound) < _LEAST or len(long) < _LEAST_LONG:
                 break
@@ -124,14 +125,13 @@ class FaultFinder:
             # Without a word on either side, signs that answer signs ("…") are a translation.
             is_empty = not target.text.strip() or source.tokens
             return ("empty",) if is_empty else ()
-        faults = (
-            _is_copy(source, target),
-            self._is_foreign(target),
-            self._length.is_cut(source, target),
-            self._length.is_too_long(source, target),
-            _is_looped(source.tokens, target.tokens),
-        )
+        faults = _is_copy(source, target), *self._stands_out(source, target), _is_looped(source, target)
         return tuple(name for name, is_wrong in zip(FLAGS[1:], faults) if is_wrong)
+
+    def _stands_out(self, source: Side, target: Side) -> tuple[bool, bool, bool]:
+        """What other pairs teach to see: whether a translation is in another language, cut, or too long."""
+        is_cut, is_too_long = self._length.is_cut(source, target), self._length.is_too_long(source, target)
+        return self._is_foreign(target), is_cut, is_too_long
 
     def _is_foreign(self, target: Side) -> bool:
         scripts = count_scripts(target.plain)
@@ -171,6 +171,7 @@ def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[Side, Side]]:
     return readable
 
 
+@lru_cache(maxsize=100_000)
 def visible_size(token: str) -> int:
     """Number of characters, a wide one (Han, kana, Hangul) counted as three."""
     if max(token) < _FIRST_WIDE:  # as nearly all are
@@ -211,12 +212,12 @@ def _units(tokens: Sequence[str]) -> list[str]:
     return units + list(map("".join, zip(letters, letters[1:], letters[2:])))
 
 
-def _is_looped(source: Sequence[str], target: Sequence[str]) -> bool:
+def _is_looped(source: Side, target: Side) -> bool:
     """Whether a translation goes round in circles, and much more so than its source."""
-    copies, size = largest_loop(target, visible_size)
+    copies, size = largest_loop(target.tokens, visible_size)
     if not ((copies >= 4 and size >= 3) or (copies >= 3 and size >= 4) or size >= 15):
         return False
-    source_size = largest_loop(source, visible_size)[1]
+    source_size = largest_loop(source.tokens, visible_size)[1]
     return source_size < 2 or size > 3 * source_size
 
 

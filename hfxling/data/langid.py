@@ -122,24 +122,30 @@ class TrigramProfile:
         sums: Counter[str] = Counter()
         for gram, count in counts.items():
             sums[gram[:-1]] += count
+        self._counts, self._kinds, self._sums = counts, kinds, sums
         self._floor = math.log(0.5 / (total + kinds[""] + 1))
-        self._backoff = {context: math.log(kinds[context] / (kinds[context] + sums[context])) for context in kinds}
-        self._table: dict[str, float] = {}
-        # p(c | context) = (count(context c) + kinds(context) p(c | shorter one)) / (count(context) + kinds(context)).
-        # Short grams first: what a longer one falls back on is looked up in the table.
-        for gram in sorted(counts, key=len):
-            context = gram[:-1]
-            lower = math.exp(self.log_probability(gram[1:])) if context else 1 / (kinds[""] + 1)
-            self._table[gram] = math.log((counts[gram] + kinds[context] * lower) / (sums[context] + kinds[context]))
+        self._table: dict[str, float] = {}  # of grams that were asked for: a text has few of all that were counted
 
     def log_probability(self, gram: str) -> float:
         """Of the last letter of some, after the others."""
         stored = self._table.get(gram)
-        if stored is not None:
-            return stored
+        if stored is None:
+            stored = self._table[gram] = self._log_probability(gram)
+        return stored
+
+    def _log_probability(self, gram: str) -> float:
+        """p(c | context) = (count(context c) + kinds(context) p(c | shorter one)) / (count(context) + kinds(context))."""
         if not gram:
             return self._floor
-        return self._backoff.get(gram[:-1], 0.0) + self.log_probability(gram[1:])
+        count, context, shorter = self._counts.get(gram, 0), gram[:-1], gram[1:]
+        kinds = self._kinds.get(context, 0)
+        if kinds == 0:
+            return self.log_probability(shorter)
+        both = self._sums[context] + kinds
+        if count == 0:
+            return math.log(kinds / both) + self.log_probability(shorter)
+        lower = math.exp(self.log_probability(shorter)) if context else 1 / (kinds + 1)
+        return math.log((count + kinds * lower) / both)
 
     def score(self, text: str) -> float:
         """Mean log probability of a character, in nats; `text` in words with single spaces between them."""
