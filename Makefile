@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_DISABLE_TELEMETRY := 1
+# Where an image sets it, each of the processes that tests start would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install quickstart test test-hub test-clients test-lowest lint cards docs deploy-docs bench
 

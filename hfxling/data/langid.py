@@ -134,7 +134,7 @@ class TrigramProfile:
         return stored
 
     def _log_probability(self, gram: str) -> float:
-        """p(c | context) = (count(context c) + kinds(context) p(c | shorter one)) / (count(context) + kinds(context))."""
+        # p(c | context) = (count(context c) + kinds(context) p(c | shorter one)) / (count(context) + kinds(context)).
         if not gram:
             return self._floor
         count, context, shorter = self._counts.get(gram, 0), gram[:-1], gram[1:]

@@ -216,7 +216,7 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
 def _heap(text: Text, name: str) -> Texts:
     if not is_source(text):
         lines, texts = [], []
-        for number, sentence in enumerate(text, 1):
+        for number, sentence in enumerate(as_list(text), 1):
             if not isinstance(sentence, str | None):
                 raise ValueError(f"{name}[{number - 1}] is {sentence!r}; give sentences.")
             if sentence and sentence.strip(BLANK):

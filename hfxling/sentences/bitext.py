@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from hfxling.data.faults import FLAGS, FaultFinder, Flag
 from hfxling.data.filters import PairGate, plain
 from hfxling.data.pairs import is_source, read_pairs
+from hfxling.data.parallel import sides_of
 from hfxling.data.sources import load_pairs
 from hfxling.data.texts import Texts, check_texts
 from hfxling.data.warn import warn_of_languages
@@ -84,7 +85,7 @@ def _sides_of(known: str | Path | Sequence, languages: tuple[str, str]) -> tuple
         known = [known]
     if all(is_source(part) for part in known):
         rows = load_pairs([str(part) for part in known], languages)
-        return rows["source"], rows["target"]
+        return sides_of(rows)
     if len(known) != 2:
         raise ValueError(
             f"known pairs are a list of {len(known)}: give files, or two lists of one length, [texts, translations]."

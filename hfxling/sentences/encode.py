@@ -14,7 +14,7 @@ import numpy as np
 from hfxling.data.features import cached_features
 from hfxling.data.pairs import is_source
 from hfxling.data.readers import read_lines
-from hfxling.data.texts import numbered_distinct
+from hfxling.data.texts import as_list, numbered_distinct
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder
 from hfxling.files import alone_in, atomic_path, is_stream, reserved_array
@@ -152,7 +152,7 @@ def _check(source: Sequence[Text], languages: list, outputs: list, layer: int | 
 
 def _lines(text: Text) -> list[str]:
     if not is_source(text):
-        lines = list(text)
+        lines = as_list(text)
     else:
         path = "/dev/stdin" if str(text) == "-" else str(text)
         lines = [line for _, line in read_lines(path)]

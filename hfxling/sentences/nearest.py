@@ -9,7 +9,7 @@ import numpy as np
 
 from hfxling.data.pairs import is_source
 from hfxling.data.sample import LANGUAGES, sample_texts
-from hfxling.data.texts import check_texts, read_texts
+from hfxling.data.texts import as_list, check_texts, read_texts
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
 from hfxling.progress import shown
@@ -137,7 +137,7 @@ def read_candidates(candidates: Text | None, language: str | None) -> list[str]:
         return sample_texts(language, "test")
     if is_source(candidates):
         return read_texts(str(candidates)).texts
-    texts = [text.strip() for text in candidates if text.strip()]
+    texts = [text.strip() for text in as_list(candidates) if text.strip()]
     if not texts:
         raise ValueError("candidates: no sentence in it; give at least one.")
     return texts
