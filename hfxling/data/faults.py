@@ -8,6 +8,7 @@ rest is learned from again, and no text is judged by a profile that has seen it.
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
 import unicodedata
@@ -51,6 +52,7 @@ MIN_CUT_EVIDENCE = 2.0  # nats
 MAX_LENGTH_DEVIATION = 4.5
 _SHARES_LEFT = [0.1 + 0.05 * i for i in range(15)]  # of a translation by a cut, each as likely as the others
 _FIRST_WIDE = "\u2e80"  # Han, kana and Hangul come after it, narrow scripts before
+_DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"\d+(?:[.,]\d{3})*")
 _CLOSING_QUOTES = "\"'”’»›」』)]）】〉》*"
 
@@ -62,7 +64,7 @@ class Side:
         self.text = text
         words = split_words(text)
         content = [word.casefold() for word in words if not word[0].isupper()]  # mostly no names
-        self.plain = " ".join(content)
+        self.plain = " ".join(_DIGITS.sub(" ", " ".join(content)).split())  # what is in a language
         # Words in small letters; in scripts without spaces, single characters.
         self.tokens, self.content = _tokens(map(str.casefold, words)), _tokens(content)
         self.length = sum(map(visible_size, self.tokens))
@@ -101,7 +103,7 @@ class FaultFinder:
         sides = _readable(draw_sample(pairs, seed))
         if len(sides) < _LEAST and {source_lang, target_lang} <= set(LANGUAGES):
             sides += _readable(zip(sample_texts(source_lang, generated=0), sample_texts(target_lang, generated=0)))
-        sides = [pair for pair in sides if not _is_copy(*pair) and not _is_looped(*pair)]
+        sides = _unlike([pair for pair in sides if not _is_copy(*pair) and not _is_looped(*pair)])
         # What the first round, with limits that hold for any languages, lets pass teaches closer ones to the second.
         for _ in range(_ROUNDS):
             sound = [pair for pair in sides if not any(finder._stands_out(*pair))]
@@ -169,6 +171,24 @@ def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[Side, Side]]:
         if sides[0].tokens and sides[1].tokens:
             readable.append(sides)
     return readable
+
+
+def _unlike(pairs: Iterable[tuple[Side, Side]]) -> list[tuple[Side, Side]]:
+    """The pairs without those whose translation begins or ends as another one for half its length.
+
+    Of lines that are filled into a form ("Order 123 is on its way", "Order 124 ...") there may be so many that all other
+    text would seem foreign beside them.
+    """
+    left = list(pairs)
+    for step in (1, -1):  # from the beginning, and from the end
+        earlier, unlike = "", []
+        for pair in sorted(left, key=lambda pair: pair[1].plain[::step]):
+            text = pair[1].plain[::step]
+            if 2 * len(os.path.commonprefix([earlier, text])) < len(text):
+                unlike.append(pair)
+                earlier = text
+        left = unlike
+    return left
 
 
 @lru_cache(maxsize=100_000)

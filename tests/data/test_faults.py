@@ -86,6 +86,19 @@ def test_wrong_rows_among_those_learned_from_do_little_harm():
     assert sum(bool(fitted.flags(*pair)) for pair in pairs) <= 0.02 * len(pairs)
 
 
+def test_other_text_is_not_foreign_beside_many_lines_of_one_form():
+    pairs = sample_pairs("en", "vi")
+    forms = [("Order {} was sent in month {}.", "Đơn hàng {} đã được gửi vào tháng {}.")]
+    forms += [("You have {} points, good for {} days.", "Bạn còn {} điểm, dùng được trong {} ngày.")]
+    filled = []
+    for number in range(4 * len(pairs)):
+        filled += [(source.format(number, number % 12), target.format(number, number % 12)) for source, target in forms]
+    fitted = FaultFinder.fit(pairs + filled, "en", "vi")
+    flagged = [pair for pair in pairs if "wrong_language" in fitted.flags(*pair)]
+    assert len(flagged) <= 0.01 * len(pairs)
+    assert not any(fitted.flags(*pair) for pair in filled)
+
+
 def test_texts_are_not_judged_by_a_profile_that_has_seen_them():
     pairs = sample_pairs("en", "vi")
     fitted = FaultFinder.fit(pairs, "en", "vi")
