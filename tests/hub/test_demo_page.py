@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -17,7 +18,6 @@ import pytest
 import hfxling
 from hfxling.data.sample import sample_texts
 
-pytest.importorskip("gradio", reason="needs gradio: pip install 'hfxling[demo]'")
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install -e '.[dev]'")
 from hub_server import HubServer, Repo  # noqa: E402
 
@@ -34,6 +34,7 @@ Translations and word links of Chinese and Vietnamese, counted in 700 sentence p
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.skipif(find_spec("gradio") is None, reason="needs gradio: pip install 'hfxling[demo]'"),
     pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt-get install chromium"),
 ]
 
