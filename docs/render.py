@@ -7,6 +7,7 @@ import argparse
 import json
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,12 @@ def claims_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+@cache
+def rows_of(path: Path) -> list[EvalResult]:
+    """Of a results file, which many claims name."""
+    return read_results(path)
+
+
 def evidence(wanted: dict) -> str:
     """The figures that an entry of a claim names, with file and label.
 
@@ -229,7 +236,7 @@ def evidence(wanted: dict) -> str:
         shown = {name: f"{value:.2f}" for name, value in found.items() if value is not None}
     else:
         where = {key: value for key, value in wanted.items() if key not in ("file", "labels")}
-        rows = [row for row in read_results(path) if matches(row, where)]
+        rows = [row for row in rows_of(path) if matches(row, where)]
         of_label = {label: [x for x in rows if x.settings.get("row", UNTRAINED) == label] for label in wanted["labels"]}
         found = {label: cell(some) for label, some in of_label.items()}
         shown = {label: text for label, text in found.items() if text}
