@@ -8,7 +8,6 @@ rest is learned from again, and no text is judged by a profile that has seen it.
 from __future__ import annotations
 
 import math
-import os
 import random
 import re
 import unicodedata
@@ -176,15 +175,16 @@ def _readable(pairs: Iterable[tuple[str, str]]) -> list[tuple[Side, Side]]:
 def _unlike(pairs: Iterable[tuple[Side, Side]]) -> list[tuple[Side, Side]]:
     """The pairs without those whose translation begins or ends as another one for half its length.
 
-    Of lines that are filled into a form ("Order 123 is on its way", "Order 124 ...") there may be so many that all other
-    text would seem foreign beside them.
+    There may be so many lines of one form ("Order 123 is on its way", "Order 124 ...") that all other text would seem
+    foreign beside them.
     """
     left = list(pairs)
     for step in (1, -1):  # from the beginning, and from the end
         earlier, unlike = "", []
         for pair in sorted(left, key=lambda pair: pair[1].plain[::step]):
             text = pair[1].plain[::step]
-            if 2 * len(os.path.commonprefix([earlier, text])) < len(text):
+            half = text[: math.ceil(len(text) / 2)]
+            if not earlier.startswith(half):
                 unlike.append(pair)
                 earlier = text
         left = unlike

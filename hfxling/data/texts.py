@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,10 @@ class Texts:
 
 def as_list(texts: Iterable[str]) -> list[str]:
     """Texts of any kind as a list; a column of `datasets` is read at once, which takes a hundredth of the time."""
-    return list(texts[:]) if isinstance(texts, Sequence) else list(texts)
+    datasets = sys.modules.get("datasets")  # whoever has a column has imported it
+    if datasets is not None and isinstance(texts, datasets.Column):
+        return texts[:]
+    return list(texts)
 
 
 def numbered_distinct(texts: Iterable[str]) -> tuple[list[str], np.ndarray]:

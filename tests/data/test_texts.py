@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from collections import deque
 
 import datasets
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hfxling.data.sources import load_pairs
-from hfxling.data.texts import read_texts
+from hfxling.data.texts import as_list, read_texts
 
 
 def test_a_text_file_keeps_its_line_numbers(tmp_path):
@@ -85,3 +86,9 @@ def test_what_is_no_file_and_not_on_the_hub_is_one_line(monkeypatch):
     for name in ("folder/mine.csv#text", "mine.txt#text"):
         with pytest.raises(FileNotFoundError, match="is not a file"):
             read_texts(name)
+
+
+def test_texts_of_any_kind_are_a_list():
+    rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"]}).select([2, 0])
+    for texts in (rows["text"], rows.to_iterable_dataset()["text"], deque("ca"), iter("ca"), ("c", "a")):
+        assert as_list(texts) == ["c", "a"]
