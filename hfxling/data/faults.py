@@ -96,7 +96,8 @@ class FaultFinder:
         With fewer than `_LEAST` sound pairs the embedded corpus helps out where it has both languages; otherwise only
         scripts, py3langid, copies, loops, extreme lengths and missing final marks are judged.
 
-        The pairs are source and target texts, good ones for the most part; read once, and only the sample is kept.
+        The pairs are source and target texts, good ones for the most part; read once, and only the sample is kept. Of
+        pairs of one form one is learnt from; where hardly any others are left, nothing is.
         """
         finder = cls(source_lang, target_lang)
         sides = _readable(draw_sample(pairs, seed))
