@@ -25,7 +25,8 @@ from types import ModuleType
 
 LIBRARIES = (
     *("torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.tensor", "torch.export"),
-    *("torch.nn.attention.flex_attention", "torch.utils.data", "numpy", "pandas", "pyarrow.parquet", "yaml"),
+    *("torch.distributed.checkpoint", "torch.nn.attention.flex_attention", "torch.utils.data"),
+    *("PIL.Image", "anyio", "httpx", "jinja2", "numpy", "pandas", "pyarrow.parquet", "yaml"),
     *("scipy.optimize", "scipy.sparse", "scipy.stats", "sklearn.linear_model", "sklearn.metrics"),
 )
 STREAMS = ((1, "strict"), (2, "backslashreplace"))
@@ -79,6 +80,7 @@ def serve(address: str) -> list:
         import_module(name)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000)  # importing makes much that stays
     while True:
         ready, _, _ = select.select([listener, 0], [], [])
         if 0 in ready:
