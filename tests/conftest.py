@@ -13,8 +13,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-gc.set_threshold(100_000)  # imports and collected tests are millions of objects that stay: they cost a tenth more
-
 import pytest
 import torch
 from hub_server import hub, hub_of_all_tests, publisher  # noqa: F401 - fixtures
@@ -22,6 +20,7 @@ from short_sample import leave_out_grammar
 from warm_python import WarmPython
 
 torch.set_num_threads(1)
+gc.set_threshold(100_000)  # what tests import stays, and need not be looked at again and again
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -403,11 +403,11 @@ def test_every_methods_classes_are_public():
 
 
 @pytest.mark.slow
-def test_a_wheel_carries_its_data_and_works_from_another_folder(tmp_path):
+def test_a_wheel_carries_its_data_and_works_from_another_folder(warm_python, tmp_path):
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", "site"]
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--no-compile", "--target", "site"]
     subprocess.run([*install, str(wheel)], check=True, capture_output=True, cwd=tmp_path)
     tracked = {path.relative_to(ROOT) for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert {path for path in tracked if not (tmp_path / "site" / path).is_file()} == set()
@@ -420,7 +420,7 @@ from hfxling.hub.demo import page_folder
 page = str(page_folder() / "app.py")
 print(json.dumps([hfxling.__file__, pairs[0], len(render_card([], info)), page]))"""
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "HF_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run([warm_python, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     place, pair, length, page = ast.literal_eval(done.stdout)
     assert Path(place).is_relative_to(tmp_path)
