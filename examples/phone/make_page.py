@@ -152,13 +152,18 @@ def word_pieces(tokenizer: dict) -> dict:
 
 
 def page_vocabulary(tokenizer: dict, languages: list[str]) -> dict:
-    """What tokenizer.js needs: respellings after NFKC and lower case, patterns in JavaScript's spelling, the pieces.
+    """What tokenizer.js needs: what NFKC leaves and nobody sees, respellings of small letters, the words, the pieces.
+
+    Patterns are in JavaScript's spelling.
 
     Raises:
         ValueError: a tokenizer that does something else.
     """
     try:
-        nfkc, lower, *others = tokenizer["normalizer"]["normalizers"]
+        nfkc, *steps = tokenizer["normalizer"]["normalizers"]
+        # Models that were fitted before invisible characters were left out lack the step; [] is nothing.
+        invisible = steps.pop(0)["pattern"]["Regex"] if steps[0]["type"] == "Replace" else "[]"
+        lower, *others = steps
         respelled = [[step["pattern"]["String"], step["content"]] for step in others]
         cut = tokenizer["pre_tokenizer"]
         words = re.sub(r"\\p\{(\w{3,})\}", r"\\p{Script=\1}", cut["pattern"]["Regex"])
@@ -171,6 +176,7 @@ def page_vocabulary(tokenizer: dict, languages: list[str]) -> dict:
         )
     return {
         "languages": languages,
+        "invisible": invisible,
         "respelled": respelled,
         "words": words,
         "unknown": unknown_letters(tokenizer),

@@ -4,7 +4,8 @@ const UNKNOWN = 1; // id of <unk>
 
 export class Tokenizer {
   // vocabulary: the content of vocab.json.
-  constructor({ respelled, words, unknown, longest, pieces }) {
+  constructor({ invisible, respelled, words, unknown, longest, pieces }) {
+    this.invisible = new RegExp(invisible, "gu");
     this.respelled = respelled;
     this.words = new RegExp(words, "gu");
     this.unknown = unknown && new RegExp(`(${unknown})`, "u"); // null: words are looked up whole
@@ -19,7 +20,8 @@ export class Tokenizer {
 
   normalise(text) {
     // Letter by letter: as a whole, a sigma at the end of a word would become another letter.
-    const lower = Array.from(text.normalize("NFKC"), (letter) => letter.toLowerCase()).join("");
+    const seen = text.normalize("NFKC").replace(this.invisible, "");
+    const lower = Array.from(seen, (letter) => letter.toLowerCase()).join("");
     return this.respelled.reduce((spelled, [wrong, right]) => spelled.split(wrong).join(right), lower);
   }
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from .invisible import visible
+
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
@@ -64,8 +66,8 @@ def filter_parallel(
 ) -> tuple[AnyDataset, dict[str, int]]:
     """Drop pairs that are too short or too long, repeat an earlier pair, or have the same text on both sides.
 
-    Texts count as the same when they are after NFKC, case-folding and collapsing white space. A pair is counted under
-    the first reason of: identical, too_short, too_long, duplicate.
+    Texts count as the same when they are after NFKC, case-folding and collapsing white space, without invisible
+    characters. A pair is counted under the first reason of: identical, too_short, too_long, duplicate.
 
     Args:
         dataset: columns source, target, source_lang, target_lang; others are kept.
@@ -148,7 +150,7 @@ class PairGate:
 
 def plain(text: str) -> str:
     """What counts as the same text."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return " ".join(visible(unicodedata.normalize("NFKC", text)).casefold().split())
 
 
 def top_count(top: float | str, total: int) -> int:

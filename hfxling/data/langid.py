@@ -14,6 +14,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from .coverage import script_name
+from .invisible import ZERO_WIDTH_SPACE, visible
 
 # Languages whose script is not Latin. Others are taken to be Latin, unless what is written in a file says otherwise.
 SCRIPTS = {
@@ -59,10 +60,14 @@ UNLIKELY = 0.05
 
 
 class _Blank(dict):
-    """A table for str.translate that turns punctuation, symbols and invisible characters into spaces."""
+    """A table for str.translate: spaces for punctuation, symbols and control characters, nothing for invisible ones."""
 
-    def __missing__(self, code: int) -> int:
-        self[code] = 32 if unicodedata.category(chr(code))[0] in "PSZC" else code
+    def __missing__(self, code: int) -> int | None:
+        letter = chr(code)
+        if letter != ZERO_WIDTH_SPACE and not visible(letter):
+            self[code] = None
+        else:
+            self[code] = 32 if unicodedata.category(letter)[0] in "PSZC" else code
         return self[code]
 
 

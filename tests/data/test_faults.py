@@ -183,6 +183,7 @@ def test_trigram_profile_is_a_distribution():
 def test_scripts_and_words():
     assert count_scripts("NATO 北约 ひら 5") == {"Latin": 4, "Han": 6, "Kana": 4}
     assert split_words("don’t (go) – ２ m²") == ["don", "t", "go", "2", "m2"]
+    assert split_words("\ufeffpem\u00adba\u00adngunan, කෘත්\u200dය กิน\u200bข้าว") == ["pembangunan", "කෘත්ය", "กิน", "ข้าว"]
 
 
 @pytest.mark.parametrize(

@@ -81,3 +81,14 @@ def test_limits_nothing_can_meet(limits):
 def test_missing_column_is_named():
     with pytest.raises(ValueError, match=r"lacks \['target_lang'\]"):
         filter_parallel(dataset_of(("a", "b")).remove_columns("target_lang"))
+
+
+def test_characters_that_nobody_sees_make_no_other_text():
+    pairs = [
+        ("Pem\u00adba\u00adngun\u00adan ini.", "这个"),
+        ("\ufeffPembangunan ini.", "这\u2060个"),
+        ("这个", "这\u200b个"),
+    ]
+    filtered, dropped = filter_parallel(dataset_of(*pairs))
+    assert filtered["source"] == [pairs[0][0]]
+    assert dropped == NONE | {"duplicate": 1, "identical": 1}

@@ -62,6 +62,12 @@ def test_zero_width_spaces_and_spellings_make_no_difference():
     assert tokenizer.encode("กิน\u200bข้าว").ids == tokenizer.encode("กิน ข้าว").ids
 
 
+def test_no_word_ends_at_a_character_that_nobody_sees():
+    vocabulary = learn_shared_vocabularies(of("zh", "vi"), own_scripts(of("zh", "vi")), sizes=SIZES)["vi"]
+    ids = vocabulary.encode("Tr\u00adư\u2060ờng \u200eThanh\u200f.").ids
+    assert ids == vocabulary.encode("Trường Thanh.").ids
+
+
 def test_the_same_text_gives_the_same_tokenizer():
     made = [
         learn_shared_vocabularies(LINES, own_scripts(LINES), sizes=SIZES)["lo"].tokenizer.to_str() for _ in range(2)

@@ -1,0 +1,22 @@
+"""Characters that nobody sees, which may stand in the middle of a word."""
+
+from __future__ import annotations
+
+import re
+
+ZERO_WIDTH_SPACE = "\u200b"  # a word boundary that its writer knew, in scripts without spaces
+JOINERS = "\u200c\u200d"  # they spell
+# Soft hyphens, directions of writing, word joiners and byte order marks, as a set of a regular expression: of web pages
+# and typeset books, and no part of a word.
+MARKS = "[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+_ANY = re.compile(f"[{ZERO_WIDTH_SPACE}{JOINERS}{MARKS[1:]}")
+
+
+def visible(text: str) -> str:
+    """The text without any of them.
+
+    Example:
+        >>> visible("pem\u00adba\u00adngun\u00adan")
+        'pembangunan'
+    """
+    return _ANY.sub("", text)
