@@ -9,14 +9,21 @@ JOINERS = "\u200c\u200d"  # they spell
 # Soft hyphens, directions of writing, word joiners and byte order marks, as a set of a regular expression: of web pages
 # and typeset books, and no part of a word.
 MARKS = "[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
-_ANY = re.compile(f"[{ZERO_WIDTH_SPACE}{JOINERS}{MARKS[1:]}")
+MARKS_AND_SPACES = f"[{ZERO_WIDTH_SPACE}{MARKS[1:]}"
+_MARKS_AND_SPACES = re.compile(MARKS_AND_SPACES)
+_ANY = re.compile(f"[{JOINERS}{MARKS_AND_SPACES[1:]}")
 
 
 def visible(text: str) -> str:
-    """The text without any of them.
+    """The text without any of them, joiners among them.
 
     Example:
         >>> visible("pem\u00adba\u00adngun\u00adan")
         'pembangunan'
     """
     return _ANY.sub("", text)
+
+
+def joined(text: str) -> str:
+    """The text without those that cut words in two where an encoder reads them; joiners stay."""
+    return _MARKS_AND_SPACES.sub("", text)

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hfxling.encoders.frozen import token_limit
+from hfxling.encoders.frozen import leaves_out_more, token_limit
 from hfxling.models.stock import (
     SENTENCE_TRANSFORMER,
     StockModel,
@@ -57,7 +57,8 @@ def export(
     for leftover in ("max_length", "stride", "truncation_strategy"):
         tokenizer.init_kwargs.pop(leftover, None)
     tokenizer.save_pretrained(folder)
-    widen_tokenizer_config(folder / "tokenizer_config.json")
+    is_changed = tokenizer.is_fast and leaves_out_more(tokenizer.backend_tokenizer)
+    widen_tokenizer_config(folder / "tokenizer_config.json", is_changed=is_changed)
     write_json(folder / "sentence_bert_config.json", {"do_lower_case": False, "max_seq_length": limit})
 
 
@@ -80,12 +81,16 @@ def write_branch(model: StockModel, folder: Path, name: str) -> None:
     write_json(branch / "config.json", config, sort_keys=True)  # as transformers does
 
 
-def widen_tokenizer_config(path: Path) -> None:
-    """Rewrite a tokenizer_config.json of transformers 5 so that 4 reads it too; 5 knows the older names."""
+def widen_tokenizer_config(path: Path, *, is_changed: bool = False) -> None:
+    """Rewrite a tokenizer_config.json of transformers 5 so that 4 reads it too; 5 knows the older names.
+
+    Of a tokenizer that is not what others of its class are, 5 would read the vocabulary alone: it gets the class that
+    reads all of its tokenizer.json.
+    """
     config = json.loads(path.read_text(encoding="utf-8"))
     for leftover in ("backend", "is_local", "local_files_only"):
         config.pop(leftover, None)
-    if config["tokenizer_class"] == "TokenizersBackend":
+    if is_changed or config["tokenizer_class"] == "TokenizersBackend":
         config["tokenizer_class"] = "PreTrainedTokenizerFast"
         config.setdefault("model_input_names", ["input_ids", "attention_mask"])  # 4 has token_type_ids by default
     if isinstance(config.get("extra_special_tokens"), list):

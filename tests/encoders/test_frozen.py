@@ -7,16 +7,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 from tiny_models import HIDDEN, save_tiny, tiny_encoder, tiny_tokenizer
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast, XLMRobertaTokenizer
 
 from hfxling import fit_lexical, load_parallel
-from hfxling.encoders.frozen import FrozenEncoder, SentenceEmbedder, WordStates
+from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.frozen import FrozenEncoder, SentenceEmbedder, WordStates, load_tokenizer
 from hfxling.encoders.identity import model_name
 from hfxling.encoders.sparse import LexicalEncoder
+from hfxling.hub.writing import export
 from hfxling.methods.frozen import FrozenArguments
 from hfxling.missing import one_line_where_missing
-from hfxling.models import DapModel, SiameseModel
+from hfxling.models import DapConfig, DapModel, SiameseModel
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.pooling import pool
 from hfxling.sentences.neighbours import nearest
@@ -314,3 +317,24 @@ def test_lexical_encoders_that_cannot_be_had(lexical, tiny_bert):
         lexical.encode(["x"], "lo")
     with pytest.raises(ValueError, match="no links between zh and zh"):
         lexical.score(["x"], ["x"], ("zh", "zh"))
+
+
+def test_what_nobody_sees_in_a_text_changes_no_vector_here_or_in_what_is_written(tmp_path):
+    """Of an encoder whose class reads nothing but the vocabulary of its tokenizer.json."""
+    save_tiny("xlm-roberta", tmp_path / "base")
+    letters = [(letter, -3.0) for letter in "▁abcdefghijklmnopqrstuvwxyz"]
+    special = [(name, 0.0) for name in ("<s>", "<pad>", "</s>", "<unk>")]
+    vocabulary = [*special, *letters, ("<mask>", 0.0)]
+    XLMRobertaTokenizer(vocab=vocabulary, model_max_length=30).save_pretrained(tmp_path / "base")
+    plain, marked = ["ab cd", "efgh"], ["\ufeffa\u00adb c\u200bd", "e\u2060fgh"]
+    encoder = FrozenEncoder(str(tmp_path / "base"), [(None, "mean")])
+    np.testing.assert_array_equal(encoder(marked), encoder(plain))
+    other = SentenceEncoder(tmp_path / "base")
+    np.testing.assert_array_equal(other.encode(marked), other.encode(plain))
+    assert (other.model.encode(marked) != other.model.encode(plain)).any()  # as without hfxling
+    model = DapModel(DapConfig(encoder_config=encoder.model.config), encoder.model)
+    export(model, load_tokenizer(str(tmp_path / "base")), tmp_path / "written")
+    written = SentenceTransformer(str(tmp_path / "written"))
+    np.testing.assert_array_equal(written.encode(marked), written.encode(plain))
+    again = load_tokenizer(str(tmp_path / "written")).backend_tokenizer.normalizer
+    assert str(again) == str(written.tokenizer.backend_tokenizer.normalizer)  # once is enough
