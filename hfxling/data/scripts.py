@@ -66,12 +66,15 @@ def learn_shared_vocabularies(
         ValueError: fewer pieces than letters, or no words.
     """
     cuts = _cuts(scripts.values())
-    normalizer = script_normalizer(scripts.values())
+    # Where pieces are learnt, a zero-width space is a word boundary that its writer knew. Where text is cut it is left
+    # out, since other text has none: of 1,543 lines of Lao and Chinese news, left out in turn, static vectors then find
+    # 87.3 % of the translations, sparse ones 93.9 (cut there, too: 84.6 and 92.6; left out in both: 86.5 and 92.9).
+    learning = script_normalizer(scripts.values(), keeps_zero_width=True)
     owner = {name: lang for lang, name in scripts.items()}
     groups: dict[str | None, list[list[str]]] = {}
     for text in chain.from_iterable(lines.values()):
         words_of: dict[str | None, list[str]] = {}  # None: words that no language owns
-        for word, _ in cuts.pre_tokenize_str(normalizer.normalize_str(text)):
+        for word, _ in cuts.pre_tokenize_str(learning.normalize_str(text)):
             words_of.setdefault(owner.get(script_name(word[0])), []).append(word)
         for lang, words in words_of.items():
             groups.setdefault(lang, []).append(words)
@@ -93,7 +96,7 @@ def learn_shared_vocabularies(
         scored += sorted(pieces.items())
         tokenizer = Tokenizer(models.Unigram(scored, UNK, False))
     tokenizer.add_special_tokens(specials)
-    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, cuts
+    tokenizer.normalizer, tokenizer.pre_tokenizer = script_normalizer(scripts.values()), cuts
     segmenter = "words" if is_whole else "unigram"
     return {lang: Vocabulary(lang, tokenizer, segmenter) for lang in lines}
 
@@ -101,8 +104,7 @@ def learn_shared_vocabularies(
 def _cuts(scripts: Iterable[str]) -> pre_tokenizers.PreTokenizer:
     """Runs of each script, single letters of those that have no words, runs of digits and of other letters, signs.
 
-    One expression: it takes half the time of splitting step by step. What it passes over, such as zero-width spaces,
-    ends a word.
+    One expression: it takes half the time of splitting step by step. What it passes over, such as spaces, ends a word.
     """
     alone = "".join(rf"\p{{{name}}}" for name in LONE)
     runs = [rf"(?:\p{{{name}}}{_MARKS})+" for name in scripts if name not in LONE]

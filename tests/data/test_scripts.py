@@ -59,7 +59,17 @@ def test_zero_width_spaces_and_spellings_make_no_difference():
     (tokenizer, _) = learn_shared_vocabularies(of("lo", "th"), own_scripts(of("lo", "th")), sizes=SIZES).values()
     composed, apart = tokenizer.encode("ນ\u0ec9\u0eb3"), tokenizer.encode("ນ\u0ecd\u0ec9\u0eb2")
     assert composed.ids == apart.ids
-    assert tokenizer.encode("กิน\u200bข้าว").ids == tokenizer.encode("กิน ข้าว").ids
+    assert tokenizer.encode("กิน\u200bข้าว").ids == tokenizer.encode("กินข้าว").ids
+
+
+def test_zero_width_spaces_teach_where_words_end():
+    lines = {"th": ["กินข้าว", "กินปลา", "ข้าวปลา"] * 9, "zh": ["吃饭"] * 27}
+    marked = lines | {"th": ["กิน\u200bข้าว", "กิน\u200bปลา", "ข้าว\u200bปลา"] * 9}
+    cut = []
+    for text in (lines, marked):
+        vocabulary = learn_shared_vocabularies(text, own_scripts(text), sizes=dict.fromkeys(text, 200))["th"]
+        cut.append([span.text for span in vocabulary.encode("กินข้าว").spans])
+    assert cut == [["กินข้าว"], ["กิน", "ข้าว"]]
 
 
 def test_no_word_ends_at_a_character_that_nobody_sees():
