@@ -184,6 +184,8 @@ def results_page(page: dict, name: str) -> str:
         parts.append(made_by(stem, about, content, rows, ROOT))
         if "limits" in about:
             parts.append(f"**What it does not show:** {about['limits']}")
+        if "since" in about:
+            parts.append(f"**Since it was measured:** {about['since']}")
     return "\n\n".join(parts) + "\n"
 
 
