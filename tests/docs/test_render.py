@@ -69,7 +69,8 @@ def test_questions_name_no_figures():
     """Numbers of the tables would be typed by hand there, and stay when a study is measured again."""
     text = (ROOT / "docs" / "results" / "questions.yaml").read_text(encoding="utf-8")
     about = [about for page in yaml.safe_load(text).values() for about in page["files"].values()]
-    assert all({"question", "limits"} <= {*each} <= {"question", "limits", "command", "before", "since"} for each in about)
+    known = {"question", "limits", "command", "before", "since"}
+    assert all({"question", "limits"} <= {*each} <= known for each in about)
     assert all("?" in each["question"] for each in about)
     said = [f"{each['question']} {each['limits']}" for each in about]
     assert [each for each in said if re.search(r"\d\.\d|\d ?%", each)] == []
