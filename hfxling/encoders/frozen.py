@@ -247,7 +247,8 @@ class WordStates:
         """One (words, H) float32 array a sentence; a row is NaN where a word has no piece or was cut off."""
         if not len(sentences):
             return []
-        words, options = [list(words) for words in sentences], {"truncation": True, "max_length": self.max_length}
+        words = [list(map(joined, sentence)) for sentence in sentences]
+        options = {"truncation": True, "max_length": self.max_length}
         encoded = self.tokenizer(words, is_split_into_words=True, return_attention_mask=False, **options)
         ids = encoded["input_ids"]
         vectors: list[np.ndarray] = [np.empty(0)] * len(ids)

@@ -331,6 +331,8 @@ def test_what_nobody_sees_in_a_text_changes_no_vector_here_or_in_what_is_written
     np.testing.assert_array_equal(encoder(marked), encoder(plain))
     other = SentenceEncoder(tmp_path / "base")
     np.testing.assert_array_equal(other.encode(marked), other.encode(plain))
+    words = [other.word_states([text.split() for text in texts]) for texts in (marked, plain)]
+    np.testing.assert_array_equal(np.concatenate(words[0]), np.concatenate(words[1]))
     assert (other.model.encode(marked) != other.model.encode(plain)).any()  # as without hfxling
     model = DapModel(DapConfig(encoder_config=encoder.model.config), encoder.model)
     export(model, load_tokenizer(str(tmp_path / "base")), tmp_path / "written")
