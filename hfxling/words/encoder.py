@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig
 
 from hfxling.data.segment import Span
-from hfxling.encoders.frozen import DTYPES, length_sorted, token_limit
+from hfxling.encoders.frozen import DTYPES, leave_out_invisible, length_sorted, load_tokenizer, token_limit
 from hfxling.encoders.prompts import prompt_for, prompt_of
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
@@ -82,7 +83,7 @@ class WordEncoder:
         self.layer = default_layer(depth_of(name, revision)) if layer is None else layer
         with one_line_where_missing(name, "model"):
             self.model = load_encoder(name, self.layer, dtype=dtype, **hub_kwargs).to(device)
-            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs)
+            self.tokenizer = load_tokenizer(name, hub_kwargs)
         self.name = name
 
     def _take_loaded(self, model: SentenceTransformer, layer: int | None) -> None:
@@ -90,7 +91,9 @@ class WordEncoder:
         if self.model is None:
             raise ValueError("the model does not start with an encoder, so its words have no vectors; give another.")
         self.name = getattr(self.model.config, "_name_or_path", "") or "model in memory"
-        self.tokenizer = model.tokenizer
+        self.tokenizer = copy.deepcopy(model.tokenizer)  # the model's own stays as it is
+        if getattr(self.tokenizer, "is_fast", False):
+            leave_out_invisible(self.tokenizer.backend_tokenizer)
         depth = self.model.config.num_hidden_layers
         self.layer = default_layer(depth) if layer is None else layer
         if not 0 <= self.layer <= depth:

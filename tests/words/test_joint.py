@@ -353,3 +353,15 @@ def test_a_word_without_a_link_has_a_probability_of_that(tmp_path):
         for number, share in enumerate(record[name]):
             assert number not in linked or share < 0.5
     np.testing.assert_allclose(record["source_null"], result.pairs[0].source_null, atol=1e-4)
+
+
+def test_what_nobody_sees_in_a_word_changes_no_vector(tiny_bert, tiny_sentence_transformer):
+    model = SentenceTransformer(str(tiny_sentence_transformer), device="cpu")
+    marked, plain = "a\u00adpple tr\u2060ee", "apple tree"
+    for encoder in (WordEncoder(str(tiny_bert), layer=1), WordEncoder(model, layer=1)):
+        vectors = {}
+        for row, places, states in encoder.pieces([marked, plain]):
+            assert places.max() == len([marked, plain][row])
+            vectors[row] = states
+        np.testing.assert_array_equal(vectors[0], vectors[1])
+    assert model.tokenizer.backend_tokenizer.normalizer is None  # the model's own is as it was
