@@ -6,12 +6,13 @@ import re
 
 ZERO_WIDTH_SPACE = "\u200b"  # a word boundary that its writer knew, in scripts without spaces
 JOINERS = "\u200c\u200d"  # they spell
-# Soft hyphens, directions of writing, word joiners and byte order marks, as a set of a regular expression: of web pages
-# and typeset books, and no part of a word.
-MARKS = "[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
-MARKS_AND_SPACES = f"[{ZERO_WIDTH_SPACE}{MARKS[1:]}"
+# Soft hyphens, directions of writing, word joiners and byte order marks: of web pages and typeset books, and no part of
+# a word. As the inside of a regular expression's set.
+_MARKS = "\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+MARKS = f"[{_MARKS}]"
+MARKS_AND_SPACES = f"[{ZERO_WIDTH_SPACE}{_MARKS}]"
 _MARKS_AND_SPACES = re.compile(MARKS_AND_SPACES)
-_ANY = re.compile(f"[{JOINERS}{MARKS_AND_SPACES[1:]}")
+_ANY = re.compile(f"[{JOINERS}{ZERO_WIDTH_SPACE}{_MARKS}]")
 
 
 def visible(text: str) -> str:

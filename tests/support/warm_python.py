@@ -26,7 +26,7 @@ from types import ModuleType
 LIBRARIES = (
     *("torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.tensor", "torch.export"),
     *("torch.distributed.checkpoint", "torch.nn.attention.flex_attention", "torch.utils.data"),
-    *("PIL.Image", "anyio", "httpx", "jinja2", "numpy", "pandas", "pyarrow.parquet", "yaml"),
+    *("jinja2", "numpy", "pandas", "pyarrow.parquet", "yaml"),
     *("scipy.optimize", "scipy.sparse", "scipy.stats", "sklearn.linear_model", "sklearn.metrics"),
 )
 STREAMS = ((1, "strict"), (2, "backslashreplace"))
