@@ -1,8 +1,9 @@
-"""Characters that nobody sees, which may stand in the middle of a word."""
+"""Differences that nobody sees: invisible characters, also in the middle of a word, and letters in several parts."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 ZERO_WIDTH_SPACE = "\u200b"  # a word boundary that its writer knew, in scripts without spaces
 JOINERS = "\u200c\u200d"  # they spell
@@ -25,6 +26,11 @@ def visible(text: str) -> str:
     return _ANY.sub("", text)
 
 
-def joined(text: str) -> str:
-    """The text without those that cut words in two where an encoder reads them; joiners stay."""
-    return _MARKS_AND_SPACES.sub("", text)
+def as_seen(text: str) -> str:
+    """The text as encoders have learnt to read it: letters in one part (NFC), none of these characters but joiners.
+
+    Example:
+        >>> as_seen("Vie\u0323\u0302t \u00adNam")
+        'Việt Nam'
+    """
+    return unicodedata.normalize("NFC", _MARKS_AND_SPACES.sub("", text))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hfxling.data.invisible import joined
+from hfxling.data.invisible import as_seen
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.loading import quiet_loading
 
@@ -126,8 +126,8 @@ class SentenceEncoder(LoadedEncoder):
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:
         prompt = self.prompt_of(role)
         check_prompt(prompt, texts)
-        if hasattr(self.model[0], "auto_model"):  # an encoder, which cuts words where a table of words does not
-            texts = list(map(joined, texts))
+        if hasattr(self.model[0], "auto_model"):  # an encoder, whose tokenizer may be one that minds the difference
+            texts = list(map(as_seen, texts))
         vectors = self.model.encode(
             texts,
             prompt=prompt,

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hfxling.encoders.frozen import leaves_out_more, token_limit
+from hfxling.encoders.frozen import is_read_as_seen, token_limit
 from hfxling.models.stock import (
     SENTENCE_TRANSFORMER,
     StockModel,
@@ -57,7 +57,7 @@ def export(
     for leftover in ("max_length", "stride", "truncation_strategy"):
         tokenizer.init_kwargs.pop(leftover, None)
     tokenizer.save_pretrained(folder)
-    is_changed = tokenizer.is_fast and leaves_out_more(tokenizer.backend_tokenizer)
+    is_changed = tokenizer.is_fast and is_read_as_seen(tokenizer.backend_tokenizer)
     widen_tokenizer_config(folder / "tokenizer_config.json", is_changed=is_changed)
     write_json(folder / "sentence_bert_config.json", {"do_lower_case": False, "max_seq_length": limit})
 

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoConfig
 
 from hfxling.data.segment import Span
-from hfxling.encoders.frozen import DTYPES, leave_out_invisible, length_sorted, load_tokenizer, token_limit
+from hfxling.encoders.frozen import DTYPES, length_sorted, load_tokenizer, read_as_seen, token_limit
 from hfxling.encoders.prompts import prompt_for, prompt_of
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
@@ -93,7 +93,7 @@ class WordEncoder:
         self.name = getattr(self.model.config, "_name_or_path", "") or "model in memory"
         self.tokenizer = copy.deepcopy(model.tokenizer)  # the model's own stays as it is
         if getattr(self.tokenizer, "is_fast", False):
-            leave_out_invisible(self.tokenizer.backend_tokenizer)
+            read_as_seen(self.tokenizer.backend_tokenizer)
         depth = self.model.config.num_hidden_layers
         self.layer = default_layer(depth) if layer is None else layer
         if not 0 <= self.layer <= depth:
