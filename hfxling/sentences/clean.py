@@ -16,6 +16,7 @@ import numpy as np
 from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.filters import PairGate, check_top, top_count
 from hfxling.data.langid import split_words
+from hfxling.data.markup import markup_differs
 from hfxling.data.numbers import numbers_differ
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.texts import LONGEST, Texts, numbered_distinct, picked
@@ -34,8 +35,8 @@ from .tables import check_table, to_tsv, write_tables
 logger = logging.getLogger(__name__)
 LIMITS = {"too_short": "min_words", "too_long": "max_words"}  # the filter's names; the faults have a too_long of theirs
 WRONG_SOURCE = "wrong_source_language"
-OTHER_NUMBERS = "numbers"
-OF_TEXT = ("identical", "duplicate", *LIMITS.values(), *FLAGS[1:], WRONG_SOURCE, OTHER_NUMBERS)
+DIFFERENCES = {"numbers": numbers_differ, "markup": markup_differs}  # between both sides
+OF_TEXT = ("identical", "duplicate", *LIMITS.values(), *FLAGS[1:], WRONG_SOURCE, *DIFFERENCES)
 OF_SCORES = ("low_score", "low_links", "better_elsewhere", "low_words")
 REASONS = ("empty", *OF_TEXT, *OF_SCORES)
 # Chosen on 4,000 pairs of vi-zh training text, everyday sentences with many near-repetitions, a fifth of the targets
@@ -171,9 +172,9 @@ def clean(
 ) -> Cleaned:
     """Sentence pairs without the bad ones, and why those are bad.
 
-    Without a model: empty sides, copies, repeated pairs, lengths, languages of both sides, other numbers, faults of
-    translations, and words that say nothing of each other (`min_words_gain`). With one every pair left gets a score:
-    how much better its two sides fit each other than others of the text.
+    Without a model: empty sides, copies, repeated pairs, lengths, languages of both sides, other numbers, markup on one
+    side, faults of translations, and words that say nothing of each other (`min_words_gain`). With one every pair left
+    gets a score: how much better its two sides fit each other than others of the text.
 
     Example:
         >>> cleaned = hfxling.clean("pairs.tsv", languages=("zh", "vi"), output="kept.tsv")
@@ -344,8 +345,7 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
             faults.append(LIMITS.get(filtered, filtered))
         if swapped.is_foreign(pair[0]):
             faults.append(WRONG_SOURCE)
-        if numbers_differ(*pair):
-            faults.append(OTHER_NUMBERS)
+        faults += [name for name, is_different in DIFFERENCES.items() if is_different(*pair)]
         for side, name in enumerate((WRONG_SOURCE, "wrong_language")):
             if name in faults or unlearnt[side].is_foreign(pair[side]):
                 foreign[side] += 1

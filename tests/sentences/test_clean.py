@@ -73,6 +73,7 @@ def planted() -> list[tuple[tuple[str, str], str]]:
     bad += [((pair[0], pair[0].upper() + "!"), "copy") for pair in SOUND[15:20]]
     bad += [((pair[0], " ".join(pair[1].split()[:3])), "truncated") for pair in long[:5]]
     bad += [((pair[0], f"{pair[1]} {pair[1]} {pair[1]}"), "repeated") for pair in SOUND[25:30]]
+    bad += [((pair[0], f"<p>{pair[1]}</p>"), "markup") for pair in SOUND[30:35]]
     bad += [((pair[0].upper(), pair[1]), "duplicate") for pair in SOUND[30:35]]
     bad += [(("", pair[1]), "empty") for pair in SOUND[35:38]]
     return bad + [((pair[0], "... !"), "empty") for pair in SOUND[38:40]]
