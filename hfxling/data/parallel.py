@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .readers import TABLE_SUFFIXES, Request, Row, find_keys, flat, kind_of, read_rows, suffix_of
+from .readers import TABLE_SUFFIXES, Request, Row, find_keys, flat, is_packed, kind_of, read_rows, suffix_of
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features, IterableDataset
@@ -66,8 +66,8 @@ def load_parallel(
     Args:
         data: "sample", the corpus embedded in hfxling; or one .tsv (never quoted), .csv (RFC 4180),
             .jsonl/.ndjson/.json (one object per line) or .parquet file; or two line-aligned text files, source first,
-            with any suffix; or the id of a dataset on the Hub. All but Parquet may be gzipped (.gz). A TSV or CSV has
-            a header if its first row names known columns; otherwise its first two columns are the sentences.
+            with any suffix; or the id of a dataset on the Hub. All but Parquet may be packed (.gz, .xz, .bz2). A TSV or
+            CSV has a header if its first row names known columns; otherwise its first two columns are the sentences.
         source_lang: code of 2 or 3 letters, region or script if need be (zh, zh-tw).
         target_lang: the same of the target, another one.
         split: split of a Hub set or of the sample. A local file is one split: it is read whatever is given here.
@@ -144,14 +144,14 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
         raise ValueError(f"data={data!r}: give one file or two line-aligned files, not {len(paths)}")
     if isinstance(data, str):
         known = {*TABLE_SUFFIXES, ".txt", *(f".{language}" for language in languages)}
-        is_local = suffix_of(data) in known or data.endswith(".gz") or os.path.exists(paths[0])
+        is_local = suffix_of(data) in known or is_packed(data) or os.path.exists(paths[0])
         if not is_local and re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", data):
             return ()
     for path in paths:
         _check_file(path)
     tables = []
     for path in paths:
-        if suffix_of(path) in TABLE_SUFFIXES and not path.endswith(".parquet.gz"):
+        if suffix_of(path) in TABLE_SUFFIXES and not (suffix_of(path) == ".parquet" and is_packed(path)):
             tables.append(path)
     if len(paths) == 1 and not tables:
         allowed = ", ".join(TABLE_SUFFIXES)

@@ -76,7 +76,7 @@ def read_dictionary(path: str | Path, *, origin: str | None = None) -> dict[str,
     """Read word TAB translation [TAB origin] lines into source word -> translations, in normalised spelling.
 
     Args:
-        path: TSV file, `.gz` too, without header.
+        path: TSV file, plain or packed, without header.
         origin: keep only lines whose third column has this between its plus signs, e.g. "concept".
 
     Raises:

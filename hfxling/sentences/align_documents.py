@@ -124,8 +124,8 @@ def align_documents(
         >>> found = hfxling.align_documents("book.zh", "book.vi", lexical="outputs/fit/model", output="aligned.tsv")
 
     Args:
-        source: text file, .gz or not: one sentence a line, an empty line between documents; or a list of documents,
-            which are lists of sentences.
+        source: text file (plain, .gz, .xz or .bz2): one sentence a line, an empty line between documents; or a list of
+            documents, which are lists of sentences.
         target: the same of the translations.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
         lexical: folder or Hub id of a lexical model, or a loaded one: its score alone, or its score and the model's as

@@ -146,7 +146,7 @@ def bootstrap(
         >>> found.save("outputs/bootstrap")
 
     Args:
-        source: text: FILE (.gz or not), TABLE#COLUMN, a Hub id, or a list of sentences.
+        source: text: FILE (plain, .gz, .xz or .bz2), TABLE#COLUMN, a Hub id, or a list of sentences.
         target: the same of the other language; may be left out where the source has both.
         languages: codes of both, such as zh vi.
         seed_pairs: known pairs, at least 100 without a model: sources of pairs (FILE.tsv, A.zh+B.vi), or a list of

@@ -74,7 +74,7 @@ def encode(
         (1, 768)
 
     Args:
-        source: text files, one sentence a line, .gz or not, - for standard input; or lists of sentences.
+        source: text files, one sentence a line (plain, .gz, .xz or .bz2), - for standard input; or lists of sentences.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
         language: code of all texts' language or of each text's, for models with a part for every language.
         layer: of a plain encoder: hidden_states index, last, or all for their mean.

@@ -205,7 +205,7 @@ def mine(
         >>> pairs.save("pairs.tsv")
 
     Args:
-        source: text: FILE (.gz or not), TABLE#COLUMN, a Hub id, or a list of sentences.
+        source: text: FILE (plain, .gz, .xz or .bz2), TABLE#COLUMN, a Hub id, or a list of sentences.
         target: the same of the other language; may be left out where the source has both.
         languages: codes of both, such as zh vi; by default the model's first two.
         model: folder or Hub id, or a loaded model.

@@ -18,7 +18,8 @@ PAIRS = [("你好。", "Xin chào."), ('他说"好"。', 'Anh ấy nói "đượ
 
 def write(path, content):
     content = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    pack = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}.get(path.suffix, bytes)
+    path.write_bytes(pack(content))
     return path
 
 
@@ -76,7 +77,7 @@ def test_parquet_with_columns_or_a_translation_struct(tmp_path, streaming):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("names", [("a.zh", "a.vi"), ("zh.txt.gz", "vi.txt")])
+@pytest.mark.parametrize("names", [("a.zh", "a.vi"), ("zh.txt.gz", "vi.txt"), ("zh.txt.xz", "vi.txt.bz2")])
 def test_two_line_aligned_files(tmp_path, names, streaming):
     paths = [write(tmp_path / name, "\n".join(side)) for name, side in zip(names, zip(*PAIRS))]
     assert pairs_of(load_parallel(paths, "zh", "vi", streaming=streaming)) == PAIRS
@@ -165,8 +166,9 @@ MALFORMED = {
     "UTF-16 without mark": ("a.tsv", "mot\tone\n".encode("utf-16-le"), ["line 1", "U+0000", "looks like UTF-16"]),
     "NUL": ("a.tsv", "一\tmột\n二\tha\0i\n", ["line 2", "control character U+0000", "remove it"]),
     "control character": ("a.jsonl", '{"zh": "\x08", "vi": "b"}\n', ["line 1", "control character U+0008"]),
-    "xz": ("a.tsv", lzma.compress(b"a\tb\n"), ["line 1", "looks like xz", "unpack it, or pack it with gzip"]),
-    "bzip2": ("a.tsv", bz2.compress(b"a\tb\n"), ["line 1", "looks like bzip2", "unpack it, or pack it with gzip"]),
+    "xz": ("a.tsv", lzma.compress(b"a\tb\n"), ["line 1", "looks like xz; name it .xz"]),
+    "bzip2": ("a.tsv", bz2.compress(b"a\tb\n"), ["line 1", "looks like bzip2; name it .bz2"]),
+    "zstandard": ("a.tsv", b"\x28\xb5\x2f\xfd\xff", ["line 1", "zstandard", "unpack it, or pack it with gzip"]),
     "gzip without .gz": ("a.tsv", GZIPPED, ["line 1", "looks like gzip; name it .gz"]),
     "Parquet as TSV": ("a.tsv", b"PAR1\0\0", ["line 1", "looks like Parquet"]),
     "unterminated quote": ("a.csv", '一,một\n二,"hai\n三,ba\n', ["line 2", "starts here is malformed", "quotes"]),
@@ -189,7 +191,9 @@ MALFORMED = {
     "unknown suffix": ("a.xlsx", "x", [".tsv", "two line-aligned files"]),
     "text file alone": ("a.txt", "x", [".tsv", "two line-aligned files"]),
     "gzipped Parquet": ("a.parquet.gz", "x", ["one file alone must be", "a.parquet.gz+TRANSLATIONS"]),
-    "not gzip": ("a.tsv.gz", None, ["after line 0", "damaged gzip", "Not a gzipped file"]),
+    "not gzip": ("a.tsv.gz", None, ["after line 0", "damaged .gz", "Not a gzipped file"]),
+    "not xz": ("a.tsv.xz", None, ["after line 0", "damaged .xz", "not supported by decoder"]),
+    "not bzip2": ("a.tsv.bz2", None, ["after line 0", "damaged .bz2", "Invalid data stream"]),
 }  # fmt: skip
 
 
@@ -213,12 +217,15 @@ def test_malformed_file_is_one_line_with_place_and_remedy(tmp_path, case, stream
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_truncated_gzip_names_the_last_sound_line(tmp_path, streaming):
-    path = tmp_path / "a.tsv.gz"
-    path.write_bytes(GZIPPED[: len(GZIPPED) - 9])
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)]
+)
+def test_truncated_file_names_the_last_sound_line(tmp_path, suffix, compress, streaming):
+    path = tmp_path / f"a.tsv{suffix}"
+    path.write_bytes(compress(tsv(PAIRS * 99).encode())[:-9])
     with pytest.raises(ValueError) as caught:
         list(load_parallel(path, "zh", "vi", streaming=streaming))
-    one_line(caught, f"{path}, after line ", "damaged gzip", "fetch or compress it again")
+    one_line(caught, f"{path}, after line ", f"damaged {suffix} (", "fetch or compress it again")
 
 
 @pytest.mark.parametrize(("zh_lines", "vi_lines", "ended"), [(2, 5, "a.zh"), (4, 3, "a.vi"), (0, 1, "a.zh")])
