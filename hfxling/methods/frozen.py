@@ -180,17 +180,7 @@ class PairVectors:
         return rows, replace(self, train=train)
 
 
-@dataclass
-class FrozenVectors:
-    """The frozen vectors of a corpus.
-
-    Attributes:
-        pairs: of every language pair's text, by (layer, pooling).
-        scored: of both sides of every test set with human scores.
-    """
-
-    pairs: dict[View, list[PairVectors]]
-    scored: list[Sides]
+FrozenVectors = tuple[dict[View, list[PairVectors]], list[Sides]]
 
 
 def frozen_vectors(
@@ -205,6 +195,9 @@ def frozen_vectors(
         corpus: with or without test text.
         views: (layer, pooling) of every kind of vector; by default that of `frozen`.
         device: of the encoder.
+
+    Returns:
+        Those of every language pair's text by (layer, pooling), and of both sides of every test set with human scores.
 
     Raises:
         ValueError: malformed vectors.
@@ -232,7 +225,7 @@ def frozen_vectors(
         source = encoder.features(test.source, frozen.cache_dir)[:, 0]
         target = encoder.features(test.target, frozen.cache_dir)[:, 0]
         scored.append((source, target))
-    return FrozenVectors(by_view, scored)
+    return by_view, scored
 
 
 def _warn_of_pooling(frozen: FrozenArguments, views: Sequence[View]) -> None:
@@ -280,7 +273,7 @@ def _from_files(frozen: FrozenArguments, corpus: Corpus, views: Sequence[View]) 
         given.append(train)
     given += [vectors for _, _, vectors in tests]
     _check_vectors(frozen, given, tests)
-    return FrozenVectors(dict.fromkeys(views, pairs), scored)
+    return dict.fromkeys(views, pairs), scored
 
 
 def _read_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> Sides:

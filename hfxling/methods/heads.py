@@ -201,7 +201,8 @@ def prepare_pairs(rows: Sequence[FrozenArguments], training_args: TrainingArgume
         FileNotFoundError: a file, folder or encoder that is not there.
     """
     corpus = corpus_with_test(rows[0], training_args)
-    (vectors,) = frozen_vectors(rows[0], corpus).pairs.values()
+    by_view, _ = frozen_vectors(rows[0], corpus)
+    (vectors,) = by_view.values()
     return PreparedPairs(corpus, vectors)
 
 

@@ -12,7 +12,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from .aligner_layers import PAD, Decoder, Encoder, WordEmbedding, attention, fast_dropout, framed, permute, reversal
 from .configuration_aligner import AlignerConfig
-from .loading import hub_kwargs_of, load_whole, stored_kind
+from .loading import hub_kwargs_of, load_whole, stored_config
 from .losses import multi_view_contrastive_loss, vocabulary_cross_entropy
 from .pooling import pool
 
@@ -130,7 +130,7 @@ class AlignerModel(PreTrainedModel):
                 configuration says, or pieces that the model does not have.
         """
         hub_kwargs = hub_kwargs_of(kwargs)
-        kind = stored_kind(name, hub_kwargs)
+        kind = stored_config(name, hub_kwargs).get("model_type")
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no aligner: its config.json says model_type={kind!r}.")
         model, _ = load_whole(super().from_pretrained, name, *args, **kwargs)

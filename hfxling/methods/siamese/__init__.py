@@ -51,8 +51,8 @@ def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Pr
     """Fit a head on the run's share of the vectors, and measure retrieval before and after."""
     text, seed, chosen_layers = prepared.text, training_args.seed, {}
     if recipe.layer == AUTO:
-        choice = choose_layers(recipe, prepared, seed)
-        recipe, chosen_layers = replace(recipe, layer=choice.layer), choice.record()
+        chosen_layers = choose_layers(recipe, prepared, seed)
+        recipe = replace(recipe, layer=chosen_layers["layer"])
     rows, vectors = prepared.of(recipe.layer_index, recipe.pooling).draw(recipe.fraction, seed)
     targets = text.train["target"][:]
     texts = [targets[row] for row in rows]
