@@ -69,10 +69,10 @@ def training_cost() -> Iterator[dict[str, float]]:
     cost["train_cpu_s"] = round(time.process_time() - cpu, 1)
 
 
-def check_run(training_args: TrainingArguments, recipe: TextArguments | None = None, *, has_card: bool = True) -> bool:
+def check_run(training_args: TrainingArguments, recipe: TextArguments | None = None) -> bool:
     """Refuse what cannot succeed, find the checkpoint to resume from, and keep the Trainer from pushing checkpoints.
 
-    Returns whether the finished folder is to be pushed; without a card nothing is.
+    Returns whether the finished folder is to be pushed; what is no recipe has no card and pushes nothing.
 
     Raises:
         ValueError: a push without card, repository, token or licence, a token on the command line, what `check_trainer`
@@ -82,7 +82,7 @@ def check_run(training_args: TrainingArguments, recipe: TextArguments | None = N
     training_args.push_to_hub = False
     if training_args.hub_token:
         raise ValueError("hub_token: a command line is no place for it; run hf auth login, or set HF_TOKEN.")
-    if push and not has_card:
+    if push and recipe is None:
         raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
     if push:
         check_push(training_args.hub_model_id)

@@ -62,8 +62,7 @@ def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> di
     singles = [str(layer) for layer in range(first, depth + 1)]
     several = [",".join(map(str, layers)) for layers in layer_sets(depth, first)] if has_sets else []
     for layer in [*singles, *several]:
-        numbers = tuple(map(int, layer.split(",")))
-        whole = prepared.of(numbers if len(numbers) > 1 else numbers[0], recipe.pooling)
+        whole = prepared.of(replace(recipe, layer=layer).layer_index, recipe.pooling)
         _, vectors = whole.draw(recipe.fraction, seed)
         sides = dict(zip(vectors.languages, vectors.train))
         head = new_head(settings, sides, vectors.layers)
