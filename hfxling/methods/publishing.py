@@ -50,13 +50,20 @@ class Run:
     """
 
     results: list[EvalResult]
-    reached: dict[str, Any]
+    reached: dict[str, Any] = field(default_factory=dict)
     write: Callable[[Path], None] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
     branches: Sequence[str] = ()
     curve: list[EvalResult] = field(default_factory=list)
     vectors: Callable[[], Iterable[FinalVectors]] = tuple  # by default none
+
+    def all_results(self) -> list[EvalResult]:
+        """What was measured, and what short and coarse copies of the finished model's vectors find."""
+        results = list(self.results)
+        for vectors in self.vectors():
+            results += short_vector_results(vectors)
+        return results
 
 
 @contextmanager
@@ -154,13 +161,10 @@ def publish_run(
     if base is not None:
         weights, _ = fetch_folder(base, recipe.base_revision, ["*.safetensors"])
         extra["base_weights"] = weights_hash(weights)
-    results = list(run.results)
-    for vectors in run.vectors():
-        results += short_vector_results(vectors)
     folder = publish(
         Path(training_args.output_dir) / "model",
         run.write,
-        results,
+        run.all_results(),
         CardInfo(**of_method | shared),
         recipe=program,
         extra=extra,

@@ -171,6 +171,6 @@ def measured_again(
     with TemporaryDirectory(prefix="hfxling-") as scratch, contextlib.chdir(root):
         training = {"seed": settings.get("seed", 42), "use_cpu": device == "cpu", "report_to": "none"}
         recipe = package.Arguments(**options)
-        results, corpus = package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)
-        results += tested_again(record, folder, corpus, seed=training["seed"], device=device)
-        return results, corpus
+        run, corpus = package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)
+        results = run.all_results()
+        return results + tested_again(record, folder, corpus, seed=training["seed"], device=device), corpus
