@@ -3,7 +3,6 @@
 Beside the files of every method:
 mixing.py: batches of many languages without padding work.
 row_adamw.py: updates of only the word vectors that a batch has.
-links.py: word links by the token vectors, against gold ones.
 finetune.py: the same ranking on the few pairs that one has, for `hfxling fit`.
 """
 
