@@ -335,6 +335,8 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
         raise ValueError("source names both sides of every language pair; leave target and languages out.")
     pairs = {}
     texts_of = source if isinstance(source, Mapping) else {tuple(languages or _UNNAMED): (source, target)}
+    if not texts_of:
+        raise ValueError("source names no language pair: give the texts of at least one.")
     for pair, sides in texts_of.items():
         if len(pair) != 2:
             raise ValueError(f"languages={pair!r}: give the codes of two languages, such as ('zh', 'vi').")
