@@ -40,6 +40,7 @@ from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.card import described as describe_aligner
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
 from hfxling.methods.aligner.export import export_aligner
+from hfxling.methods.checks import check_trainer
 from hfxling.methods.disentangler.card import described as describe_split
 from hfxling.methods.frozen import PairVectors, Sides
 from hfxling.methods.lexical.card import described as describe_lexical
@@ -375,7 +376,9 @@ def _settings(
         trainer["logging_strategy"] = "no"
     trainer |= {key: value for key, value in options.items() if key not in ours}
     with TemporaryDirectory(prefix="hfxling-") as folder, hidden(not progress):
-        yield settings, TrainingArguments(**trainer | {"output_dir": folder, "seed": seed})
+        training_args = TrainingArguments(**trainer | {"output_dir": folder, "seed": seed})
+        check_trainer(training_args)
+        yield settings, training_args
 
 
 def _base(model: Model, layer: int | str | None = None, pooling: str | None = None) -> SentenceTransformer:

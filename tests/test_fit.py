@@ -313,6 +313,8 @@ print(json.dumps(model.encode_document(texts[1]).tolist()))
         (ZH, VI, {"temprature": 1}, "unknown option 'temprature'; the nearest known one is 'temperature'"),
         (ZH, VI, {"output_dir": "out"}, "unknown option 'output_dir'"),
         (ZH, VI, {"fraction": 0.5}, "unknown option 'fraction'"),
+        (ZH, VI, {"per_device_train_batch_size": 0}, "per_device_train_batch_size=0: give 1 or more"),
+        (ZH, VI, {"learning_rate": float("nan")}, "learning_rate=nan: give 0 or more"),
         (ZH, VI, {"temperature": 0}, "temperature=0 > 0|temperature=0"),
         (ZH, VI, {"init": "published", "fit": "infonce"}, "init='published'"),
         (ZH, VI, {"layer": 9}, r"layer=9 is none of hidden_states 0\.\.3"),
