@@ -24,6 +24,7 @@ from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
 
 from hfxling.data.corpus import Corpus
+from hfxling.data.licences import check_licence
 from hfxling.data.pairs import check_lists
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.data.texts import check_texts, numbered_distinct
@@ -281,7 +282,7 @@ def save_lexical(
         repo: name of the repository in the card, org/name.
 
     Raises:
-        ValueError: a model that was loaded and has no static vectors with it, a malformed licence.
+        ValueError: a model that was loaded and has no static vectors with it, what is no licence of the Hub.
     """
     _save(model, folder, lambda scratch: export_lexical(model, scratch), licence, repo)
 
@@ -296,7 +297,7 @@ def save_aligner(aligner: Aligner, folder: str | Path, *, licence: str | None = 
         repo: name of the repository in the card, org/name.
 
     Raises:
-        ValueError: a malformed licence.
+        ValueError: what is no licence of the Hub.
     """
     vocabularies = dict(zip(aligner.languages, aligner.vocabularies))
     priors = [aligner.prior] if aligner.prior else []
@@ -316,6 +317,7 @@ def _save(
     repo: str | None,
 ) -> None:
     """Write a folder, with a card where it is known what the model was made of: nothing was measured."""
+    check_licence("licence", licence)
     origin = getattr(model, "origin", None)
     if origin is None:
         with atomic_path(folder) as scratch:
