@@ -472,7 +472,7 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     """Read text, train, write both folders, print the table."""
     types = (PretrainArguments, TrainingArguments)
     args, training_args = parse_arguments(types, argv, defaults=TRAINING_DEFAULTS, description=__doc__)
-    check_run(training_args, has_card=False)
+    check_run(training_args)
     finished = run(args, training_args, prepare(args, training_args))
     return write_run("examples/pretrain.py", args, training_args, finished, before_and_after(finished.results))
 

@@ -412,7 +412,7 @@ def main(argv: list[str] | None = None) -> list[EvalResult]:
     """Read examples, fine-tune, write the classifier, print the table."""
     types = (NliArguments, TrainingArguments)
     args, training_args = parse_arguments(types, argv, defaults=TRAINING_DEFAULTS, description=__doc__)
-    check_run(training_args, has_card=False)
+    check_run(training_args)
     finished = run(args, training_args, load_nli_data(args, training_args.seed))
     return write_run("examples/xnli.py", args, training_args, finished, summary(finished.results))
 

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hfxling.extras import EXTRAS
+from hfxling.missing import EXTRAS
 from hfxling.progress import hide_loading_bars
 
 # What `torch.save` says where its file takes no more bytes; it names no reason.

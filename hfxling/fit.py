@@ -24,6 +24,7 @@ from sentence_transformers.sentence_transformer import modules as stock
 from transformers import AutoConfig, TrainingArguments
 
 from hfxling.data.corpus import Corpus
+from hfxling.data.licences import check_licence
 from hfxling.data.pairs import check_lists
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.data.texts import check_texts, numbered_distinct
@@ -40,6 +41,7 @@ from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.card import described as describe_aligner
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
 from hfxling.methods.aligner.export import export_aligner
+from hfxling.methods.checks import check_trainer
 from hfxling.methods.disentangler.card import described as describe_split
 from hfxling.methods.frozen import PairVectors, Sides
 from hfxling.methods.lexical.card import described as describe_lexical
@@ -280,7 +282,7 @@ def save_lexical(
         repo: name of the repository in the card, org/name.
 
     Raises:
-        ValueError: a model that was loaded and has no static vectors with it, a malformed licence.
+        ValueError: a model that was loaded and has no static vectors with it, what is no licence of the Hub.
     """
     _save(model, folder, lambda scratch: export_lexical(model, scratch), licence, repo)
 
@@ -295,7 +297,7 @@ def save_aligner(aligner: Aligner, folder: str | Path, *, licence: str | None = 
         repo: name of the repository in the card, org/name.
 
     Raises:
-        ValueError: a malformed licence.
+        ValueError: what is no licence of the Hub.
     """
     vocabularies = dict(zip(aligner.languages, aligner.vocabularies))
     priors = [aligner.prior] if aligner.prior else []
@@ -315,6 +317,7 @@ def _save(
     repo: str | None,
 ) -> None:
     """Write a folder, with a card where it is known what the model was made of: nothing was measured."""
+    check_licence("licence", licence)
     origin = getattr(model, "origin", None)
     if origin is None:
         with atomic_path(folder) as scratch:
@@ -335,6 +338,8 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
         raise ValueError("source names both sides of every language pair; leave target and languages out.")
     pairs = {}
     texts_of = source if isinstance(source, Mapping) else {tuple(languages or _UNNAMED): (source, target)}
+    if not texts_of:
+        raise ValueError("source names no language pair: give the texts of at least one.")
     for pair, sides in texts_of.items():
         if len(pair) != 2:
             raise ValueError(f"languages={pair!r}: give the codes of two languages, such as ('zh', 'vi').")
@@ -373,7 +378,9 @@ def _settings(
         trainer["logging_strategy"] = "no"
     trainer |= {key: value for key, value in options.items() if key not in ours}
     with TemporaryDirectory(prefix="hfxling-") as folder, hidden(not progress):
-        yield settings, TrainingArguments(**trainer | {"output_dir": folder, "seed": seed})
+        training_args = TrainingArguments(**trainer | {"output_dir": folder, "seed": seed})
+        check_trainer(training_args)
+        yield settings, training_args
 
 
 def _base(model: Model, layer: int | str | None = None, pooling: str | None = None) -> SentenceTransformer:

@@ -1,4 +1,4 @@
-"""What is said of a model that is missing or damaged, and of a device that is not there."""
+"""What is said of a model that is missing or damaged, of a device that is not there, of a package not installed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+# Packages that only some verbs need, by the extra of hfxling that pip installs them with.
+EXTRAS = {"accelerate": "train", "datasets": "train", "peft": "train", "evaluate": "eval"}
 
 
 @contextmanager
@@ -79,3 +82,15 @@ def check_device(device: str | None) -> None:
         if torch.backends.mps.is_available():
             known.append("mps")
         raise ValueError(f"device={device!r} is none of this machine's: {', '.join(known)}.") from None
+
+
+@contextmanager
+def extra_named(who: str) -> Iterator[None]:
+    """Say of a package that `who` needs, and that is missing, which extra installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        message = f"{who} needs the package {error.name}: pip install 'hfxling[{EXTRAS[error.name]}]'."
+        raise ModuleNotFoundError(message, name=error.name) from None

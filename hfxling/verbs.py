@@ -10,8 +10,8 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from hfxling.extras import extra_named
 from hfxling.files import alone_in, alone_with, check_apart, check_place, check_replaceable
+from hfxling.missing import extra_named
 from hfxling.progress import hidden, without_loading_bars
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainingArguments
 
-from hfxling.arguments import NOT_PUBLISHED, as_tokens, parse_arguments, read_yaml, resolved, unknown_key
+from hfxling.arguments import NOT_PUBLISHED, as_tokens, key, parse_arguments, read_yaml, resolved, unknown_key
 from hfxling.console import run
 from hfxling.evaluation.results import (
     EvalResult,
@@ -50,31 +50,18 @@ log = logging.getLogger("hfxling")
 class StudyArguments:
     """The `study` entry of a configuration."""
 
-    name: str = field(metadata={"help": "of the results file"})
-    title: str = field(metadata={"help": "what is studied, with the paper's table"})
-    rows: str = field(
-        default="[]",
-        metadata={"help": f"JSON list of {{label, set, seeds, paper}}; the label {UNTRAINED!r} is that of the start"},
+    name: str = key("of the results file")
+    title: str = key("what is studied, with the paper's table")
+    rows: str = key(f"JSON list of {{label, set, seeds, paper}}; the label {UNTRAINED!r} is that of the start", "[]")
+    grid: str = key("JSON list of {label: keys to set}: a row for every choice of one from each", "[]")
+    method: str = key(f"one of {', '.join(METHODS)}", "siamese")
+    seeds: list[int] = key("runs of every row", [0, 1, 2])
+    paper_columns: list[str] = key("what the rows' paper figures are", [])
+    show: str = key(
+        "JSON {metric, direction or a setting: values}: what the table shows; forward: a row's first one", "{}"
     )
-    grid: str = field(
-        default="[]", metadata={"help": "JSON list of {label: keys to set}: a row for every choice of one from each"}
-    )
-    method: str = field(default="siamese", metadata={"help": f"one of {', '.join(METHODS)}"})
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2], metadata={"help": "runs of every row"})
-    paper_columns: list[str] = field(default_factory=list, metadata={"help": "what the rows' paper figures are"})
-    show: str = field(
-        default="{}",
-        metadata={
-            "help": "JSON {metric, direction or a setting: values}: what the table shows; forward: a row's first one"
-        },
-    )
-    keep: bool = field(
-        default=False,
-        metadata={"help": "write each run's model and per-item outcomes to OUTPUT_DIR/LABEL-SEED, for later tests"},
-    )
-    results_dir: str = field(
-        default="outputs/studies", metadata={"help": "where NAME.json is written", "writes": "folder"}
-    )
+    keep: bool = key("write each run's model and per-item outcomes to OUTPUT_DIR/LABEL-SEED, for later tests", False)
+    results_dir: str = key("where NAME.json is written", "outputs/studies", writes="folder")
 
     def all_rows(self) -> list[dict]:
         """The rows, those of the grid last.
@@ -168,9 +155,9 @@ def read_study(argv: list[str]) -> Study:
         if word.startswith("--"):  # the values that follow go where their option goes
             words = of_study if word[2:].split("=")[0] in study_keys else of_recipe
         words.append(word)
-    for key in ("rows", "grid", "show"):
-        if key in entry:
-            entry[key] = json.dumps(entry[key])
+    for name in ("rows", "grid", "show"):
+        if name in entry:
+            entry[name] = json.dumps(entry[name])
     (args,) = parse_arguments((StudyArguments,), of_study, defaults=entry)
     if not re.fullmatch(r"\w[\w.-]*", args.name):
         raise ValueError(
@@ -192,9 +179,9 @@ def read_study(argv: list[str]) -> Study:
 
 def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
     """Refuse an unknown key and name the nearest known one."""
-    for key in given:
-        if key not in known:
-            raise ValueError(f"{unknown_key(str(key), known, where)}.")
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{unknown_key(str(name), known, where)}.")
 
 
 def run_study(study: Study) -> list[EvalResult]:

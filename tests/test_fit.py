@@ -313,6 +313,8 @@ print(json.dumps(model.encode_document(texts[1]).tolist()))
         (ZH, VI, {"temprature": 1}, "unknown option 'temprature'; the nearest known one is 'temperature'"),
         (ZH, VI, {"output_dir": "out"}, "unknown option 'output_dir'"),
         (ZH, VI, {"fraction": 0.5}, "unknown option 'fraction'"),
+        (ZH, VI, {"per_device_train_batch_size": 0}, "per_device_train_batch_size=0: give 1 or more"),
+        (ZH, VI, {"learning_rate": float("nan")}, "learning_rate=nan: give 0 or more"),
         (ZH, VI, {"temperature": 0}, "temperature=0 > 0|temperature=0"),
         (ZH, VI, {"init": "published", "fit": "infonce"}, "init='published'"),
         (ZH, VI, {"layer": 9}, r"layer=9 is none of hidden_states 0\.\.3"),
@@ -499,6 +501,7 @@ def test_the_record_has_the_settings(saved):
 
 def test_a_malformed_licence_is_refused_and_nothing_is_written(tmp_path):
     links = hfxling.fit_lexical(ZH, VI, ("zh", "vi"), rank=8, progress=False)
-    with pytest.raises(ValueError, match="licence='CC BY'"):
-        hfxling.save_lexical(links, tmp_path / "model", licence="CC BY")
+    for licence in ("CC BY", "cc-by-9.0"):
+        with pytest.raises(ValueError, match=f"licence='{licence}' is no licence of the Hub"):
+            hfxling.save_lexical(links, tmp_path / "model", licence=licence)
     assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ import yaml
 
 import hfxling
 import hfxling.methods
-from hfxling.commands import COMMANDS
+from hfxling.cli import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "hfxling"
@@ -36,9 +36,8 @@ ALLOWED: dict[str, set[str]] = {
     "parts": {"files"},
     "progress": set(),
     "missing": set(),
-    "extras": set(),
-    "console": {"extras", "progress"},
-    "verbs": {"extras", "files", "progress", "encoders"},
+    "console": {"missing", "progress"},
+    "verbs": {"missing", "files", "progress", "encoders"},
     "arguments": {"files"},
     "models": set(),
     "data": _CORE,
@@ -47,10 +46,9 @@ ALLOWED: dict[str, set[str]] = {
     "encoders": _CORE | {"models", "data", "sentences"},
     "words": _CORE | {"models", "data", "sentences", "encoders"},
     "hub": _CORE | {"encoders", "models", "evaluation", "data"},
-    "commands": {"__init__"},
-    "cli": {"__init__", "commands", "console", "arguments", "extras", "files", "progress"},
+    "cli": {"__init__", "console", "arguments", "missing", "files", "progress"},
 }
-ALLOWED["methods"] = {*ALLOWED} - {"__init__", "__main__", "commands", "cli"}
+ALLOWED["methods"] = {*ALLOWED} - {"__init__", "__main__", "cli"}
 ALLOWED["recipe"] = ALLOWED["methods"] | {"methods"}
 ALLOWED["selection"] = ALLOWED["fit"] = ALLOWED["recipe"]
 VERBS = {hfxling._PUBLIC[command.verb] for command in COMMANDS.values()}
@@ -105,7 +103,7 @@ def is_allowed(tree: Tree, importer: str, target: str) -> bool:
     """Whether one module of the package may import another."""
     here, there = part_of(importer), part_of(target)
     if importer in VERBS:
-        return there not in ("commands", "cli")
+        return there != "cli"
     if target in VERBS:
         return here in ("cli", "selection")
     if here == there == "methods" and (method := method_of(tree, target)):

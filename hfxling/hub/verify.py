@@ -182,7 +182,7 @@ def _measured(
     """Recorded rows against those that are measured now, and what of the training text is not what the card says."""
     from hfxling.hub.adapter import merged_folder  # loads torch
     from hfxling.hub.agreement import compare_rows, text_faults
-    from hfxling.methods.verification import measured_again  # loads a method, too
+    from hfxling.methods.tested import measured_again  # loads a method, too
 
     if not _names_text(record) or record["settings"]["train_data"] == [IN_MEMORY]:
         raise ValueError("the text was in memory and is in no file: fit from files what others shall verify")

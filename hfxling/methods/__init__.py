@@ -5,7 +5,8 @@ A method's package offers six names:
 - `Arguments` and `TRAINING_DEFAULTS`: what its recipe takes, and what the Trainer's arguments are where nobody says.
 - `prepare(rows, training_args)`: read and encode what several runs have in common, whose options are `rows`.
 - `run(recipe, training_args, prepared)`: train and measure one model; gives a `publishing.Run`.
-- `measure(recipe, training_args, folder)`: the same measurement of a folder that was written.
+- `measure(recipe, training_args, folder)`: the same measurement of a folder that was written, as a `publishing.Run`
+  without training, and the text that was read for it.
 - `card(recipe, prepared, run)`: what its model card says.
 
 One whose recipe writes several folders also has `one_by_one(recipe, training_args)`, the options of each.

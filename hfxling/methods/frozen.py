@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 from transformers import AutoConfig, PreTrainedConfig
 
+from hfxling.arguments import key
 from hfxling.data.corpus import TEXT_KEYS, Corpus, TextArguments
 from hfxling.data.coverage import check_coverage
 from hfxling.data.features import load_vectors
@@ -53,29 +54,20 @@ class EncoderSettings:
 class FrozenArguments(EncoderSettings, TextArguments):
     """The frozen encoder, or vectors in its place."""
 
-    base_model: str | None = field(default=None, metadata={"help": "Hub id or folder of the frozen encoder"})
-    base_revision: str | None = field(default=None, metadata={"help": "revision of the encoder"})
-    layer: str = field(default="last", metadata={"help": "hidden_states index, 'last', or 'all' for their mean"})
-    pooling: str = field(default="mean", metadata={"help": "mean, cls or last"})
-    encode_dtype: str = field(default="float32", metadata={"help": "float32 or bfloat16, for the encoder's pass"})
-    max_length: int | None = field(default=None, metadata={"help": "tokens kept of a text"})
-    prompt: str | None = field(
-        default=None,
-        metadata={
-            "help": "put before every text, now and by the published model; by default what the encoder wants, '' for "
-            "none"
-        },
+    base_model: str | None = key("Hub id or folder of the frozen encoder", None)
+    base_revision: str | None = key("revision of the encoder", None)
+    layer: str = key("hidden_states index, 'last', or 'all' for their mean", "last")
+    pooling: str = key("mean, cls or last", "mean")
+    encode_dtype: str = key("float32 or bfloat16, for the encoder's pass", "float32")
+    max_length: int | None = key("tokens kept of a text", None)
+    prompt: str | None = key(
+        "put before every text, now and by the published model; by default what the encoder wants, '' for none", None
     )
-    cache_dir: str = field(
-        default="outputs/features", metadata={"help": "where frozen vectors are kept", "writes": "folder"}
+    cache_dir: str = key("where frozen vectors are kept", "outputs/features", writes="folder")
+    train_vectors: list[str] | None = key(
+        "vectors in place of the encoder's: FILE+FILE (source, target), zh-vi=FILE+FILE of a pair", None
     )
-    train_vectors: list[str] | None = field(
-        default=None,
-        metadata={"help": "vectors in place of the encoder's: FILE+FILE (source, target), zh-vi=FILE+FILE of a pair"},
-    )
-    test_vectors: list[str] | None = field(
-        default=None, metadata={"help": "the same of the test text; NAME=FILE+FILE of a test set (en-es-wmt)"}
-    )
+    test_vectors: list[str] | None = key("the same of the test text; NAME=FILE+FILE of a test set (en-es-wmt)", None)
 
     def __post_init__(self):
         super().__post_init__()
@@ -188,17 +180,7 @@ class PairVectors:
         return rows, replace(self, train=train)
 
 
-@dataclass
-class FrozenVectors:
-    """The frozen vectors of a corpus.
-
-    Attributes:
-        pairs: of every language pair's text, by (layer, pooling).
-        scored: of both sides of every test set with human scores.
-    """
-
-    pairs: dict[View, list[PairVectors]]
-    scored: list[Sides]
+FrozenVectors = tuple[dict[View, list[PairVectors]], list[Sides]]
 
 
 def frozen_vectors(
@@ -213,6 +195,9 @@ def frozen_vectors(
         corpus: with or without test text.
         views: (layer, pooling) of every kind of vector; by default that of `frozen`.
         device: of the encoder.
+
+    Returns:
+        Those of every language pair's text by (layer, pooling), and of both sides of every test set with human scores.
 
     Raises:
         ValueError: malformed vectors.
@@ -240,7 +225,7 @@ def frozen_vectors(
         source = encoder.features(test.source, frozen.cache_dir)[:, 0]
         target = encoder.features(test.target, frozen.cache_dir)[:, 0]
         scored.append((source, target))
-    return FrozenVectors(by_view, scored)
+    return by_view, scored
 
 
 def _warn_of_pooling(frozen: FrozenArguments, views: Sequence[View]) -> None:
@@ -288,7 +273,7 @@ def _from_files(frozen: FrozenArguments, corpus: Corpus, views: Sequence[View]) 
         given.append(train)
     given += [vectors for _, _, vectors in tests]
     _check_vectors(frozen, given, tests)
-    return FrozenVectors(dict.fromkeys(views, pairs), scored)
+    return dict.fromkeys(views, pairs), scored
 
 
 def _read_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> Sides:

@@ -18,7 +18,7 @@ from hfxling.encoders.frozen import load_tokenizer, token_limit
 from hfxling.encoders.identity import model_name
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, language_mean, rank_translations, ranking_results
-from hfxling.evaluation.short_vectors import MOST, FinalVectors, short_vector_results
+from hfxling.evaluation.short_vectors import MOST, FinalVectors
 from hfxling.hub.writing import export
 from hfxling.models.stock import StockModel
 
@@ -201,7 +201,8 @@ def prepare_pairs(rows: Sequence[FrozenArguments], training_args: TrainingArgume
         FileNotFoundError: a file, folder or encoder that is not there.
     """
     corpus = corpus_with_test(rows[0], training_args)
-    (vectors,) = frozen_vectors(rows[0], corpus).pairs.values()
+    by_view, _ = frozen_vectors(rows[0], corpus)
+    (vectors,) = by_view.values()
     return PreparedPairs(corpus, vectors)
 
 
@@ -229,15 +230,13 @@ def run_head(
 
 def measure_head(
     cls: type[StockModel], recipe: FrozenArguments, training_args: TrainingArguments, folder: Path
-) -> tuple[list[EvalResult], Corpus]:
+) -> tuple[Run, Corpus]:
     """`measure` of such a method: the rows of `run_head`, by the encoder and head of a published folder."""
     head = cls.from_pretrained(folder).eval().head
     recipe = recipe.with_encoder_of(folder)
     prepared = prepare_pairs([recipe])
     results, final = _measured(head, recipe, training_args.seed, prepared)
-    for vectors in final():
-        results += short_vector_results(vectors)
-    return results, prepared.corpus
+    return Run(results, vectors=final), prepared.corpus
 
 
 def _measured(

@@ -50,13 +50,20 @@ class Run:
     """
 
     results: list[EvalResult]
-    reached: dict[str, Any]
+    reached: dict[str, Any] = field(default_factory=dict)
     write: Callable[[Path], None] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
     branches: Sequence[str] = ()
     curve: list[EvalResult] = field(default_factory=list)
     vectors: Callable[[], Iterable[FinalVectors]] = tuple  # by default none
+
+    def all_results(self) -> list[EvalResult]:
+        """What was measured, and what short and coarse copies of the finished model's vectors find."""
+        results = list(self.results)
+        for vectors in self.vectors():
+            results += short_vector_results(vectors)
+        return results
 
 
 @contextmanager
@@ -69,10 +76,10 @@ def training_cost() -> Iterator[dict[str, float]]:
     cost["train_cpu_s"] = round(time.process_time() - cpu, 1)
 
 
-def check_run(training_args: TrainingArguments, recipe: TextArguments | None = None, *, has_card: bool = True) -> bool:
+def check_run(training_args: TrainingArguments, recipe: TextArguments | None = None) -> bool:
     """Refuse what cannot succeed, find the checkpoint to resume from, and keep the Trainer from pushing checkpoints.
 
-    Returns whether the finished folder is to be pushed; without a card nothing is.
+    Returns whether the finished folder is to be pushed; what is no recipe has no card and pushes nothing.
 
     Raises:
         ValueError: a push without card, repository, token or licence, a token on the command line, what `check_trainer`
@@ -82,7 +89,7 @@ def check_run(training_args: TrainingArguments, recipe: TextArguments | None = N
     training_args.push_to_hub = False
     if training_args.hub_token:
         raise ValueError("hub_token: a command line is no place for it; run hf auth login, or set HF_TOKEN.")
-    if push and not has_card:
+    if push and recipe is None:
         raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
     if push:
         check_push(training_args.hub_model_id)
@@ -154,13 +161,10 @@ def publish_run(
     if base is not None:
         weights, _ = fetch_folder(base, recipe.base_revision, ["*.safetensors"])
         extra["base_weights"] = weights_hash(weights)
-    results = list(run.results)
-    for vectors in run.vectors():
-        results += short_vector_results(vectors)
     folder = publish(
         Path(training_args.output_dir) / "model",
         run.write,
-        results,
+        run.all_results(),
         CardInfo(**of_method | shared),
         recipe=program,
         extra=extra,

@@ -1,13 +1,16 @@
-"""The test of `hfxling fit`: what was written, and the encoder as it came, on text that nothing learnt from."""
+"""A written model tested on text that nothing learnt from, as `hfxling fit` does, and measured again by its record."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from transformers import TrainingArguments
 
 from hfxling.data.corpus import Corpus
 from hfxling.data.leakage import drop_leaks
@@ -21,6 +24,8 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.files import content_hash
 from hfxling.hub.checks import code_faults, folder_contents
+
+from . import method
 
 ENTRY = "test"  # of results.json, which says what was tested on which text
 ENCODER = "encoder"  # the model as it came
@@ -143,3 +148,29 @@ def tested_again(record: Mapping, folder: Path, corpus: Corpus, *, seed: int, de
     except FileNotFoundError:
         return []
     return test.results(ranks, seed=seed)
+
+
+def measured_again(
+    record: Mapping, folder: Path, *, root: Path, cache_dir: Path, device: str | None = None
+) -> tuple[list[EvalResult], Corpus]:
+    """The rows that the method and the test of `hfxling fit` give for the folder, and the text that was read.
+
+    The relative paths of text in `record`, the content of the folder's results.json, begin at `root`.
+
+    Raises:
+        ValueError: a method, or settings, that this hfxling does not know; text that is malformed or of none of the
+            pairs; weights that do not fit.
+        FileNotFoundError: text that is not there.
+    """
+    package, settings = method(record["card"]["method"]), record.get("settings", {})
+    names = package.Arguments.__dataclass_fields__
+    options = {name: value for name, value in settings.items() if name in names}
+    if "cache_dir" in names:
+        options["cache_dir"] = str(cache_dir.resolve())
+    folder = folder.resolve()
+    with TemporaryDirectory(prefix="hfxling-") as scratch, contextlib.chdir(root):
+        training = {"seed": settings.get("seed", 42), "use_cpu": device == "cpu", "report_to": "none"}
+        recipe = package.Arguments(**options)
+        run, corpus = package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)
+        results = run.all_results()
+        return results + tested_again(record, folder, corpus, seed=training["seed"], device=device), corpus

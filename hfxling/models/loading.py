@@ -32,18 +32,13 @@ class quiet_loading:
         self.advice.setLevel(self.level)
 
 
-def stored_kind(name: str, hub_kwargs: dict) -> str | None:
-    """The model_type that the config.json of a folder or Hub repository says.
+def stored_config(name: str, hub_kwargs: dict) -> dict:
+    """What the config.json of a folder or Hub repository says.
 
     Raises:
         OSError: there is none.
         ValueError: it holds something else than a configuration.
     """
-    return stored_config(name, hub_kwargs).get("model_type")
-
-
-def stored_config(name: str, hub_kwargs: dict) -> dict:
-    """What the config.json of a folder or Hub repository says; raises as `stored_kind`."""
     try:
         content, _ = PreTrainedConfig.get_config_dict(str(name), **hub_kwargs)
     except (TypeError, AttributeError, RecursionError):  # a list, say, where keys are looked for

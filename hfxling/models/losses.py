@@ -285,7 +285,9 @@ def _terms_of_products(within: Tensor, across: Tensor, has_partner: Tensor | Non
     cosines = (products * scale[:, :, None] * scale[:, None, :]).permute(1, 2, 0)
     index = {name: number for number, name in enumerate(_PARTS + _SUMS)}
     terms = split_equations(lambda u, v: cosines[index[u], index[v]], both_sides)
-    return _mean_over_partners(terms, has_partner)
+    if has_partner is None:
+        has_partner = torch.ones(terms.shape[1], dtype=torch.bool, device=terms.device)
+    return (terms * has_partner).sum(1) / has_partner.sum().clamp(min=1)
 
 
 @functools.cache
@@ -293,10 +295,3 @@ def _sums_of_parts(device: torch.device) -> Tensor:
     """(14, 8) which of `_PARTS` each of them, and each of `_SUMS`, is the sum of."""
     rows = [[part in name.split("+") for part in _PARTS] for name in _PARTS + _SUMS]
     return torch.tensor(rows, dtype=torch.float32, device=device)
-
-
-def _mean_over_partners(terms: Tensor, has_partner: Tensor | None) -> Tensor:
-    """(4,) means of the (4, R - 1) terms of the rows that have a partner; zeros where none has."""
-    if has_partner is None:
-        has_partner = torch.ones(terms.shape[1], dtype=torch.bool, device=terms.device)
-    return (terms * has_partner).sum(1) / has_partner.sum().clamp(min=1)

@@ -12,7 +12,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from .aligner_layers import PAD, Decoder, Encoder, WordEmbedding, attention, fast_dropout, framed, permute, reversal
 from .configuration_aligner import AlignerConfig
-from .loading import hub_kwargs_of, load_whole, stored_kind
+from .loading import hub_kwargs_of, load_whole, stored_config
 from .losses import multi_view_contrastive_loss, vocabulary_cross_entropy
 from .pooling import pool
 
@@ -42,16 +42,12 @@ class AlignStates(ModelOutput):
     Args:
         target_to_source: (B, T, S) attention of each target word over the source words, mean over both decoders.
         source_to_target: (B, S, T) the same with the sides exchanged.
-        source_static: (B, S, H) static vectors r of the source words.
-        target_static: (B, T, H)
         source_contextual: (B, S, H) contextual vectors u.
         target_contextual: (B, T, H)
     """
 
     target_to_source: Tensor | None = None
     source_to_target: Tensor | None = None
-    source_static: Tensor | None = None
-    target_static: Tensor | None = None
     source_contextual: Tensor | None = None
     target_contextual: Tensor | None = None
 
@@ -130,7 +126,7 @@ class AlignerModel(PreTrainedModel):
                 configuration says, or pieces that the model does not have.
         """
         hub_kwargs = hub_kwargs_of(kwargs)
-        kind = stored_kind(name, hub_kwargs)
+        kind = stored_config(name, hub_kwargs).get("model_type")
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no aligner: its config.json says model_type={kind!r}.")
         model, _ = load_whole(super().from_pretrained, name, *args, **kwargs)
@@ -203,11 +199,8 @@ class AlignerModel(PreTrainedModel):
         expected = self._expected(sides, prior)
         target_to_source = self._word_attention(sides[1], sides[0], expected.get((0, 1)))
         source_to_target = self._word_attention(sides[0], sides[1], expected.get((1, 0)))
-        left, right = sides
-        left_mask, right_mask = left.mask[:, :, None], right.mask[:, :, None]
-        static = left.static * left_mask, right.static * right_mask
-        contextual = left.contextual * left_mask, right.contextual * right_mask
-        return AlignStates(target_to_source, source_to_target, *static, *contextual)
+        contextual = [side.contextual * side.mask[:, :, None] for side in sides]
+        return AlignStates(target_to_source, source_to_target, *contextual)
 
     def _expected(self, sides: Sequence[_Side], prior: Sequence[Tensor] | None) -> dict[tuple[int, int], Tensor]:
         """(B, T, S) prior of (encoded side, decoded side); a sentence that is reconstructed looks at its own words."""

@@ -16,7 +16,7 @@ from transformers.utils import ModelOutput, cached_file, can_return_tuple, loggi
 
 from .configuration_lexical import LENGTH_DIMS, LexicalConfig
 from .lexical_vectors import Bags, SparseMatrix, Term, pruned, side_by_side
-from .loading import hub_kwargs_of, load_whole, stored_kind
+from .loading import hub_kwargs_of, load_whole, stored_config
 
 ROLES = ("query", "document")
 LENGTH, HUB = "(length)", "(any sentence)"  # what stands for parts that no words make in `LexicalModel.explain`
@@ -103,7 +103,7 @@ class LexicalModel(PreTrainedModel):
             ValueError: it holds another kind of model, or weights or tokenizers that its configuration contradicts.
         """
         hub_kwargs = hub_kwargs_of(kwargs)
-        kind = stored_kind(name, hub_kwargs)
+        kind = stored_config(name, hub_kwargs).get("model_type")
         if kind != cls.config_class.model_type:
             raise ValueError(f"{str(name)!r} is no lexical model: its config.json says model_type={kind!r}.")
         model, _ = load_whole(super().from_pretrained, name, *args, **kwargs)

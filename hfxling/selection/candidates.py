@@ -605,10 +605,10 @@ def make_heads(
     several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
     vectors = encode([single, several], text.corpus, device)
     choice = choose_layers(several, vectors, training_args.seed)
-    several = replace(several, layer=choice.layer)
+    several = replace(several, layer=choice["layer"])
     has_several = several.layers is not None and wanted("layers", "fused")
     if wanted("head", "fused") or not has_several:  # where only layers were wanted and one is best, that one competes
-        recipes["head"] = replace(single, layer=choice.single_layer)
+        recipes["head"] = replace(single, layer=choice["single_layer"])
     if has_several:
         recipes["layers"] = several
     return Encoder(single, vectors, whole), _heads(recipes, training_args, vectors)

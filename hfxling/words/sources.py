@@ -14,7 +14,7 @@ from hfxling.encoders.sparse import languages_beside, with_links
 from hfxling.missing import check_model, one_line_where_missing
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.configuration_lexical import LexicalConfig
-from hfxling.models.loading import stored_kind
+from hfxling.models.loading import stored_config
 from hfxling.models.modeling_aligner import AlignerModel
 from hfxling.models.modeling_lexical import LexicalModel
 
@@ -165,7 +165,8 @@ def is_encoder(model: Any, revision: str | None = None) -> bool:
         return True
     hub_kwargs = {"revision": revision} if revision else {}
     with one_line_where_missing(str(model), "model", "an aligner, a lexical model or an encoder"):
-        return stored_kind(str(model), hub_kwargs) not in (LexicalConfig.model_type, AlignerConfig.model_type)
+        kind = stored_config(str(model), hub_kwargs).get("model_type")
+    return kind not in (LexicalConfig.model_type, AlignerConfig.model_type)
 
 
 def _with_jumps(view: View, languages: Pair, text: Pairs) -> View:
@@ -277,7 +278,7 @@ def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | N
     name = str(model)
     hub_kwargs = {"revision": revision} if revision else {}
     with one_line_where_missing(name, "model", "an aligner or a lexical model"):
-        kind = stored_kind(name, hub_kwargs)
+        kind = stored_config(name, hub_kwargs).get("model_type")
         if kind == LexicalConfig.model_type:
             return _of_lexical(LexicalModel.from_pretrained(name, **hub_kwargs).eval(), name, languages)
     network, vocabularies = load_aligner(name, **hub_kwargs)

@@ -59,9 +59,7 @@ def run(recipe: AlignerArguments, training_args: TrainingArguments, prepared: Pr
     return Run(results, record, lambda folder: export_aligner(model, vocabularies, folder, priors), extra)
 
 
-def measure(
-    recipe: AlignerArguments, training_args: TrainingArguments, folder: Path
-) -> tuple[list[EvalResult], Corpus]:
+def measure(recipe: AlignerArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
     """What `run` measures after training, by the aligner in a published folder, and the text that was read for it."""
     model, _ = load_aligner(str(folder))
     prepared = prepare([replace(recipe, model=str(folder))])
@@ -70,7 +68,7 @@ def measure(
         torch.manual_seed(training_args.seed)  # the network that `run` started from
         results = _measured(prepared, new_model(recipe, prepared.vocabularies, prepared.priors), "before")
     results += _measured(prepared, model, "after")
-    return [replace(row, seed=training_args.seed) for row in results], prepared.corpus
+    return Run([replace(row, seed=training_args.seed) for row in results]), prepared.corpus
 
 
 def _measured(prepared: Prepared, model: AlignerModel, stage: str) -> list[EvalResult]:

@@ -74,10 +74,10 @@ def learn_corpus_vocabularies(corpus: Corpus, settings: AlignerSettings) -> dict
     """A vocabulary a language and the pieces they share, from the distinct sentences of the training text."""
     lines: dict[str, dict[str, None]] = {}  # dictionaries as sets that keep the order
     for pair in corpus.pairs:
-        for lang, side in zip(pair.languages, ("source", "target")):
-            lines.setdefault(lang, {}).update(dict.fromkeys(pair.train[side][:]))
+        for lang, side in zip(pair.languages, sides_of(pair.train)):
+            lines.setdefault(lang, {}).update(dict.fromkeys(side))
     return learn_vocabularies(
-        {lang: list(texts) for lang, texts in lines.items()},
+        lines,
         segmenters=settings.segmenter_choices(),
         size=settings.vocab_size,
         min_count=settings.min_count,

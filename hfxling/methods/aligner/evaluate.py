@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from hfxling.data.pharaoh import read_aligned, texts_of
 from hfxling.data.sample import dictionary as sample_dictionary
@@ -78,14 +79,9 @@ def dice_dictionary(
 
 def _occurrences(sentences: Sequence[Sequence[str]]):
     """The words, sorted, and a sparse (sentences, words) matrix of ones."""
-    words = sorted(set().union(*sentences))
-    index = {word: i for i, word in enumerate(words)}
-    columns, ends = [], [0]
-    for sentence in sentences:
-        columns += sorted({index[word] for word in sentence})
-        ends.append(len(columns))
-    ones = np.ones(len(columns), np.int64)
-    return words, csr_array((ones, np.array(columns, np.int64), np.array(ends)), (len(ends) - 1, len(words)))
+    binarizer = MultiLabelBinarizer(sparse_output=True)
+    matrix = csr_array(binarizer.fit_transform(sentences))
+    return binarizer.classes_.tolist(), matrix
 
 
 def dice_dictionaries(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]) -> Dictionaries:

@@ -16,7 +16,7 @@ from transformers.trainer_callback import ExportableState
 
 from hfxling.data.segment import Vocabulary
 from hfxling.files import atomic_path
-from hfxling.methods.heads import replace_arguments
+from hfxling.methods.heads import head_trainer_arguments, replace_arguments
 from hfxling.methods.trainer import Evaluator, XlingTrainer
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import AlignerModel
@@ -173,7 +173,10 @@ def train_aligner(
     budget = CpuBudget(settings.cpu_seconds)
     trainer = AlignerTrainer(
         AlignerObjective(model.train()),
-        _batchwise(training_args),
+        # An item of the dataset is a whole batch, in the dataset's own order.
+        replace_arguments(
+            head_trainer_arguments(training_args), per_device_train_batch_size=1, train_sampling_strategy="sequential"
+        ),
         train_dataset=batches,
         data_collator=lambda items: items[0],
         evaluators=evaluators,
@@ -196,17 +199,6 @@ def train_aligner(
     record["curve"] = trainer.curve()
     record["scores"] = [(point["epoch"], point["cpu_seconds"], point["score"]) for point in record["curve"]]
     return record
-
-
-def _batchwise(training_args: TrainingArguments) -> TrainingArguments:
-    """The Trainer's arguments where an item of the dataset is a whole batch, in the dataset's own order."""
-    return replace_arguments(
-        training_args,
-        per_device_train_batch_size=1,
-        train_sampling_strategy="sequential",
-        remove_unused_columns=False,
-        push_to_hub=False,
-    )
 
 
 def _check_bfloat16(device: torch.device) -> None:

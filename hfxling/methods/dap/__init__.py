@@ -3,7 +3,6 @@
 Beside the files of every method:
 mixing.py: batches of many languages without padding work.
 row_adamw.py: updates of only the word vectors that a batch has.
-links.py: word links by the token vectors, against gold ones.
 finetune.py: the same ranking on the few pairs that one has, for `hfxling fit`.
 """
 
@@ -23,7 +22,7 @@ from hfxling.data.sources import Pair
 from hfxling.encoders.frozen import SentenceEmbedder, WordStates, load_tokenizer, token_limit
 from hfxling.encoders.identity import model_name
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
+from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.hub.writing import export
 from hfxling.methods.publishing import Run
 from hfxling.missing import one_line_where_missing
@@ -103,15 +102,14 @@ def _final_vectors(recipe: DapArguments, seed: int, prepared: Prepared, model: D
     return prepared.held_out.final_vectors(embed, prepared.corpus, fields)
 
 
-def measure(recipe: DapArguments, training_args: TrainingArguments, folder: Path) -> tuple[list[EvalResult], Corpus]:
+def measure(recipe: DapArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
     """What `run` measures, by the model in a published folder, and the text that was read for it."""
     prepared = prepare([recipe], training_args)
     model = DapModel.from_pretrained(folder).to(training_args.device)
     results = _before(recipe, prepared)
     results += _after(recipe, training_args, prepared, prepared.held_out, prepared.before, model)
-    for vectors in _final_vectors(recipe, training_args.seed, prepared, model):
-        results += short_vector_results(vectors)
-    return results, prepared.corpus
+    final = partial(_final_vectors, recipe, training_args.seed, prepared, model)
+    return Run(results, vectors=final), prepared.corpus
 
 
 def _before(recipe: DapArguments, prepared: Prepared) -> list[EvalResult]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -13,24 +14,29 @@ from hfxling.data.corpus import Corpus
 from hfxling.data.parallel import sides_of
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
 from hfxling.data.sources import Pair, Source, joined, pair_files, read_sources
+from hfxling.evaluation.alignment import alignment_results, count_links
 from hfxling.evaluation.averages import mean_result
+from hfxling.evaluation.items import Items
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, hits_at, rank_translations, ranking_results
 from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.evaluation.tatoeba import CODES, load_tatoeba, rank_tatoeba, tatoeba_results
 from hfxling.files import content_hash
+from hfxling.sentences.neighbours import unit_or_zero
+from hfxling.words.links import itermax_links
 
 from .arguments import DapArguments
 from .data import spread
-from .links import TokenStates, link_results, word_links
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 SAMPLED = 500  # training pairs of a language pair that say how wide its components spread
 Embed = Callable[[list[str]], np.ndarray]
+TokenStates = Callable[[Sequence[Sequence[str]]], list[np.ndarray]]
 Rankings = dict[str, dict[str, list[Ranking]]]
 DEVELOPMENT = "development"  # the set of training pairs that were kept out
+GOLD_LINKS = "gold links"  # all sets of them
 
 
 class HeldOut:
@@ -169,3 +175,47 @@ class HeldOut:
         for name, code in codes.items():
             groups["trained" if code in sources else "untrained"].append(name)
         return {group: names for group, names in groups.items() if names}
+
+
+def word_links(gold: Sequence[AlignedPair], token_states: TokenStates) -> list[set[Link]]:
+    """Links of every pair by IterMax (Jalili Sabet et al. 2020) over the cosines of the words' vectors.
+
+    Args:
+        gold: sentence pairs; their links are not looked at.
+        token_states: lists of words to one (words, H) array each; a NaN row, of a word without a vector, gets no link.
+    """
+    states = token_states([pair.source for pair in gold] + [pair.target for pair in gold])
+    source_states, target_states = states[: len(gold)], states[len(gold) :]
+    links = []
+    for source, target in zip(source_states, target_states):
+        source_units, target_units = unit_or_zero(source), unit_or_zero(target)
+        cosines = source_units.astype(np.float64) @ target_units.astype(np.float64).T
+        cosines = np.nan_to_num(cosines, nan=-1.0)
+        (hard,) = itermax_links(cosines[None], np.array([cosines.shape]))
+        links.append(set(map(tuple, np.argwhere(hard).tolist())))
+    return links
+
+
+def link_results(
+    links: Mapping[Pair, Sequence[set[Link]]],
+    gold: Mapping[Pair, Sequence[AlignedPair]],
+    groups: Mapping[str, Sequence[Pair]],
+    *,
+    settings: dict,
+    **fields,
+) -> list[EvalResult]:
+    """AER of every set, and the mean over the sets of each group (name -> language pairs), which count alike."""
+    rows, settings = {}, settings | {"method": "itermax"}
+    for pair, pairs in gold.items():
+        measured = alignment_results(links[pair], pairs, dataset=GOLD_LINKS, split="test", settings=settings, **fields)
+        row = next(row for row in measured if row.metric == "AER")
+        # AER is 100 - F1 of these counts, so it can be tested as an F1 can.
+        sure_hits, possible_hits, predicted, sure = count_links(links[pair], pairs).T
+        items = Items("F1", (np.stack([sure_hits + possible_hits, 2 * predicted, 2 * sure], 1),))
+        rows[pair] = replace(row, direction="->".join(pair), items=items)
+    means = []
+    for group, members in groups.items():
+        value, n = np.mean([rows[pair].value for pair in members]), sum(rows[pair].n for pair in members)
+        of_group = settings | {"languages": group, "average_of": ["-".join(pair) for pair in members]}
+        means.append(EvalResult(f"AER avg-{group}", value, n, GOLD_LINKS, "test", settings=of_group, **fields))
+    return [*rows.values(), *means]

@@ -155,25 +155,11 @@ def gather_rows(rows: Tensor) -> Tensor:
     """
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return rows
-    return _GatherRows.apply(rows)
+    from torch.distributed.nn.functional import all_gather  # which not every build of torch has
 
-
-class _GatherRows(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, rows: Tensor) -> Tensor:
-        ctx.rank, ctx.count = dist.get_rank(), len(rows)
-        parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
-        dist.all_gather(parts, rows.contiguous())
-        own = parts.pop(ctx.rank)
-        return torch.cat([own, *parts])
-
-    @staticmethod
-    def backward(ctx, slopes: Tensor) -> Tensor:
-        own, others = slopes[: ctx.count], slopes[ctx.count :]
-        before = ctx.rank * ctx.count
-        ordered = torch.cat([others[:before], own, others[before:]])  # by rank, so that the processes' sums match
-        dist.all_reduce(ordered)
-        return ordered[before : before + ctx.count]
+    parts = list(all_gather(rows))  # unlike that of `torch.distributed` it has a gradient
+    own = parts.pop(dist.get_rank())
+    return torch.cat([own, *parts])
 
 
 class RootModel:
@@ -196,14 +182,10 @@ class RootModel:
 
 def split_batch(inputs: dict, size: int) -> list[dict]:
     """Consecutive chunks of at most `size` pairs; what is not a tensor goes to every chunk."""
+    from accelerate.utils import slice_tensors
 
-    def part(value, start: int):
-        if isinstance(value, dict):
-            return {key: part(inner, start) for key, inner in value.items()}
-        return value[start : start + size] if isinstance(value, Tensor) else value
-
-    count = len(inputs["source"]["input_ids"])
-    return [part(inputs, start) for start in range(0, count, size)]
+    starts = range(0, len(inputs["source"]["input_ids"]), size)
+    return [slice_tensors(inputs, slice(start, start + size)) for start in starts]
 
 
 class RandomState:

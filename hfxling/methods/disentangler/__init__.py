@@ -16,8 +16,6 @@ from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
 from hfxling.data.sources import Pair, Source, name_of_pair
 from hfxling.evaluation.plots import can_draw, plot_trajectory
-from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.short_vectors import short_vector_results
 from hfxling.methods.checkpoints import newest_checkpoint
 from hfxling.methods.heads import assemble, replace_arguments, write_frozen
 from hfxling.methods.publishing import Run, training_cost
@@ -120,15 +118,11 @@ def _rows_of(recipe: DisentanglerArguments) -> dict:
     return {"origin": {"layer": recipe.layer, "pooling": recipe.pooling}, "probe_pairs": recipe.probe_pairs}
 
 
-def measure(
-    recipe: DisentanglerArguments, training_args: TrainingArguments, folder: Path
-) -> tuple[list[EvalResult], Corpus]:
+def measure(recipe: DisentanglerArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
     """What `run` measures, with the encoder and split of a published folder, and the text that was read for it."""
     model, seed = DisentanglerModel.from_pretrained(folder).eval(), training_args.seed
     recipe = recipe.with_encoder_of(folder)
     prepared = prepare([recipe])
     heads = [model.head] * len(prepared.vectors)
     results = evaluate(prepared, heads, narrowed(SplitSettings, recipe), seed=seed, **_rows_of(recipe))
-    for vectors in finished_vectors(prepared, heads, seed):
-        results += short_vector_results(vectors)
-    return results, prepared.corpus
+    return Run(results, vectors=partial(finished_vectors, prepared, heads, seed)), prepared.corpus

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from hfxling.arguments import key
 from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.losses import SPLIT_LOSSES
@@ -40,17 +41,15 @@ TRAINING_DEFAULTS = {
 class SplitSettings:
     """The split and how it is trained."""
 
-    objective: str = field(default="auto", metadata={"help": "intra, inter, both, or auto: by the kind of encoder"})
-    encoder_kind: str = field(default="auto", metadata={"help": "encoder or llm, where it cannot be seen (vectors)"})
-    both_sides: bool = field(default=False, metadata={"help": "separate parts on the target side too (eq. 4: source)"})
-    init: str = field(
-        default="share", metadata={"help": "share: half of e is meaning; default (torch's); published: base_model's"}
-    )
-    bias: bool = field(default=True, metadata={"help": "bias in the linear layer"})
-    normalize_input: bool = field(default=False, metadata={"help": "length-normalise the vectors first"})
-    validation_share: float = field(default=0.1, metadata={"help": "of the training pairs (paper: 0.1)"})
-    patience: int = field(default=3, metadata={"help": "stop after as many epochs without a lower loss (paper: 3)"})
-    geometry_pairs: int = field(default=1000, metadata={"help": "validation pairs a language pair (paper: 1,000)"})
+    objective: str = key("intra, inter, both, or auto: by the kind of encoder", "auto")
+    encoder_kind: str = key("encoder or llm, where it cannot be seen (vectors)", "auto")
+    both_sides: bool = key("separate parts on the target side too (eq. 4: source)", False)
+    init: str = key("share: half of e is meaning; default (torch's); published: base_model's", "share")
+    bias: bool = key("bias in the linear layer", True)
+    normalize_input: bool = key("length-normalise the vectors first", False)
+    validation_share: float = key("of the training pairs (paper: 0.1)", 0.1)
+    patience: int = key("stop after as many epochs without a lower loss (paper: 3)", 3)
+    geometry_pairs: int = key("validation pairs a language pair (paper: 1,000)", 1000)
 
     def __post_init__(self):
         check_choices(self, CHOICES)
@@ -70,13 +69,11 @@ class SplitSettings:
 class DisentanglerArguments(SplitSettings, FrozenArguments):
     """The test sets with human scores, and how many splits there are."""
 
-    qe: str | None = field(default=None, metadata={"help": "folder of MLQE: test on its test20 files (WMT20 QE)"})
-    qe_split: str = field(default="test20", metadata={"help": "of the qe folder: test20, or dev to choose settings by"})
-    sts: str | None = field(default=None, metadata={"help": "folder of STS17: test on its files"})
-    heads: str = field(
-        default="auto", metadata={"help": "pair: one a language pair; joint: one for all; auto: pair with --qe"}
-    )
-    probe_pairs: int = field(default=500, metadata={"help": "the same for the language probes; 0: no probes"})
+    qe: str | None = key("folder of MLQE: test on its test20 files (WMT20 QE)", None)
+    qe_split: str = key("of the qe folder: test20, or dev to choose settings by", "test20")
+    sts: str | None = key("folder of STS17: test on its files", None)
+    heads: str = key("pair: one a language pair; joint: one for all; auto: pair with --qe", "auto")
+    probe_pairs: int = key("the same for the language probes; 0: no probes", 500)
 
     def __post_init__(self):
         FrozenArguments.__post_init__(self)

@@ -19,14 +19,16 @@ LIMITS = (
     "The meaning part is a linear map of the encoder's vectors: what the encoder does not know, it cannot add.",
     "Cosines of meaning parts rank pairs; they are no probabilities, and do not compare across language pairs.",
 )
-SNIPPETS = {
+OF_VECTORS = {
     "On vectors of your own": """import torch
 from hfxling import DisentanglerModel
 
 model = DisentanglerModel.from_pretrained("{repo}").eval()
 vectors = torch.randn(1, model.config.hidden_size)  # yours, made as the training vectors were
 with torch.no_grad():
-    parts = model(features=vectors)  # parts.meaning + parts.language == parts.pooled""",
+    parts = model(features=vectors)  # parts.meaning + parts.language == parts.pooled"""
+}
+OF_TEXTS = {
     "With sentence-transformers alone: meaning": """from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{repo}")
@@ -49,11 +51,9 @@ def card(recipe: DisentanglerArguments, prepared, run) -> dict:
     examples = own_examples(prepared.corpus.pairs)
     source, target = languages[:2]
     loading = {}
-    for title, snippet in SNIPPETS.items():
-        is_for_vectors = title.startswith("On vectors")
-        if is_for_vectors == (recipe.base_model is None):
-            snippet = snippet.replace("{source_text}", example(source, examples))
-            loading[title] = snippet.replace("{target_text}", example(target, examples))
+    for title, snippet in (OF_TEXTS if recipe.base_model else OF_VECTORS).items():
+        snippet = snippet.replace("{source_text}", example(source, examples))
+        loading[title] = snippet.replace("{target_text}", example(target, examples))
     return described(languages, recipe.base_model or "precomputed vectors", examples) | {
         "loading": loading,
         "coverage": prepared.corpus.coverage,

@@ -64,12 +64,12 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
         if len(pair.train) < 2:
             name = name_of_pair(pair.languages)
             raise ValueError(f"pair {name}: {len(pair.train)} training pair is left of {pair.read}; give more text.")
-    vectors = frozen_vectors(first, corpus)
-    (pairs,) = vectors.pairs.values()
+    by_view, scored_vectors = frozen_vectors(first, corpus)
+    (pairs,) = by_view.values()
     kind = first.encoder_kind
     if kind == "auto":
         kind = kind_of(first.pooling, None if first.train_vectors else first.encoder_config())
-    return Prepared(corpus, pairs, vectors.scored, kind, model_name(first.base_model))
+    return Prepared(corpus, pairs, scored_vectors, kind, model_name(first.base_model))
 
 
 def number_of_pair(pairs: Sequence[Pair], direction: str) -> int | None:

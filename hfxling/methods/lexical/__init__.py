@@ -7,14 +7,13 @@ export.py: the folder, which loads in three ways.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from transformers import TrainingArguments
 
 from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus, load_corpus
-from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.short_vectors import short_vector_results
 from hfxling.methods.publishing import Run, training_cost
 
 from .arguments import TRAINING_DEFAULTS, LexicalArguments, LinkSettings
@@ -57,18 +56,14 @@ def run(recipe: LexicalArguments, training_args: TrainingArguments, prepared: Pr
     return Run(
         results,
         reached,
-        lambda folder: export_lexical(model, folder),
+        partial(export_lexical, model),
         branches=(SPARSE,),
-        vectors=lambda: final_vectors(model, prepared.corpus, seed=seed),
+        vectors=partial(final_vectors, model, prepared.corpus, seed=seed),
     )
 
 
-def measure(
-    recipe: LexicalArguments, training_args: TrainingArguments, folder: Path
-) -> tuple[list[EvalResult], Corpus]:
+def measure(recipe: LexicalArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
     """Retrieval of the test text by a published folder, and the text that was read; folds would have to be counted."""
     corpus, model = load_corpus(recipe), load_lexical(folder)
     results = evaluate(model, corpus, seed=training_args.seed)
-    for vectors in final_vectors(model, corpus, seed=training_args.seed):
-        results += short_vector_results(vectors)
-    return results, corpus
+    return Run(results, vectors=partial(final_vectors, model, corpus, seed=training_args.seed)), corpus

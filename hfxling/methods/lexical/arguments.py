@@ -51,10 +51,10 @@ class LinkSettings:
             raise ValueError(f"view_weights={self.view_weights}: give weights above 0.")
         for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is not None and not value >= least:  # a NaN neither
                 raise ValueError(f"{name}={value}: give {least} or more.")
         for name in ("mixture", "static_mixture"):
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be more than 0.")
 
     def segmenter_choices(self, languages: Sequence[str]) -> dict[str, str]:

@@ -100,9 +100,10 @@ def described(
             text = text.replace(f"{{{name}}}", value)
         loading[title] = text
     limits = list(LIMITS)
-    unseen = ", ".join("-".join(pair) for pair in unseen_pairs(languages, pairs))
+    seen = {frozenset(pair) for pair in pairs}
+    unseen = ["-".join(pair) for pair in combinations(languages, 2) if frozenset(pair) not in seen]
     if unseen:
-        limits.append(f"No text of {unseen} was seen: their links lead through a shared language.")
+        limits.append(f"No text of {', '.join(unseen)} was seen: their links lead through a shared language.")
     summary = SUMMARY
     if encoder is not None:
         encoder_id = hub_id_of(encoder)
@@ -119,9 +120,3 @@ def described(
         "loading": loading,
         "examples": examples,
     }
-
-
-def unseen_pairs(languages: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Pairs of languages that no text is of."""
-    seen = {frozenset(pair) for pair in pairs}
-    return [pair for pair in combinations(languages, 2) if frozenset(pair) not in seen]

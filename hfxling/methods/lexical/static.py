@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import block_array, csr_array
+from scipy.sparse.csgraph import shortest_path
 from sklearn.utils.extmath import randomized_svd, svd_flip
 
 from hfxling.data.sources import Pair
@@ -134,21 +135,16 @@ def two_halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tupl
 
     It is the two-colouring of the graph whose edges are the pairs.
     """
-    half: dict[str, int] = {}
-    for first in sizes:
-        if first in half:
-            continue
-        waiting = [(first, 0)]
-        while waiting:
-            lang, number = waiting.pop()
-            if half.setdefault(lang, number) != number:
-                return None
-            for a, b in odds:
-                if lang in (a, b):
-                    other = a if b == lang else b
-                    if half.get(other) != 1 - number:  # not visited yet, or a contradiction
-                        waiting.append((other, 1 - number))
-    return [lang for lang in sizes if half[lang] == 0], [lang for lang in sizes if half[lang] == 1]
+    languages = list(sizes)
+    edges = np.zeros((len(languages), len(languages)))
+    for a, b in odds:
+        edges[languages.index(a), languages.index(b)] = 1
+    steps = shortest_path(edges, directed=False, unweighted=True)
+    first = np.isfinite(steps).argmax(0)  # of the languages that each hangs together with
+    half = dict(zip(languages, steps[first, np.arange(len(languages))] % 2))  # an even or odd number of steps from it
+    if any(half[a] == half[b] for a, b in odds):
+        return None
+    return [lang for lang in languages if half[lang] == 0], [lang for lang in languages if half[lang] == 1]
 
 
 def _block(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], row: str, column: str) -> csr_array:

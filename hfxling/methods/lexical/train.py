@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hfxling.data.segment import EOS
-from hfxling.data.sources import Pair
+from hfxling.data.sources import Pair, name_of_pair
 from hfxling.data.texts import picked, spread_rows
 from hfxling.hub.index import hub_id_of
 from hfxling.models.configuration_lexical import LexicalConfig
@@ -36,11 +36,21 @@ def fit(
     """A lexical model of a text's link counts; `static`: with the vectors of stock modules, too.
 
     `encoder` is the one that helped to count them, if any; the model remembers it by its Hub id, not a folder's path.
+
+    Raises:
+        ValueError: a language pair whose text has no link that is strong enough.
     """
     languages = list(views[0].vocabularies)
     links: dict[Pair, list[csr_array]] = {}
-    for view in views:
-        for pair, matrix in view_links(view, settings.min_ratio).items():
+    for view, name in zip(views, settings.views):
+        of_view = view_links(view, settings.min_ratio)
+        for pairs in view.pairs:
+            if not of_view[pairs.languages].nnz:
+                raise ValueError(
+                    f"{name_of_pair(pairs.languages)}: no two segments of the view {name!r} are linked with "
+                    f"min_ratio={settings.min_ratio:g} or more; give more text, or a smaller min_ratio."
+                )
+        for pair, matrix in of_view.items():
             links.setdefault(pair, []).append(matrix)
     sizes, tokenizers = {}, {}
     for lang in languages:

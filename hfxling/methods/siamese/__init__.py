@@ -22,7 +22,7 @@ from hfxling.encoders.identity import model_name
 from hfxling.evaluation.plots import can_draw, scatter_before_after
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import CENTERINGS
-from hfxling.evaluation.short_vectors import FinalVectors, short_vector_results
+from hfxling.evaluation.short_vectors import FinalVectors
 from hfxling.hub.writing import write_branch
 from hfxling.methods.frozen import PairVectors
 from hfxling.methods.heads import (
@@ -51,8 +51,8 @@ def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Pr
     """Fit a head on the run's share of the vectors, and measure retrieval before and after."""
     text, seed, chosen_layers = prepared.text, training_args.seed, {}
     if recipe.layer == AUTO:
-        choice = choose_layers(recipe, prepared, seed)
-        recipe, chosen_layers = replace(recipe, layer=choice.layer), choice.record()
+        chosen_layers = choose_layers(recipe, prepared, seed)
+        recipe = replace(recipe, layer=chosen_layers["layer"])
     rows, vectors = prepared.of(recipe.layer_index, recipe.pooling).draw(recipe.fraction, seed)
     targets = text.train["target"][:]
     texts = [targets[row] for row in rows]
@@ -100,9 +100,7 @@ def _measured(
     return results, partial(final_vectors, pairs, [finished], **fields)
 
 
-def measure(
-    recipe: SiameseArguments, training_args: TrainingArguments, folder: Path
-) -> tuple[list[EvalResult], Corpus]:
+def measure(recipe: SiameseArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
     """Retrieval with the encoder and head of a published folder, and the text that was read for it."""
     model = SiameseModel.from_pretrained(folder).eval()
     if recipe.layer == AUTO:
@@ -113,8 +111,8 @@ def measure(
     recipe = recipe.with_encoder_of(folder)
     corpus = load_corpus(recipe)
     if not len(corpus.pairs[0].test):
-        return [], corpus
+        return Run([]), corpus
     prepared = encode([recipe], corpus)
     _, vectors = prepared.of(recipe.layer_index, recipe.pooling).draw(recipe.fraction, training_args.seed)
     results, final = _measured(recipe, prepared, vectors, model.head, training_args.seed)
-    return results + short_vector_results(*final()), corpus
+    return Run(results, vectors=final), corpus

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
+from hfxling.arguments import key
 from hfxling.data.sources import SAMPLE, Source
 from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
 from hfxling.models.configuration_siamese import SiameseConfig
@@ -48,51 +49,35 @@ TRAINING_DEFAULTS = {
 class HeadSettings:
     """The head and how it is fitted; defaults are the paper's, except where the docs say what measured better."""
 
-    fit: str = field(
-        default=AUTO,
-        metadata={"help": f"one of {', '.join(FITS)}; auto: what finds most held-out translations, maybe the encoder"},
+    fit: str = key(f"one of {', '.join(FITS)}; auto: what finds most held-out translations, maybe the encoder", AUTO)
+    one_map: bool = key("auto: only heads that need not know which language a text is in compete", False)
+    head: str = key("linear, tanh, relu or tanh2", "linear")
+    bias: bool = key("bias in the head (closed forms always have one)", False)
+    init: str = key("identity, default (torch's), or published: the head of base_model", "identity")
+    per_language: bool = key("one map a language (cca, procrustes, ridge: always)", False)
+    normalize_input: bool = key("length-normalise the vectors before the head", True)
+    center_input: bool | None = key(
+        "subtract the languages' means from these vectors and normalise again; by default with several "
+        "layers and one map a language",
+        None,
     )
-    one_map: bool = field(
-        default=False, metadata={"help": "auto: only heads that need not know which language a text is in compete"}
+    input_power: float = key(
+        "of each layer's covariance that centred inputs are divided by: 0 centres alone, 0.5 whitens", 0.25
     )
-    head: str = field(default="linear", metadata={"help": "linear, tanh, relu or tanh2"})
-    bias: bool = field(default=False, metadata={"help": "bias in the head (closed forms always have one)"})
-    init: str = field(
-        default="identity", metadata={"help": "identity, default (torch's), or published: the head of base_model"}
+    inputs: str = key(
+        "what a trained head gets: plain, centred or whitened vectors; language by language with "
+        "--per_language true, else both at once",
+        "plain",
     )
-    per_language: bool = field(default=False, metadata={"help": "one map a language (cca, procrustes, ridge: always)"})
-    normalize_input: bool = field(default=True, metadata={"help": "length-normalise the vectors before the head"})
-    center_input: bool | None = field(
-        default=None,
-        metadata={
-            "help": "subtract the languages' means from these vectors and normalise again; by default with several "
-            "layers and one map a language"
-        },
-    )
-    input_power: float = field(
-        default=0.25,
-        metadata={
-            "help": "of each layer's covariance that centred inputs are divided by: 0 centres alone, 0.5 whitens"
-        },
-    )
-    inputs: str = field(
-        default="plain",
-        metadata={
-            "help": "what a trained head gets: plain, centred or whitened vectors; language by language with "
-            "--per_language true, else both at once"
-        },
-    )
-    dropout: float = field(default=0.2, metadata={"help": "on the head's output (paper: 0.2)"})
-    centering: str = field(default="none", metadata={"help": "none, or train: the model carries the languages' means"})
-    distance: str = field(default="euclidean", metadata={"help": "euclidean, cosine or manhattan"})
-    margin: float = field(default=1.0, metadata={"help": "m of the contrastive loss, eq. 2 (paper: 1.0)"})
-    negatives: str = field(
-        default="worst", metadata={"help": "which of a pool is the negative: random, worst (closest), average, easiest"}
-    )
-    pool_size: int = field(default=8, metadata={"help": "candidates a negative is chosen from"})
-    parallel_only: bool = field(default=False, metadata={"help": "contrastive loss without non-parallel pairs"})
-    normalize_output: bool = field(default=False, metadata={"help": "length-normalise before the distance"})
-    temperature: float = field(default=0.05, metadata={"help": "of the in-batch softmax"})
+    dropout: float = key("on the head's output (paper: 0.2)", 0.2)
+    centering: str = key("none, or train: the model carries the languages' means", "none")
+    distance: str = key("euclidean, cosine or manhattan", "euclidean")
+    margin: float = key("m of the contrastive loss, eq. 2 (paper: 1.0)", 1.0)
+    negatives: str = key("which of a pool is the negative: random, worst (closest), average, easiest", "worst")
+    pool_size: int = key("candidates a negative is chosen from", 8)
+    parallel_only: bool = key("contrastive loss without non-parallel pairs", False)
+    normalize_output: bool = key("length-normalise before the distance", False)
+    temperature: float = key("of the in-batch softmax", 0.05)
 
     def __post_init__(self):
         check_choices(self, CHOICES)
@@ -160,18 +145,14 @@ class HeadSettings:
 class SiameseArguments(HeadSettings, FrozenArguments):
     """The layer, the share of the text and how the head is tested."""
 
-    layer: str = field(
-        default="7",
-        metadata={
-            "help": "hidden_states index, 'last', 'all' for the layers' mean; 0,3,6: several side by side; auto: those "
-            "that find most translations among the training pairs"
-        },
+    layer: str = key(
+        "hidden_states index, 'last', 'all' for the layers' mean; 0,3,6: several side by side; auto: those "
+        "that find most translations among the training pairs",
+        "7",
     )
-    fraction: float = field(default=1.0, metadata={"help": "share of the training pairs, drawn anew for every seed"})
-    paragraphs: bool = field(default=False, metadata={"help": "test on paragraphs of 30 to 50 words (paper, Table 12)"})
-    similarities: list[str] = field(
-        default_factory=lambda: ["cosine", "csls"], metadata={"help": "how test sentences are compared: cosine, csls"}
-    )
+    fraction: float = key("share of the training pairs, drawn anew for every seed", 1.0)
+    paragraphs: bool = key("test on paragraphs of 30 to 50 words (paper, Table 12)", False)
+    similarities: list[str] = key("how test sentences are compared: cosine, csls", ["cosine", "csls"])
 
     def __post_init__(self):
         FrozenArguments.__post_init__(self)

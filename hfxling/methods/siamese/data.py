@@ -68,7 +68,7 @@ def encode(rows: Sequence[SiameseArguments], corpus: Corpus, device: str | None 
     for row in rows:
         for layer in row.single_layers():
             views[layer, row.pooling] = None
-    by_view = frozen_vectors(rows[0], corpus, views, device).pairs
+    by_view, _ = frozen_vectors(rows[0], corpus, views, device)
     return Prepared(corpus, {view: vectors for view, (vectors,) in by_view.items()})
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -39,21 +40,7 @@ def layer_sets(depth: int, first: int = 0) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(sets)) if depth > first else []
 
 
-@dataclass(frozen=True)
-class LayerChoice:
-    """Which layers were chosen."""
-
-    layer: str  # or several, as in "0,3,6"
-    single_layer: str  # the best one alone
-    scores: dict[str, float]  # mean reciprocal ranks in cross-validation, by layer or layers
-
-    def record(self) -> dict:
-        """For the card and the results."""
-        rounded = {layer: round(score, 4) for layer, score in self.scores.items()}
-        return {"layer": self.layer, "single_layer": self.single_layer, "layer_scores": rounded}
-
-
-def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> LayerChoice:
+def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> dict[str, Any]:
     """The layer or layers by which most translations of held-out training pairs are found.
 
     By their vectors as they are, centred, and behind a closed form: `discriminant` where the head will be one map for
@@ -61,6 +48,10 @@ def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> La
     The last layer is left only for one that is better by more than a standard error (paired, over held-out sentences),
     with fewer than 500 pairs by more than two.
     Sets of layers compete unless the layers of the encoder's family share a final norm.
+
+    Returns:
+        `layer`, or several as in "0,3,6"; `single_layer`, the best one alone; `layer_scores`, mean reciprocal ranks in
+        cross-validation, by layer or layers.
     """
     settings = replace(narrowed(HeadSettings, recipe), init="identity")  # only the inputs of the head matter here
     config = recipe.encoder_config()
@@ -71,8 +62,7 @@ def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> La
     singles = [str(layer) for layer in range(first, depth + 1)]
     several = [",".join(map(str, layers)) for layers in layer_sets(depth, first)] if has_sets else []
     for layer in [*singles, *several]:
-        numbers = tuple(map(int, layer.split(",")))
-        whole = prepared.of(numbers if len(numbers) > 1 else numbers[0], recipe.pooling)
+        whole = prepared.of(replace(recipe, layer=layer).layer_index, recipe.pooling)
         _, vectors = whole.draw(recipe.fraction, seed)
         sides = dict(zip(vectors.languages, vectors.train))
         head = new_head(settings, sides, vectors.layers)
@@ -84,7 +74,8 @@ def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> La
     single = _better(reciprocal_ranks, str(depth), singles)
     scores = {layer: float(score.mean()) for layer, score in reciprocal_ranks.items()}
     log.debug("layer %s of %s", best, ", ".join(f"{layer}: {score:.3f}" for layer, score in scores.items()))
-    return LayerChoice(best, single, scores)
+    rounded = {layer: round(score, 4) for layer, score in scores.items()}
+    return {"layer": best, "single_layer": single, "layer_scores": rounded}
 
 
 def _forms(per_language: bool, source: np.ndarray, target: np.ndarray) -> Iterator[Maps]:

@@ -276,11 +276,15 @@ def train_from(
     chosen = train_rows(settings, training_args, inner, moved, texts)
     maps = {}
     for lang, start in zip(sides, starts):
-        layer = inner.maps[lang if settings.per_language else "shared"][0].to("cpu")
-        weight = layer.weight.detach().numpy().astype(np.float64)
-        bias = 0 if layer.bias is None else layer.bias.detach().numpy()
-        maps[lang] = Affine(weight @ start.weight, weight @ start.bias + bias)
+        trained = _affine(inner.maps[lang if settings.per_language else "shared"][0])
+        maps[lang] = Affine(trained.weight @ start.weight, trained.weight @ start.bias + trained.bias)
     return with_maps(head, maps, inner), chosen
+
+
+def _affine(layer: nn.Linear) -> Affine:
+    weight = layer.weight.detach().cpu().double().numpy()
+    bias = np.zeros(len(weight)) if layer.bias is None else layer.bias.detach().cpu().double().numpy()
+    return Affine(weight, bias)
 
 
 def infonce_maps(
@@ -300,11 +304,7 @@ def infonce_maps(
     set_seed(training_args.seed)
     texts = [""] * len(source)  # only their number counts: in-batch softmax draws no negatives among them
     head, _ = train_from(settings, quick, new_head(settings, sides), sides, texts)
-    maps = {}
-    for key, layers in head.maps.items():
-        weight = layers[0].weight.detach().cpu().double()
-        bias = layers[0].bias.detach().cpu().double()
-        maps[key] = Affine(weight.numpy(), bias.numpy())
+    maps = {key: _affine(layers[0]) for key, layers in head.maps.items()}
     return (maps["source"], maps["target"]) if per_language else (maps["shared"], maps["shared"])
 
 

@@ -1,5 +1,6 @@
 """From link counts to an encoder: links through a shared language, lexicons, rounds of the length prior."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -146,13 +147,17 @@ def test_a_lexicon_adds_links(tmp_path, is_turned, view):
         ({"source": ["你好"] * 9, "target": ["chào"] * 9}, "at least ten"),
         ({"source": ["你好"] * 9 + [" "]}, r"source\[9\] is ' '"),
         ({"languages": None}, "give the codes of both languages"),
+        ({"source": {}, "target": None, "languages": None}, "source names no language pair"),
         ({"views": ["letters"]}, "views=.* give at least one of fine, coarse, characters"),
         ({"view_weights": [1.0]}, "give one for each of views"),
         ({"segmenters": ["lo=words"]}, "one of characters, unigram, words, whitespace for one of zh, vi"),
         ({"lexicon": ["lo-zh=words.tsv"]}, "none of the pairs of the text, zh-vi"),
         ({"lexicon": ["words.tsv"]}, "words.tsv: no such dictionary"),
         ({"mixture": 0.0}, "mixture=0.0 must be more than 0"),
+        ({"mixture": math.nan}, "mixture=nan must be more than 0"),
+        ({"hub_weight": math.nan}, "hub_weight=nan: give 0 or more"),
         ({"rank": 0}, "rank=0: give 1 or more"),
+        ({"min_ratio": 1000.0}, "zh-vi: no two segments of the view 'fine' are linked with min_ratio=1000 or more"),
         ({"mixtur": 3.0}, "the nearest known one is 'mixture'"),
         ({"folds": 2}, "unknown option 'folds'"),
     ],

@@ -45,7 +45,7 @@ def test_sets_span_the_encoder():
 def test_the_layers_that_carry_the_meaning_are_chosen(fit, common, expected, monkeypatch):
     config = SimpleNamespace(num_hidden_layers=3, model_type="bert")
     monkeypatch.setattr(SiameseArguments, "encoder_config", lambda self: config)
-    chosen = choose_layers(settings(layer="auto", fit=fit), prepared(common=common), 0).record()
+    chosen = choose_layers(settings(layer="auto", fit=fit), prepared(common=common), 0)
     assert chosen["layer"] == expected
     assert list(chosen["layer_scores"]) == ["0", "1", "2", "3", "0,3", "0,2,3", "0,1,2,3"]
     assert max(chosen["layer_scores"].values()) == chosen["layer_scores"][expected]
@@ -55,7 +55,7 @@ def test_the_layers_that_carry_the_meaning_are_chosen(fit, common, expected, mon
 def test_the_last_layer_is_left_for_a_reason_only(monkeypatch):
     config = SimpleNamespace(num_hidden_layers=3, model_type="bert")
     monkeypatch.setattr(SiameseArguments, "encoder_config", lambda self: config)
-    chosen = choose_layers(settings(layer="auto"), prepared(count=30, common=()), 1).record()  # all noise
+    chosen = choose_layers(settings(layer="auto"), prepared(count=30, common=()), 1)  # all noise
     assert max(chosen["layer_scores"], key=chosen["layer_scores"].get) != "3"
     assert chosen["layer"] == chosen["single_layer"] == "3"
 
@@ -63,7 +63,7 @@ def test_the_last_layer_is_left_for_a_reason_only(monkeypatch):
 def test_a_family_whose_layers_share_a_norm_has_single_ones_only(monkeypatch):
     config = SimpleNamespace(num_hidden_layers=3, model_type="mt5")
     monkeypatch.setattr(SiameseArguments, "encoder_config", lambda self: config)
-    chosen = choose_layers(settings(layer="auto"), prepared(common=(0, 3)), 0).record()
+    chosen = choose_layers(settings(layer="auto"), prepared(common=(0, 3)), 0)
     assert list(chosen["layer_scores"]) == ["0", "1", "2", "3"]
 
 

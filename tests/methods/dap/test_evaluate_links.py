@@ -6,7 +6,7 @@ import pytest
 from hfxling.data.pharaoh import AlignedPair
 from hfxling.evaluation.compare import paired
 from hfxling.evaluation.items import Items
-from hfxling.methods.dap.links import link_results, word_links
+from hfxling.methods.dap.evaluate import link_results, word_links
 from hfxling.words.links import itermax_links
 
 
