@@ -239,7 +239,8 @@ def load_corpus(
         parts, missing[languages] = read_sources(sources, languages, settings.train_split, streaming)
         if not parts:
             raise no_text(languages, missing[languages])
-        pairs.append(_train_text(settings, parts, languages, streaming))
+        text = _streamed(settings, languages, parts) if streaming else _filtered(settings, languages, joined(parts))
+        pairs.append(text)
     _check_used("train_data", settings.train_data, missing)
     if tests is None:
         tests = _test_text(settings)
@@ -262,28 +263,29 @@ def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
     columns = {"source": pairs.source, "target": pairs.target}
     for name, code in zip(("source_lang", "target_lang"), languages):
         columns[name] = [code] * len(pairs)
-    text = PairText(languages, _no_pairs(), _no_pairs())
-    _filter(settings, text, Dataset.from_dict(columns))
+    text = _filtered(settings, languages, Dataset.from_dict(columns))
     _guard_and_cap(settings, text, ())
     return Corpus([text], pairs.name)
 
 
-def _train_text(settings: TextArguments, parts: Sequence[AnyDataset], pair: Pair, streaming: bool) -> PairText:
-    """The filtered training text out of several sources."""
-    text = PairText(pair, _no_pairs(), _no_pairs())
-    if not streaming:
-        _filter(settings, text, joined(parts))
-        return text
-    stream, _ = filter_parallel(_interleaved(parts), min_words=settings.min_words)
-    text.train = stream if settings.max_train_pairs is None else stream.take(settings.max_train_pairs)
-    return text
+def _filtered(settings: TextArguments, languages: Pair, dataset: Dataset) -> PairText:
+    """The training text that a filter leaves of a data set."""
+    numbered = dataset.add_column("row", np.arange(len(dataset)))
+    train, dropped = filter_parallel(numbered, min_words=settings.min_words)
+    return PairText(languages, train, _no_pairs(), len(dataset), dropped)
 
 
-def _filter(settings: TextArguments, text: PairText, dataset: Dataset) -> None:
-    """Make the filtered pairs of a data set a text's training pairs."""
-    text.read = len(dataset)
-    dataset = dataset.add_column("row", np.arange(text.read))
-    text.train, text.dropped = filter_parallel(dataset, min_words=settings.min_words)
+def _streamed(settings: TextArguments, languages: Pair, parts: Sequence[IterableDataset]) -> PairText:
+    """Training text of several sources in turn, each pair once, filtered while it is read."""
+    from datasets import interleave_datasets
+
+    stream = parts[0]
+    if len(parts) > 1:
+        stream = interleave_datasets(list(parts), stopping_strategy="all_exhausted_without_replacement")
+    stream, _ = filter_parallel(stream, min_words=settings.min_words)
+    if settings.max_train_pairs is not None:
+        stream = stream.take(settings.max_train_pairs)
+    return PairText(languages, stream, _no_pairs())
 
 
 def _test_text(settings: TextArguments) -> dict[Pair, Dataset]:
@@ -341,10 +343,3 @@ def _no_pairs() -> Dataset:
     from datasets import Dataset
 
     return Dataset.from_dict({name: [] for name in COLUMNS}, features=pair_features())
-
-
-def _interleaved(parts: Sequence[IterableDataset]) -> IterableDataset:
-    from datasets import interleave_datasets
-
-    every_pair_once = "all_exhausted_without_replacement"
-    return parts[0] if len(parts) == 1 else interleave_datasets(list(parts), stopping_strategy=every_pair_once)

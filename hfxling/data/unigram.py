@@ -157,10 +157,7 @@ def _trained(
         if piece in letters or _can_stand_alone(piece):
             pieces[piece] = score
     pieces |= dict.fromkeys(always - pieces.keys(), min(pieces.values()))
-    in_order = {}
-    for number, piece in enumerate(sorted(pieces)):
-        in_order[piece] = pieces[piece] - number * _TIE_BREAK
-    pieces = in_order
+    pieces = {piece: pieces[piece] - number * _TIE_BREAK for number, piece in enumerate(sorted(pieces))}
     _set_pieces(tokenizer, special, pieces)
     return tokenizer, special, pieces
 
