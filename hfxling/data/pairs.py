@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .parallel import BLANK, LONGEST, check_languages, check_lengths, checked_rows, parse_range, plain_side
+from .parallel import LONGEST, check_languages, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, read_rows
 from .sources import Pair, Source, hub_parts, joined_files, load_pairs
 from .texts import Texts, as_list, read_texts
@@ -203,35 +203,24 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
         lines = f"@{parsed.lines}" if parsed.lines else ""
         return _heap(files[0] + lines, "source"), _heap(files[1] + lines, "target")
     pairs = read_pairs(source, None, languages or ("src", "tgt"), skip_bad=True)
-    heaps = []
-    for side in (pairs.source, pairs.target):
-        numbered = [(line, text) for line, text in zip(pairs.lines, side) if text]
-        if not numbered:
-            raise ValueError(f"{name}: no sentence on one side; give text of both languages.")
-        lines, texts = zip(*numbered)
-        heaps.append(Texts(name, list(lines), list(texts)))
-    return heaps[0], heaps[1]
+    problem = f"{name}: no sentence on one side; give text of both languages."
+    left = Texts.of(name, zip(pairs.lines, pairs.source), problem)
+    return left, Texts.of(name, zip(pairs.lines, pairs.target), problem)
 
 
 def _heap(text: Text, name: str) -> Texts:
     if not is_source(text):
-        lines, texts = [], []
-        for number, sentence in enumerate(as_list(text), 1):
+        sentences = as_list(text)
+        for place, sentence in enumerate(sentences):
             if not isinstance(sentence, str | None):
-                raise ValueError(f"{name}[{number - 1}] is {sentence!r}; give sentences.")
-            if sentence and sentence.strip(BLANK):
-                lines.append(number)
-                texts.append(sentence.strip(BLANK))
-        if not texts:
-            raise ValueError(f"{name}: no sentence in it; give at least one.")
-        return Texts(IN_MEMORY, lines, texts)
+                raise ValueError(f"{name}[{place}] is {sentence!r}; give sentences.")
+        numbered = ((number, sentence or "") for number, sentence in enumerate(sentences, 1))
+        return Texts.of(IN_MEMORY, numbered, f"{name}: no sentence in it; give at least one.")
     match = re.fullmatch(r"(.+)@(\d+)-(\d+)", str(text))
     if match is None or Path(text).exists() or hub_parts(match[1]):
         return read_texts(str(text))
     whole = read_texts(match[1])
     first, last = int(match[2]), int(match[3])
-    numbered = [(line, sentence) for line, sentence in zip(whole.lines, whole.texts) if first <= line <= last]
-    if not numbered:
-        raise ValueError(f"{text}: no sentence in these lines; {match[1]} ends with line {whole.lines[-1]}.")
-    lines, texts = zip(*numbered)
-    return Texts(str(text), list(lines), list(texts))
+    numbered = ((line, sentence) for line, sentence in zip(whole.lines, whole.texts) if first <= line <= last)
+    problem = f"{text}: no sentence in these lines; {match[1]} ends with line {whole.lines[-1]}."
+    return Texts.of(str(text), numbered, problem)

@@ -30,6 +30,23 @@ class Texts:
     lines: list[int]
     texts: list[str]
 
+    @classmethod
+    def of(cls, name: str, numbered: Iterable[tuple[int, str]], problem: str) -> Texts:
+        """Out of numbered lines; those without text are passed over.
+
+        Raises:
+            ValueError: `problem`, where none has text.
+        """
+        lines, texts = [], []
+        for number, line in numbered:
+            text = line.strip(BLANK)
+            if text:
+                lines.append(number)
+                texts.append(text)
+        if not texts:
+            raise ValueError(problem)
+        return cls(name, lines, texts)
+
 
 def as_list(texts: Iterable[str]) -> list[str]:
     """Texts of any kind as a list; a column of `datasets` is read at once, which takes a hundredth of the time."""
@@ -75,17 +92,11 @@ def read_texts(data: str) -> Texts:
             raise ValueError(f"{path} {A_PIPE}")
         kind = "is a folder" if Path(path).is_dir() else "is not a file"
         raise FileNotFoundError(f"{path} {kind}; give a text file, TABLE#COLUMN or a Hub id such as org/name#text.")
-    lines, texts = [], []
     for number, text in rows:
         if not isinstance(text, str | None):
             raise ValueError(f"{path}, row {number}: column {column!r} holds no text; name another one with #COLUMN.")
-        stripped = (text or "").strip(BLANK)
-        if stripped:
-            lines.append(number)
-            texts.append(stripped)
-    if not texts:
-        raise ValueError(f"{path}: no sentence in it; give one a line.")
-    return Texts(path, lines, texts)
+    numbered = ((number, text or "") for number, text in rows)
+    return Texts.of(path, numbered, f"{path}: no sentence in it; give one a line.")
 
 
 def _from_hub(name: str, config: str | None, revision: str | None, column: str) -> list[tuple]:

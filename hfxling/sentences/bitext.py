@@ -108,14 +108,8 @@ def _hashes(source: Sequence[str], target: Sequence[str], languages: tuple[str, 
 def without(side: Texts, known: Sequence[str]) -> Texts:
     """The side without the lines that are known texts."""
     taken = {plain(text) for text in known}
-    lines, texts = [], []
-    for line, text in zip(side.lines, side.texts):
-        if plain(text) not in taken:
-            lines.append(line)
-            texts.append(text)
-    if not texts:
-        raise ValueError(f"{side.name}: every line is a known pair's; give text beside them.")
-    return Texts(side.name, lines, texts)
+    others = ((line, text) for line, text in zip(side.lines, side.texts) if plain(text) not in taken)
+    return Texts.of(side.name, others, f"{side.name}: every line is a known pair's; give text beside them.")
 
 
 def flagged(

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hfxling.data.differences import markup_differs, numbers_differ
 from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.filters import PairGate, check_top, top_count
 from hfxling.data.langid import split_words
-from hfxling.data.markup import markup_differs
-from hfxling.data.numbers import numbers_differ
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.texts import LONGEST, Texts, numbered_distinct, picked
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs, warn_of_languages
