@@ -37,11 +37,14 @@ class LoadedEncoder(Encoder):
 
     Attributes:
         model: the SentenceTransformer or SparseEncoder.
+        library_class: name of what loads the model in sentence-transformers.
 
     Raises:
         FileNotFoundError: no such folder or Hub model.
         ValueError: a folder without a model, a device that is not there, or a batch size below 1.
     """
+
+    library_class = "SentenceTransformer"
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class LoadedEncoder(Encoder):
         trust_remote_code: bool = False,
         **prompts: str | None,
     ):
+        import sentence_transformers
         from sentence_transformers import SentenceTransformer, SparseEncoder
 
         if batch_size < 1:
@@ -64,9 +68,8 @@ class LoadedEncoder(Encoder):
         if not is_in_memory:
             name = str(model)
             with one_line_where_missing(name, "model", "a model"), quiet_loading():
-                self.model = self._library_class()(
-                    name, revision=revision, device=device, trust_remote_code=trust_remote_code
-                )
+                load = getattr(sentence_transformers, self.library_class)
+                self.model = load(name, revision=revision, device=device, trust_remote_code=trust_remote_code)
             if self.model.device.type == "cpu":
                 self.model.float()  # CPUs are many times slower in half precision
             content = identity(name, revision)
@@ -77,12 +80,6 @@ class LoadedEncoder(Encoder):
         self.batch_size = batch_size
         prompt = prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt)
         super().__init__(name, content, prompt=prompt, is_in_memory=is_in_memory, **prompts)
-
-    @staticmethod
-    def _library_class() -> type:
-        from sentence_transformers import SentenceTransformer
-
-        return SentenceTransformer
 
 
 def _check_table(module: StaticEmbedding, name: str) -> None:

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, vstack
 from hfxling.data.features import cached_features
 from hfxling.data.filters import word_counts
 from hfxling.data.texts import Texts
-from hfxling.sentences.engine import CANDIDATES, rescored, strongest
+from hfxling.sentences.engine import CANDIDATES, rescored, rows_of, strongest
 from hfxling.sentences.neighbours import Neighbours, slices, unit
 from hfxling.sentences.shards import of_tile
 
@@ -175,8 +175,8 @@ class Haystack:
         """Of each side what reads the vectors of some texts that score pairs; `vectors` as `self.vectors` gave them."""
         if self.candidates:
             return [partial(self._parts, 0), partial(self._parts, 1)]
-        rows_of = _unit_rows_of if self.sparse is None else _rows_of
-        return [partial(rows_of, vectors[0]), partial(rows_of, vectors[1])]
+        read = _unit_rows_of if self.sparse is None else rows_of
+        return [partial(read, vectors[0]), partial(read, vectors[1])]
 
     def kept(self, k: int) -> int:
         """Neighbours to look for."""
@@ -293,10 +293,6 @@ class Haystack:
         from hfxling.sentences.ray import Encoder as RemoteEncoder
 
         return RemoteEncoder(partial(_loaded, load, *settings), device)
-
-
-def _rows_of(parts: list, rows: np.ndarray) -> list:
-    return [part[rows] for part in parts]
 
 
 def _unit_rows_of(parts: list, rows: np.ndarray) -> list:

@@ -104,6 +104,7 @@ class SparseVectors(LoadedEncoder):
     """
 
     method = "dot"
+    library_class = "SparseEncoder"
 
     def __init__(self, model: str | Path | SparseEncoder, revision: str | None = None, **options):
         super().__init__(model, revision, **options)
@@ -113,12 +114,6 @@ class SparseVectors(LoadedEncoder):
         config = getattr(getattr(self.model[0], "model", None), "config", None)
         self.languages = list(getattr(config, "languages", ()))
         self.routes = self.languages
-
-    @staticmethod
-    def _library_class() -> type:
-        from sentence_transformers import SparseEncoder
-
-        return SparseEncoder
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> csr_array:
         options = {"task": role or "query", "prompt": self.prompt_of(role or "query")}

@@ -80,11 +80,12 @@ def mine_vectors(
     few = strongest(*sides, terms)
     kept = max(k, min(CANDIDATES, sides[0][0].shape[0], sides[1][0].shape[0]))
     candidates = both_ways(one_or_all(few[0]), one_or_all(few[1]), kept, **options)
-    forward, backward = rescored([candidates], partial(_rows, sides[0]), partial(_rows, sides[1]), k)
+    forward, backward = rescored([candidates], partial(rows_of, sides[0]), partial(rows_of, sides[1]), k)
     return select(forward, backward, margin, selection)
 
 
-def _rows(parts: Sequence[Vectors], rows: np.ndarray) -> list[Vectors]:
+def rows_of(parts: Sequence[Vectors], rows: np.ndarray) -> list[Vectors]:
+    """Some rows of every part."""
     return [part[rows] for part in parts]
 
 

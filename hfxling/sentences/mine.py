@@ -258,8 +258,7 @@ def mine(
         languages = languages_of(None, languages)
     _check_wish(precision, known, threshold, top, unpaired)
     check_search(dtype, memory, k=k, shard=shard, batch_size=batch_size)
-    _check_engine(engine)
-    _check_links(candidates, terms, has_links=lexical is not None)
+    _check_way(engine, candidates, terms, has_links=lexical is not None)
     if known and source_vectors:
         raise ValueError("--precision hides known pairs in the text, whose vectors a model makes: give --model.")
 
@@ -348,13 +347,10 @@ def _check_wish(precision: float | None, known: Any, threshold: float | None, to
     check_top(top)
 
 
-def _check_engine(engine: str) -> None:
+def _check_way(engine: str, candidates: int | None, terms: int | None, *, has_links: bool) -> None:
+    """Refuse ray where it is not installed, and settings of links where there are none."""
     if engine == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray needs the package ray: pip install 'hfxling[ray]'.")
-
-
-def _check_links(candidates: int | None, terms: int | None, *, has_links: bool) -> None:
-    """Refuse settings of links where there are none."""
     if candidates is not None and (candidates < 0 or not has_links):
         raise ValueError(f"candidates={candidates}: give 0 or more, and --lexical, which it is for.")
     if terms is not None and (terms < 1 or not has_links or candidates):

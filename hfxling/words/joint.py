@@ -123,10 +123,8 @@ class JointAligner(LineAligner):
         for side_segmenters in segmenters or view_segmenters(languages):
             views.append(View(vocabularies_of_text(languages, (source, target), side_segmenters), []))
         aligner = cls(languages, views, encoder, **options)
-        if encoder is None:
-            aligner._learn_links(aligner._read(source, target))
-            return aligner
-        aligner._learn_links(aligner._read_with_map(source, target))
+        read = aligner._read if encoder is None else aligner._read_with_map
+        aligner._learn_links(read(source, target))
         return aligner
 
     def _read_with_map(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:

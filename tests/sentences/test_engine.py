@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from hfxling.sentences import Mined, both_ways, mine_vectors, paired_margins, rescored, select
+from hfxling.sentences import Mined, mine_vectors, paired_margins, rescored, select
+from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.engine import MARGINS, SELECTIONS
 
 
