@@ -226,13 +226,7 @@ class Vocabulary:
         return [_known(row.ids) for row in rows]
 
     def piece_ids(self) -> tuple[np.ndarray, np.ndarray]:
-        """(V, P) ids of every word's shared pieces, padded with 0, and (V,) how many there are; 0 for `<pad>`.
-
-        Raises:
-            ValueError: no shared pieces were learnt.
-        """
-        if self.piece_model is None:
-            raise ValueError(f"{self.lang}: this vocabulary has no shared pieces; learn_vocabularies gives it some.")
+        """(V, P) ids of every word's shared pieces, padded with 0, and (V,) how many there are; 0 for `<pad>`."""
         rows = [[], *(row.ids for row in self.piece_model.encode_batch(self.words[1:], add_special_tokens=False))]
         counts = np.array([len(row) for row in rows])
         table = np.zeros((len(rows), counts.max()), np.int64)

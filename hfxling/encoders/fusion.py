@@ -64,10 +64,8 @@ class Fusion:
             role: "query" or "document".
 
         Raises:
-            ValueError: another language or role, dense vectors without a direction or of another width.
+            ValueError: dense vectors without a direction.
         """
-        if role not in ROLES or language not in self.languages:
-            raise ValueError(f"{language!r} as {role!r}: give {' or '.join(self.languages)}, {' or '.join(ROLES)}.")
         (other_language,) = {*self.languages} - {language}
         other_role = "document" if role == "query" else "query"
         dense, sparse = _ready((dense, sparse))

@@ -66,12 +66,7 @@ def align_documents(
 
     Yields:
         The beads of each pair, in order; every sentence is in exactly one.
-
-    Raises:
-        ValueError: another method, or max_joined below 1.
     """
-    if max_joined < 1:
-        raise ValueError(f"max_joined={max_joined}: give 1 or more.")
     texts = scored_by(source, method), scored_by(target, method)
     rng = np.random.default_rng(seed)
     drawn = []
@@ -111,8 +106,6 @@ def match_documents(
 
 def scored_by(encode: Encode, method: str) -> Encode:
     """The same with vectors whose inner product is the score; vectors without a direction score 0 with any."""
-    if method not in ("cosine", "dot"):
-        raise ValueError(f"method={method!r} is not one of cosine, dot.")
     ready = unit_or_zero if method == "cosine" else _compact
     return lambda spans: ready(encode(spans))
 

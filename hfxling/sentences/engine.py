@@ -213,12 +213,7 @@ def rescored(
         source: rows to the parts of these rows' vectors, whose inner products add up; called chunk by chunk.
         target: the same of the other side.
         k: how many; the candidates' own k at most.
-
-    Raises:
-        ValueError: fewer candidates than that.
     """
-    if k > min(side.rows.shape[1] for kinds in candidates for side in kinds):
-        raise ValueError(f"k={k} is more than the candidates that were looked for; look for more.")
     sources, targets = len(candidates[0][0].rows), len(candidates[0][1].rows)
     codes = []  # of pairs: source row * targets + target row, so that a pair that was found twice is scored once
     for forward, backward in candidates:

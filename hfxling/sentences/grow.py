@@ -97,9 +97,9 @@ def grow(
     """Mine, learn from what was mined and from known pairs, and mine again, until there are hardly more good pairs.
 
     Args:
-        texts: N and M sentences.
+        texts: N and M sentences, 15 at least.
         languages: codes of both.
-        vectors: (N, D) and (M, D) of an encoder, by cosine; without them links alone count.
+        vectors: (N, D) and (M, D) of an encoder, by cosine; without them links of known pairs alone count.
         known: known pairs that links learn from; none of their sentences is in the texts.
         rounds: at most, after the first.
         precision: wanted of the bitext.
@@ -108,11 +108,8 @@ def grow(
         report: called with every round, the pairs that it mined, and what `of_precision` judges them by.
 
     Raises:
-        ValueError: neither vectors nor known pairs; fewer sentences than neighbours; too few pairs to learn
-            from, or pairs that links cannot tell from random ones.
+        ValueError: too few pairs to learn from, or pairs that links cannot tell from random ones.
     """
-    if vectors is None and not len(known[0]):
-        raise ValueError("neither vectors nor known pairs: give one of them.")
     heaps = Heaps(texts, languages, vectors, known, seed, memory)
     learnt: Mined | None = None
     history: list[tuple[Round, Mined, Mined]] = []
@@ -143,11 +140,6 @@ class Heaps:
     def __init__(self, texts, languages: tuple[str, str], vectors, known, seed: int, memory: int | str):
         self.texts = [list(side) for side in texts]
         self.sizes = tuple(len(side) for side in self.texts)
-        least = FOLDS * (K + 1)
-        if min(self.sizes) < least:
-            raise ValueError(
-                f"{self.sizes[0]} and {self.sizes[1]} sentences are too few; give at least {least} of each."
-            )
         self.languages = tuple(languages)
         self.known = known
         self.seed = seed

@@ -142,13 +142,8 @@ def expected_calibration_error(probabilities, right, bins: int = BINS) -> float:
     """Mean distance, 0..1, between (L,) probability and share of right links, over bins with equally many links.
 
     Links of equal probability may fall into neighbouring bins.
-
-    Raises:
-        ValueError: no links, or unequal numbers.
     """
     probabilities, right = np.asarray(probabilities, np.float64), np.asarray(right, np.float64)
-    if not len(right) or len(right) != len(probabilities):
-        raise ValueError(f"{len(probabilities)} probabilities for {len(right)} links; give one each, at least one.")
     # Where probabilities tie, the share of right ones among them stands for each: their order is of no matter.
     _, inverse, counts = np.unique(probabilities, return_inverse=True, return_counts=True)
     right = (np.bincount(inverse, right) / counts)[inverse]

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoConfig
 
 from hfxling.data.segment import Span
-from hfxling.encoders.frozen import DTYPES, length_sorted, load_tokenizer, read_as_seen, token_limit
+from hfxling.encoders.frozen import length_sorted, load_tokenizer, read_as_seen, token_limit
 from hfxling.encoders.prompts import prompt_for, prompt_of
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
@@ -58,8 +58,6 @@ class WordEncoder:
         dtype: str = "float32",
     ):
         check_device(device)
-        if dtype not in DTYPES:
-            raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if hasattr(model, "prompts") and hasattr(model, "tokenizer"):
             self._take_loaded(model, layer)

@@ -224,7 +224,7 @@ def _word_vectors(
     """What words are compared by, for source and target."""
     from .joint import learnt_rows, segment_similarities
     from .pairs import EncodedPairs
-    from .prior import translation_counts
+    from .prior import link_counts_of, translation_counts
 
     static = None
     if by != "links":
@@ -236,7 +236,7 @@ def _word_vectors(
     target = [encoded[1][row].ids for row in rows]
     pairs = EncodedPairs(links.languages, source, target)
     if links.network is None and not links.is_learnt:
-        counts = links.prior.link_counts(pairs, [len(vocabulary) for vocabulary in links.vocabularies])
+        counts = link_counts_of([links.prior], pairs, [len(vocabulary) for vocabulary in links.vocabularies])
         return link_vectors(counts, static)
     similarity = None
     if links.encoder is not None:

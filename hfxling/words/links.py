@@ -15,7 +15,6 @@ import numpy as np
 
 from hfxling.data.pharaoh import Link
 
-SYMMETRIZATIONS = ("intersection", "union", "grow-diag-final-and", "forward", "backward")
 MEAN = "mean"
 PROBABILITY = "probability"
 SIMILARITIES = ("argmax", "itermax", "softmax")
@@ -79,15 +78,10 @@ def symmetrize(forward: np.ndarray, backward: np.ndarray, method: str = "grow-di
 
     In "grow-diag-final-and" the intersection grows by links of the union beside it, horizontally, vertically and
     diagonally, that reach a unit without link, and then by links of either direction whose two units both have none.
-
-    Raises:
-        ValueError: an unknown method.
     """
     if method == "grow-diag-final-and":
         return np.stack([_grown(f, b) for f, b in zip(forward, backward)])
     simple = {"intersection": forward & backward, "union": forward | backward, "forward": forward, "backward": backward}
-    if method not in simple:
-        raise ValueError(f"symmetrization {method!r} is not one of {', '.join(SYMMETRIZATIONS)}.")
     return simple[method]
 
 
@@ -155,9 +149,6 @@ def decode(soft: SoftAlignment, method: str = "grow-diag-final-and") -> np.ndarr
 
     A symmetrization of both attentions, "mean" (links that both directions together find likelier than not: weights of
     more than 1/2 on average), or similarity alone.
-
-    Raises:
-        ValueError: an unknown method.
     """
     if method in SIMILARITIES:
         pick = {"argmax": argmax_links, "itermax": itermax_links, "softmax": softmax_links}[method]

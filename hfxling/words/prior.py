@@ -207,10 +207,6 @@ class LinkPrior:
         (forward, *_), (backward, *_) = _expected_both(self.tables, batch)
         return [forward[:, :, 1:], backward[:, :, 1:]]
 
-    def link_counts(self, pairs: EncodedPairs, sizes: Sequence[int], similarities: Similarities | None = None):
-        """(V, W) sparse matrix of how often each source word is expected to be linked to each target word."""
-        return link_counts_of([self], pairs, sizes, similarities)
-
     def save(self, folder: str | Path) -> None:
         """Write `prior_SOURCE-TARGET.safetensors` in the folder."""
         tensors = {"classes.source": self.classes[0], "classes.target": self.classes[1]}
@@ -272,7 +268,10 @@ def posteriors_of(
 def link_counts_of(
     priors: Sequence[LinkPrior], pairs: EncodedPairs, sizes: Sequence[int], similarities: Similarities | None = None
 ):
-    """The sum of `LinkPrior.link_counts` of priors that were learnt together, as `learn_both` does."""
+    """(V, W) sparse matrix of how often each source word is expected to be linked to each target word.
+
+    Of priors that were learnt together, as `learn_both` does, it is the sum.
+    """
     from scipy.sparse import coo_array
 
     links_of: list[list] = [[] for _ in priors]
