@@ -74,11 +74,7 @@ class TextArguments:
 
     @property
     def language_pairs(self) -> list[Pair]:
-        """Source and target language of every pair.
-
-        Raises:
-            ValueError: none, one twice, or what is no pair.
-        """
+        """Source and target language of every pair."""
         pairs = [parse_pair(text) for text in self.pairs]
         if not pairs or len(set(pairs)) < len(pairs):
             raise ValueError(f"pairs={self.pairs}: give at least one, each once, such as zh-vi.")

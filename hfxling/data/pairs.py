@@ -133,11 +133,7 @@ def is_source(text: Any) -> bool:
 
 
 def joined_source(source: str | Path, target: str | Path | None) -> str:
-    """One source of both sides: `a@1-9` and `b@1-9` are `a+b@1-9`.
-
-    Raises:
-        ValueError: other lines of one side than of the other.
-    """
+    """One source of both sides: `a@1-9` and `b@1-9` are `a+b@1-9`."""
     if target is None:
         return str(source)
     names = []
@@ -153,11 +149,7 @@ def joined_source(source: str | Path, target: str | Path | None) -> str:
 
 
 def check_lists(*sides: Sequence[str] | None) -> None:
-    """Refuse what cannot be the lists of source texts and of their translations.
-
-    Raises:
-        ValueError: other than two sides, one that is a single text, a path or None, a set.
-    """
+    """Refuse what cannot be the lists of source texts and of their translations."""
     if len(sides) != 2 or any(side is None or is_source(side) for side in sides):
         raise ValueError("give a list of source texts and a list of their translations.")
     if any(isinstance(side, Set) for side in sides):

@@ -26,11 +26,7 @@ class AlignedPair:
 
 
 def parse_links(text: str, where: str = "links") -> tuple[frozenset[Link], frozenset[Link]]:
-    """Sure links, and all links, of a line such as "0-0 1p2".
-
-    Raises:
-        ValueError: a word that is no link, named with `where`.
-    """
+    """Sure links, and all links, of a line such as "0-0 1p2"."""
     sure, possible = set(), set()
     for word in text.split():
         match = _LINK.fullmatch(word)
@@ -64,13 +60,7 @@ def read_links(path: str | Path) -> list[tuple[frozenset[Link], frozenset[Link]]
 
 
 def read_aligned(path: str | Path) -> list[AlignedPair]:
-    """Read a table of source words TAB target words TAB links, words set apart by spaces.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: not three columns, a word that is no link, a link to a word that is not there, with file and line;
-            an empty file.
-    """
+    """Read a table of source words TAB target words TAB links, words set apart by spaces."""
     if pairs := [_aligned(text, where) for where, text in _lines(path)]:
         return pairs
     raise ValueError(f"{path}: no sentence pair in it; give lines of source, target and links with tabs between them.")

@@ -170,12 +170,7 @@ def _column_error(place: str, names: Iterable[str], request: Request) -> ValueEr
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
-    r"""Yield (line number, text without its end) of a UTF-8 file, split on \n only.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: a folder, a damaged .gz, what is not UTF-8 or no text, with its line.
-    """
+    r"""Yield (line number, text without its end) of a UTF-8 file, split on \n only."""
     if os.path.isdir(path):
         raise ValueError(f"{path} is a folder; name a text file")
     if not os.path.exists(path):

@@ -38,11 +38,6 @@ def read_scored(
     """Read a TSV, CSV, JSONL or Parquet file with two text columns and a column of numbers.
 
     `fields` are those of `ScoredPairs`: dataset, split, direction, apart.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: a missing column, an empty text or a score that is no finite number, with its line; fewer than four
-            rows, or scores that are all the same.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file of scored pairs; check the path.")

@@ -261,9 +261,6 @@ def learn_vocabularies(
 
     Both mappings are by language code: training text, and segmenters where they are not those of `word_segmenter`.
     `size` and `min_count` are those of `Vocabulary.learn`; there are `pieces` shared pieces at most.
-
-    Raises:
-        ValueError: see `Vocabulary.learn`; a segmenter for a language without text.
     """
     lines = {lang: list(text) for lang, text in lines.items()}
     segmenters = segmenters or {}

@@ -32,11 +32,7 @@ class Texts:
 
     @classmethod
     def of(cls, name: str, numbered: Iterable[tuple[int, str]], problem: str) -> Texts:
-        """Out of numbered lines; those without text are passed over.
-
-        Raises:
-            ValueError: `problem`, where none has text.
-        """
+        """Out of numbered lines, those without text passed over; `problem` is the error where none has any."""
         lines, texts = [], []
         for number, line in numbered:
             text = line.strip(BLANK)
@@ -69,12 +65,7 @@ def picked(rows: Iterable[int], *columns: Sequence) -> list[list]:
 
 
 def read_texts(data: str) -> Texts:
-    """Read all sentences; lines without text are passed over.
-
-    Raises:
-        FileNotFoundError: neither a file nor a Hub id.
-        ValueError: nothing in it, no such column, not UTF-8, damaged; with the line.
-    """
+    """Read all sentences; lines without text are passed over."""
     path, column = data, ""
     if "#" in data and not Path(data).exists():
         path, _, column = data.rpartition("#")
@@ -120,9 +111,6 @@ def check_texts(texts: Sequence[str], name: str = "text") -> None:
     Args:
         texts: N of them.
         name: what errors call them.
-
-    Raises:
-        ValueError: a text of more than `LONGEST` letters, or one that is no Unicode; with its number.
     """
     for number, text in enumerate(texts, 1):
         if len(text) > LONGEST:

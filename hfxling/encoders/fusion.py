@@ -80,11 +80,7 @@ class Fusion:
         return np.hstack([dense, -hubness, one]), csr_array(sparse)
 
     def check(self) -> None:
-        """Refuse numbers that give no scores, or that scipy would read beyond its memory for.
-
-        Raises:
-            ValueError: a weight that is no share, other languages than two, pools that do not fit each other.
-        """
+        """Refuse numbers that give no scores, or that scipy would read beyond its memory for."""
         if not 0 <= self.weight <= 1:
             raise ValueError(f"weight={self.weight} is not from 0 to 1")
         if len(self.deviations) != 2 or not np.isfinite(self.deviations).all() or min(self.deviations) <= 0:
@@ -125,10 +121,6 @@ class Fusion:
             folder: of the dense encoder.
             lexical: hash of the sparse encoder's weights.
             name: what errors call the folder.
-
-        Raises:
-            FileNotFoundError: the folder has no fusion.
-            ValueError: it was made for another sparse encoder, or is damaged.
         """
         folder, name = Path(folder), name or str(folder)
         if not (folder / FILE).is_file() or not (folder / TENSORS).is_file():

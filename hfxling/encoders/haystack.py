@@ -192,11 +192,7 @@ class Haystack:
         return part
 
     def check_disk(self, k: int) -> int:
-        """Bytes that vectors and shards take.
-
-        Raises:
-            ValueError: the disk has less.
-        """
+        """Bytes that vectors and shards take."""
         width = 0
         if self.dense is not None and not isinstance(self.dense, StoredVectors) and not self.dense.is_in_memory:
             width += self.dense.dimension

@@ -67,9 +67,6 @@ def fetch_folder(name: str, revision: str | None = None, files: Sequence[str] | 
         name: of either.
         revision: branch, tag or commit on the Hub.
         files: patterns of the names that are wanted; by default all.
-
-    Raises:
-        FileNotFoundError: neither a folder nor to be had from the Hub.
     """
     if Path(name).is_dir():
         return Path(name).resolve(), None

@@ -100,11 +100,7 @@ def with_prompt(prompt: str | None, texts: Sequence[str]) -> list[str]:
 
 
 def check_prompt(prompt: str | None, texts: Sequence[str]) -> None:
-    """Refuse a prompt that most of the texts begin with already.
-
-    Raises:
-        ValueError: naming it.
-    """
+    """Refuse a prompt that most of the texts begin with already."""
     start = (prompt or "").strip()
     if not start:
         return

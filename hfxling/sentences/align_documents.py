@@ -209,10 +209,6 @@ def read_documents(text: Documents, name: str = "text") -> DocumentText:
     Args:
         text: a file, a list of documents, or one document: a list of sentences.
         name: of text in memory, for errors.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: no sentence in it, or what is no text.
     """
     if is_source(text):
         lines = list(read_lines(str(text)))

@@ -51,9 +51,6 @@ def read_known(
         known: a source of pairs, several, or a list of texts and one of their translations.
         languages: codes of both.
         least: how many there must be.
-
-    Raises:
-        ValueError: fewer than `least`.
     """
     sides = _sides_of(known, languages)
     distinct = {}
@@ -162,11 +159,7 @@ def columns(pairs: Sequence[ScoredPair]) -> dict[str, list]:
 
 
 def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> list[float]:
-    """Warn where much of a side looks like another language, by what holds for any text; the shares that do.
-
-    Raises:
-        ValueError: as `check_texts`.
-    """
+    """Warn where much of a side looks like another language, by what holds for any text; the shares that do."""
     counts, totals = [], []
     for side, pair in zip(sides, (languages[::-1], languages)):  # a finder looks for what is not its second language
         check_texts(side.texts, f"{side.name}: text")

@@ -341,11 +341,7 @@ def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[n
 
 
 def _block_size(sides: tuple[Side, Side], kept: int, memory: int, device: str) -> int:
-    """Rows and columns of the largest block that the memory holds.
-
-    Raises:
-        ValueError: it does not hold the smallest one.
-    """
+    """Rows and columns of the largest block that the memory holds."""
     count, width, filled = sum(map(len, sides)), 0, []
     largest, pairs = (_LARGEST_ON_GPU, _PAIRS_ON_GPU) if device.startswith("cuda") else (_LARGEST, _PAIRS)
     for part in sides[0].parts:

@@ -366,9 +366,6 @@ def score_pairs(
     """How much better the sides of P pairs fit each other than other sentences of the same text.
 
     `k` and `margin` as for `clean`, options as for `Haystack`.
-
-    Raises:
-        ValueError: fewer distinct texts than neighbours, languages that the encoder has no part for, as `both_ways`.
     """
     from hfxling.encoders.haystack import Haystack
 
@@ -470,9 +467,6 @@ def word_gains(source: Sequence[str], target: Sequence[str], languages: Language
     """(P,) how much likelier pairs' words make each other than the words of other targets, in nats a word.
 
     Each half of the pairs, drawn at random, is judged by word links of the other one.
-
-    Raises:
-        ValueError: fewer than `FEWEST` pairs.
     """
     from hfxling.words.joint import JointAligner
 

@@ -165,9 +165,6 @@ def strongest(source: list[Vectors], target: list[Vectors], terms: int) -> tuple
         source: parts of one side's vectors, whose inner products add up.
         target: the same of the other side.
         terms: how many.
-
-    Raises:
-        ValueError: fewer than 1, or no part is sparse.
     """
     if terms < 1 or not any(map(issparse, source)):
         raise ValueError(f"terms={terms}: give 1 or more, and sparse vectors, whose weights they are.")

@@ -106,9 +106,6 @@ def grow(
         seed: of folds and links.
         memory: that the search may use.
         report: called with every round, the pairs that it mined, and what `of_precision` judges them by.
-
-    Raises:
-        ValueError: too few pairs to learn from, or pairs that links cannot tell from random ones.
     """
     heaps = Heaps(texts, languages, vectors, known, seed, memory)
     learnt: Mined | None = None
@@ -224,11 +221,7 @@ class Heaps:
 
 
 def centred(vectors: np.ndarray) -> np.ndarray:
-    """(N, D) vectors without the mean of their text, of unit length; those without a direction are like no other.
-
-    Raises:
-        ValueError: most sentences have no vector of their own.
-    """
+    """(N, D) vectors without the mean of their text, of unit length; those without a direction are like no other."""
     given = np.asarray(vectors, np.float32)
     rows = np.flatnonzero(given.any(axis=1))  # a static model has no vector for a text of which it knows no word
     ready = np.zeros_like(given)

@@ -70,9 +70,6 @@ class LineAligner(ABC):
         """Align line i of the source with line i of the target, in that order; an empty side gives no links.
 
         `batch_size` pairs at a time, by default as many as `_CELLS` lets in; the links do not depend on it.
-
-        Raises:
-            ValueError: unequal numbers of lines.
         """
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source and {len(target)} target lines; give files aligned line by line.")

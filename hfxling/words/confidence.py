@@ -73,9 +73,6 @@ class LinkConfidence:
         """Learn from links whose correctness is known, given as by `gather`; `settings` are kept with the result.
 
         The isotonic step is learnt from the logits of links whose sentence the regression had not seen.
-
-        Raises:
-            ValueError: fewer than 10 sentence pairs with links, or all links right or all wrong.
         """
         from sklearn.isotonic import IsotonicRegression
 
@@ -112,12 +109,7 @@ class LinkConfidence:
 
     @classmethod
     def load(cls, path: str | Path) -> LinkConfidence:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: no such file.
-            ValueError: another file, or one with other features.
-        """
+        """Read what `save` wrote."""
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path}: no confidence was fitted; run hfxling align with --fit_confidence GOLD.")
         try:

@@ -188,9 +188,6 @@ class JointAligner(LineAligner):
         """(N,) mean log probability of a segment given the other side, over both directions, all views and priors.
 
         The higher, the likelier two sentences translate each other; -inf where a side is empty.
-
-        Raises:
-            ValueError: an encoder alone has no probabilities of words.
         """
         if not self.views:
             raise ValueError("an encoder alone has no probabilities of words; give links, or learn them from text.")

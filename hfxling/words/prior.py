@@ -218,11 +218,7 @@ class LinkPrior:
 
     @classmethod
     def load(cls, folder: str, languages: Sequence[str], **hub_kwargs) -> LinkPrior:
-        """Read what `save` wrote, from a folder or a Hub repository.
-
-        Raises:
-            ValueError: it is damaged.
-        """
+        """Read what `save` wrote, from a folder or a Hub repository."""
         file = prior_file(languages)
         tensors = load_file(cached_file(folder, file, **hub_kwargs))
         try:
@@ -361,9 +357,6 @@ def _untrained(
     """Tables of all classes that meet in a sentence pair, and the text with its places in them.
 
     All are equally probable, but those of words that are written alike.
-
-    Raises:
-        ValueError: no pair with words on both sides.
     """
     blank = []
     for emitted_classes in classes[::-1]:

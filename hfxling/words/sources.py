@@ -63,11 +63,7 @@ class LinkSource:
         return self.network is None and self.prior is None
 
     def views(self) -> list[View]:
-        """The links of every view; of an aligner there is one.
-
-        Raises:
-            ValueError: an aligner that was trained without links.
-        """
+        """The links of every view; of an aligner there is one."""
         if self.prior is None:
             raise ValueError(f"{self.name} was trained without links; give another, or none to learn from the text.")
         return [View(self.vocabularies, [self.prior]), *self.further_views]
@@ -95,10 +91,6 @@ def open_aligner(
     """Read text, and make what aligns it: links, an encoder, both, or a trained aligner.
 
     Parameters are those of `align_words`; `first` is how many pairs are read.
-
-    Raises:
-        FileNotFoundError: no such model or file.
-        ValueError: models, languages or options that do not fit.
     """
     options = {"units": units, "method": method}
     model = with_links(model, is_encoder_kept=True)
@@ -188,10 +180,6 @@ def open_word_encoder(
     """An encoder at its layer: a given one, that which is known for its depth, or the one that `agreed_layer` finds.
 
     `units` are those that links will be between; other options are those of `WordEncoder`.
-
-    Raises:
-        FileNotFoundError: no such model.
-        ValueError: a layer that there is not; and as `WordEncoder`.
     """
     if layer is not None and layer != AGREEMENT and not isinstance(layer, int):
         raise ValueError(f"layer={layer!r}: give a number from 0, or {AGREEMENT}.")
@@ -234,12 +222,7 @@ def links_of_text(
     revision: str | None = None,
     layer: Layer | None = None,
 ) -> tuple[LinkSource, Pairs]:
-    """Open a model and read text, or read text that links are to be learnt from; parameters as of `lexicon`.
-
-    Raises:
-        FileNotFoundError: no such model or file.
-        ValueError: as `open_links` and `read_pairs`.
-    """
+    """Open a model and read text, or read text that links are to be learnt from; parameters as of `lexicon`."""
     model = with_links(model, is_encoder_kept=True)
     if model is not None and not is_encoder(model, revision):
         if layer is not None:
