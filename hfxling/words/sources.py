@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,20 +40,16 @@ class LinkSource:
     Attributes:
         name: what results call it.
         languages: codes of source and target.
-        vocabularies: of both.
+        views: ways to cut text, and the links in each; a lexical model may have several.
         network: a trained aligner.
-        prior: link probabilities of the words; None for an aligner that was trained without any.
-        further_views: those of a lexical model with more than one way to cut text.
         encoder: whose similarities are heeded where links are learnt.
         learnt_with: Hub id and revision of the encoder that known links were learnt with; None for none.
     """
 
     name: str
     languages: Pair
-    vocabularies: list[Vocabulary]
+    views: list[View]
     network: AlignerModel | None = None
-    prior: LinkPrior | None = None
-    further_views: tuple[View, ...] = ()
     encoder: WordEncoder | None = None
     learnt_with: tuple[str, str | None] | None = None
 
@@ -62,11 +58,15 @@ class LinkSource:
         """Whether links are to be learnt from the text itself."""
         return self.network is None and self.prior is None
 
-    def views(self) -> list[View]:
-        """The links of every view; of an aligner there is one."""
-        if self.prior is None:
-            raise ValueError(f"{self.name} was trained without links; give another, or none to learn from the text.")
-        return [View(self.vocabularies, [self.prior]), *self.further_views]
+    @property
+    def vocabularies(self) -> list[Vocabulary]:
+        """Those of source and target, in the first view."""
+        return self.views[0].vocabularies
+
+    @property
+    def prior(self) -> LinkPrior | None:
+        """Link probabilities of the first view; None for an aligner that was trained without any."""
+        return next(iter(self.views[0].priors), None)
 
 
 def open_aligner(
@@ -136,7 +136,9 @@ def _aligner_of(
     if link_source.network is not None and encoder is None:
         vocabularies = dict(zip(pair, link_source.vocabularies))
         return Aligner(link_source.network, vocabularies, pair, prior=link_source.prior, **options)
-    views = link_source.views()
+    if link_source.prior is None:
+        raise ValueError(f"{link_source.name} was trained without links; give another, or none to learn from the text.")
+    views = link_source.views
     if text is not None:
         views = [_with_jumps(view, pair, text) for view in views]
     return JointAligner(pair, views, encoder, **options)
@@ -237,7 +239,7 @@ def links_of_text(
     segmenters = [word_segmenter(language) for language in pair]
     vocabularies = vocabularies_of_text(pair, (text.source, text.target), segmenters)
     name = "the text" if encoder is None else f"the text, with {encoder.name}"
-    return LinkSource(name, pair, vocabularies, encoder=encoder), text
+    return LinkSource(name, pair, [View(vocabularies, [])], encoder=encoder), text
 
 
 def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | None = None) -> LinkSource:
@@ -253,7 +255,7 @@ def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | N
         prior = model.prior
         if prior is not None and prior.languages != pair:
             prior = prior.reversed()
-        return LinkSource("aligner in memory", pair, vocabularies_of(vocabularies, pair), model.model, prior)
+        return _of_network("aligner in memory", pair, vocabularies, model.model, prior)
     if isinstance(model, LexicalModel):
         return _of_lexical(model, "links in memory", languages)
     check_model("model", model, Aligner, LexicalModel)
@@ -266,7 +268,14 @@ def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | N
     network, vocabularies = load_aligner(name, **hub_kwargs)
     pair = _checked(languages, network.config.languages)
     prior = load_prior(name, network.config, pair, **hub_kwargs)
-    return LinkSource(name, pair, vocabularies_of(vocabularies, pair), network, prior)
+    return _of_network(name, pair, vocabularies, network, prior)
+
+
+def _of_network(
+    name: str, pair: Pair, vocabularies: Mapping[str, Vocabulary], network: AlignerModel, prior: LinkPrior | None
+) -> LinkSource:
+    view = View(vocabularies_of(vocabularies, pair), [] if prior is None else [prior])
+    return LinkSource(name, pair, [view], network)
 
 
 def _checked(languages: Sequence[str] | None, known: Sequence[str]) -> Pair:
@@ -290,15 +299,7 @@ def _of_lexical(model: LexicalModel, name: str, languages: Sequence[str] | None)
         there = model.links[":".join(pair)][number].matrix()
         back = model.links[":".join(pair[::-1])][number].matrix()
         views.append(View(vocabularies, [LinkPrior.of_odds(pair, there, back)]))
-    first, *further = views
     learnt_with = None
     if model.config.encoder is not None:
         learnt_with = model.config.encoder, model.config.encoder_revision
-    return LinkSource(
-        name,
-        pair,
-        first.vocabularies,
-        prior=first.priors[0],
-        further_views=tuple(further),
-        learnt_with=learnt_with,
-    )
+    return LinkSource(name, pair, views, learnt_with=learnt_with)
