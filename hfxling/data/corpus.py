@@ -248,11 +248,7 @@ def load_corpus(
 
 
 def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
-    """What `load_corpus` makes of text, for one language pair in memory; there is no test text.
-
-    Raises:
-        ValueError: no pair is left.
-    """
+    """What `load_corpus` makes of text, for one language pair in memory; there is no test text."""
     from datasets import Dataset
 
     (languages,) = settings.language_pairs

@@ -50,12 +50,7 @@ def texts_of(pairs: Sequence[AlignedPair]) -> tuple[list[str], list[str]]:
 
 
 def read_links(path: str | Path) -> list[tuple[frozenset[Link], frozenset[Link]]]:
-    """Sure and all links of every line of a Pharaoh file; an empty line is a pair without links.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: not UTF-8, or a word that is no link, with file and line.
-    """
+    """Sure and all links of every line of a Pharaoh file; an empty line is a pair without links."""
     return [parse_links(text, where) for where, text in _lines(path)]
 
 

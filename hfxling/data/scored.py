@@ -57,12 +57,7 @@ def read_scored(
 
 
 def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
-    """WMT20 QE, task 1: the files `en-de.test20.tsv`, ... of MLQE; gold is the mean of the annotators' z-scores.
-
-    Raises:
-        FileNotFoundError: when the folder has no file of that split.
-        ValueError: for what `read_scored` refuses.
-    """
+    """WMT20 QE, task 1: the files `en-de.test20.tsv`, ... of MLQE; gold is the mean of the annotators' z-scores."""
     settings = {"dataset": "WMT20 QE", "split": split, "score_column": "z_mean"}
     sets = []
     for path in _files(folder, f".{split}.tsv", "en-de", "MLQE"):
@@ -72,12 +67,7 @@ def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
 
 
 def read_sts17(folder: str | Path) -> list[ScoredPairs]:
-    """SemEval-2017 Task 1: the files `en-tr.tsv`, ...; en-es-wmt, which is long news text, stays out of averages.
-
-    Raises:
-        FileNotFoundError: when the folder has no such file.
-        ValueError: for what `read_scored` refuses.
-    """
+    """SemEval-2017 Task 1: the files `en-tr.tsv`, ...; en-es-wmt, which is long news text, stays out of averages."""
     settings = {"dataset": "STS17", "split": "test", "columns": ("sentence1", "sentence2")}
     sets = []
     for path in _files(folder, ".tsv", "en-tr", "STS17"):

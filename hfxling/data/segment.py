@@ -240,11 +240,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: str, lang: str, piece_model: Tokenizer | None = None, **hub_kwargs) -> Vocabulary:
-        """Read what `save` wrote, from a folder or a Hub repository.
-
-        Raises:
-            ValueError: no such tokenizer there, or its segmenter has to be registered first.
-        """
+        """Read what `save` wrote, from a folder or a Hub repository."""
         tokenizer = _load(folder, lang, hub_kwargs)
         return cls(lang, tokenizer.backend_tokenizer, tokenizer.init_kwargs.get("segmenter", "whitespace"), piece_model)
 
@@ -288,11 +284,7 @@ def save_vocabularies(vocabularies: Mapping[str, Vocabulary], folder: str | Path
 
 
 def load_vocabularies(folder: str, languages: Iterable[str], **hub_kwargs) -> dict[str, Vocabulary]:
-    """Read what `save_vocabularies` wrote, from a folder or a Hub repository.
-
-    Raises:
-        ValueError: a tokenizer is missing, or its segmenter has to be registered first.
-    """
+    """Read what `save_vocabularies` wrote, from a folder or a Hub repository."""
     piece_model = _load(folder, PIECES, hub_kwargs).backend_tokenizer
     return {lang: Vocabulary.load(folder, lang, piece_model, **hub_kwargs) for lang in languages}
 

@@ -123,12 +123,7 @@ class Source:
         return Source(filled(self.data), self.lines, columns, self.only_for)
 
     def files(self, pair: Pair) -> tuple[str, ...]:
-        """The file or the two files of a pair; () for the sample and Hub ids.
-
-        Raises:
-            FileNotFoundError: a file that does not exist.
-            ValueError: a folder, or a single file that is no table.
-        """
+        """The file or the two files of a pair; () for the sample and Hub ids."""
         data = self.fill(pair).data
         if data == SAMPLE:
             return ()

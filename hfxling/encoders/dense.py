@@ -38,10 +38,6 @@ class LoadedEncoder(Encoder):
     Attributes:
         model: the SentenceTransformer or SparseEncoder.
         library_class: name of what loads the model in sentence-transformers.
-
-    Raises:
-        FileNotFoundError: no such folder or Hub model.
-        ValueError: a folder without a model, a device that is not there, or a batch size below 1.
     """
 
     library_class = "SentenceTransformer"
@@ -92,7 +88,7 @@ def _check_table(module: StaticEmbedding, name: str) -> None:
 
 
 class SentenceEncoder(LoadedEncoder):
-    """A SentenceTransformer as an `Encoder`; arguments and errors as for `LoadedEncoder`.
+    """A SentenceTransformer as an `Encoder`; arguments as for `LoadedEncoder`.
 
     Attributes:
         routes: `languages`, or query and document where it has parts for these alone; [] for a model without parts.

@@ -219,9 +219,6 @@ class WordStates:
         model: an encoder, used on the device where it is.
         tokenizer: its fast tokenizer.
         layer: index into `hidden_states`; None is the last layer.
-
-    Raises:
-        ValueError: for a tokenizer that cannot say which word a piece belongs to, or a layer that the encoder lacks.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layer: int | None = None):

@@ -62,9 +62,6 @@ class Fusion:
             sparse: (N, E) vectors of the same texts in the same role.
             language: of the texts; those they are compared with are in the other one.
             role: "query" or "document".
-
-        Raises:
-            ValueError: dense vectors without a direction.
         """
         (other_language,) = {*self.languages} - {language}
         other_role = "document" if role == "query" else "query"

@@ -46,9 +46,6 @@ class Haystack:
         device: of these, and of static vectors; by default a GPU when there is one.
         batch_size: texts encoded at once with static vectors.
         loaders: to encode on a Ray cluster, what loads "model" and "lexical" there; None: all is encoded here.
-
-    Raises:
-        ValueError: languages that the encoder has no part for; candidates or terms without links in a folder.
     """
 
     def __init__(
@@ -121,11 +118,7 @@ class Haystack:
         }
 
     def vectors(self) -> list[list]:
-        """Parts of both sides' vectors, of the first that proposes candidates where there are some.
-
-        Raises:
-            ValueError: too little room on the disk, and as the encoder.
-        """
+        """Parts of both sides' vectors, of the first that proposes candidates where there are some."""
         if isinstance(self.encoder, StoredVectors):
             vectors = []
             for side, role in zip(self.sides, ROLES):

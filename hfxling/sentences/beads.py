@@ -90,14 +90,8 @@ def match_documents(
 ) -> list[tuple[int, int]]:
     """Pair documents one to one, so that their scores add up to most; those of the longer side that are left have none.
 
-    Args:
-        source: as for `align_documents`.
-        target: as for `align_documents`.
-        documents: sentences of each document, of both sides.
-        method: as for `align_documents`.
-
-    Returns:
-        Positions in both lists, in the order of the source documents.
+    The pairs are positions in `documents`, the sentences of each document of both sides, in the source's order; the
+    other arguments are those of `align_documents`.
     """
     means = _means(scored_by(source, method), documents[0]), _means(scored_by(target, method), documents[1])
     rows, columns = linear_sum_assignment(as_array(means[0] @ means[1].T), maximize=True)

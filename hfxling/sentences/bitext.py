@@ -66,13 +66,7 @@ def read_known(
 
 
 def are_learnt(known: str | Path | Sequence, languages: tuple[str, str], learnt_from: Collection[str]) -> bool:
-    """Whether a model was made from known pairs, which it then scores far higher than others.
-
-    Args:
-        known: as for `read_known`.
-        languages: codes of both.
-        learnt_from: hashes of the text that the model was made from.
-    """
+    """Whether a model was made from known pairs, by hashes of its text; it then scores them far higher than others."""
     return bool(learnt_from) and bool(_hashes(*_sides_of(known, languages), languages).intersection(learnt_from))
 
 

@@ -243,10 +243,7 @@ def paired_margins(
         rows: (P,) source rows and (P,) target rows of the pairs.
         forward: what `both_ways` found for the source, whether the pairs are among it or not.
         backward: the same for the target.
-        margin: as for `mine_vectors`.
-
-    Raises:
-        ValueError: another margin; a ratio to a mean score that is not positive.
+        margin: of `MARGINS`.
     """
     check_choices(margin)
     scores = np.empty(len(rows[0]))

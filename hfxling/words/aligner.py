@@ -52,9 +52,6 @@ class LineAligner(ABC):
         units: "words" (what white space sets apart in the lines, as Pharaoh counts them), "segments" (the
             vocabularies' own) or "characters".
         method: one of `METHODS`.
-
-    Raises:
-        ValueError: unknown units or method.
     """
 
     def __init__(self, languages: Sequence[str], units: str, method: str):
@@ -100,9 +97,6 @@ class Aligner(LineAligner):
         units: as for `LineAligner`.
         method: one of `METHODS` but "probability"; by default `default_method` chooses.
         prior: what the attention starts from, where the model was trained with one.
-
-    Raises:
-        ValueError: as `LineAligner`; a language without vocabulary.
     """
 
     def __init__(
@@ -167,12 +161,7 @@ class Aligner(LineAligner):
 
 
 def load_aligner(name: str, **hub_kwargs) -> tuple[AlignerModel, dict[str, Vocabulary]]:
-    """An `AlignerModel` in evaluation mode and its vocabularies by language, from a folder or a Hub repository.
-
-    Raises:
-        FileNotFoundError: no aligner there.
-        ValueError: its tokenizers are missing or need a segmenter that is not registered.
-    """
+    """An `AlignerModel` in evaluation mode and its vocabularies by language, from a folder or a Hub repository."""
     with one_line_where_missing(name, "model", "an aligner"):
         model = AlignerModel.from_pretrained(name, **hub_kwargs).eval()
         return model, load_vocabularies(name, model.config.languages, **hub_kwargs)

@@ -41,10 +41,6 @@ class WordEncoder:
         layer: index into `hidden_states` of the one that is read.
         means: of every language what all its pieces have in common.
         kept: pieces of lines that are read more than once, see `keep`.
-
-    Raises:
-        FileNotFoundError: no such folder or Hub model.
-        ValueError: a tokenizer that does not say where its pieces stand, a layer that the encoder lacks.
     """
 
     def __init__(
@@ -105,9 +101,6 @@ class WordEncoder:
         A unit is the mean of its pieces, each of unit length; it is zero where it has none. Pieces are centred: what
         all pieces of a language have in common is taken off. That mean is learnt from the first call that has enough
         text, and kept. Texts longer than the encoder's limit are read in windows that overlap.
-
-        Raises:
-            ValueError: text whose script the encoder does not know.
         """
         if not lines:
             return [[] for _ in views]

@@ -111,9 +111,6 @@ class LinkPrior:
             equal: of every source class the target class that is written alike, see `equal_classes`; their links start
                 likelier than others.
             similarities: of every pair (S, T) cosines of its words by an encoder, which every E step heeds.
-
-        Raises:
-            ValueError: no pair with words on both sides.
         """
         tables, batches = _untrained(classes, pairs, equal, similarities)
         return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=True))

@@ -145,11 +145,7 @@ def _aligner_of(
 
 
 def is_encoder(model: Any, revision: str | None = None) -> bool:
-    """Whether a model is an encoder of text, and neither an aligner nor a lexical model.
-
-    Raises:
-        FileNotFoundError: no such folder or Hub model.
-    """
+    """Whether a model is an encoder of text, and neither an aligner nor a lexical model."""
     from sentence_transformers import SentenceTransformer
 
     if isinstance(model, Aligner | LexicalModel):
@@ -243,12 +239,7 @@ def links_of_text(
 
 
 def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | None = None) -> LinkSource:
-    """The links of an aligner or a lexical model: a folder, a Hub id or a loaded one.
-
-    Raises:
-        FileNotFoundError: no such model.
-        ValueError: another kind of model, languages that it does not know.
-    """
+    """The links of an aligner or a lexical model: a folder, a Hub id or a loaded one."""
     if isinstance(model, Aligner):
         vocabularies = dict(zip(model.languages, model.vocabularies))
         pair = _checked(languages, model.languages)

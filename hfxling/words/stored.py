@@ -41,9 +41,6 @@ class StoredParts:
     Args:
         folder: beside the output; None to keep nothing.
         key: everything that the links hang on, as JSON can hold it.
-
-    Raises:
-        ValueError: the folder holds parts of another run, or files of somebody else.
     """
 
     def __init__(self, folder: Path | None, key: Mapping):

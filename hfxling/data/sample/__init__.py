@@ -51,9 +51,6 @@ def load_sample(source_lang: str, target_lang: str, split: str = "train") -> Dat
         source_lang: one of `LANGUAGES`.
         target_lang: another one.
         split: one of `SPLITS`.
-
-    Raises:
-        ValueError: for an unknown language or split.
     """
     from datasets import Dataset
 
