@@ -15,10 +15,10 @@ from hfxling.data.pharaoh import Link
 from hfxling.data.segment import Encoding, Span, Vocabulary, load_vocabularies
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.sentences.neighbours import unit_or_zero
+from hfxling.sentences.neighbours import slices, unit_or_zero
 
 from .links import MEAN, METHODS, PROBABILITY, UNITS, SoftAlignment, decode
-from .pairs import pad, pad_matrices
+from .pairs import like_sizes, pad, pad_matrices
 from .prior import LinkPrior
 
 _CHUNK = 2_000  # pairs that are sorted by length together
@@ -73,7 +73,11 @@ class LineAligner(ABC):
         for start in range(0, len(source), _CHUNK):
             prepared, sizes = self._prepared(source[start : start + _CHUNK], target[start : start + _CHUNK])
             aligned: list[AlignedLine | None] = [None] * len(prepared)
-            for rows in _unit_batches(sizes, batch_size):
+            order = np.lexsort((-sizes[:, 1], -sizes[:, 0]))  # largest first
+            batches = like_sizes(sizes, order, _CELLS)
+            if batch_size:
+                batches = (order[part] for part in slices(len(order), batch_size))
+            for rows in batches:
                 for row, line in zip(rows, self._decided([prepared[row] for row in rows])):
                     aligned[row] = line
             yield from aligned
@@ -218,22 +222,6 @@ def aligned_lines(
         line_probability = None if probability is None else probability[cut]
         lines.append(AlignedLine(*units[row], line_links, line_soft, line_probability))
     return lines
-
-
-def _unit_batches(sizes: np.ndarray, batch_size: int | None) -> Iterator[list[int]]:
-    """Rows of like (N, 2) sizes, largest first, as many as `_CELLS` allows or `batch_size` says."""
-    batch, largest = [], np.ones(2, int)
-    for row in np.lexsort((-sizes[:, 1], -sizes[:, 0])).tolist():
-        largest = np.maximum(largest, sizes[row])
-        is_full = (len(batch) + 1) * largest.prod() > _CELLS
-        if batch_size:
-            is_full = len(batch) == batch_size
-        if batch and is_full:
-            yield batch
-            batch, largest = [], np.maximum(1, sizes[row])
-        batch.append(row)
-    if batch:
-        yield batch
 
 
 def _memberships(units: list[list[Span]], encoded: list[Encoding]) -> np.ndarray:

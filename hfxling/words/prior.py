@@ -31,7 +31,7 @@ from hfxling.progress import bar
 
 from .classes import word_classes
 from .links import TEMPERATURE, attention
-from .pairs import EncodedPairs, stack
+from .pairs import EncodedPairs, like_sizes, stack
 
 MODEL_1, AGREE, HMM = 5, 3, 2  # rounds of EM by Model 1 and by HMM; the directions agree from round AGREE on
 NULL = 0.1  # prior probability that a word has no counterpart
@@ -326,23 +326,15 @@ def prior_file(languages: Sequence[str]) -> str:
 
 def _by_length(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) -> Iterator[tuple[np.ndarray, list]]:
     """Rows of like lengths and the sides of either direction, see `_Batch`; pairs with an empty side are left out."""
-    lengths = np.array([list(map(len, source)), list(map(len, target))])
-    order = np.lexsort((lengths[1], lengths[0]))  # by the source's length, then by the target's
-    order = order[lengths[:, order].min(0) > 0]
-    start = 0
-    while start < len(order):
-        # Of a batch of the next 1, 2, ... pairs: all are padded to the longest. No pair has fewer cells than one.
-        next_lengths = lengths[:, order[start : start + _CELLS]]
-        cells_of_longest = np.maximum.accumulate(next_lengths, axis=1).prod(0)
-        batch_cells = cells_of_longest * np.arange(1, len(cells_of_longest) + 1)
-        size = max(1, np.searchsorted(batch_cells, _CELLS, side="right"))
-        rows = order[start : start + size]
+    lengths = np.array([list(map(len, source)), list(map(len, target))]).T
+    order = np.lexsort((lengths[:, 1], lengths[:, 0]))  # by the source's length, then by the target's
+    order = order[lengths[order].min(1) > 0]
+    for rows in like_sizes(lengths, order, _CELLS):
         sides = []
         for side_classes, side in zip(classes, (source, target)):
             ids = stack([side[row] for row in rows])
             sides.append(np.where(ids >= 0, side_classes[ids], -1))
         yield rows, [(sides[0], sides[1]), (sides[1], sides[0])]
-        start += size
 
 
 def _untrained(
