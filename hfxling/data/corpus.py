@@ -115,23 +115,15 @@ TEXT_KEYS = tuple(TextArguments.__dataclass_fields__)
 
 @dataclass
 class PairText:
-    """Text of one language pair, and the account of it; numbers are None where it is streamed.
+    """Text of one language pair, and the account of it; numbers are None where it is streamed."""
 
-    Attributes:
-        languages: source and target.
-        train: columns source, target, source_lang, target_lang, and row: the pair's place among those that were read.
-        test: the same without row; empty where there is none.
-        read: pairs read, those dropped later included.
-        dropped: training pairs removed, by reason.
-        leaks: training pairs removed because the test text has them; None where none was looked for.
-    """
-
-    languages: Pair
+    languages: Pair  # source and target
+    # columns source, target, source_lang, target_lang, and row: the pair's place among those that were read.
     train: AnyDataset
-    test: Dataset
-    read: int | None = None
-    dropped: dict[str, int] = field(default_factory=dict)
-    leaks: int | None = None
+    test: Dataset  # the same without row; empty where there is none
+    read: int | None = None  # pairs read, those dropped later included
+    dropped: dict[str, int] = field(default_factory=dict)  # training pairs removed, by reason
+    leaks: int | None = None  # training pairs removed because the test text has them; None where none was looked for
 
     @property
     def used(self) -> int | None:
@@ -145,19 +137,12 @@ class PairText:
 
 @dataclass
 class Corpus:
-    """All text of a run.
+    """All text of a run."""
 
-    Attributes:
-        pairs: the text of every language pair.
-        name: of the training data.
-        scored: test text with human scores.
-        coverage: how the encoder's vocabulary covers the text, in one line.
-    """
-
-    pairs: list[PairText]
-    name: str
-    scored: Sequence[ScoredPairs] = ()
-    coverage: str | None = None
+    pairs: list[PairText]  # the text of every language pair
+    name: str  # of the training data
+    scored: Sequence[ScoredPairs] = ()  # test text with human scores
+    coverage: str | None = None  # how the encoder's vocabulary covers the text, in one line
 
     @classmethod
     def in_memory(cls, texts: Mapping[Pair, tuple[Sequence[str], Sequence[str]]]) -> Corpus:

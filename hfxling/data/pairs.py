@@ -24,27 +24,16 @@ Text = str | Path | Sequence[str]
 
 @dataclass(frozen=True)
 class Pairs:
-    """Line-aligned sentences of two languages.
+    """Line-aligned sentences of two languages."""
 
-    Attributes:
-        source: N sentences.
-        target: their translations, row by row; with `skip_bad` a side may be "".
-        lines: number of each row where it stands, from 1.
-        name: of what was read, for results.
-        has_header: whether the file begins with names of columns.
-        values: of a further column, where one was asked for.
-        files: that were read; () for texts in memory, the sample and the Hub.
-        left_out: rows that `first` has dropped.
-    """
-
-    source: list[str]
-    target: list[str]
-    lines: list[int]
-    name: str
-    has_header: bool = False
-    values: list[Any] = field(default_factory=list)
-    files: tuple[str, ...] = ()
-    left_out: int = 0
+    source: list[str]  # N sentences
+    target: list[str]  # their translations, row by row; with `skip_bad` a side may be ""
+    lines: list[int]  # number of each row where it stands, from 1
+    name: str  # of what was read, for results
+    has_header: bool = False  # whether the file begins with names of columns
+    values: list[Any] = field(default_factory=list)  # of a further column, where one was asked for
+    files: tuple[str, ...] = ()  # that were read; () for texts in memory, the sample and the Hub
+    left_out: int = 0  # rows that `first` has dropped
 
     def __len__(self) -> int:
         return len(self.source)

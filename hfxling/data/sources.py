@@ -54,19 +54,12 @@ def pair_files(option: str, entries: Sequence[str]) -> dict[Pair, str]:
 
 @dataclass(frozen=True)
 class Source:
-    """One source of text, taken apart.
+    """One source of text, taken apart."""
 
-    Attributes:
-        data: what is read, with placeholders.
-        lines: "first-last", of local files.
-        columns: names or positions of source and target in a table.
-        only_for: the one pair that the source is for.
-    """
-
-    data: str
-    lines: str | None = None
-    columns: Pair | None = None
-    only_for: Pair | None = None
+    data: str  # what is read, with placeholders
+    lines: str | None = None  # "first-last", of local files
+    columns: Pair | None = None  # names or positions of source and target in a table
+    only_for: Pair | None = None  # the one pair that the source is for
 
     @classmethod
     def parse(cls, text: str) -> Source:

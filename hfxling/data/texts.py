@@ -18,17 +18,11 @@ COLUMN = "text"
 
 @dataclass(frozen=True)
 class Texts:
-    """Sentences of a file or data set that hold text, and where they stand.
+    """Sentences of a file or data set that hold text, and where they stand."""
 
-    Attributes:
-        name: what was read.
-        lines: numbers from 1; in Parquet and data sets of rows.
-        texts: without outer white space.
-    """
-
-    name: str
-    lines: list[int]
-    texts: list[str]
+    name: str  # what was read
+    lines: list[int]  # numbers from 1; in Parquet and data sets of rows
+    texts: list[str]  # without outer white space
 
     @classmethod
     def of(cls, name: str, numbered: Iterable[tuple[int, str]], problem: str) -> Texts:

@@ -31,23 +31,15 @@ Pools = Mapping[tuple[str, str], Vectors]  # by language and role
 
 @dataclass(frozen=True)
 class Fusion:
-    """How much a dense and a sparse score count, and what they are compared with.
+    """How much a dense and a sparse score count, and what they are compared with."""
 
-    Attributes:
-        weight: of the dense score; the sparse one has the rest.
-        deviations: standard deviations of both scores between sentences that do not translate each other.
-        pools: dense and sparse vectors of training text, of both languages in both roles.
-        lexical: hash of the sparse encoder.
-        languages: both.
-        pairs: on which the weight was chosen.
-    """
-
-    weight: float
+    weight: float  # of the dense score; the sparse one has the rest
+    # standard deviations of both scores between sentences that do not translate each other.
     deviations: tuple[float, float]
-    pools: Pools
-    lexical: str
-    languages: tuple[str, str]
-    pairs: int
+    pools: Pools  # dense and sparse vectors of training text, of both languages in both roles
+    lexical: str  # hash of the sparse encoder
+    languages: tuple[str, str]  # both
+    pairs: int  # on which the weight was chosen
 
     def vectors(self, dense, sparse: csr_array, language: str, role: str) -> csr_array:
         """(N, D + 2 + E) float32 vectors: the `parts`, side by side."""

@@ -47,17 +47,11 @@ _CHUNK = 2_048  # pairs whose links are held at once
 
 
 class PairScores(NamedTuple):
-    """What is known of P pairs.
+    """What is known of P pairs."""
 
-    Attributes:
-        score: (P,) margins.
-        links: (P,) scores of the lexical model; NaN where it knows nothing of a side.
-        elsewhere: (P,) whether a side is the mutual best match of another text, and clearly so.
-    """
-
-    score: np.ndarray
-    links: np.ndarray | None
-    elsewhere: np.ndarray
+    score: np.ndarray  # (P,) margins
+    links: np.ndarray | None  # (P,) scores of the lexical model; NaN where it knows nothing of a side
+    elsewhere: np.ndarray  # (P,) whether a side is the mutual best match of another text, and clearly so
 
 
 @dataclass(repr=False)

@@ -67,19 +67,12 @@ class Round:
 
 @dataclass(frozen=True)
 class Grown:
-    """What it ends with.
+    """What it ends with."""
 
-    Attributes:
-        pairs: of the wanted precision, best first.
-        learnt: the pairs that a model is to learn from, beside known ones.
-        rounds: all of them.
-        best: the round that the pairs are of.
-    """
-
-    pairs: Mined
-    learnt: Mined
-    rounds: list[Round]
-    best: Round
+    pairs: Mined  # of the wanted precision, best first
+    learnt: Mined  # the pairs that a model is to learn from, beside known ones
+    rounds: list[Round]  # all of them
+    best: Round  # the round that the pairs are of
 
 
 def grow(

@@ -38,14 +38,10 @@ SURE, SHRINKAGE = 0.8, 0.3  # probability of these links, and share of the ident
 
 @dataclass(frozen=True)
 class View:
-    """One way to cut both languages into segments, and the links between them.
+    """One way to cut both languages into segments, and the links between them."""
 
-    Attributes:
-        vocabularies: of source and target.
-        priors: link probabilities, an agreeing and an independent pair of directions; of a saved model only one.
-    """
-
-    vocabularies: list[Vocabulary]
+    vocabularies: list[Vocabulary]  # of source and target
+    # link probabilities, an agreeing and an independent pair of directions; of a saved model only one.
     priors: list[LinkPrior]
 
 

@@ -35,22 +35,14 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class LinkSource:
-    """Links of a language pair, or the text that they are to be learnt from.
+    """Links of a language pair, or the text that they are to be learnt from."""
 
-    Attributes:
-        name: what results call it.
-        languages: codes of source and target.
-        views: ways to cut text, and the links in each; a lexical model may have several.
-        network: a trained aligner.
-        encoder: whose similarities are heeded where links are learnt.
-        learnt_with: Hub id and revision of the encoder that known links were learnt with; None for none.
-    """
-
-    name: str
-    languages: Pair
-    views: list[View]
-    network: AlignerModel | None = None
-    encoder: WordEncoder | None = None
+    name: str  # what results call it
+    languages: Pair  # codes of source and target
+    views: list[View]  # ways to cut text, and the links in each; a lexical model may have several
+    network: AlignerModel | None = None  # a trained aligner
+    encoder: WordEncoder | None = None  # whose similarities are heeded where links are learnt
+    # Hub id and revision of the encoder that known links were learnt with; None for none.
     learnt_with: tuple[str, str | None] | None = None
 
     @property
